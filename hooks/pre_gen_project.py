@@ -1,0 +1,74 @@
+"""Refuse answers that can't give a working project, in one line that says how to mend them."""
+
+import json
+import re
+import sys
+import unicodedata
+
+# tojson escapes quotes and backslashes, so no answer can end this raw string early.
+ANSWERS = json.loads(r"""{{ cookiecutter | tojson }}""")
+
+TEXTS = ("project_name", "description", "author_name")
+TAKEN = set(ANSWERS["_taken_names"].split())
+# A project that bears the name of something it depends on can't be installed.
+DEPENDENCIES = ["keras", "matplotlib", "numpy", "pyyaml"]
+DEPENDENCIES += ["tensorboard", "tensorflow", "tqdm", "tyro"]
+WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+LONGEST_NAME = 64
+LONGEST_TEXT = 300
+
+
+def problem_with_text(text):
+    """What is wrong with a free text, or None."""
+    if not text.strip():
+        return "is empty; give it at least one word."
+    if len(text) > LONGEST_TEXT:
+        return f"has {len(text)} characters; use at most {LONGEST_TEXT}."
+    # Control characters and separators of lines: neither TOML nor a Markdown heading survives them.
+    if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text):
+        return f"holds a line break or another control character: {text!a}; keep it on one line."
+    return None
+
+
+def problem_with_slug(slug):
+    """What is wrong with the name of the directory and the distribution, or None."""
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", slug):
+        return "may hold ASCII letters, digits and, between them, '-', '_', '.'; try my-experiment."
+    if len(slug) > LONGEST_NAME:
+        return f"has {len(slug)} characters; use at most {LONGEST_NAME}."
+    if WINDOWS_DEVICE.fullmatch(slug):
+        return f"is the name of a device on Windows; try {slug.split('.')[0]}-project."
+    if slug.lower() in DEPENDENCIES:
+        return f"is a library that the project depends on; try {slug}-project."
+    return None
+
+
+def problem_with_package(name):
+    """What is wrong with the name of the Python package, or None."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        return "may hold a-z, 0-9 and '_', and begins with a letter; try my_experiment."
+    if len(name) > LONGEST_NAME:
+        return f"has {len(name)} characters; use at most {LONGEST_NAME}."
+    if name in TAKEN:
+        return f"means something to Python, a library or the project already; try {name}_project."
+    return None
+
+
+def first_problem():
+    """The first answer that can't stand, as (which, what is wrong and how to mend it), or None."""
+    for key in TEXTS:
+        if problem := problem_with_text(ANSWERS[key]):
+            return key, problem
+    for key, problem_with in (
+        ("project_slug", problem_with_slug),
+        ("package_name", problem_with_package),
+    ):
+        if problem := problem_with(ANSWERS[key]):
+            return f"{key} {ANSWERS[key]!a}", problem
+    return None
+
+
+if __name__ == "__main__":
+    if found := first_problem():
+        which, problem = found
+        sys.exit(f"ERROR: {which} {problem}")
