@@ -1,0 +1,128 @@
+"""The hooks refuse what can't work, put things in place once, and say what comes next."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Render, files, python_m
+from cookiecutter.exceptions import FailedHookException
+from cookiecutter.hooks import run_script_with_context
+from test_rendering import tomllib
+
+REFUSED = [
+    ({"project_name": " "}, "project_name is empty"),
+    ({"project_name": "two\nlines"}, "project_name holds a line break"),
+    ({"description": "a\x7fb"}, "description holds a line break or another control character"),
+    ({"description": "a\u2028b"}, "description holds a line break"),
+    ({"description": "x" * 301}, "description has 301 characters; use at most 300"),
+    ({"author_name": "tab\there"}, "author_name holds a line break or another control character"),
+    ({"project_slug": "../evil"}, "project_slug '../evil' may hold ASCII letters"),
+    ({"project_slug": ".hidden"}, "project_slug '.hidden' may hold ASCII letters"),
+    ({"project_slug": "two words"}, "project_slug 'two words' may hold ASCII letters"),
+    ({"project_slug": "trailing."}, "project_slug 'trailing.' may hold ASCII letters"),
+    ({"project_slug": "x" * 65}, "has 65 characters; use at most 64"),
+    (
+        {"project_slug": "CON.txt"},
+        "project_slug 'CON.txt' is the name of a device on Windows; try CON-project",
+    ),
+    ({"project_slug": "Keras"}, "project_slug 'Keras' is a library that the project depends on"),
+    ({"package_name": "my-package"}, "package_name 'my-package' may hold a-z"),
+    ({"package_name": "3d"}, "package_name '3d' may hold a-z"),
+    ({"package_name": "Capital"}, "package_name 'Capital' may hold a-z"),
+    ({"package_name": "../evil"}, "package_name '../evil' may hold a-z"),
+    ({"package_name": "x" * 65}, "has 65 characters; use at most 64"),
+    *[
+        ({"package_name": name}, f"package_name '{name}' means something")
+        for name in (
+            "class",
+            "match",
+            "email",
+            "tensorflow",
+            "keras",
+            "numpy",
+            "tests",
+            "train",
+            "runs",
+            "aux",
+        )
+    ],
+]
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"), REFUSED, ids=[repr(answers)[:50] for answers, _ in REFUSED]
+)
+def test_an_answer_that_cannot_work_is_refused_in_one_line(
+    render: Render, capfd: pytest.CaptureFixture[str], answers: dict[str, str], message: str
+) -> None:
+    with pytest.raises(FailedHookException):
+        render(**answers)
+    errors = [line for line in capfd.readouterr().err.splitlines() if line.startswith("ERROR: ")]
+    assert len(errors) == 1
+    assert errors[0].startswith(f"ERROR: {message}") or message in errors[0]
+    assert re.search(r"; (try|use|keep|give) |begins .*; try ", errors[0])  # how to mend it
+
+
+def test_a_project_cannot_bear_the_name_of_anything_it_depends_on(render: Render) -> None:
+    metadata = tomllib.loads((render() / "pyproject.toml").read_text(encoding="utf-8"))
+    for requirement in metadata["project"]["dependencies"]:
+        with pytest.raises(FailedHookException):
+            render(project_slug=re.split("[<>=]", requirement)[0], package_name="other")
+
+
+def test_a_refusal_ends_with_an_exit_code_and_leaves_nothing(tmp_path: Path) -> None:
+    command = ("cookiecutter", ROOT, "--no-input", "package_name=class")
+    result = python_m(*command, cwd=tmp_path, status=1)
+    assert result.stderr.startswith("ERROR: package_name 'class'")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_end_says_what_to_type_and_how_many_todos_wait(
+    render: Render, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = render()
+    said = capfd.readouterr().out
+    sources = (project / "my_experiment" / "task").rglob("*.py")
+    todos = sum(source.read_text(encoding="utf-8").count("# TODO(") for source in sources)
+    assert todos > 0
+    commands = [f'cd "{project}"', 'python -m pip install -e ".[dev]"', "python train.py"]
+    assert [line.strip() for line in said.splitlines() if line.startswith("    ")] == commands
+    assert f"{todos} numbered TODOs in my_experiment/task/" in said
+
+
+def run_post_hook(project: Path) -> None:
+    answers = {"package_name": "my_experiment", "starter": "image_classification", "license": "MIT"}
+    run_script_with_context(
+        ROOT / "hooks" / "post_gen_project.py", project, {"cookiecutter": answers}
+    )
+
+
+def test_running_the_post_hook_again_changes_nothing(render: Render) -> None:
+    project = render()
+    before = files(project)
+    run_post_hook(project)
+    assert files(project) == before
+
+
+def test_rendering_over_a_project_keeps_its_task(tmp_path: Path) -> None:
+    python_m("cookiecutter", ROOT, "--no-input", cwd=tmp_path)
+    mine = tmp_path / "my-experiment" / "my_experiment" / "task" / "model.py"
+    mine.write_text("# all my work\n")
+    again = python_m("cookiecutter", ROOT, "--no-input", "--overwrite-if-exists", cwd=tmp_path)
+    assert mine.read_text() == "# all my work\n"
+    assert "Kept the" in again.stdout
+    assert not (tmp_path / "my-experiment" / "starters").exists()
+
+
+def test_a_path_that_the_terminal_cannot_show_does_not_fail_the_hook(tmp_path: Path) -> None:
+    output = tmp_path / "数字"
+    output.mkdir()
+    python_m("cookiecutter", ROOT, "--no-input", cwd=output, env={"PYTHONIOENCODING": "ascii"})
+    assert (output / "my-experiment" / "train.py").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no PATH tricks on Windows")
+def test_the_hooks_start_no_other_program(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")  # no git, no pip
+    assert (render() / "train.py").exists()

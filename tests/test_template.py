@@ -1,0 +1,42 @@
+"""The template agrees with itself."""
+
+import re
+
+from conftest import CONFIG, ROOT, STARTERS, TEMPLATE
+from test_rendering import FILE_SETS, tomllib
+
+
+def test_there_are_exactly_seven_prompts_each_with_a_text() -> None:
+    prompts = [key for key in CONFIG if not key.startswith("_")]
+    assert prompts == [
+        *("project_name", "project_slug", "package_name", "description", "author_name"),
+        *("starter", "license"),
+    ]
+    assert list(CONFIG["__prompts__"]) == prompts
+    for key in ("starter", "license"):
+        assert set(CONFIG["__prompts__"][key]) == {"__prompt__", *CONFIG[key]}
+
+
+def test_every_choice_of_starter_is_a_directory_with_a_task_and_a_page() -> None:
+    directories = {path.name for path in (TEMPLATE / "starters").iterdir() if path.is_dir()}
+    assert directories == set(STARTERS)
+    for starter in STARTERS:
+        assert (TEMPLATE / "starters" / starter / "task" / "__init__.py").exists()
+        assert (TEMPLATE / "starters" / starter / "README.md").exists()
+
+
+def test_every_choice_of_licence_is_a_file() -> None:
+    assert {path.name for path in (TEMPLATE / "licenses").iterdir()} == set(CONFIG["license"]) - {
+        "none"
+    }
+
+
+def test_every_expected_file_set_belongs_to_a_starter() -> None:
+    assert {path.stem for path in FILE_SETS.iterdir()} == {"common", *STARTERS}
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert CONFIG["_template_version"] == version
+    released = re.findall(r"^## \[(\d\S*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert released[:1] in ([], [version])

@@ -1,0 +1,109 @@
+"""However the template is reached and answered, the same project comes out."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, Render, files, python_m, run
+
+GIT_IDENTITY = {
+    "GIT_AUTHOR_NAME": "Tests", "GIT_AUTHOR_EMAIL": "tests@example.org",
+    "GIT_COMMITTER_NAME": "Tests", "GIT_COMMITTER_EMAIL": "tests@example.org",
+}  # fmt: skip
+
+
+def cookiecutter(*arguments: str | Path, **options: Any) -> "subprocess.CompletedProcess[str]":
+    return python_m("cookiecutter", *arguments, **options)
+
+
+def commit(repository: Path, message: str) -> None:
+    run("git", "add", "--all", cwd=repository, env=GIT_IDENTITY)
+    run("git", "commit", "--quiet", "--message", message, cwd=repository, env=GIT_IDENTITY)
+
+
+@pytest.fixture
+def template_repository(template_copy: Path) -> Path:
+    run("git", "init", "--quiet", "--initial-branch=main", cwd=template_copy)
+    commit(template_copy, "Add the template")
+    return template_copy
+
+
+def test_from_a_zip(template_copy: Path, tmp_path: Path, render: Render) -> None:
+    archive = shutil.make_archive(str(tmp_path / "template"), "zip", tmp_path, template_copy.name)
+    cookiecutter(archive, "--no-input", "-o", "out", cwd=tmp_path, stdin=subprocess.DEVNULL)
+    assert files(tmp_path / "out" / "my-experiment") == files(render())
+
+
+def test_from_a_git_address(template_repository: Path, tmp_path: Path, render: Render) -> None:
+    address = "git+" + template_repository.as_uri()
+    cookiecutter(address, "--no-input", "-o", "out", cwd=tmp_path, stdin=subprocess.DEVNULL)
+    assert files(tmp_path / "out" / "my-experiment") == files(render())
+
+
+def test_with_enter_for_every_question_through_a_pipe(tmp_path: Path, render: Render) -> None:
+    result = cookiecutter(ROOT, cwd=tmp_path, input="\n" * 7)
+    assert "[7/7]" in result.stdout
+    assert "[8" not in result.stdout
+    assert files(tmp_path / "my-experiment") == files(render())
+
+
+def test_with_answers_typed_through_a_pipe(tmp_path: Path) -> None:
+    answers = ["Typed in", "", "", 'Says "{{ hello }}"', "", "1", "4"]
+    cookiecutter(ROOT, cwd=tmp_path, input="\n".join(answers) + "\n")
+    project = tmp_path / "typed-in"
+    assert r'description = "Says \"{{ hello }}\""' in (project / "pyproject.toml").read_text()
+    assert not (project / "LICENSE").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals on Windows")
+def test_with_enter_for_every_question_at_a_terminal(tmp_path: Path, render: Render) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "cookiecutter", str(ROOT)],
+        cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    os.write(ours, b"\n" * 7)
+    said = b""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            chunk = os.read(ours, 4096)
+        except OSError:  # Linux's way to say that the other end is closed
+            break
+        if not chunk:
+            break
+        said += chunk
+    os.close(ours)
+    assert child.wait(timeout=10) == 0, said.decode()
+    assert b"python train.py" in said
+    assert files(tmp_path / "my-experiment") == files(render())
+
+
+def test_cruft_creates_and_updates_the_same_project(
+    template_repository: Path, tmp_path: Path, render: Render
+) -> None:
+    cruft = [sys.executable, "-c", "from cruft.__main__ import app; app()"]
+    run(*cruft, "create", template_repository, "--no-input", "--output-dir", tmp_path, cwd=tmp_path)
+    project = tmp_path / "my-experiment"
+    created = files(project)
+    del created[".cruft.json"]
+    assert created == files(render())
+
+    run("git", "init", "--quiet", cwd=project)
+    commit(project, "Render the project")
+    for path in ("train.py", "starters/image_classification/task/model.py"):
+        source = template_repository / "{{cookiecutter.project_slug}}" / path
+        source.write_text(source.read_text() + "# a newer template\n")
+    commit(template_repository, "Change the loop and the task")
+    run(*cruft, "update", "--skip-apply-ask", cwd=project)
+    assert (project / "train.py").read_text().endswith("# a newer template\n")
+    assert (project / "my_experiment/task/model.py").read_text().endswith("# a newer template\n")
+    assert not (project / "starters").exists()
