@@ -1,5 +1,6 @@
 """A rendered project passes its own checks, untouched, the moment it is rendered."""
 
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -31,14 +32,11 @@ def test_types_agree(project: Path, tmp_path: Path) -> None:
 def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(
     project: Path, tmp_path: Path
 ) -> None:
+    source = shutil.copytree(project, tmp_path / "source")  # building leaves directories behind
     offline = ("--no-deps", "--no-build-isolation")
-    python_m("pip", "wheel", "--quiet", *offline, "--wheel-dir", tmp_path, ".", cwd=project)
+    python_m("pip", "wheel", "--quiet", *offline, "--wheel-dir", tmp_path, ".", cwd=source)
     (wheel,) = tmp_path.glob("*.whl")
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     package = project / "my_experiment"
-    wanted = {
-        path.relative_to(project).as_posix()
-        for path in package.rglob("*")
-        if path.suffix in {".py", ".npz"}
-    }
+    wanted = {path.relative_to(project).as_posix() for path in package.rglob("*.*")}
     assert packed == wanted
