@@ -1,0 +1,36 @@
+"""The model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from .config import TaskConfig
+
+CLASSES = 10
+
+
+# TODO(4): your model, built (with a keras.Input), or a dict of several; a small CNN for gray images.
+def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
+    """Images float (batch, h, w, 1) -> logits float32 (batch, classes).
+
+    Args:
+        task: the knobs.
+        datasets: what create_datasets returned, for shapes and for layers that adapt to data.
+    """
+    layers = keras.layers
+    l2 = keras.regularizers.L2(task.l2)
+    images = keras.Input(datasets["train"][0].shape[1:], name="images")
+    x = images
+    for filters in (32, 64):
+        x = layers.Conv2D(filters, 3, padding="same", kernel_regularizer=l2)(x)
+        x = layers.LayerNormalization()(x)  # normalizes each example by itself, on any replica
+        x = layers.Activation("relu")(x)
+        x = layers.MaxPooling2D()(x)  # (batch, h/2, w/2, filters), then (batch, h/4, w/4, filters)
+    x = layers.Flatten()(x)
+    x = layers.Dropout(task.dropout)(x)
+    x = layers.Dense(128, activation="relu")(x)
+    x = layers.Dropout(task.dropout)(x)
+    # Logits stay float32 under mixed precision, or the loss would overflow.
+    return keras.Model(images, layers.Dense(CLASSES, dtype="float32", name="logits")(x))

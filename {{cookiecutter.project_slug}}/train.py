@@ -1,0 +1,84 @@
+"""Train, validate and test.
+
+    python train.py                           # on what this machine has
+    python train.py --virtual-replicas 4      # four replicas on one CPU
+    python train.py --resume runs/<run>       # go on after the last checkpoint
+    python train.py --help                    # every knob
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from {{ cookiecutter.package_name }}.config import Config
+from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
+from {{ cookiecutter.package_name }}.engine.errors import usage_errors
+from {{ cookiecutter.package_name }}.engine.quiet import quiet_import
+from {{ cookiecutter.package_name }}.task.config import TaskConfig
+
+
+def main(config: Config, task: TaskConfig) -> None:
+    """One run, top to bottom."""
+    # Here and not at the top: flags are checked in a fraction of TensorFlow's start-up time.
+    with quiet_import():
+        from {{ cookiecutter.package_name }}.engine.loop import Loop
+        from {{ cookiecutter.package_name }}.engine.report import RunDirectory
+        from {{ cookiecutter.package_name }}.engine.strategy import create_strategy
+        from {{ cookiecutter.package_name }}.run import create_run
+        from {{ cookiecutter.package_name }}.task.callbacks import create_callbacks
+        from {{ cookiecutter.package_name }}.task.data import create_datasets
+        from {{ cookiecutter.package_name }}.task.pictures import draw_predictions, draw_samples
+
+    started = time.perf_counter()
+
+    # Strategy first (it asks for an untouched TensorFlow), then data, which the model may adapt to,
+    # then losses, metrics, model and optimizer under the strategy.
+    strategy = create_strategy(config)
+    datasets = create_datasets(task)
+    run, distribution = create_run(strategy, datasets, config, task)
+
+    if config.resume:
+        directory = RunDirectory(Path(config.resume))
+    else:
+        directory = RunDirectory.create(config.runs, config.name, to_yaml(config, task))
+        directory.write_models(run.models)
+        draw_samples(datasets, directory.path / "samples.png")
+    print(f"run directory: {directory.path}")
+
+    loop = Loop(
+        run,
+        distribution,
+        datasets,
+        directory,
+        config,
+        callbacks=create_callbacks(task),
+        monitor=task.monitor,
+        larger_is_better=task.larger_is_better,
+    )
+    if config.resume:
+        loop.resume()
+
+    # Train, with validation at the end of each epoch.
+    loop.train()
+    directory.draw_curves()
+
+    # Test with the best weights.
+    results = {
+        "strategy": type(strategy).__name__,
+        "replicas": strategy.num_replicas_in_sync,
+        "epochs": loop.epoch,
+        "steps": loop.step,
+        **{name: value for name, value in directory.history[-1].items() if name not in ("epoch", "step")},
+        **loop.test(),
+        "seconds": round(time.perf_counter() - started, 2),
+    }
+    draw_predictions(run, datasets, directory.path / "predictions.png")
+    directory.write_results(results)
+    print("\n".join(f"{name}: {value}" for name, value in results.items()))
+
+
+if __name__ == "__main__":
+    config, task = parse(training=Config, task=TaskConfig)
+    with usage_errors():
+        main(config, task)

@@ -1,0 +1,203 @@
+"""Batches: step-addressed order, shards for the workers, padding with weight zero.
+
+Which examples step s of a run sees depends on nothing but the seed, s and the global batch size:
+neither on the number of replicas nor on where a run was interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from . import cluster
+from .errors import UsageError
+
+Split = Any  # arrays (a nest with the examples along the first axis) or a tf.data.Dataset of examples
+LastBatch = Literal["drop", "span", "pad"]
+
+PADDING = -1  # the row of an example that isn't there
+SHUFFLE_BUFFER = 10_000  # examples; for streams only, arrays are shuffled as a whole
+
+
+class Layout(NamedTuple):
+    """How a global batch lies on the replicas; this worker has `local` of them, from `first` on."""
+
+    global_batch_size: int
+    replicas: int
+    first: int
+    local: int
+
+    @property
+    def per_replica(self) -> int:
+        """Rows in one replica's share."""
+        return self.global_batch_size // self.replicas
+
+
+def create_layout(strategy: tf.distribute.Strategy, global_batch_size: int) -> Layout:
+    """The layout of `global_batch_size` rows over the replicas of `strategy`."""
+    replicas = strategy.num_replicas_in_sync
+    local = replicas // cluster.number_of_workers()
+    return Layout(global_batch_size, replicas, cluster.worker_index() * local, local)
+
+
+def number_of_examples(split: Split) -> int:
+    """How many examples a split has.
+
+    Raises:
+        UsageError: the arrays differ in length, or a stream doesn't say how many it has.
+    """
+    if isinstance(split, tf.data.Dataset):
+        number = int(split.cardinality())
+        if number < 0:
+            raise UsageError(
+                "A tf.data.Dataset of create_datasets doesn't know its size: add "
+                ".apply(tf.data.experimental.assert_cardinality(number of examples))."
+            )
+        return number
+    lengths = {len(array) for array in tf.nest.flatten(split)}
+    if len(lengths) != 1:
+        raise UsageError(f"The arrays of one split differ in length: {sorted(lengths)}.")
+    return lengths.pop()
+
+
+def steps_per_epoch(examples: int, global_batch_size: int, last_batch: LastBatch) -> int:
+    """Train steps in an epoch; with "span" an epoch is the nearest whole number of batches.
+
+    Raises:
+        UsageError: the data is empty or smaller than one batch.
+    """
+    if last_batch == "pad" and examples:
+        return -(-examples // global_batch_size)
+    if examples < global_batch_size:
+        raise UsageError(
+            f"A global batch of {global_batch_size} is larger than the {examples} training examples; "
+            f"use --global-batch-size {max(examples, 1)} or less, or --last-batch pad."
+        )
+    return examples // global_batch_size
+
+
+def training_batches(
+    split: Split,
+    layout: Layout,
+    *,
+    seed: int,
+    first_step: int,
+    last_step: int,
+    last_batch: LastBatch = "drop",
+    augment: Callable[[Any, tf.Tensor], Any] | None = None,
+) -> tf.data.Dataset:
+    """The batches of steps `first_step` to `last_step` - 1: each (local replicas, rows, ...)."""
+    examples = number_of_examples(split)
+    size = layout.global_batch_size
+    per_epoch = steps_per_epoch(examples, size, last_batch)
+    first_epoch, position = divmod(first_step, per_epoch)
+    if last_batch == "span":
+        first_epoch, position = 0, first_step
+    epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
+
+    if isinstance(split, tf.data.Dataset):
+        def shuffled(epoch: tf.Tensor) -> tf.data.Dataset:
+            buffer = min(examples, SHUFFLE_BUFFER)
+            return split.shuffle(buffer, seed=seed + epoch, reshuffle_each_iteration=False)
+
+        if last_batch == "span":
+            batches = epochs.flat_map(shuffled).batch(size, drop_remainder=True)
+        else:
+            batches = epochs.flat_map(
+                lambda epoch: shuffled(epoch).batch(size, drop_remainder=last_batch == "drop")
+            )
+        load = _pad
+    else:
+        def order(epoch: tf.Tensor) -> tf.Tensor:
+            keys = tf.random.stateless_uniform((examples,), (seed, epoch), None, None, tf.int64)
+            return tf.argsort(keys)
+
+        if last_batch == "span":
+            batches = epochs.flat_map(lambda e: tf.data.Dataset.from_tensor_slices(order(e)))
+            batches = batches.batch(size, drop_remainder=True)
+        else:
+            batches = epochs.flat_map(
+                lambda e: tf.data.Dataset.from_tensor_slices(_rows(order(e), per_epoch, size))
+            )
+        load = _gather_from(split)
+
+    def finish(step: tf.Tensor, source: Any) -> Any:
+        batch, present = load(source, size)
+        if augment is not None:
+            batch = augment(batch, tf.stack([tf.constant(seed, tf.int64), step]))
+        return _share(_with_weights(batch, present), layout)
+
+    batches = batches.skip(position).take(last_step - first_step)
+    numbered = tf.data.Dataset.zip(tf.data.Dataset.range(first_step, last_step), batches)
+    return numbered.map(finish, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def evaluation_batches(split: Split, layout: Layout) -> tuple[tf.data.Dataset, int]:
+    """Every example exactly once, in order, the last batch padded; and the number of batches."""
+    examples = number_of_examples(split)
+    size = layout.global_batch_size
+    steps = -(-examples // size)
+    if isinstance(split, tf.data.Dataset):
+        batches, load = split.batch(size), _pad
+    else:
+        rows = _rows(tf.range(examples), steps, size)
+        batches, load = tf.data.Dataset.from_tensor_slices(rows), _gather_from(split)
+    shares = batches.map(
+        lambda *source: _share(_with_weights(*load(_only(source), size)), layout),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    return shares.prefetch(tf.data.AUTOTUNE), steps
+
+
+def _rows(order: tf.Tensor, steps: int, size: int) -> tf.Tensor:
+    """(examples,) -> (steps, size): cut, or filled up with PADDING."""
+    missing = max(0, steps * size - order.shape[0])
+    filled = tf.pad(order, [[0, missing]], constant_values=PADDING)
+    return tf.reshape(filled[: steps * size], (steps, size))
+
+
+def _gather_from(arrays: Any) -> Callable[[tf.Tensor, int], tuple[Any, tf.Tensor]]:
+    tensors = tf.nest.map_structure(tf.convert_to_tensor, arrays)
+
+    def load(rows: tf.Tensor, size: int) -> tuple[Any, tf.Tensor]:
+        del size
+        real = tf.maximum(rows, 0)
+        return tf.nest.map_structure(lambda t: tf.gather(t, real), tensors), rows != PADDING
+
+    return load
+
+
+def _pad(batch: Any, size: int) -> tuple[Any, tf.Tensor]:
+    """A batch of a stream, filled up to `size` rows with copies of its last one."""
+    rows = tf.shape(tf.nest.flatten(batch)[0])[0]
+    wanted = tf.range(size)
+    filled = tf.nest.map_structure(lambda t: tf.gather(t, tf.minimum(wanted, rows - 1)), batch)
+    return filled, wanted < rows
+
+
+def _only(source: tuple[Any, ...]) -> Any:
+    return source[0] if len(source) == 1 else source
+
+
+def _with_weights(batch: Any, present: tf.Tensor) -> tuple[Any, ...]:
+    """x, (x, y) or (x, y, weights) -> the same with weights last: zero for padding."""
+    parts = batch if isinstance(batch, tuple) else (batch,)
+    weights = tf.cast(present, keras.config.floatx())
+    if len(parts) < 3:
+        return (*parts, weights)
+    given = tf.cast(parts[2], keras.config.floatx())
+    return (*parts[:2], given * tf.reshape(weights, [-1] + [1] * (given.shape.rank - 1)))
+
+
+def _share(batch: Any, layout: Layout) -> Any:
+    """(global batch, ...) -> (replicas of this worker, rows, ...)."""
+
+    def cut(t: tf.Tensor) -> tf.Tensor:
+        shares = tf.reshape(t, [layout.replicas, layout.per_replica, *t.shape[1:]])
+        return shares[layout.first : layout.first + layout.local]
+
+    return tf.nest.map_structure(cut, batch)

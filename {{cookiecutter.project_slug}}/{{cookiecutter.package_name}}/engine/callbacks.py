@@ -1,0 +1,106 @@
+"""When a function of yours is called: every_steps, at_step, every_secs, every_epochs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from .types import Run
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a callback receives. The numbers are those of the latest step.
+
+    Attributes:
+        step: train steps made so far.
+        epoch: epochs finished so far.
+        losses: loss by name, the mean over all replicas; before the first step empty.
+        metrics: results of the training metrics since the start of the epoch.
+        gradient_norm: global norm of the summed gradients, before clipping.
+        run: strategy, models, optimizers, losses and metrics; may be changed (freeze a layer, set
+            `run.optimizers["main"].learning_rate`).
+        directory: the run directory.
+        save: writes a checkpoint now.
+        stop: ends the run after this step, as if it were complete.
+        read_batch: makes the batch of the latest step once more.
+    """
+
+    step: int
+    epoch: int
+    losses: dict[str, float]
+    metrics: dict[str, float]
+    gradient_norm: float
+    run: Run
+    directory: Path
+    save: Callable[[], None]
+    stop: Callable[[], None]
+    read_batch: Callable[[], Any]
+
+    @property
+    def learning_rates(self) -> dict[str, float]:
+        """The learning rate of each optimizer."""
+        return {name: float(o.learning_rate) for name, o in self.run.optimizers.items()}
+
+    @cached_property
+    def batch(self) -> Any:
+        """The latest step's batch: what create_datasets gives plus weights, (this worker's rows, ...)."""
+        return tf.nest.map_structure(lambda t: tf.reshape(t, [-1, *t.shape[2:]]), self.read_batch())
+
+    @cached_property
+    def outputs(self) -> tf.Tensor:
+        """What the only model makes of `batch` now, after the update, without dropout."""
+        return self.run.model(self.batch[0], training=False)
+
+
+class Callback:
+    """A function and when it is due. Make one with `every_steps` and its like."""
+
+    def __init__(
+        self,
+        function: Callable[[Event], None],
+        next_step: Callable[[int, int], int | None],
+        seconds: float = 0.0,
+    ) -> None:
+        self.function = function
+        self._next_step = next_step
+        self._seconds = seconds
+        self._last = time.monotonic()
+
+    def next_step(self, step: int, steps_per_epoch: int) -> int | None:
+        """The first step after `step` at which to call; a graph call must end there."""
+        return self._next_step(step, steps_per_epoch)
+
+    def is_due(self, step: int, steps_per_epoch: int) -> bool:
+        """Whether to call it now that `step` steps are made."""
+        if self._seconds:
+            due = time.monotonic() - self._last >= self._seconds
+            self._last = time.monotonic() if due else self._last
+            return due
+        return self._next_step(step - 1, steps_per_epoch) == step
+
+
+def every_steps(n: int, function: Callable[[Event], None]) -> Callback:
+    """Call `function` after steps n, 2n, 3n, ..."""
+    return Callback(function, lambda step, _: (step // n + 1) * n)
+
+
+def at_step(n: int, function: Callable[[Event], None]) -> Callback:
+    """Call `function` once, after step n; 0 means before the first step."""
+    return Callback(function, lambda step, _: n if step < n else None)
+
+
+def every_secs(seconds: float, function: Callable[[Event], None]) -> Callback:
+    """Call `function` after the first graph call that ends at least `seconds` after the last time."""
+    return Callback(function, lambda step, _: None, seconds)
+
+
+def every_epochs(n: int, function: Callable[[Event], None]) -> Callback:
+    """Call `function` at the end of epochs n, 2n, 3n, ..."""
+    return Callback(function, lambda step, per_epoch: (step // (n * per_epoch) + 1) * n * per_epoch)

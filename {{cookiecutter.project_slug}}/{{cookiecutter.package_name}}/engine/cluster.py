@@ -1,0 +1,31 @@
+"""Who am I among the workers?"""
+
+from __future__ import annotations
+
+import json
+import os
+
+
+def _task() -> tuple[list[str], int]:
+    """The addresses of all workers in TF_CONFIG, the chief's first, and which of them is mine."""
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+    cluster, task = config.get("cluster", {}), config.get("task", {})
+    chiefs, workers = cluster.get("chief", []), cluster.get("worker", [])
+    # With a chief, both it and the first worker have index 0: the type decides.
+    before = 0 if task.get("type") == "chief" else len(chiefs)
+    return [*chiefs, *workers], before + int(task.get("index", 0))
+
+
+def number_of_workers() -> int:
+    """How many processes train together; 1 without TF_CONFIG."""
+    return max(1, len(_task()[0]))
+
+
+def worker_index() -> int:
+    """The place of this process among the workers, 0 for the chief."""
+    return _task()[1]
+
+
+def is_chief() -> bool:
+    """Whether this process writes the run directory."""
+    return worker_index() == 0

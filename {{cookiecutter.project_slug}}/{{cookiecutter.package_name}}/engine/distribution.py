@@ -1,0 +1,281 @@
+"""The distributed steps: K steps in one graph call, each of them all or nothing.
+
+A train step is a transaction. Your `train_step` only computes: what it would write (metrics,
+normalization statistics) is captured in a `keras.StatelessScope`, and it is committed together with
+the update of the weights, or, where a loss or gradient is not finite, not at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from .batches import Layout
+from .gradients import before_apply, clip, global_norm, sum_over_replicas, take_over
+from .replicas import synchronize_batch_normalization
+from .transaction import Transaction
+from .types import Replica, Run
+
+Iterator = Any  # of tf.data: elements are nests of (replicas of this worker, rows, ...)
+
+FIRST_SCALE = 2.0**15  # of float16 losses; doubled after so many good steps, halved after a bad one
+GROWTH_INTERVAL = 2000
+
+
+class Progress(NamedTuple):
+    """How far training has come: everything that a step hands to the next, beside the variables.
+
+    `losses` and `examples` are sums since the start of the epoch; `last_losses` and `gradient_norm`
+    belong to the latest step.
+    """
+
+    step: tf.Tensor  # int64
+    examples: tf.Tensor  # int64, sum of counts
+    losses: tf.Tensor  # float64 (losses,), sum of loss x count
+    last_losses: tf.Tensor  # float (losses,)
+    gradient_norm: tf.Tensor  # float, before clipping
+    skipped: tf.Tensor  # int64, steps skipped because something was not finite
+    skipped_in_a_row: tf.Tensor  # int64
+    skipped_step: tf.Tensor  # int64, the latest of them, -1 for none
+    skipped_losses: tf.Tensor  # float (losses,), what the losses were at that step
+    overflows: tf.Tensor  # int64, float16 steps repeated with a smaller loss scale
+    scale: tf.Tensor  # float32, of the loss
+    good_steps: tf.Tensor  # int64, since the scale last changed
+
+
+class Outcome(NamedTuple):
+    """What the first half of a step gives, on each replica the same but for the writes."""
+
+    count: tf.Tensor
+    losses: dict[str, tf.Tensor]
+    norm: tf.Tensor
+    finite: tf.Tensor
+    gradients: dict[str, list[tf.Tensor]]
+    writes: dict[str, tf.Tensor]
+
+
+class Distribution:
+    """The distributed steps of one run.
+
+    Args:
+        run: what the factories made.
+        layout: how the global batch lies on the replicas.
+        accumulate: micro-batches per replica and step.
+        clip_norm: the largest global norm of the gradients; 0 leaves them alone.
+        jit: compile forward and backward with XLA.
+        max_skipped_steps: more than this many skipped steps in a row end the graph call.
+        constant_denominator: count every batch as the global batch size, also a short one.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        layout: Layout,
+        *,
+        accumulate: int = 1,
+        clip_norm: float = 0.0,
+        jit: bool = False,
+        max_skipped_steps: int = 0,
+        constant_denominator: bool = False,
+    ) -> None:
+        self.run = run
+        self.layout = layout
+        self.clip_norm = clip_norm
+        self.max_skipped_steps = max_skipped_steps
+        self.constant_denominator = constant_denominator
+        self.names = list(run.optimizers)
+        self.replicas = run.strategy.num_replicas_in_sync
+        self.float16 = any(m.compute_dtype == "float16" for m in run.models.values())
+        if self.replicas > 1:
+            names = synchronize_batch_normalization(run.models.values())
+            if names:
+                print(f"BatchNormalization synchronized over the replicas: {', '.join(names)}")
+        for optimizer in run.optimizers.values():
+            take_over(optimizer, self.replicas)
+        self.transaction = Transaction(run, accumulate, jit)
+        self._train_functions: dict[tuple[str, ...], Any] = {}
+        self._validate = tf.function(self._evaluation(run.task.validation_step), autograph=False)
+        self._test = tf.function(self._evaluation(run.task.test_step), autograph=False)
+
+    def start(self) -> Progress:
+        """The progress of a run that has made no step."""
+        zero = tf.zeros((), tf.int64)
+        losses = tf.zeros(len(self.names), keras.config.floatx())
+        return Progress(
+            step=zero,
+            examples=zero,
+            losses=tf.zeros(len(self.names), tf.float64),
+            last_losses=losses,
+            gradient_norm=tf.zeros((), keras.config.floatx()),
+            skipped=zero,
+            skipped_in_a_row=zero,
+            skipped_step=zero - 1,
+            skipped_losses=losses,
+            overflows=zero,
+            scale=tf.constant(FIRST_SCALE if self.float16 else 1.0),
+            good_steps=zero,
+        )
+
+    def distributed_train_step(self, iterator: Iterator, steps: int, progress: Progress) -> Progress:
+        """Make `steps` train steps in one graph call, fewer if too many in a row are skipped.
+
+        There is one trace for each set of trainable variables: a layer frozen after a trace would
+        go on moving in it.
+        """
+        trainable = tuple(variable.path for variable in self.transaction.trainable)
+        if trainable not in self._train_functions:
+            self._train_functions[trainable] = tf.function(self._train, autograph=False)
+        return self._train_functions[trainable](iterator, tf.constant(steps, tf.int64), progress)
+
+    def distributed_validation_step(self, iterator: Iterator, steps: int, sums: Any) -> Any:
+        """Evaluate `steps` batches of the validation data."""
+        return self._validate(iterator, tf.constant(steps, tf.int64), sums)
+
+    def distributed_test_step(self, iterator: Iterator, steps: int, sums: Any) -> Any:
+        """Evaluate `steps` batches of the test data."""
+        return self._test(iterator, tf.constant(steps, tf.int64), sums)
+
+    def _on_replicas(self, shares: Any) -> Any:
+        """(local replicas, rows, ...) -> each replica its rows.
+
+        Four times faster on two virtual replicas than an iterator of tf.distribute (TF 2.21), and
+        an iterator that knows nothing of replicas can be started at any step.
+        """
+
+        def share(context: Any) -> Any:
+            local = context.replica_id_in_sync_group - self.layout.first
+            return tf.nest.map_structure(lambda t: t[local], shares)
+
+        if self.replicas == 1:
+            return tf.nest.map_structure(lambda t: t[0], shares)
+        return self.run.strategy.experimental_distribute_values_from_function(share)
+
+    def _first(self, value: Any) -> Any:
+        """What a value that is the same on every replica is on the first one of this worker."""
+        return tf.nest.map_structure(lambda t: self.run.strategy.experimental_local_results(t)[0], value)
+
+    def _count(self, batch: Any) -> tf.Tensor:
+        if self.constant_denominator:
+            return tf.constant(self.layout.global_batch_size)
+        count = tf.cast(self.run.task.count(batch), tf.int32)
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, count)
+
+    def _train(self, iterator: Iterator, steps: tf.Tensor, progress: Progress) -> Progress:
+        last = progress.step + steps
+
+        def wanted(progress: Progress) -> tf.Tensor:
+            return (progress.step < last) & (progress.skipped_in_a_row <= self.max_skipped_steps)
+
+        def step(progress: Progress) -> tuple[Progress]:
+            return (self._train_once(next(iterator), progress),)
+
+        return tf.while_loop(wanted, step, (progress,))[0]
+
+    def _train_once(self, shares: Any, progress: Progress) -> Progress:
+        strategy = self.run.strategy
+        batch = self._on_replicas(shares)
+        losses = dict(zip(self.names, tf.unstack(progress.last_losses), strict=True))
+        finite, norm, count = tf.constant(True), tf.zeros((), keras.config.floatx()), tf.constant(0)
+        for train_step in self.run.task.train_steps:
+            outcome: Outcome = strategy.run(self._forward, args=(train_step, batch, progress))
+
+            def commit(outcome: Outcome = outcome) -> None:
+                strategy.run(self._commit, args=(outcome.gradients, outcome.writes))
+
+            this = Outcome(*self._first(outcome[:4]), {}, {})
+            tf.cond(this.finite, commit, lambda: None)
+            losses |= this.losses
+            finite &= this.finite
+            norm = tf.maximum(norm, this.norm)
+            count = this.count
+        return self._after(progress, tf.stack([losses[name] for name in self.names]), count, norm, finite)
+
+    def _forward(self, train_step: Any, batch: Any, progress: Progress) -> Outcome:
+        """One replica: losses and gradients of its share, summed once over the replicas."""
+        count = self._count(batch)
+        share = self.transaction.share(train_step, batch, count, progress.step, progress.scale)
+        sums = sum_over_replicas(tf.nest.flatten((share.losses, share.gradients)))
+        losses, gradients = tf.nest.pack_sequence_as((share.losses, share.gradients), sums)
+        for name, values in gradients.items():
+            if self.float16:
+                values = [g / tf.cast(progress.scale, g.dtype) for g in values]
+            gradients[name] = self.run.task.process_gradients(values, self.run.variables_of(name))
+        norms = {name: global_norm(values) for name, values in gradients.items()}
+        if self.clip_norm:
+            gradients = {n: clip(gradients[n], norms[n], self.clip_norm) for n in gradients}
+        norm = tf.reduce_max(list(norms.values()))
+        total = tf.add_n([tf.cast(loss, norm.dtype) for loss in losses.values()])
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(total)
+        losses = {name: tf.cast(loss, keras.config.floatx()) for name, loss in losses.items()}
+        return Outcome(count, losses, norm, finite, gradients, share.writes)
+
+    def _commit(self, gradients: dict[str, list[tf.Tensor]], writes: dict[str, tf.Tensor]) -> None:
+        """One replica: apply the summed gradients and write what the train step wrote."""
+        for name, values in gradients.items():
+            optimizer = self.run.optimizers[name]
+            values = before_apply(optimizer, values, self.replicas)
+            optimizer.apply(values, self.run.variables_of(name))
+        tf.distribute.get_replica_context().merge_call(self._write, args=(writes,))
+
+    def _write(self, strategy: tf.distribute.Strategy, writes: dict[str, tf.Tensor]) -> None:
+        # `assign` inside a replica would average over the replicas once more: write each copy.
+        for key, value in writes.items():
+            variable = self.transaction.state[int(key)].value
+            strategy.extended.update(variable, lambda v, new: v.assign(new), args=(value,), group=False)
+
+    def _after(
+        self, progress: Progress, losses: tf.Tensor, count: tf.Tensor, norm: tf.Tensor, finite: tf.Tensor
+    ) -> Progress:
+        """The progress after one more step."""
+        one, zero = tf.ones((), tf.int64), tf.zeros((), tf.int64)
+        # A float16 gradient that overflows while the loss doesn't asks for a smaller loss scale.
+        overflow = ~finite & tf.reduce_all(tf.math.is_finite(losses)) & self.float16
+        skipped = ~finite & ~overflow
+        seen = tf.where(finite, tf.cast(count, tf.int64), zero)
+        gained = tf.where(finite, tf.cast(losses, tf.float64) * tf.cast(count, tf.float64), 0.0)
+        scale, good_steps = progress.scale, progress.good_steps
+        if self.float16:
+            good_steps = tf.where(overflow, zero, good_steps + one)
+            grow = good_steps >= GROWTH_INTERVAL
+            scale = tf.where(overflow, tf.maximum(scale / 2.0, 1.0), tf.where(grow, scale * 2.0, scale))
+            good_steps = tf.where(grow, zero, good_steps)
+        return Progress(
+            step=progress.step + one,
+            examples=progress.examples + seen,
+            losses=progress.losses + gained,
+            last_losses=losses,
+            gradient_norm=norm,
+            skipped=progress.skipped + tf.cast(skipped, tf.int64),
+            skipped_in_a_row=tf.where(skipped, progress.skipped_in_a_row + one, zero),
+            skipped_step=tf.where(skipped, progress.step, progress.skipped_step),
+            skipped_losses=tf.where(skipped, losses, progress.skipped_losses),
+            overflows=progress.overflows + tf.cast(overflow, tf.int64),
+            scale=scale,
+            good_steps=good_steps,
+        )
+
+    def _evaluation(self, step_function: Any) -> Any:
+        """A graph call that adds the losses of some batches to `sums`: (count, {name: loss x count})."""
+
+        def share(batch: Any) -> tuple[tf.Tensor, tf.Tensor]:
+            count = self._count(batch)
+            replica = Replica(count, 1, tf.zeros(2, tf.int32))
+            losses = step_function(self.run, batch, replica)
+            return count, tf.stack([tf.cast(losses[name], tf.float64) for name in self.names])
+
+        def once(shares: Any, sums: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+            counts, losses = self.run.strategy.run(share, args=(self._on_replicas(shares),))
+            count = self._first(counts)
+            mean = self.run.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
+            return sums[0] + tf.cast(count, tf.int64), sums[1] + mean * tf.cast(count, tf.float64)
+
+        def evaluate(iterator: Iterator, steps: tf.Tensor, sums: tuple[tf.Tensor, tf.Tensor]) -> Any:
+            return tf.while_loop(
+                lambda i, _: i < steps,
+                lambda i, sums: (i + 1, once(next(iterator), sums)),
+                (tf.zeros((), tf.int64), sums),
+            )[1]
+
+        return evaluate

@@ -1,0 +1,27 @@
+"""Errors that a person at the keyboard can mend. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import NoReturn
+
+
+class UsageError(Exception):
+    """Shown as one sentence that says what is wrong and how to mend it, with exit code 2."""
+
+
+def fail(sentence: str) -> NoReturn:
+    """Say `sentence` on stderr and exit with code 2."""
+    sys.stderr.write(f"error: {sentence}\n")
+    raise SystemExit(2)
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Show a `UsageError` as its sentence instead of a traceback."""
+    try:
+        yield
+    except UsageError as error:
+        fail(str(error))

@@ -1,0 +1,246 @@
+"""Epochs and steps: when things happen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ..config import Config
+from .batches import Layout, Split, evaluation_batches, number_of_examples, steps_per_epoch, training_batches
+from .callbacks import Callback, Event
+from .checkpoints import Checkpoints
+from .distribution import Distribution, Progress
+from .report import Progressbar, RunDirectory
+from .errors import UsageError
+from .types import MAIN, Run
+
+SECONDS_PER_CALL = 0.5  # of a graph call: callbacks, the progress bar and Ctrl-C wait so long
+
+
+class Loop:
+    """Training, validation and test of one run.
+
+    Args:
+        run: what the factories made.
+        distribution: its distributed steps.
+        splits: the data: "train", and "validation" and "test" if there are any.
+        directory: where results go.
+        config: the knobs.
+        callbacks: what is to be called, and when.
+        monitor: the number of the history that tells the best weights, e.g. "validation_accuracy".
+        larger_is_better: its direction.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        distribution: Distribution,
+        splits: dict[str, Split],
+        directory: RunDirectory,
+        config: Config,
+        *,
+        callbacks: Sequence[Callback] = (),
+        monitor: str,
+        larger_is_better: bool,
+    ) -> None:
+        self.run = run
+        self.distribution = distribution
+        self.splits = {name: split for name, split in splits.items() if split is not None}
+        self.directory = directory
+        self.config = config
+        self.callbacks = callbacks
+        self.monitor = monitor
+        self.sign = 1.0 if larger_is_better else -1.0
+        self.progress = distribution.start()
+        self.checkpoints = Checkpoints(
+            directory.path / "checkpoints", run, self.progress, config.keep_checkpoints
+        )
+        self.examples = number_of_examples(splits["train"])
+        self.steps_per_epoch = steps_per_epoch(
+            self.examples, run.global_batch_size, config.last_batch
+        )
+        self.best: float | None = None
+        self.stopping = False
+        self.step = 0
+
+    @property
+    def epoch(self) -> int:
+        """Epochs finished so far."""
+        return self.step // self.steps_per_epoch
+
+    def resume(self) -> None:
+        """Go on after the latest checkpoint of the run directory.
+
+        Raises:
+            UsageError: there is none, or it belongs to something else.
+        """
+        restored = self.checkpoints.restore_latest()
+        if restored is None:
+            raise UsageError(f"{self.directory.path} holds no checkpoint to resume from.")
+        self.progress, host = restored
+        self.step, self.best = int(self.progress.step), host["best"]
+        self.directory.read_history(self.epoch)
+        print(f"resuming {self.directory.path} after step {self.step} (epoch {self.epoch})")
+
+    def train(self) -> None:
+        """Train until the last epoch is done or a callback stops the run.
+
+        Raises:
+            UsageError: too many steps in a row were not finite, or the data ended early.
+        """
+        last = self.config.epochs * self.steps_per_epoch
+        if self.step == 0:
+            self._call_back()
+        iterator = iter(self._batches(self.step, last))
+        bar = Progressbar(last, self.step)
+        steps = 1
+        try:
+            while self.step < last and not self.stopping:
+                steps = min(steps, self._steps_until_due(last))
+                started = time.perf_counter()
+                steps = self._train_call(iterator, steps, bar)
+                seconds = time.perf_counter() - started
+                losses = dict(zip(self._loss_names(), self.progress.last_losses.numpy(), strict=True))
+                bar.advance(steps, losses, steps * self.run.global_batch_size / seconds)
+                if self.step % self.steps_per_epoch == 0:
+                    self._end_epoch(bar)
+                self._call_back()
+                # At most twice as many as before: the first calls are slowed down by tracing.
+                wanted = int(steps * SECONDS_PER_CALL / seconds)
+                steps = self.config.steps_per_call or max(1, min(wanted, 2 * steps))
+        finally:
+            bar.close()
+
+    def evaluate(self, split: str) -> dict[str, float]:
+        """Losses and metrics over every example of a split, once; leaves the metrics reset."""
+        batches, steps = evaluation_batches(self.splits[split], self.distribution.layout)
+        step = self.distribution.distributed_validation_step
+        if split == "test":
+            step = self.distribution.distributed_test_step
+        self._reset_metrics()
+        losses = tf.zeros(len(self.run.optimizers), tf.float64)
+        count, losses = step(iter(batches), steps, (tf.zeros((), tf.int64), losses))
+        values = dict(zip(self._loss_names(), (losses / tf.cast(count, tf.float64)).numpy(), strict=True))
+        return {f"{split}_{n}": float(v) for n, v in (values | self._metric_results()).items()}
+
+    def test(self) -> dict[str, float]:
+        """Evaluate the test data with the best weights."""
+        if not self.checkpoints.restore_best():
+            print("no best weights were saved; testing with the latest")
+        return self.evaluate("test") if "test" in self.splits else {}
+
+    def _train_call(self, iterator: Any, steps: int, bar: Progressbar) -> int:
+        skipped = int(self.progress.skipped)
+        try:
+            self.progress = self.distribution.distributed_train_step(iterator, steps, self.progress)
+        except tf.errors.OutOfRangeError as error:
+            raise UsageError(
+                f"The training data ended before step {self.step + steps}: it has fewer examples "
+                f"than the {self.examples} it is said to have."
+            ) from error
+        made = int(self.progress.step) - self.step
+        self.step += made
+        if int(self.progress.skipped) > skipped:
+            self._say_skipped(bar)
+        return made
+
+    def _say_skipped(self, bar: Progressbar) -> None:
+        progress = self.progress
+        losses = dict(zip(self._loss_names(), progress.skipped_losses.numpy(), strict=True))
+        said = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
+        step, row = int(progress.skipped_step) + 1, int(progress.skipped_in_a_row)
+        bar.say(f"step {step} skipped, loss or gradient not finite: {said} ({int(progress.skipped)} so far)")
+        if row > self.distribution.max_skipped_steps:
+            raise UsageError(
+                f"Stopped at step {step}: {row} steps in a row were not finite ({said}); lower the "
+                "learning rate, set --clip-norm, or look for NaN in the data with "
+                "`python -m <package> check`."
+            )
+
+    def _end_epoch(self, bar: Progressbar) -> None:
+        row: dict[str, float] = {"epoch": self.epoch, "step": self.step}
+        seen = max(1, int(self.progress.examples))
+        losses = dict(zip(self._loss_names(), self.progress.losses.numpy() / seen, strict=True))
+        row |= {f"train_{n}": float(v) for n, v in (losses | self._metric_results()).items()}
+        if "validation" in self.splits:
+            row |= self.evaluate("validation")
+        self._reset_metrics()
+        self.progress = self.progress._replace(
+            examples=tf.zeros((), tf.int64), losses=tf.zeros_like(self.progress.losses)
+        )
+        bar.end_epoch(row, self.config.epochs)
+        self.directory.add_epoch(row)
+        self._keep_best(row)
+        self._save()
+
+    def _keep_best(self, row: dict[str, float]) -> None:
+        monitor = self.monitor if "validation" in self.splits else self.monitor.replace("validation", "train")
+        if monitor not in row:
+            known = ", ".join(name for name in row if name not in ("epoch", "step"))
+            raise UsageError(f"The monitored metric {monitor!r} isn't in the history; there are: {known}.")
+        value = row[monitor]
+        if np.isfinite(value) and (self.best is None or self.sign * (value - self.best) > 0):
+            self.best = value
+            self.checkpoints.save_best(self.step)
+
+    def _save(self) -> None:
+        self.checkpoints.save(self.progress, {"best": self.best})
+
+    def _call_back(self) -> None:
+        due = [c for c in self.callbacks if c.is_due(self.step, self.steps_per_epoch)]
+        if due:
+            event = self._event()
+            for callback in due:
+                callback.function(event)
+
+    def _event(self) -> Event:
+        def stop() -> None:
+            self.stopping = True
+
+        def read_batch() -> Any:
+            return next(iter(self._batches(self.step - 1, self.step)))
+
+        losses = self.progress.last_losses.numpy()
+        return Event(
+            step=self.step,
+            epoch=self.epoch,
+            losses=dict(zip(self._loss_names(), map(float, losses), strict=True)) if self.step else {},
+            metrics=self._metric_results(),
+            gradient_norm=float(self.progress.gradient_norm),
+            run=self.run,
+            directory=self.directory.path,
+            save=self._save,
+            stop=stop,
+            read_batch=read_batch,
+        )
+
+    def _steps_until_due(self, last: int) -> int:
+        """Steps to the next moment at which the host has something to do."""
+        ends = [last, (self.epoch + 1) * self.steps_per_epoch]
+        ends += [c.next_step(self.step, self.steps_per_epoch) or last for c in self.callbacks]
+        return min(ends) - self.step
+
+    def _batches(self, first: int, last: int) -> tf.data.Dataset:
+        return training_batches(
+            self.splits["train"],
+            self.distribution.layout,
+            seed=self.run.seed,
+            first_step=first,
+            last_step=last,
+            last_batch=self.config.last_batch,
+            augment=self.run.task.augment,
+        )
+
+    def _loss_names(self) -> list[str]:
+        return ["loss" if name == MAIN else f"{name}_loss" for name in self.run.optimizers]
+
+    def _metric_results(self) -> dict[str, float]:
+        return {name: float(metric.result()) for name, metric in self.run.metrics.items()}
+
+    def _reset_metrics(self) -> None:
+        for metric in self.run.metrics.values():
+            metric.reset_state()

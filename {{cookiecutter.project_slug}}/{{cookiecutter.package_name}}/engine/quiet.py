@@ -1,0 +1,40 @@
+"""Import TensorFlow without its start-up notices. Imports no TensorFlow by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+
+# What TF 2.21 says at every start on a machine where nothing is wrong, some of it straight to fd 2.
+NOISE = re.compile(
+    r"All log messages before absl|oneDNN custom operations|cudart_stub|cuda_platform.*cuInit"
+    r"|cpu_feature_guard|To enable the following instructions|computation_placer"
+    r"|Unable to register cu\w+ factory|^\s*$"
+)
+
+
+@contextlib.contextmanager
+def quiet_import() -> Iterator[None]:
+    """Hold back stderr, devices being looked for included, and show what isn't known noise."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as held_back:
+        os.dup2(held_back.fileno(), 2)
+        try:
+            yield
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()
+        finally:
+            sys.stderr.flush()
+            os.dup2(saved, 2)
+            os.close(saved)
+            held_back.seek(0)
+            for line in held_back.read().decode(errors="replace").splitlines():
+                if not NOISE.search(line):
+                    print(line, file=sys.stderr)

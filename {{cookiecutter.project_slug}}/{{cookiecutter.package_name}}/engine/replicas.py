@@ -1,0 +1,51 @@
+"""State that differs per replica: random seeds, normalization statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import keras
+import tensorflow as tf
+
+
+def synchronize_batch_normalization(models: Iterable[keras.Model]) -> list[str]:
+    """Make every BatchNormalization take its statistics over all replicas; returns their names.
+
+    Otherwise each replica normalizes by its own share and keeps its own moving statistics, of which
+    a checkpoint saves replica 0's. Averaging them afterwards is not the same as a single device
+    (1e-2 off). To be called before the first trace. Measured on Keras 3.15.
+    """
+    changed = []
+    for model in models:
+        for layer in model._flatten_layers():
+            if isinstance(layer, keras.layers.BatchNormalization) and not layer.synchronized:
+                layer.synchronized = True
+                changed.append(layer.name)
+    return changed
+
+
+def is_random_state(variable: keras.Variable) -> bool:
+    """Whether `variable` is the state of a `keras.random.SeedGenerator` (dropout, noise, ...)."""
+    return variable.name == "seed_generator_state"
+
+
+def derive_seeds(
+    seed: int, step: tf.Tensor, share: tf.Tensor | int, shares: int, number: int
+) -> tf.Tensor:
+    """Random states that depend on nothing but where they are used, int64 -> uint32 (number, 2).
+
+    Keras draws the same dropout mask on every replica (keras #20611, Keras 3.15) and checkpoints
+    leave the states out. States derived from (seed, step, share) differ on each replica and need no
+    saving: a resumed run goes on with the very same ones.
+
+    Args:
+        seed: the seed of the run.
+        step: int64 scalar, the number of steps before this one.
+        share: which replica and micro-batch, 0 to `shares` - 1.
+        shares: replicas times micro-batches.
+        number: how many states are wanted.
+    """
+    position = step * shares + tf.cast(share, tf.int64)
+    return tf.random.stateless_uniform(
+        (number, 2), (tf.constant(seed, tf.int64), position), None, None, tf.uint32
+    )
