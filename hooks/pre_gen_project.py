@@ -14,7 +14,8 @@ TAKEN = set(ANSWERS["_taken_names"].split())
 DEPENDENCIES = ["keras", "matplotlib", "numpy", "pyyaml"]
 DEPENDENCIES += ["tensorboard", "tensorflow", "tqdm", "tyro"]
 WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
-LONGEST_NAME = 64
+LONGEST_SLUG = 64
+LONGEST_PACKAGE = 30  # what every import of it has room for in a line of code
 LONGEST_TEXT = 300
 
 
@@ -34,8 +35,8 @@ def problem_with_slug(slug):
     """What is wrong with the name of the directory and the distribution, or None."""
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", slug):
         return "may hold ASCII letters, digits and, between them, '-', '_', '.'; try my-experiment."
-    if len(slug) > LONGEST_NAME:
-        return f"has {len(slug)} characters; use at most {LONGEST_NAME}."
+    if len(slug) > LONGEST_SLUG:
+        return f"has {len(slug)} characters; use at most {LONGEST_SLUG}."
     if WINDOWS_DEVICE.fullmatch(slug):
         return f"is the name of a device on Windows; try {slug.split('.')[0]}-project."
     if slug.lower() in DEPENDENCIES:
@@ -47,8 +48,8 @@ def problem_with_package(name):
     """What is wrong with the name of the Python package, or None."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         return "may hold a-z, 0-9 and '_', and begins with a letter; try my_experiment."
-    if len(name) > LONGEST_NAME:
-        return f"has {len(name)} characters; use at most {LONGEST_NAME}."
+    if len(name) > LONGEST_PACKAGE:
+        return f"has {len(name)} characters; use at most {LONGEST_PACKAGE}."
     if name in TAKEN:
         return f"means something to Python, a library or the project already; try {name}_project."
     return None

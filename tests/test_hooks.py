@@ -16,6 +16,7 @@ REFUSED = [
     ({"description": "a\x7fb"}, "description holds a line break or another control character"),
     ({"description": "a\u2028b"}, "description holds a line break"),
     ({"description": "x" * 301}, "description has 301 characters; use at most 300"),
+    ({"description": "a\ud800b"}, "description holds a line break or another control character"),
     ({"author_name": "tab\there"}, "author_name holds a line break or another control character"),
     ({"project_slug": "../evil"}, "project_slug '../evil' may hold ASCII letters"),
     ({"project_slug": ".hidden"}, "project_slug '.hidden' may hold ASCII letters"),
@@ -31,7 +32,7 @@ REFUSED = [
     ({"package_name": "3d"}, "package_name '3d' may hold a-z"),
     ({"package_name": "Capital"}, "package_name 'Capital' may hold a-z"),
     ({"package_name": "../evil"}, "package_name '../evil' may hold a-z"),
-    ({"package_name": "x" * 65}, "has 65 characters; use at most 64"),
+    ({"package_name": "x" * 31}, "has 31 characters; use at most 30"),
     *[
         ({"package_name": name}, f"package_name '{name}' means something")
         for name in (

@@ -16,9 +16,17 @@ def test_the_formatter_changes_nothing(project: Path) -> None:
     python_m("ruff", "format", "--no-cache", "--check", ".", cwd=project)
 
 
-@pytest.mark.parametrize("package", ["a", "zz_last_in_every_sorted_list"])
-def test_other_names_are_lint_and_format_clean_too(render: Render, package: str) -> None:
-    project = render(package_name=package)
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("a", "a"),  # lines that were wrapped might fit now
+        ("z" * 300, "z" * 30),  # lines that fitted might not
+        ('Ends in a backslash, "quotes" and a Сyrillic letter \\', "digits"),  # noqa: RUF001
+    ],
+    ids=["short", "long", "odd"],
+)
+def test_other_names_are_lint_and_format_clean_too(render: Render, name: str, package: str) -> None:
+    project = render(project_name=name, description=name, package_name=package)
     python_m("ruff", "check", "--no-cache", ".", cwd=project)
     python_m("ruff", "format", "--no-cache", "--check", ".", cwd=project)
 
