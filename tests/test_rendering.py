@@ -47,7 +47,11 @@ def texts(project: Path) -> dict[str, str]:
 
 def test_every_combination_gives_exactly_its_files(combination: Combination) -> None:
     starter, license, project = combination
-    assert set(files(project)) == expected_files(starter, license)
+    found, expected = set(files(project)), expected_files(starter, license)
+    assert {"missing": expected - found, "not in tests/file_sets": found - expected} == {
+        "missing": set(),
+        "not in tests/file_sets": set(),
+    }
 
 
 def test_no_empty_directory_is_left(combination: Combination) -> None:
