@@ -1,9 +1,9 @@
 """Train, validate and test.
 
-    python train.py                           # on what this machine has
-    python train.py --virtual-replicas 4      # four replicas on one CPU
-    python train.py --resume runs/<run>       # go on after the last checkpoint
-    python train.py --help                    # every knob
+python train.py                           # on what this machine has
+python train.py --virtual-replicas 4      # four replicas on one CPU
+python train.py --resume runs/<run>       # go on after the last checkpoint
+python train.py --help                    # every knob
 """
 
 from __future__ import annotations
@@ -69,7 +69,11 @@ def main(config: Config, task: TaskConfig) -> None:
         "replicas": strategy.num_replicas_in_sync,
         "epochs": loop.epoch,
         "steps": loop.step,
-        **{name: value for name, value in directory.history[-1].items() if name not in ("epoch", "step")},
+        **{
+            name: value
+            for name, value in directory.history[-1].items()
+            if name not in ("epoch", "step")
+        },
         **loop.test(),
         "seconds": round(time.perf_counter() - started, 2),
     }

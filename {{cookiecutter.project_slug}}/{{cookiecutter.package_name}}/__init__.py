@@ -1,1 +1,1 @@
-"""{{ cookiecutter.project_name | replace('\\', ' ') | replace('"', "'") }}: the package behind train.py."""
+"""The package behind train.py."""

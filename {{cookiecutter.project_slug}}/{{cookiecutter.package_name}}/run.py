@@ -34,9 +34,9 @@ def create_run(
     batch = global_batch_size(config, strategy.num_replicas_in_sync)
     epoch = steps_per_epoch(number_of_examples(datasets["train"]), batch, config.last_batch)
     keras.utils.set_random_seed(config.seed)
-    keras.config.set_dtype_policy(
-        config.precision if config.precision == "float32" else f"mixed_{config.precision}"
-    )
+    full = config.precision if config.precision in ("float32", "float64") else "float32"
+    keras.config.set_floatx(full)
+    keras.config.set_dtype_policy(full if full == config.precision else f"mixed_{config.precision}")
     with strategy.scope():
         losses = create_losses(task)
         metrics = create_metrics(task)
@@ -76,8 +76,12 @@ def global_batch_size(config: Config, replicas: int) -> int:
     if size % parts:
         below, above = size // parts * parts, (size // parts + 1) * parts
         nearest = f"{below} or {above}" if below else f"{above}"
-        shared = f"{replicas} replicas" + (f" x --accumulate {config.accumulate}" if config.accumulate > 1 else "")
-        raise UsageError(f"A global batch of {size} can't be shared evenly by {shared}; the nearest is {nearest}.")
+        shared = f"{replicas} replicas" + (
+            f" x --accumulate {config.accumulate}" if config.accumulate > 1 else ""
+        )
+        raise UsageError(
+            f"A global batch of {size} can't be shared evenly by {shared}; use {nearest}."
+        )
     return size
 
 

@@ -16,8 +16,12 @@ import tensorflow as tf
 from . import cluster
 from .errors import UsageError
 
-Split = Any  # arrays (a nest with the examples along the first axis) or a tf.data.Dataset of examples
+Split = (
+    Any  # arrays (a nest with the examples along the first axis) or a tf.data.Dataset of examples
+)
 LastBatch = Literal["drop", "span", "pad"]
+
+Load = Callable[[Any, int], tuple[Any, tf.Tensor]]  # source, size -> batch, which rows are real
 
 PADDING = -1  # the row of an example that isn't there
 SHUFFLE_BUFFER = 10_000  # examples; for streams only, arrays are shuffled as a whole
@@ -74,8 +78,8 @@ def steps_per_epoch(examples: int, global_batch_size: int, last_batch: LastBatch
         return -(-examples // global_batch_size)
     if examples < global_batch_size:
         raise UsageError(
-            f"A global batch of {global_batch_size} is larger than the {examples} training examples; "
-            f"use --global-batch-size {max(examples, 1)} or less, or --last-batch pad."
+            f"A global batch of {global_batch_size} is more than the {examples} training examples: "
+            f"--global-batch-size {max(examples, 1)} or less, or --last-batch pad."
         )
     return examples // global_batch_size
 
@@ -98,8 +102,10 @@ def training_batches(
     if last_batch == "span":
         first_epoch, position = 0, first_step
     epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
+    load: Load = _pad
 
     if isinstance(split, tf.data.Dataset):
+
         def shuffled(epoch: tf.Tensor) -> tf.data.Dataset:
             buffer = min(examples, SHUFFLE_BUFFER)
             return split.shuffle(buffer, seed=seed + epoch, reshuffle_each_iteration=False)
@@ -110,8 +116,8 @@ def training_batches(
             batches = epochs.flat_map(
                 lambda epoch: shuffled(epoch).batch(size, drop_remainder=last_batch == "drop")
             )
-        load = _pad
     else:
+
         def order(epoch: tf.Tensor) -> tf.Tensor:
             keys = tf.random.stateless_uniform((examples,), (seed, epoch), None, None, tf.int64)
             return tf.argsort(keys)
@@ -126,10 +132,10 @@ def training_batches(
         load = _gather_from(split)
 
     def finish(step: tf.Tensor, source: Any) -> Any:
-        batch, present = load(source, size)
+        batch = _with_weights(*load(source, size))
         if augment is not None:
             batch = augment(batch, tf.stack([tf.constant(seed, tf.int64), step]))
-        return _share(_with_weights(batch, present), layout)
+        return _share(batch, layout)
 
     batches = batches.skip(position).take(last_step - first_step)
     numbered = tf.data.Dataset.zip(tf.data.Dataset.range(first_step, last_step), batches)
@@ -141,8 +147,9 @@ def evaluation_batches(split: Split, layout: Layout) -> tuple[tf.data.Dataset, i
     examples = number_of_examples(split)
     size = layout.global_batch_size
     steps = -(-examples // size)
+    load: Load = _pad
     if isinstance(split, tf.data.Dataset):
-        batches, load = split.batch(size), _pad
+        batches = split.batch(size)
     else:
         rows = _rows(tf.range(examples), steps, size)
         batches, load = tf.data.Dataset.from_tensor_slices(rows), _gather_from(split)
@@ -160,7 +167,7 @@ def _rows(order: tf.Tensor, steps: int, size: int) -> tf.Tensor:
     return tf.reshape(filled[: steps * size], (steps, size))
 
 
-def _gather_from(arrays: Any) -> Callable[[tf.Tensor, int], tuple[Any, tf.Tensor]]:
+def _gather_from(arrays: Any) -> Load:
     tensors = tf.nest.map_structure(tf.convert_to_tensor, arrays)
 
     def load(rows: tf.Tensor, size: int) -> tuple[Any, tf.Tensor]:

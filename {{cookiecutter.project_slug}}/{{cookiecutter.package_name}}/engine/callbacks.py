@@ -50,7 +50,7 @@ class Event:
 
     @cached_property
     def batch(self) -> Any:
-        """The latest step's batch: what create_datasets gives plus weights, (this worker's rows, ...)."""
+        """The latest step's batch as the steps see it, with this worker's rows of all replicas."""
         return tf.nest.map_structure(lambda t: tf.reshape(t, [-1, *t.shape[2:]]), self.read_batch())
 
     @cached_property
@@ -97,7 +97,7 @@ def at_step(n: int, function: Callable[[Event], None]) -> Callback:
 
 
 def every_secs(seconds: float, function: Callable[[Event], None]) -> Callback:
-    """Call `function` after the first graph call that ends at least `seconds` after the last time."""
+    """Call `function` when a graph call ends at least `seconds` after the last time."""
     return Callback(function, lambda step, _: None, seconds)
 
 

@@ -15,8 +15,8 @@ import keras
 import tensorflow as tf
 
 from .distribution import Progress
-from .replicas import is_random_state
 from .errors import UsageError
+from .replicas import is_random_state
 from .types import Run
 
 TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"
@@ -34,7 +34,9 @@ class Checkpoints:
 
     def __init__(self, directory: Path, run: Run, start: Progress, keep: int) -> None:
         self.run = run
-        weights = {n: [v for v in m.variables if not is_random_state(v)] for n, m in run.models.items()}
+        weights = {
+            n: [v for v in m.variables if not is_random_state(v)] for n, m in run.models.items()
+        }
         self._progress = Progress(*(tf.Variable(value, trainable=False) for value in start))
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
         self._weights = tf.train.Checkpoint(models=weights)
@@ -45,8 +47,12 @@ class Checkpoints:
             progress=self._progress._asdict(),
             text=self._text,
         )
-        self._latest = tf.train.CheckpointManager(everything, str(directory / "latest"), max_to_keep=keep)
-        self._best = tf.train.CheckpointManager(self._weights, str(directory / "best"), max_to_keep=1)
+        self._latest = tf.train.CheckpointManager(
+            everything, str(directory / "latest"), max_to_keep=keep
+        )
+        self._best = tf.train.CheckpointManager(
+            self._weights, str(directory / "best"), max_to_keep=1
+        )
 
     def save(self, progress: Progress, host: dict[str, Any]) -> None:
         """Write a checkpoint that a run can go on from; `host` must be JSON."""
@@ -78,7 +84,10 @@ class Checkpoints:
                 for key in reader.get_variable_to_shape_map():
                     reader.get_tensor(key)  # reading checks the checksums
             except (tf.errors.OpError, ValueError) as error:
-                print(f"checkpoint {path} can't be read ({type(error).__name__}); trying the one before")
+                print(
+                    f"checkpoint {path} can't be read ({type(error).__name__}), "
+                    "trying the one before it"
+                )
                 continue
             saved = json.loads(reader.get_tensor(TEXT))
             self._refuse_difference(saved["signature"])
@@ -99,7 +108,10 @@ class Checkpoints:
             "seed": run.seed,
             **{f"model {n}": shapes(m.variables) for n, m in run.models.items()},
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
-            **{f"variables of optimizer {n}": shapes(o.variables) for n, o in run.optimizers.items()},
+            **{
+                f"variables of optimizer {n}": shapes(o.variables)
+                for n, o in run.optimizers.items()
+            },
         }
 
     def _refuse_difference(self, saved: dict[str, Any]) -> None:

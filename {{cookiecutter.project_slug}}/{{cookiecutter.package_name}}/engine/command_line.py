@@ -16,6 +16,9 @@ import yaml
 
 from .errors import fail
 
+DESCRIPTION = """--config FILE reads flags from a YAML file, which flags that are typed override.
+--print-config shows the resolved flags and ends."""
+
 
 def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
     """One instance of each dataclass in `groups`, from flags; a group has its own place in --help.
@@ -38,13 +41,11 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
             fail(f"--resume {run}: that is not a run directory (it has no config.yaml).")
         arguments = _arguments_of(Path(run) / "config.yaml") + arguments
     settings = dataclasses.make_dataclass("Settings", groups.items())
-    settings.__doc__ = (
-        "--config FILE reads flags from a YAML file; --print-config shows the resolved ones and ends."
-    )
+    settings.__doc__ = DESCRIPTION
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            parsed = tyro.cli(settings, args=arguments, config=(tyro.conf.OmitArgPrefixes,))
+            parsed: Any = tyro.cli(settings, args=arguments, config=(tyro.conf.OmitArgPrefixes,))
     except SystemExit as end:
         if end.code:
             fail(_sentence(said.getvalue(), groups))

@@ -14,11 +14,13 @@ import tensorflow as tf
 
 from .batches import Layout
 from .gradients import before_apply, clip, global_norm, sum_over_replicas, take_over
-from .replicas import synchronize_batch_normalization
+from .refusals import refuse_metrics, refuse_optimizer, refuse_reductions
+from .replicas import derive_seeds, synchronize_batch_normalization
 from .transaction import Transaction
 from .types import Replica, Run
 
 Iterator = Any  # of tf.data: elements are nests of (replicas of this worker, rows, ...)
+Sums = tuple[tf.Tensor, tf.Tensor]  # of evaluation: int64 count, float64 (losses,) loss x count
 
 FIRST_SCALE = 2.0**15  # of float16 losses; doubled after so many good steps, halved after a bad one
 GROWTH_INTERVAL = 2000
@@ -92,7 +94,10 @@ class Distribution:
             names = synchronize_batch_normalization(run.models.values())
             if names:
                 print(f"BatchNormalization synchronized over the replicas: {', '.join(names)}")
+        refuse_reductions(run.losses)
+        refuse_metrics(run.metrics)
         for optimizer in run.optimizers.values():
+            refuse_optimizer(optimizer)
             take_over(optimizer, self.replicas)
         self.transaction = Transaction(run, accumulate, jit)
         self._train_functions: dict[tuple[str, ...], Any] = {}
@@ -118,7 +123,9 @@ class Distribution:
             good_steps=zero,
         )
 
-    def distributed_train_step(self, iterator: Iterator, steps: int, progress: Progress) -> Progress:
+    def distributed_train_step(
+        self, iterator: Iterator, steps: int, progress: Progress
+    ) -> Progress:
         """Make `steps` train steps in one graph call, fewer if too many in a row are skipped.
 
         There is one trace for each set of trainable variables: a layer frozen after a trace would
@@ -129,11 +136,29 @@ class Distribution:
             self._train_functions[trainable] = tf.function(self._train, autograph=False)
         return self._train_functions[trainable](iterator, tf.constant(steps, tf.int64), progress)
 
-    def distributed_validation_step(self, iterator: Iterator, steps: int, sums: Any) -> Any:
+    def number_of_traces(self) -> int:
+        """How often a train step was traced; one for each set of trainable variables is right."""
+        return sum(f.experimental_get_tracing_count() for f in self._train_functions.values())
+
+    def probe(self, iterator: Iterator, progress: Progress) -> list[Outcome]:
+        """Losses, summed gradients and writes of the next step, which is not made."""
+
+        @tf.function(autograph=False)
+        def forward_only(shares: Any) -> list[tuple[Any, ...]]:
+            batch = self._on_replicas(shares)
+            outcomes = [
+                self.run.strategy.run(self._forward, args=(train_step, batch, progress))
+                for train_step in self.run.task.train_steps
+            ]
+            return [self._first(tuple(outcome)) for outcome in outcomes]
+
+        return [Outcome(*outcome) for outcome in forward_only(next(iterator))]
+
+    def distributed_validation_step(self, iterator: Iterator, steps: int, sums: Sums) -> Sums:
         """Evaluate `steps` batches of the validation data."""
         return self._validate(iterator, tf.constant(steps, tf.int64), sums)
 
-    def distributed_test_step(self, iterator: Iterator, steps: int, sums: Any) -> Any:
+    def distributed_test_step(self, iterator: Iterator, steps: int, sums: Sums) -> Sums:
         """Evaluate `steps` batches of the test data."""
         return self._test(iterator, tf.constant(steps, tf.int64), sums)
 
@@ -154,7 +179,9 @@ class Distribution:
 
     def _first(self, value: Any) -> Any:
         """What a value that is the same on every replica is on the first one of this worker."""
-        return tf.nest.map_structure(lambda t: self.run.strategy.experimental_local_results(t)[0], value)
+        return tf.nest.map_structure(
+            lambda t: self.run.strategy.experimental_local_results(t)[0], value
+        )
 
     def _count(self, batch: Any) -> tf.Tensor:
         if self.constant_denominator:
@@ -184,13 +211,15 @@ class Distribution:
             def commit(outcome: Outcome = outcome) -> None:
                 strategy.run(self._commit, args=(outcome.gradients, outcome.writes))
 
-            this = Outcome(*self._first(outcome[:4]), {}, {})
-            tf.cond(this.finite, commit, lambda: None)
-            losses |= this.losses
-            finite &= this.finite
-            norm = tf.maximum(norm, this.norm)
-            count = this.count
-        return self._after(progress, tf.stack([losses[name] for name in self.names]), count, norm, finite)
+            is_finite = self._first(outcome.finite)
+            tf.cond(is_finite, commit, lambda: None)
+            finite &= is_finite
+            losses |= self._first(outcome.losses)
+            norm = tf.maximum(norm, self._first(outcome.norm))
+            count = self._first(outcome.count)
+        return self._after(
+            progress, tf.stack([losses[name] for name in self.names]), count, norm, finite
+        )
 
     def _forward(self, train_step: Any, batch: Any, progress: Progress) -> Outcome:
         """One replica: losses and gradients of its share, summed once over the replicas."""
@@ -223,10 +252,17 @@ class Distribution:
         # `assign` inside a replica would average over the replicas once more: write each copy.
         for key, value in writes.items():
             variable = self.transaction.state[int(key)].value
-            strategy.extended.update(variable, lambda v, new: v.assign(new), args=(value,), group=False)
+            strategy.extended.update(
+                variable, lambda v, new: v.assign(new), args=(value,), group=False
+            )
 
     def _after(
-        self, progress: Progress, losses: tf.Tensor, count: tf.Tensor, norm: tf.Tensor, finite: tf.Tensor
+        self,
+        progress: Progress,
+        losses: tf.Tensor,
+        count: tf.Tensor,
+        norm: tf.Tensor,
+        finite: tf.Tensor,
     ) -> Progress:
         """The progress after one more step."""
         one, zero = tf.ones((), tf.int64), tf.zeros((), tf.int64)
@@ -239,7 +275,9 @@ class Distribution:
         if self.float16:
             good_steps = tf.where(overflow, zero, good_steps + one)
             grow = good_steps >= GROWTH_INTERVAL
-            scale = tf.where(overflow, tf.maximum(scale / 2.0, 1.0), tf.where(grow, scale * 2.0, scale))
+            scale = tf.where(
+                overflow, tf.maximum(scale / 2.0, 1.0), tf.where(grow, scale * 2.0, scale)
+            )
             good_steps = tf.where(grow, zero, good_steps)
         return Progress(
             step=progress.step + one,
@@ -257,24 +295,26 @@ class Distribution:
         )
 
     def _evaluation(self, step_function: Any) -> Any:
-        """A graph call that adds the losses of some batches to `sums`: (count, {name: loss x count})."""
+        """A graph call that adds what some batches give to `sums`."""
 
-        def share(batch: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        def share(batch: Any, step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             count = self._count(batch)
-            replica = Replica(count, 1, tf.zeros(2, tf.int32))
-            losses = step_function(self.run, batch, replica)
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            (seed,) = tf.unstack(derive_seeds(self.run.seed, step, replica, self.replicas, 1))
+            losses = step_function(self.run, batch, Replica(count, 1, tf.bitcast(seed, tf.int32)))
             return count, tf.stack([tf.cast(losses[name], tf.float64) for name in self.names])
 
-        def once(shares: Any, sums: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-            counts, losses = self.run.strategy.run(share, args=(self._on_replicas(shares),))
+        def once(step: tf.Tensor, shares: Any, sums: Sums) -> tuple[tf.Tensor, Sums]:
+            counts, losses = self.run.strategy.run(share, args=(self._on_replicas(shares), step))
             count = self._first(counts)
             mean = self.run.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
-            return sums[0] + tf.cast(count, tf.int64), sums[1] + mean * tf.cast(count, tf.float64)
+            sums = (sums[0] + tf.cast(count, tf.int64), sums[1] + mean * tf.cast(count, tf.float64))
+            return step + 1, sums
 
-        def evaluate(iterator: Iterator, steps: tf.Tensor, sums: tuple[tf.Tensor, tf.Tensor]) -> Any:
+        def evaluate(iterator: Iterator, steps: tf.Tensor, sums: Sums) -> Sums:
             return tf.while_loop(
-                lambda i, _: i < steps,
-                lambda i, sums: (i + 1, once(next(iterator), sums)),
+                lambda step, _: step < steps,
+                lambda step, sums: once(step, next(iterator), sums),
                 (tf.zeros((), tf.int64), sums),
             )[1]
 

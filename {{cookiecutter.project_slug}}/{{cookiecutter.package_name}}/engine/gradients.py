@@ -5,35 +5,12 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from .errors import UsageError
-
-# What Keras does inside `apply` comes too late or too early for more than one replica.
-TAKEN_OVER = {
-    "clipnorm": "it clips each replica's gradients before they are summed; use --clip-norm",
-    "global_clipnorm": "it clips each replica's gradients before they are summed; use --clip-norm",
-    "clipvalue": "it clips each replica's gradients before they are summed; clip in process_gradients",
-    "gradient_accumulation_steps": "it fails under a distribution strategy; use --accumulate",
-    "ema_overwrite_frequency": "it fails under a distribution strategy; leave it out",
-}
-
 
 def take_over(optimizer: keras.optimizers.Optimizer, replicas: int) -> None:
-    """Make `optimizer.apply` take gradients that are already summed over the replicas.
-
-    Raises:
-        UsageError: the optimizer does by itself what only works on the summed gradients.
-    """
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        raise UsageError(
-            "create_optimizer returns a LossScaleOptimizer, which looks at replica 0 only; "
-            "return the inner optimizer and use --precision float16."
-        )
-    for argument, reason in TAKEN_OVER.items():
-        if getattr(optimizer, argument, None):
-            raise UsageError(f"{type(optimizer).__name__}({argument}=...): {reason}.")
+    """Make `optimizer.apply` take gradients that are already summed over the replicas."""
     if replicas > 1 and hasattr(optimizer, "_all_reduce_sum_gradients"):
         # No public way to hand over summed gradients (Keras 3.15): switch off the second sum.
-        optimizer._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
+        optimizer._all_reduce_sum_gradients = lambda gradients: gradients
 
 
 def before_apply(
@@ -61,15 +38,16 @@ def sum_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
         flat = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
         parts = tf.split(flat, [tensors[i].shape.num_elements() for i in members])
         sums.update(
-            (i, tf.reshape(part, tensors[i].shape))
-            for i, part in zip(members, parts, strict=True)
+            (i, tf.reshape(part, tensors[i].shape)) for i, part in zip(members, parts, strict=True)
         )
     return [sums[i] for i in range(len(tensors))]
 
 
 def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
-    """The Euclidean norm of all gradients together: float scalar, not finite if any gradient isn't."""
-    return tf.sqrt(2.0 * tf.add_n([tf.cast(tf.nn.l2_loss(g), keras.config.floatx()) for g in gradients]))
+    """The Euclidean norm of all gradients together, float scalar; not finite if one isn't."""
+    return tf.sqrt(
+        2.0 * tf.add_n([tf.cast(tf.nn.l2_loss(g), keras.config.floatx()) for g in gradients])
+    )
 
 
 def clip(gradients: list[tf.Tensor], norm: tf.Tensor, limit: float) -> list[tf.Tensor]:

@@ -10,12 +10,18 @@ import numpy as np
 import tensorflow as tf
 
 from ..config import Config
-from .batches import Layout, Split, evaluation_batches, number_of_examples, steps_per_epoch, training_batches
+from .batches import (
+    Split,
+    evaluation_batches,
+    number_of_examples,
+    steps_per_epoch,
+    training_batches,
+)
 from .callbacks import Callback, Event
 from .checkpoints import Checkpoints
-from .distribution import Distribution, Progress
-from .report import Progressbar, RunDirectory
+from .distribution import Distribution
 from .errors import UsageError
+from .report import Progressbar, RunDirectory
 from .types import MAIN, Run
 
 SECONDS_PER_CALL = 0.5  # of a graph call: callbacks, the progress bar and Ctrl-C wait so long
@@ -104,7 +110,9 @@ class Loop:
                 started = time.perf_counter()
                 steps = self._train_call(iterator, steps, bar)
                 seconds = time.perf_counter() - started
-                losses = dict(zip(self._loss_names(), self.progress.last_losses.numpy(), strict=True))
+                losses = dict(
+                    zip(self._loss_names(), self.progress.last_losses.numpy(), strict=True)
+                )
                 bar.advance(steps, losses, steps * self.run.global_batch_size / seconds)
                 if self.step % self.steps_per_epoch == 0:
                     self._end_epoch(bar)
@@ -124,7 +132,9 @@ class Loop:
         self._reset_metrics()
         losses = tf.zeros(len(self.run.optimizers), tf.float64)
         count, losses = step(iter(batches), steps, (tf.zeros((), tf.int64), losses))
-        values = dict(zip(self._loss_names(), (losses / tf.cast(count, tf.float64)).numpy(), strict=True))
+        values = dict(
+            zip(self._loss_names(), (losses / tf.cast(count, tf.float64)).numpy(), strict=True)
+        )
         return {f"{split}_{n}": float(v) for n, v in (values | self._metric_results()).items()}
 
     def test(self) -> dict[str, float]:
@@ -153,7 +163,7 @@ class Loop:
         losses = dict(zip(self._loss_names(), progress.skipped_losses.numpy(), strict=True))
         said = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
         step, row = int(progress.skipped_step) + 1, int(progress.skipped_in_a_row)
-        bar.say(f"step {step} skipped, loss or gradient not finite: {said} ({int(progress.skipped)} so far)")
+        bar.say(f"step {step} skipped, not finite: {said} ({int(progress.skipped)} skipped so far)")
         if row > self.distribution.max_skipped_steps:
             raise UsageError(
                 f"Stopped at step {step}: {row} steps in a row were not finite ({said}); lower the "
@@ -178,10 +188,16 @@ class Loop:
         self._save()
 
     def _keep_best(self, row: dict[str, float]) -> None:
-        monitor = self.monitor if "validation" in self.splits else self.monitor.replace("validation", "train")
+        monitor = (
+            self.monitor
+            if "validation" in self.splits
+            else self.monitor.replace("validation", "train")
+        )
         if monitor not in row:
             known = ", ".join(name for name in row if name not in ("epoch", "step"))
-            raise UsageError(f"The monitored metric {monitor!r} isn't in the history; there are: {known}.")
+            raise UsageError(
+                f"The monitored metric {monitor!r} isn't in the history; there are: {known}."
+            )
         value = row[monitor]
         if np.isfinite(value) and (self.best is None or self.sign * (value - self.best) > 0):
             self.best = value
@@ -208,7 +224,9 @@ class Loop:
         return Event(
             step=self.step,
             epoch=self.epoch,
-            losses=dict(zip(self._loss_names(), map(float, losses), strict=True)) if self.step else {},
+            losses=dict(zip(self._loss_names(), map(float, losses), strict=True))
+            if self.step
+            else {},
             metrics=self._metric_results(),
             gradient_norm=float(self.progress.gradient_norm),
             run=self.run,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -22,7 +21,7 @@ matplotlib.use("Agg")  # pictures go to files, also where there is no display
 
 
 class RunDirectory:
-    """`runs/<time>-<name>/`: config.yaml, model.txt, history.csv, results.json, pictures, checkpoints/.
+    """`runs/<time>-<name>/`: configuration, model, history, results, pictures and checkpoints.
 
     Args:
         path: the directory.
@@ -51,7 +50,9 @@ class RunDirectory:
                     path, number = start.with_name(f"{start.name}-{number}"), number + 1
             (path / "config.yaml").write_text(config, encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"The run directory {path} can't be made: {error.strerror}.") from error
+            raise UsageError(
+                f"The run directory {path} can't be made: {error.strerror}."
+            ) from error
         return cls(path)
 
     def write_models(self, models: dict[str, keras.Model]) -> None:
@@ -85,11 +86,17 @@ class RunDirectory:
 
     def draw_curves(self) -> None:
         """Loss and metrics by epoch as curves.png."""
-        names = [name.removeprefix("train_") for name in self.history[0] if name.startswith("train_")]
+        names = [
+            name.removeprefix("train_") for name in self.history[0] if name.startswith("train_")
+        ]
         figure = Figure(figsize=(4.5 * len(names), 3.5), layout="constrained")
         for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
             for split in ("train", "validation"):
-                points = [(r["epoch"], r[f"{split}_{name}"]) for r in self.history if f"{split}_{name}" in r]
+                points = [
+                    (r["epoch"], r[f"{split}_{name}"])
+                    for r in self.history
+                    if f"{split}_{name}" in r
+                ]
                 if points:
                     axes.plot(*zip(*points, strict=True), marker=".", label=split)
             axes.set(xlabel="epoch", title=name.replace("_", " "))
@@ -109,11 +116,15 @@ class Progressbar:
 
     def __init__(self, steps: int, done: int) -> None:
         on_terminal = sys.stderr.isatty()
-        self._bar = tqdm(total=steps, initial=done, unit="step", disable=not on_terminal, dynamic_ncols=True)
+        self._bar = tqdm(
+            total=steps, initial=done, unit="step", disable=not on_terminal, dynamic_ncols=True
+        )
 
     def advance(self, steps: int, losses: dict[str, float], examples_per_second: float) -> None:
         """Show that `steps` more steps are made."""
-        self._bar.set_postfix_str(f"{_line(losses)}, {examples_per_second:,.0f} examples/s", refresh=False)
+        self._bar.set_postfix_str(
+            f"{_line(losses)}, {examples_per_second:,.0f} examples/s", refresh=False
+        )
         self._bar.update(steps)
 
     def say(self, line: str) -> None:
@@ -143,4 +154,4 @@ def _replace(file: Path, text: str) -> None:
     """Write all of `file` or, if that fails, nothing."""
     new = file.with_suffix(".new")
     new.write_text(text, encoding="utf-8")
-    os.replace(new, file)
+    new.replace(file)

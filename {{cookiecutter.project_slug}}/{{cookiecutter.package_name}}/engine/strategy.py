@@ -51,7 +51,9 @@ def _choose(config: Config) -> tuple[str, str]:
 
 def _split_cpu(replicas: int) -> None:
     (cpu, *_) = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
+    tf.config.set_logical_device_configuration(
+        cpu, [tf.config.LogicalDeviceConfiguration()] * replicas
+    )
 
 
 def _devices(kind: str) -> list[str]:
@@ -59,7 +61,7 @@ def _devices(kind: str) -> list[str]:
 
 
 def _one_device() -> tf.distribute.Strategy:
-    # OneDeviceStrategy takes any name and runs on the CPU in silence where it isn't there (TF 2.21).
+    # OneDeviceStrategy takes any name, and runs on the CPU in silence if it isn't there (TF 2.21).
     return tf.distribute.OneDeviceStrategy((_devices("GPU") or _devices("CPU"))[0])
 
 
@@ -80,7 +82,7 @@ def _multi_worker() -> tf.distribute.Strategy:
     if not os.environ.get("TF_CONFIG"):
         raise UsageError(
             "--strategy multi_worker needs the environment variable TF_CONFIG to name the workers "
-            "and this one's place among them; for the devices of one machine use --strategy mirrored."
+            "and this one's place among them; on one machine use --strategy mirrored."
         )
     return tf.distribute.MultiWorkerMirroredStrategy()
 
@@ -90,7 +92,7 @@ def _tpu() -> tf.distribute.Strategy:
     if not (os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU")):
         found = ", ".join(sorted(d.device_type for d in tf.config.list_physical_devices()))
         raise UsageError(
-            f"--strategy tpu: there is no TPU here (found: {found}); on a TPU machine set TPU_NAME=local."
+            f"--strategy tpu: there is no TPU here, only {found}; on a TPU machine set TPU_NAME."
         )
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver()
     tf.config.experimental_connect_to_cluster(resolver)

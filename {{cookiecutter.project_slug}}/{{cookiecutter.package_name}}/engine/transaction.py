@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from .replicas import derive_seeds, is_random_state
 from .errors import UsageError
+from .replicas import derive_seeds, is_random_state
 from .types import Replica, Run
 
 TrainStep = Callable[[Run, Any, Replica], dict[str, tf.Tensor]]
@@ -54,16 +54,24 @@ class Transaction:
         """Losses, gradients and writes of one replica's `batch`, micro-batch by micro-batch."""
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         index = self.run.task.train_steps.index(train_step)
-        shares = self.run.strategy.num_replicas_in_sync * len(self.run.task.train_steps) * self.accumulate
+        shares = (
+            self.run.strategy.num_replicas_in_sync
+            * len(self.run.task.train_steps)
+            * self.accumulate
+        )
         first = (replica * len(self.run.task.train_steps) + index) * self.accumulate
         state = {str(i): tf.convert_to_tensor(v.value) for i, v in enumerate(self.state)}
         values = [tf.convert_to_tensor(v.value) for v in self.trainable]
         total: Share | None = None
         for part in range(self.accumulate):
-            seeds = derive_seeds(self.run.seed, step, first + part, shares, len(self.random_states) + 1)
+            seeds = derive_seeds(
+                self.run.seed, step, first + part, shares, len(self.random_states) + 1
+            )
             # One micro-batch at a time, or all would be in memory at once.
             with tf.control_dependencies(tf.nest.flatten(total.gradients) if total else []):
-                piece = tf.nest.map_structure(lambda t, p=part: tf.identity(self._piece(t, p)), batch)
+                piece = tf.nest.map_structure(
+                    lambda t, p=part: tf.identity(self._piece(t, p)), batch
+                )
             more = Share(*self._compute(train_step, piece, count, scale, seeds, values, state))
             state |= more.writes
             total = more if total is None else _add(total, more)
@@ -128,6 +136,9 @@ class Transaction:
 def _add(a: Share, b: Share) -> Share:
     return Share(
         {name: a.losses[name] + b.losses[name] for name in a.losses},
-        {name: [x + y for x, y in zip(a.gradients[name], b.gradients[name], strict=True)] for name in a.gradients},
+        {
+            name: [x + y for x, y in zip(a.gradients[name], b.gradients[name], strict=True)]
+            for name in a.gradients
+        },
         a.writes | b.writes,
     )

@@ -19,7 +19,7 @@ class Replica(NamedTuple):
         count: int32 scalar, what your `count` found, summed over ALL replicas: the
             `global_batch_size` that `tf.nn.compute_average_loss` divides by.
         microbatches: into how many parts `--accumulate` cuts this share.
-        seed: int32 (2,), different in every step, replica and micro-batch; for `tf.random.stateless_*`.
+        seed: int32 (2,) for `tf.random.stateless_*`, new in each step, replica and micro-batch.
     """
 
     count: tf.Tensor

@@ -19,9 +19,9 @@ DIGITS = Path(__file__).with_name("digits.npz")
 VALIDATION_IMAGES = 5_000  # of Fashion-MNIST's 60,000 training images
 
 
-# TODO(2): your data, {"train": ..., "validation": ..., "test": ...}, where each is a nest of arrays
-# (inputs, labels[, weights]) with one row an example, or a tf.data.Dataset of single examples; leave
-# out "validation" or "test" if you have none; loads the images named by --dataset.
+# TODO(2): your data by split ("validation" and "test" may be missing), each split arrays with one
+# row an example, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of single
+# examples; loads the images named by --dataset.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split: images float32 (n, h, w, 1) in [0, 1], labels int64 (n,).
 
@@ -32,7 +32,10 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         splits = _load_fashion_mnist()
     else:
         with np.load(DIGITS) as file:
-            splits = {s: (file[f"{s}_images"] / 16, file[f"{s}_labels"]) for s in ("train", "validation", "test")}
+            splits = {
+                s: (file[f"{s}_images"] / 16, file[f"{s}_labels"])
+                for s in ("train", "validation", "test")
+            }
     return {
         name: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
         for name, (images, labels) in splits.items()
@@ -42,19 +45,23 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
 # TODO(3): what is done to a training batch, with tf.random.stateless_* and this seed only, so that
 # it doesn't depend on the number of replicas; moves each image by a fraction of a pixel.
 def create_augment(task: TaskConfig) -> Any:
-    """The augmentation of a global batch (images, labels), or None for no augmentation."""
+    """The augmentation of a global batch as the steps see it, or None for no augmentation."""
     if not task.shift:
         return None
 
-    def augment(batch: tuple[tf.Tensor, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Move each image; `seed`: int64 (2,), another one in every step."""
-        images, labels = batch
+        images, labels, weights = batch
         rows = images.shape[0]
         offset = tf.random.stateless_uniform((rows, 2), seed, -task.shift, task.shift)
         one, zero = tf.ones((rows, 1)), tf.zeros((rows, 1))
         # (rows, 8), the form of keras.ops.image: x' = a0 x + a1 y + a2, y' = b0 x + b1 y + b2
         moves = tf.concat([one, zero, offset[:, :1], zero, one, offset[:, 1:], zero, zero], axis=1)
-        return keras.ops.image.affine_transform(images, moves, data_format="channels_last"), labels
+        return (
+            keras.ops.image.affine_transform(images, moves, data_format="channels_last"),
+            labels,
+            weights,
+        )
 
     return augment
 

@@ -41,11 +41,12 @@ def compute_loss(
     """
     if per_example.shape != weights.shape:
         raise ValueError(
-            f"The loss per example has shape {per_example.shape}, its weights {weights.shape}: create "
-            'the loss with reduction="none", and average over further axes with tf.reduce_mean first.'
+            f"The loss has shape {per_example.shape} and its weights {weights.shape}: create it "
+            'with reduction="none", and average over further axes with tf.reduce_mean.'
         )
     loss = tf.nn.compute_average_loss(
         per_example, sample_weight=weights, global_batch_size=replica.count
     )
-    regularization = tf.add_n([tf.cast(r, loss.dtype) for r in model.losses] or [tf.zeros_like(loss)])
+    parts = [tf.cast(part, loss.dtype) for part in model.losses]
+    regularization = sum(parts, tf.zeros_like(loss))
     return loss + tf.nn.scale_regularization_loss(regularization) / replica.microbatches

@@ -1,0 +1,81 @@
+"""What can't be right on more than one replica is refused before the first step, with the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from .errors import UsageError
+
+# What Keras does inside `apply` comes too early or fails on more than one replica (Keras 3.15).
+OPTIMIZER_ARGUMENTS = {
+    "clipnorm": "clips each replica's gradients before they are summed; use --clip-norm",
+    "global_clipnorm": "clips each replica's gradients before they are summed; use --clip-norm",
+    "clipvalue": "clips each replica's gradients before they are summed; use process_gradients",
+    "gradient_accumulation_steps": "fails under a distribution strategy; use --accumulate",
+    "ema_overwrite_frequency": "fails under a distribution strategy; leave it out",
+}
+
+
+def refuse_reductions(losses: Mapping[str, Any]) -> None:
+    """Refuse loss objects that average by themselves.
+
+    Raises:
+        UsageError: a loss has a reduction; Keras would divide it by the replica's own batch.
+    """
+    for name, loss in losses.items():
+        reduction = getattr(loss, "reduction", None)
+        if reduction not in (None, "none"):
+            raise UsageError(
+                f"The loss {name!r} has reduction={reduction!r}, which averages over one replica's "
+                'share only; create it with reduction="none" and leave averaging to compute_loss.'
+            )
+
+
+def refuse_metrics(metrics: Mapping[str, keras.metrics.Metric]) -> None:
+    """Refuse metrics whose parts on several replicas, or on padded rows, don't add up.
+
+    Raises:
+        UsageError: a metric isn't additive, or makes its variables too late.
+    """
+    for name, metric in metrics.items():
+        kind = type(metric).__name__
+        if isinstance(metric, keras.metrics.R2Score) and metric.num_regressors:
+            raise UsageError(
+                f"The metric {name!r} is an R2Score with num_regressors, which counts padding as "
+                "examples (Keras 3.15); leave num_regressors out."
+            )
+        if kind in ("PearsonCorrelation", "ConcordanceCorrelation"):
+            raise UsageError(
+                f"The metric {name!r} ({kind}) is a mean of correlations within batches, which "
+                "depends on how the data is cut into batches; leave it out."
+            )
+        if not metric.variables or getattr(metric, "_built", True) is False:
+            raise UsageError(
+                f"The metric {name!r} ({kind}) makes its variables on first use, which is too late "
+                "for a train step that can be taken back; in create_metrics call its update_state "
+                "once with zeros of the right shape, then reset_state."
+            )
+
+
+def refuse_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+    """Refuse an optimizer that does by itself what is only right on the summed gradients.
+
+    Raises:
+        UsageError: one of its arguments, or its class, has to be replaced by a flag.
+    """
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise UsageError(
+            "create_optimizer returns a LossScaleOptimizer, which looks at replica 0 only (keras "
+            "#19891); return the inner optimizer and use --precision float16."
+        )
+    for argument, reason in OPTIMIZER_ARGUMENTS.items():
+        if getattr(optimizer, argument, None):
+            raise UsageError(f"{type(optimizer).__name__}({argument}=...) {reason}.")
+    if not optimizer.built:
+        raise UsageError(
+            "An optimizer isn't built: call optimizer.build(model.trainable_variables) under the "
+            "strategy, or the first step fails on more than one replica (keras #23085)."
+        )

@@ -1,0 +1,34 @@
+"""The TODOs that are still in the task."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+MARKER = re.compile(r"#\s*TODO\((\d+)\):\s*(.*)")
+
+
+class Todo(NamedTuple):
+    """One place where task-specific code belongs."""
+
+    number: int
+    file: Path
+    line: int
+    text: str
+
+
+def find_todos(directory: Path) -> list[Todo]:
+    """The TODO markers of the Python files in `directory`, by number."""
+    todos = []
+    for file in sorted(directory.rglob("*.py")):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        for i, line in enumerate(lines):
+            if marker := MARKER.search(line):
+                text = [marker[2]]
+                for more in lines[i + 1 :]:  # the comment may go on
+                    if not more.strip().startswith("# "):
+                        break
+                    text.append(more.strip()[2:])
+                todos.append(Todo(int(marker[1]), file, i + 1, " ".join(text)))
+    return sorted(todos)
