@@ -1,0 +1,64 @@
+"""The model, and how it writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from .config import TaskConfig
+from .data import ANSWER_LENGTH, TOKENS
+
+
+# TODO(4): your model, built (with a keras.Input), or a dict of several; a small causal transformer.
+def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
+    """Tokens int32 (batch, T) -> logits float32 (batch, T, TOKENS) of the token that follows each.
+
+    Args:
+        task: the knobs.
+        datasets: what create_datasets returned, for shapes and for layers that adapt to data.
+    """
+    layers = keras.layers
+    length = datasets["train"][0].shape[-1]
+    tokens = keras.Input((length,), dtype="int32", name="tokens")
+    # 0, 1, 2, ... in each row; made of `tokens`, so that it is part of the model.
+    positions = keras.ops.cumsum(keras.ops.ones_like(tokens), axis=1) - 1  # (batch, T)
+    x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)
+    x = x + layers.Embedding(length, task.width)(positions)
+    for _ in range(task.layers):
+        # No token sees a later one, and padding comes last: it needs no mask of its own.
+        y = layers.LayerNormalization()(x)
+        attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)
+        x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))
+        y = layers.LayerNormalization()(x)
+        y = layers.Dense(4 * task.width, activation="relu")(y)
+        x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
+    x = layers.LayerNormalization()(x)
+    # Logits stay float32 under mixed precision, or the loss would overflow.
+    return keras.Model(tokens, layers.Dense(TOKENS, dtype="float32", name="logits")(x))
+
+
+def complete(model: keras.Model, tokens: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """What the model writes after each prompt, always its likeliest token (greedy decoding).
+
+    Args:
+        model: tokens (batch, T) -> logits.
+        tokens: int32 (batch, T); only the prompts are looked at.
+        weights: float (batch, T); the first that isn't zero is where the prompt ends.
+
+    Returns:
+        int32 (batch, T), what is written where `targets` has the right answer, elsewhere zero.
+    """
+    columns = tf.range(tokens.shape[1] + 1)  # of a line, one more than its tokens
+    end = tf.argmax(weights != 0, axis=1, output_type=tf.int32)[:, tf.newaxis]  # (batch, 1)
+    lines = tf.where(columns <= end, tf.pad(tokens, [[0, 0], [0, 1]]), 0)  # (batch, T + 1)
+
+    def write_one(i: tf.Tensor, lines: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        logits = model(lines[:, :-1], training=False)  # (batch, T, TOKENS)
+        here = tf.gather(logits, end + i, axis=1, batch_dims=1)  # (batch, 1, TOKENS)
+        token = tf.argmax(here, axis=-1, output_type=tf.int32)  # (batch, 1)
+        return i + 1, tf.where(columns == end + i + 1, token, lines)
+
+    _, lines = tf.while_loop(lambda i, _: i < ANSWER_LENGTH, write_one, (tf.constant(0), lines))
+    return tf.where(columns > end, lines, 0)[:, 1:]
