@@ -9,7 +9,6 @@ python train.py --help                    # every knob
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
@@ -38,13 +37,11 @@ def main(config: Config, task: TaskConfig) -> None:
     datasets = create_datasets(task)
     run, distribution = create_run(strategy, datasets, config, task)
 
-    if config.resume:
-        directory = RunDirectory(Path(config.resume))
-    else:
-        directory = RunDirectory.create(config.runs, config.name, to_yaml(config, task))
+    directory = RunDirectory.open(config, to_yaml(distribution.resolved(config), task))
+    print(f"run directory: {directory.path}")
+    if directory.is_new:
         directory.write_models(run.models)
         draw_samples(datasets, directory.path / "samples.png")
-    print(f"run directory: {directory.path}")
 
     loop = Loop(
         run,
@@ -56,7 +53,7 @@ def main(config: Config, task: TaskConfig) -> None:
         monitor=task.monitor,
         larger_is_better=task.larger_is_better,
     )
-    if config.resume:
+    if not directory.is_new:
         loop.resume()
 
     # Train, with validation at the end of each epoch.
@@ -65,15 +62,11 @@ def main(config: Config, task: TaskConfig) -> None:
 
     # Test with the best weights.
     results = {
-        "strategy": type(strategy).__name__,
+        "strategy": type(strategy).__name__.lstrip("_"),
         "replicas": strategy.num_replicas_in_sync,
         "epochs": loop.epoch,
         "steps": loop.step,
-        **{
-            name: value
-            for name, value in directory.history[-1].items()
-            if name not in ("epoch", "step")
-        },
+        **directory.latest,
         **loop.test(),
         "seconds": round(time.perf_counter() - started, 2),
     }

@@ -39,11 +39,21 @@ class Config:
     non_finite: Literal["skip", "stop"] = "skip"
     max_skipped_steps: int = 20  # more skipped steps in a row than this stop the run
 
+    # the same bits in every run, also on GPUs, where it costs speed; the CPU always gives them
+    deterministic: bool = False
+
     runs: str = "runs"  # where the run directories go
     name: str = "train"  # last part of the run directory's name
-    # a run directory to go on with; its flags hold where you give no others
+    # a run directory to go on with, whose flags hold where you give no others; auto: the latest
+    # unfinished run of the same flags, or a new one
     resume: str = ""
     keep_checkpoints: int = 3  # how many of the latest checkpoints stay, beside the best
+    save_every_epochs: int = 1  # epochs between checkpoints; 0: never for that reason
+    save_every_steps: int = 0  # steps between checkpoints; 0: never for that reason
+    save_every_secs: float = 600.0  # seconds between checkpoints; 0: never for that reason
+    max_stop_seconds: float = (
+        10.0  # to Ctrl-C or SIGTERM: about how long it may take to save and end
+    )
 
     def __post_init__(self) -> None:
         """Refuse what can't be meant.
@@ -57,13 +67,10 @@ class Config:
         positive += ["global_batch_size", "batch_size_per_replica"]
         for name in positive:
             _at_least(1, name, getattr(self, name))
-        for name in (
-            "seed",
-            "virtual_replicas",
-            "steps_per_call",
-            "clip_norm",
-            "max_skipped_steps",
-        ):
+        zero_or_more = ["seed", "virtual_replicas", "steps_per_call", "clip_norm"]
+        zero_or_more += ["max_skipped_steps", "save_every_epochs", "save_every_steps"]
+        zero_or_more += ["save_every_secs", "max_stop_seconds"]
+        for name in zero_or_more:
             _at_least(0, name, getattr(self, name))
 
 

@@ -33,6 +33,7 @@ def create_run(
     """
     batch = global_batch_size(config, strategy.num_replicas_in_sync)
     epoch = steps_per_epoch(number_of_examples(datasets["train"]), batch, config.last_batch)
+    keras.utils.clear_session()  # layers get the same names, however many runs were made before
     keras.utils.set_random_seed(config.seed)
     full = config.precision if config.precision in ("float32", "float64") else "float32"
     keras.config.set_floatx(full)
@@ -55,7 +56,7 @@ def create_run(
         create_layout(strategy, batch),
         accumulate=config.accumulate,
         clip_norm=config.clip_norm,
-        jit=config.jit == "on",
+        jit=config.jit,
         max_skipped_steps=config.max_skipped_steps if config.non_finite == "skip" else 0,
         constant_denominator=config.denominator == "global_batch",
     )

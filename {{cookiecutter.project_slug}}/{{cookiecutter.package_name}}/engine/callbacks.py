@@ -60,7 +60,11 @@ class Event:
 
 
 class Callback:
-    """A function and when it is due. Make one with `every_steps` and its like."""
+    """A function and when it is due. Make one with `every_steps` and its like.
+
+    If the function is an object with `get_state()` and `set_state(state)`, its state (anything that
+    JSON can hold) is part of every checkpoint.
+    """
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ Random states and the order of the data follow from the step and need no saving.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ class Checkpoints:
 
     def __init__(self, directory: Path, run: Run, start: Progress, keep: int) -> None:
         self.run = run
+        self.directory = directory
+        self.saved_step = -1
         weights = {
             n: [v for v in m.variables if not is_random_state(v)] for n, m in run.models.items()
         }
@@ -47,23 +50,31 @@ class Checkpoints:
             progress=self._progress._asdict(),
             text=self._text,
         )
-        self._latest = tf.train.CheckpointManager(
-            everything, str(directory / "latest"), max_to_keep=keep
-        )
-        self._best = tf.train.CheckpointManager(
-            self._weights, str(directory / "best"), max_to_keep=1
-        )
+        self._latest = tf.train.CheckpointManager(everything, str(directory / "latest"), keep)
+        self._best = tf.train.CheckpointManager(self._weights, str(directory / "best"), 1)
 
     def save(self, progress: Progress, host: dict[str, Any]) -> None:
-        """Write a checkpoint that a run can go on from; `host` must be JSON."""
+        """Write a checkpoint that a run can go on from; `host` must be JSON.
+
+        Raises:
+            UsageError: it can't be written; the one before is still there.
+        """
+        step = int(progress.step)
+        if step == self.saved_step:
+            return
         for variable, value in zip(self._progress, progress, strict=True):
             variable.assign(value)
         self._text.assign(json.dumps({"signature": self._signature(), "host": host}))
-        self._latest.save(checkpoint_number=int(progress.step))
+        self._write(self._latest, step)
+        self.saved_step = step
 
     def save_best(self, step: int) -> None:
-        """Write the weights as they are now as the best ones."""
-        self._best.save(checkpoint_number=step)
+        """Write the weights as they are now as the best ones.
+
+        Raises:
+            UsageError: they can't be written.
+        """
+        self._write(self._best, step)
 
     def restore_best(self) -> bool:
         """Set the weights to the best ones; False if none were saved."""
@@ -78,23 +89,38 @@ class Checkpoints:
         Raises:
             UsageError: it belongs to another model, optimizer or batch size; nothing was changed.
         """
-        for path in reversed(self._latest.checkpoints):
+        for unfinished in self.directory.glob("*/*_temp"):  # of a save that was killed
+            shutil.rmtree(unfinished, ignore_errors=True)
+        # Not the manager's own list: its file may be older than what it lists, or damaged.
+        indices = (self.directory / "latest").glob("ckpt-*.index")
+        steps = sorted((int(index.stem.rpartition("-")[2]) for index in indices), reverse=True)
+        for step in steps:
+            path = str(self.directory / "latest" / f"ckpt-{step}")
             try:
                 reader = tf.train.load_checkpoint(path)
                 for key in reader.get_variable_to_shape_map():
-                    reader.get_tensor(key)  # reading checks the checksums
-            except (tf.errors.OpError, ValueError) as error:
-                print(
-                    f"checkpoint {path} can't be read ({type(error).__name__}), "
-                    "trying the one before it"
-                )
+                    reader.get_tensor(key)  # reading compares the checksums
+                saved = json.loads(reader.get_tensor(TEXT))
+            except (tf.errors.OpError, ValueError, RuntimeError) as error:
+                reason = type(error).__name__
+                print(f"checkpoint {path} can't be read ({reason}), trying the one before it")
                 continue
-            saved = json.loads(reader.get_tensor(TEXT))
             self._refuse_difference(saved["signature"])
             status = self._latest.checkpoint.read(path)
             status.assert_existing_objects_matched()
+            self.saved_step = step
             return Progress(*(tf.convert_to_tensor(v) for v in self._progress)), saved["host"]
         return None
+
+    def _write(self, manager: tf.train.CheckpointManager, step: int) -> None:
+        try:
+            manager.save(checkpoint_number=step)
+        except (OSError, tf.errors.OpError) as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise UsageError(
+                f"The checkpoint of step {step} can't be written to {self.directory} ({reason}); "
+                f"the ones before it are intact: mend the disk, then resume."
+            ) from error
 
     def _signature(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to fit; TensorFlow itself restores by position."""
@@ -108,10 +134,7 @@ class Checkpoints:
             "seed": run.seed,
             **{f"model {n}": shapes(m.variables) for n, m in run.models.items()},
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
-            **{
-                f"variables of optimizer {n}": shapes(o.variables)
-                for n, o in run.optimizers.items()
-            },
+            **{f"variables of {n}": shapes(o.variables) for n, o in run.optimizers.items()},
         }
 
     def _refuse_difference(self, saved: dict[str, Any]) -> None:

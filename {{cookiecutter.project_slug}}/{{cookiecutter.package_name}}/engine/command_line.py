@@ -36,7 +36,7 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
     _, run = _take(arguments, "--resume")
     if file:
         arguments = _arguments_of(Path(file)) + arguments
-    if run:
+    if run and run != "auto":
         if not (Path(run) / "config.yaml").is_file():
             fail(f"--resume {run}: that is not a run directory (it has no config.yaml).")
         arguments = _arguments_of(Path(run) / "config.yaml") + arguments

@@ -7,12 +7,15 @@ the update of the weights, or, where a loss or gradient is not finite, not at al
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
+from ..config import Config
 from .batches import Layout
+from .errors import UsageError
 from .gradients import before_apply, clip, global_norm, sum_over_replicas, take_over
 from .refusals import refuse_metrics, refuse_optimizer, refuse_reductions
 from .replicas import derive_seeds, synchronize_batch_normalization
@@ -66,7 +69,7 @@ class Distribution:
         layout: how the global batch lies on the replicas.
         accumulate: micro-batches per replica and step.
         clip_norm: the largest global norm of the gradients; 0 leaves them alone.
-        jit: compile forward and backward with XLA.
+        jit: "on", "off" or "auto": compile forward and backward with XLA.
         max_skipped_steps: more than this many skipped steps in a row end the graph call.
         constant_denominator: count every batch as the global batch size, also a short one.
     """
@@ -78,7 +81,7 @@ class Distribution:
         *,
         accumulate: int = 1,
         clip_norm: float = 0.0,
-        jit: bool = False,
+        jit: str = "off",
         max_skipped_steps: int = 0,
         constant_denominator: bool = False,
     ) -> None:
@@ -90,19 +93,25 @@ class Distribution:
         self.names = list(run.optimizers)
         self.replicas = run.strategy.num_replicas_in_sync
         self.float16 = any(m.compute_dtype == "float16" for m in run.models.values())
+        synchronized: list[str] = []
         if self.replicas > 1:
-            names = synchronize_batch_normalization(run.models.values())
-            if names:
-                print(f"BatchNormalization synchronized over the replicas: {', '.join(names)}")
+            synchronized = synchronize_batch_normalization(run.models.values())
+        if synchronized:
+            print(f"synchronized over the replicas: {', '.join(synchronized)}")
         refuse_reductions(run.losses)
         refuse_metrics(run.metrics)
         for optimizer in run.optimizers.values():
             refuse_optimizer(optimizer)
             take_over(optimizer, self.replicas)
-        self.transaction = Transaction(run, accumulate, jit)
+        self.transaction = Transaction(run, accumulate, jit, bool(synchronized))
+        self._trained = {id(v) for v in self.transaction.trainable}
         self._train_functions: dict[tuple[str, ...], Any] = {}
         self._validate = tf.function(self._evaluation(run.task.validation_step), autograph=False)
         self._test = tf.function(self._evaluation(run.task.test_step), autograph=False)
+
+    def resolved(self, config: Config) -> Config:
+        """The knobs with what "auto" came to, which a resumed run must keep."""
+        return replace(config, resume="", jit="on" if self.transaction.jit else "off")
 
     def start(self) -> Progress:
         """The progress of a run that has made no step."""
@@ -131,6 +140,11 @@ class Distribution:
         There is one trace for each set of trainable variables: a layer frozen after a trace would
         go on moving in it.
         """
+        if any(id(variable) not in self._trained for variable in self.transaction.trainable):
+            raise UsageError(
+                "A layer was set trainable that wasn't when the optimizer was built; create it "
+                "trainable, and freeze it with a callback at_step(0, ...)."
+            )
         trainable = tuple(variable.path for variable in self.transaction.trainable)
         if trainable not in self._train_functions:
             self._train_functions[trainable] = tf.function(self._train, autograph=False)

@@ -18,10 +18,16 @@ def fail(sentence: str) -> NoReturn:
     raise SystemExit(2)
 
 
+class CollectiveInXlaError(UsageError):
+    """The replicas would have to talk to each other inside what XLA compiles."""
+
+
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
-    """Show a `UsageError` as its sentence instead of a traceback."""
+    """Show a `UsageError` as its sentence, and Ctrl-C as nothing, instead of a traceback."""
     try:
         yield
     except UsageError as error:
         fail(str(error))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

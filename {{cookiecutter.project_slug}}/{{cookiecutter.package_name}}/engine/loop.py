@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from .batches import (
     steps_per_epoch,
     training_batches,
 )
-from .callbacks import Callback, Event
+from .callbacks import Callback, Event, every_epochs, every_secs, every_steps
 from .checkpoints import Checkpoints
 from .distribution import Distribution
 from .errors import UsageError
+from .interrupts import RESUMABLE, Interrupts
 from .report import Progressbar, RunDirectory
 from .types import MAIN, Run
 
@@ -53,12 +55,17 @@ class Loop:
         monitor: str,
         larger_is_better: bool,
     ) -> None:
+        saves: list[tuple[Callable[..., Callback], float]] = [
+            (every_epochs, config.save_every_epochs),
+            (every_steps, config.save_every_steps),
+            (every_secs, config.save_every_secs),
+        ]
         self.run = run
         self.distribution = distribution
         self.splits = {name: split for name, split in splits.items() if split is not None}
         self.directory = directory
         self.config = config
-        self.callbacks = callbacks
+        self.callbacks = [*callbacks, *(when(n, lambda _: self._save()) for when, n in saves if n)]
         self.monitor = monitor
         self.sign = 1.0 if larger_is_better else -1.0
         self.progress = distribution.start()
@@ -90,6 +97,12 @@ class Loop:
         self.progress, host = restored
         self.step, self.best = int(self.progress.step), host["best"]
         self.directory.read_history(self.epoch)
+        layers = [layer for model in self.run.models.values() for layer in model._flatten_layers()]
+        for layer, trainable in zip(layers, host["trainable"], strict=True):
+            if layer.trainable != trainable:
+                layer.trainable = trainable
+        for function, state in zip(self._stateful(), host["callbacks"], strict=True):
+            function.set_state(state)
         print(f"resuming {self.directory.path} after step {self.step} (epoch {self.epoch})")
 
     def train(self) -> None:
@@ -103,9 +116,9 @@ class Loop:
             self._call_back()
         iterator = iter(self._batches(self.step, last))
         bar = Progressbar(last, self.step)
-        steps = 1
-        try:
-            while self.step < last and not self.stopping:
+        steps = self.config.steps_per_call or 1
+        with Interrupts() as interrupts, closing(bar):
+            while self.step < last and not self.stopping and not interrupts.received:
                 steps = min(steps, self._steps_until_due(last))
                 started = time.perf_counter()
                 steps = self._train_call(iterator, steps, bar)
@@ -117,11 +130,12 @@ class Loop:
                 if self.step % self.steps_per_epoch == 0:
                     self._end_epoch(bar)
                 self._call_back()
-                # At most twice as many as before: the first calls are slowed down by tracing.
-                wanted = int(steps * SECONDS_PER_CALL / seconds)
-                steps = self.config.steps_per_call or max(1, min(wanted, 2 * steps))
-        finally:
-            bar.close()
+                steps = max(1, self._next_steps(steps, seconds / steps))
+            if interrupts.received:
+                self._save()
+                bar.say(f"interrupted after step {self.step}; to go on: {self.resume_command}")
+                raise SystemExit(RESUMABLE)
+        self._save()
 
     def evaluate(self, split: str) -> dict[str, float]:
         """Losses and metrics over every example of a split, once; leaves the metrics reset."""
@@ -142,6 +156,19 @@ class Loop:
         if not self.checkpoints.restore_best():
             print("no best weights were saved; testing with the latest")
         return self.evaluate("test") if "test" in self.splits else {}
+
+    @property
+    def resume_command(self) -> str:
+        """What to type to go on with this run."""
+        return f"python train.py --resume {self.directory.path}"
+
+    def _next_steps(self, steps: int, seconds_per_step: float) -> int:
+        """How many steps the next graph call makes, if nothing is due before."""
+        longest = int(self.config.max_stop_seconds / seconds_per_step)
+        if self.config.steps_per_call:
+            return min(self.config.steps_per_call, longest)
+        # At most twice as many as before: the first calls are slowed down by tracing.
+        return min(int(SECONDS_PER_CALL / seconds_per_step), 2 * steps, longest)
 
     def _train_call(self, iterator: Any, steps: int, bar: Progressbar) -> int:
         skipped = int(self.progress.skipped)
@@ -185,7 +212,6 @@ class Loop:
         bar.end_epoch(row, self.config.epochs)
         self.directory.add_epoch(row)
         self._keep_best(row)
-        self._save()
 
     def _keep_best(self, row: dict[str, float]) -> None:
         monitor = (
@@ -204,7 +230,17 @@ class Loop:
             self.checkpoints.save_best(self.step)
 
     def _save(self) -> None:
-        self.checkpoints.save(self.progress, {"best": self.best})
+        layers = [layer for model in self.run.models.values() for layer in model._flatten_layers()]
+        host = {
+            "best": self.best,
+            "trainable": [layer.trainable for layer in layers],
+            "callbacks": [function.get_state() for function in self._stateful()],
+        }
+        self.checkpoints.save(self.progress, host)
+
+    def _stateful(self) -> list[Any]:
+        functions = [callback.function for callback in self.callbacks]
+        return [function for function in functions if hasattr(function, "get_state")]
 
     def _call_back(self) -> None:
         due = [c for c in self.callbacks if c.is_due(self.step, self.steps_per_epoch)]

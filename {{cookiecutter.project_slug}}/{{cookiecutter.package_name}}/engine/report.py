@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import sys
 import time
@@ -12,10 +13,16 @@ from typing import Any
 import keras
 import matplotlib
 import tensorflow as tf
+import yaml
+from filelock import FileLock, Timeout
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
+from ..config import Config
 from .errors import UsageError
+
+# Flags that change how a run is made, not what comes out.
+MAY_DIFFER = {"strategy", "virtual_replicas", "jit", "steps_per_call", "max_stop_seconds"}
 
 matplotlib.use("Agg")  # pictures go to files, also where there is no display
 
@@ -25,35 +32,42 @@ class RunDirectory:
 
     Args:
         path: the directory.
+        is_new: whether no run has trained in it yet.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_new: bool = False) -> None:
         self.path = path
+        self.is_new = is_new
+        self._lock_file = FileLock(path / "lock")  # the system's own: gone when the process is
         self.history: list[dict[str, float]] = []
-        self._log = tf.summary.create_file_writer(str(path / "log"))
+        self._log: Any = None
 
     @classmethod
-    def create(cls, runs: str, name: str, config: str) -> RunDirectory:
-        """A new directory, never one that exists.
+    def open(cls, config: Config, text: str) -> RunDirectory:
+        """A new directory, or the one that --resume asks for; locked either way.
+
+        Args:
+            config: the knobs.
+            text: what config.yaml is to hold.
 
         Raises:
-            UsageError: it can't be made.
+            UsageError: it can't be written to, or another process trains in it.
         """
-        start = Path(runs) / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{name}"
-        path, number = start, 2
+        path = Path(config.resume) if config.resume else None
+        if config.resume == "auto":
+            path = _find_unfinished(Path(config.runs), text)
+        directory = cls(path or _make(Path(config.runs), config.name, text), is_new=path is None)
+        directory._lock()
+        return directory
+
+    def _lock(self) -> None:
         try:
-            while True:
-                try:
-                    path.mkdir(parents=True)
-                    break
-                except FileExistsError:
-                    path, number = start.with_name(f"{start.name}-{number}"), number + 1
-            (path / "config.yaml").write_text(config, encoding="utf-8")
+            self._lock_file.acquire(timeout=0)
+        except Timeout as error:
+            raise UsageError(f"{self.path} is being trained by another process.") from error
         except OSError as error:
-            raise UsageError(
-                f"The run directory {path} can't be made: {error.strerror}."
-            ) from error
-        return cls(path)
+            raise UsageError(f"{self.path} can't be written to: {error.strerror}.") from error
+        self._log = tf.summary.create_file_writer(str(self.path / "log"))
 
     def write_models(self, models: dict[str, keras.Model]) -> None:
         """The summary of every model as model.txt."""
@@ -65,11 +79,11 @@ class RunDirectory:
     def read_history(self, epochs: int) -> None:
         """Take up the history of the first `epochs` epochs, of a run that goes on after them."""
         file = self.path / "history.csv"
-        if epochs and file.exists():
-            with file.open(newline="", encoding="utf-8") as lines:
-                rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(lines)]
-            self.history = [row for row in rows if row["epoch"] <= epochs]
-        self._write_history()
+        if not epochs or not file.exists():
+            return
+        with file.open(newline="", encoding="utf-8") as lines:
+            rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(lines)]
+        self.history = [row for row in rows if row["epoch"] <= epochs]
 
     def add_epoch(self, row: dict[str, float]) -> None:
         """One more line in history.csv, and the same for TensorBoard."""
@@ -84,8 +98,16 @@ class RunDirectory:
         """results.json."""
         _replace(self.path / "results.json", json.dumps(results, indent=2) + "\n")
 
+    @property
+    def latest(self) -> dict[str, float]:
+        """Losses and metrics of the latest epoch."""
+        row = self.history[-1] if self.history else {}
+        return {name: value for name, value in row.items() if name not in ("epoch", "step")}
+
     def draw_curves(self) -> None:
-        """Loss and metrics by epoch as curves.png."""
+        """Loss and metrics by epoch as curves.png, once there is an epoch."""
+        if not self.history:
+            return
         names = [
             name.removeprefix("train_") for name in self.history[0] if name.startswith("train_")
         ]
@@ -142,6 +164,39 @@ class Progressbar:
         self._bar.close()
 
 
+def _make(runs: Path, name: str, text: str) -> Path:
+    """A new run directory, never one that exists."""
+    first = runs / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{name}"
+    for number in itertools.count(2):
+        path = first if number == 2 else first.with_name(f"{first.name}-{number - 1}")
+        try:
+            path.mkdir(parents=True)
+            (path / "config.yaml").write_text(text, encoding="utf-8")
+            return path
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UsageError(f"{path} can't be made: {error.strerror}.") from error
+    raise AssertionError  # the loop has no end
+
+
+def _find_unfinished(runs: Path, text: str) -> Path | None:
+    """The latest run of the same configuration that has a checkpoint but no results."""
+    for file in sorted(runs.glob("*/config.yaml"), reverse=True):
+        started = any(file.parent.glob("checkpoints/latest/*.index"))
+        finished = (file.parent / "results.json").exists()
+        same = _what_matters(file.read_text(encoding="utf-8")) == _what_matters(text)
+        if started and not finished and same:
+            return file.parent
+    return None
+
+
+def _what_matters(config: str) -> dict[str, Any]:
+    """The flags of a config.yaml that must be the same for a run to be the same."""
+    flags: dict[str, Any] = yaml.safe_load(config) or {}
+    return {name: value for name, value in flags.items() if name not in MAY_DIFFER}
+
+
 def _line(numbers: dict[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items())
 
@@ -151,7 +206,17 @@ def _text(value: Any) -> str:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write all of `file` or, if that fails, nothing."""
+    """Write all of `file` or, if that fails, nothing.
+
+    Raises:
+        UsageError: it can't be written.
+    """
     new = file.with_suffix(".new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(file)
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(file)
+    except OSError as error:
+        raise UsageError(
+            f"{file} can't be written ({error.strerror}); the checkpoints are intact: "
+            "mend the disk, then resume."
+        ) from error

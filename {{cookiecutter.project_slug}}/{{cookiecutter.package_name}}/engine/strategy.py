@@ -19,6 +19,8 @@ def create_strategy(config: Config) -> tf.distribute.Strategy:
     Raises:
         UsageError: a device or strategy that isn't there.
     """
+    if config.deterministic:
+        tf.config.experimental.enable_op_determinism()
     if config.virtual_replicas:
         _split_cpu(config.virtual_replicas)
     name, why = _choose(config)

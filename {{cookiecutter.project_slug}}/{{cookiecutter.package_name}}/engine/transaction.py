@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from .errors import UsageError
+from .errors import CollectiveInXlaError, UsageError
 from .replicas import derive_seeds, is_random_state
 from .types import Replica, Run
 
@@ -34,19 +34,20 @@ class Transaction:
     Args:
         run: what the factories made.
         accumulate: micro-batches per share; their gradients are added.
-        jit: compile forward and backward with XLA.
+        jit: "on", "off" or "auto": compile forward and backward with XLA.
+        synchronized: the models average over the replicas inside forward and backward.
     """
 
-    def __init__(self, run: Run, accumulate: int, jit: bool) -> None:
+    def __init__(self, run: Run, accumulate: int, jit: str, synchronized: bool) -> None:
         self.run = run
         self.accumulate = accumulate
         variables = [v for model in run.models.values() for v in model.non_trainable_variables]
         self.random_states = [v for v in variables if is_random_state(v)]
         self.state = [v for v in variables if not is_random_state(v)]
         self.state += [v for metric in run.metrics.values() for v in metric.variables]
-        self._compute: Any = self._compute_part
-        if jit:
-            self._compute = tf.function(self._compute_part, jit_compile=True, autograph=False)
+        self.jit = _resolve_jit(jit, synchronized)
+        self._jit_is_optional = jit == "auto"
+        self._compiled = tf.function(self._compute_part, jit_compile=True, autograph=False)
 
     def share(
         self, train_step: TrainStep, batch: Any, count: tf.Tensor, step: tf.Tensor, scale: tf.Tensor
@@ -60,7 +61,7 @@ class Transaction:
             * self.accumulate
         )
         first = (replica * len(self.run.task.train_steps) + index) * self.accumulate
-        state = {str(i): tf.convert_to_tensor(v.value) for i, v in enumerate(self.state)}
+        state = [tf.convert_to_tensor(v.value) for v in self.state]
         values = [tf.convert_to_tensor(v.value) for v in self.trainable]
         total: Share | None = None
         for part in range(self.accumulate):
@@ -72,8 +73,9 @@ class Transaction:
                 piece = tf.nest.map_structure(
                     lambda t, p=part: tf.identity(self._piece(t, p)), batch
                 )
-            more = Share(*self._compute(train_step, piece, count, scale, seeds, values, state))
-            state |= more.writes
+            more = self._compute(train_step, piece, count, scale, seeds, values, state)
+            for key, value in more.writes.items():
+                state[int(key)] = value
             total = more if total is None else _add(total, more)
         assert total is not None
         return total
@@ -82,6 +84,17 @@ class Transaction:
     def trainable(self) -> list[keras.Variable]:
         """The variables that train now."""
         return [v for model in self.run.models.values() for v in model.trainable_variables]
+
+    def _compute(self, *arguments: Any) -> Share:
+        if self.jit:
+            try:
+                return Share(*self._compiled(*arguments))
+            except CollectiveInXlaError as error:
+                if not self._jit_is_optional:
+                    raise
+                print(f"jit: off. {error}")
+                self.jit = False
+        return Share(*self._compute_part(*arguments))
 
     def _piece(self, t: tf.Tensor, part: int) -> tf.Tensor:
         rows = t.shape[0] // self.accumulate
@@ -95,22 +108,23 @@ class Transaction:
         scale: tf.Tensor,
         seeds: tf.Tensor,
         values: list[tf.Tensor],
-        state: dict[str, tf.Tensor],
+        state: list[tf.Tensor],
     ) -> tuple[dict[str, tf.Tensor], dict[str, list[tf.Tensor]], dict[str, tf.Tensor]]:
         trainable = self.trainable
         mapping = [
-            *zip(trainable, values, strict=True),
-            *zip(self.state, state.values(), strict=True),
             *zip(self.random_states, tf.unstack(seeds[1:]), strict=True),
+            *zip(self.state, state, strict=True),
+            *zip(trainable, values, strict=True),
         ]
-        replica = Replica(count, self.accumulate, tf.bitcast(seeds[0], tf.int32))
+        seed = tf.bitcast(seeds[0], tf.int32)
+        replica = Replica(count, self.accumulate, seed, self.jit)
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(values)
             # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
             with keras.StatelessScope(mapping, collect_losses=True) as scope:
                 losses = train_step(self.run, batch, replica)
             scaled = {name: loss * tf.cast(scale, loss.dtype) for name, loss in losses.items()}
-        self._refuse_unknown_writes(scope, mapping)
+        self._refuse_unknown(losses, scope, mapping)
         by_id = {id(v): value for v, value in zip(trainable, values, strict=True)}
         gradients = {}
         for name, loss in scaled.items():
@@ -118,19 +132,43 @@ class Transaction:
             found = tape.gradient(loss, sources, unconnected_gradients="zero")
             gradients[name] = [tf.convert_to_tensor(g) for g in found]  # embeddings' slices too
         writes = {}
-        for key, variable in zip(state, self.state, strict=True):
+        for i, (variable, before) in enumerate(zip(self.state, state, strict=True)):
             value = scope.get_current_value(variable)
-            if value is not state[key]:
-                writes[key] = tf.cast(value, variable.dtype)
+            if value is not before:
+                writes[str(i)] = tf.cast(value, variable.dtype)
         return losses, gradients, writes
 
-    def _refuse_unknown_writes(self, scope: keras.StatelessScope, mapping: list[Any]) -> None:
+    def _refuse_unknown(
+        self, losses: dict[str, tf.Tensor], scope: keras.StatelessScope, mapping: list[Any]
+    ) -> None:
+        if not isinstance(losses, dict) or set(losses) - set(self.run.optimizers):
+            names = ", ".join(map(repr, self.run.optimizers))
+            raise UsageError(
+                f"A train step returns {losses!r}; it must return losses by the names of their "
+                f"optimizers, which are: {names}."
+            )
         if set(scope.state_mapping) - {id(variable) for variable, _ in mapping}:
             raise UsageError(
                 "The train step changes a Keras variable that belongs to no model and no metric "
                 "of the run, so the change would be lost. For random numbers use replica.seed "
                 "with tf.random.stateless_*, or a SeedGenerator that is an attribute of the model."
             )
+
+
+def _resolve_jit(choice: str, synchronized: bool) -> bool:
+    """Whether to compile: with "auto" where there is an accelerator.
+
+    Raises:
+        UsageError: "on", and XLA can't take the models.
+    """
+    if synchronized and choice == "on":
+        raise UsageError(
+            "--jit on: BatchNormalization averages over the replicas inside the model, which XLA "
+            "can't compile (TF 2.21); use --jit off, or GroupNormalization or LayerNormalization."
+        )
+    # Not on the CPU: there XLA makes convolutions up to ten times slower (TF 2.21).
+    accelerated = any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
+    return choice == "on" or (choice == "auto" and accelerated and not synchronized)
 
 
 def _add(a: Share, b: Share) -> Share:

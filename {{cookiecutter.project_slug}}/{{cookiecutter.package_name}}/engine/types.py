@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from .errors import CollectiveInXlaError
+
 MAIN = "main"  # the name of a model, loss or optimizer that is the only one
 
 
@@ -19,17 +21,29 @@ class Replica(NamedTuple):
         count: int32 scalar, what your `count` found, summed over ALL replicas: the
             `global_batch_size` that `tf.nn.compute_average_loss` divides by.
         microbatches: into how many parts `--accumulate` cuts this share.
+        compiled: whether XLA compiles this.
         seed: int32 (2,) for `tf.random.stateless_*`, new in each step, replica and micro-batch.
     """
 
     count: tf.Tensor
     microbatches: int
     seed: tf.Tensor
+    compiled: bool = False
 
-    @staticmethod
-    def all_gather(value: tf.Tensor) -> tf.Tensor:
-        """The rows of every replica, (rows, ...) -> (rows of all replicas, ...); differentiable."""
-        return tf.distribute.get_replica_context().all_gather(value, axis=0)
+    def all_gather(self, value: tf.Tensor) -> tf.Tensor:
+        """The rows of every replica, (rows, ...) -> (rows of all replicas, ...); differentiable.
+
+        Raises:
+            CollectiveInXlaError: inside XLA, where replicas can't talk to each other (TF 2.21).
+        """
+        context = tf.distribute.get_replica_context()
+        if context.num_replicas_in_sync == 1:
+            return value
+        if self.compiled:
+            raise CollectiveInXlaError(
+                "replica.all_gather can't be compiled with XLA; use --jit off."
+            )
+        return context.all_gather(value, axis=0)
 
 
 @dataclass(frozen=True)
