@@ -1,0 +1,57 @@
+"""The classifier in whose features generated images are compared with real ones.
+
+Its weights come with the project, so that the scores of all runs can be compared. They were made by
+
+    python -m <package>.task.classifier       # takes a few seconds; again when the data change
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from .data import load_digits
+
+WEIGHTS = Path(__file__).with_name("classifier.npz")
+FEATURES = 32
+
+
+def create_classifier() -> keras.Sequential:
+    """A small CNN, images float32 (batch, 8, 8, 1) -> logits (batch, 10), always in float32."""
+    layers = keras.layers
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            layers.Conv2D(16, 3, padding="same", activation="relu", dtype="float32"),
+            layers.MaxPooling2D(dtype="float32"),
+            layers.Conv2D(32, 3, padding="same", activation="relu", dtype="float32"),
+            layers.MaxPooling2D(dtype="float32"),
+            layers.Flatten(dtype="float32"),
+            layers.Dense(FEATURES, activation="relu", name="features", dtype="float32"),
+            layers.Dense(10, name="logits", dtype="float32"),
+        ]
+    )
+
+
+def load_features() -> keras.Model:
+    """The classifier without its last layer: images (batch, 8, 8, 1) -> (batch, FEATURES)."""
+    classifier = create_classifier()
+    with np.load(WEIGHTS) as file:
+        classifier.set_weights([file[name] for name in file.files])
+    classifier.trainable = False
+    return keras.Model(classifier.inputs, classifier.get_layer("features").output)
+
+
+if __name__ == "__main__":
+    keras.utils.set_random_seed(0)
+    classifier = create_classifier()
+    classifier.compile(
+        keras.optimizers.Adam(2e-3),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    classifier.fit(*load_digits("train"), batch_size=32, epochs=20, verbose=2)
+    print("unseen digits:", classifier.evaluate(*load_digits("test"), verbose=0, return_dict=True))
+    np.savez_compressed(WEIGHTS, *classifier.get_weights())

@@ -1,0 +1,50 @@
+"""The models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from .config import TaskConfig
+
+
+# TODO(4): your model, built (with a keras.Input), or a dict of several; two small CNNs.
+def create_model(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, keras.Model]:
+    """The generator, latents float (batch, latent) -> images float32 (batch, h, w, 1) in [0, 1],
+    and the discriminator, images -> logits float32 (batch, 1), high for real ones.
+
+    Args:
+        task: the knobs.
+        datasets: what create_datasets returned, for shapes and for layers that adapt to data.
+    """
+    height, width, channels = datasets["train"][0].shape[1:]
+    return {
+        "generator": _create_generator(task, height, width, channels),
+        "discriminator": _create_discriminator(task, height, width, channels),
+    }
+
+
+def _create_generator(task: TaskConfig, height: int, width: int, channels: int) -> keras.Model:
+    layers = keras.layers
+    latents = keras.Input((task.latent,), name="latents")
+    x = layers.Dense(height // 2 * (width // 2) * 64, activation="leaky_relu")(latents)
+    x = layers.Reshape((height // 2, width // 2, 64))(x)
+    x = layers.Conv2DTranspose(32, 4, strides=2, padding="same", activation="leaky_relu")(x)
+    # Images stay float32 under mixed precision, as real ones are.
+    last = layers.Conv2D(channels, 3, padding="same", activation="sigmoid", dtype="float32")
+    return keras.Model(latents, last(x), name="generator")  # (batch, h, w, channels)
+
+
+def _create_discriminator(task: TaskConfig, height: int, width: int, channels: int) -> keras.Model:
+    layers = keras.layers
+    images = keras.Input((height, width, channels), name="images")
+    x = images
+    for filters in (32, 64):
+        x = layers.Conv2D(filters, 4, strides=2, padding="same")(x)
+        x = layers.Dropout(task.dropout)(x)
+        x = layers.Activation("leaky_relu")(x)  # (batch, h/2, w/2, filters), then (batch, h/4, ...)
+    x = layers.Flatten()(x)
+    # Logits stay float32 under mixed precision, or the loss would overflow.
+    logits = layers.Dense(1, dtype="float32", name="logits")(x)
+    return keras.Model(images, logits, name="discriminator")
