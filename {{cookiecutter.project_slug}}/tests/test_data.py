@@ -72,7 +72,7 @@ def test_last_batches(split: Split) -> None:
     dropped, padded = training(split, 0, 4, "drop"), training(split, 0, 6, "pad")
     assert [len(batch) for batch in dropped] == [12, 12, 12, 12]
     assert [len(batch) for batch in padded] == [12, 12, 5, 12, 12, 5]
-    assert sorted(list(chain(*padded[:3]))) == ARRAYS.tolist()
+    assert sorted(chain(*padded[:3])) == ARRAYS.tolist()
     assert padded[:3] != padded[3:]  # another order in every epoch
     spanning = list(chain(*training(split, 0, 29, "span")))
     assert sorted(spanning[:EXAMPLES]) == ARRAYS.tolist()

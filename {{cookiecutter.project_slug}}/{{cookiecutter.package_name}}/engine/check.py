@@ -31,6 +31,16 @@ class Finding(NamedTuple):
     said: str
 
 
+def one_and_two_replicas() -> tuple[tf.distribute.Strategy, tf.distribute.Strategy]:
+    """No strategy, and two replicas on halves of the CPU; to be called before any operation."""
+    (cpu, *_) = tf.config.list_physical_devices("CPU")
+    tf.config.set_visible_devices([cpu])
+    halves = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(cpu, halves)
+    two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
+    return tf.distribute.get_strategy(), two
+
+
 def silence_random_layers(models: dict[str, keras.Model]) -> None:
     """Set every dropout rate and noise level to zero, so that replicas can be compared."""
     for model in models.values():

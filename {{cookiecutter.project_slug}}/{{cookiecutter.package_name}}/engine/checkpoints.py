@@ -80,7 +80,8 @@ class Checkpoints:
         """Set the weights to the best ones; False if none were saved."""
         if not self._best.latest_checkpoint:
             return False
-        self._weights.read(self._best.latest_checkpoint).assert_existing_objects_matched()
+        status = self._weights.read(self._best.latest_checkpoint)
+        status.assert_existing_objects_matched().expect_partial()
         return True
 
     def restore_latest(self) -> tuple[Progress, dict[str, Any]] | None:
@@ -107,7 +108,7 @@ class Checkpoints:
                 continue
             self._refuse_difference(saved["signature"])
             status = self._latest.checkpoint.read(path)
-            status.assert_existing_objects_matched()
+            status.assert_existing_objects_matched().expect_partial()
             self.saved_step = step
             return Progress(*(tf.convert_to_tensor(v) for v in self._progress)), saved["host"]
         return None

@@ -23,38 +23,49 @@ DESCRIPTION = """--config FILE reads flags from a YAML file, which flags that ar
 def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
     """One instance of each dataclass in `groups`, from flags; a group has its own place in --help.
 
-    `--config FILE` reads flags from a YAML file, `--resume RUN` from that run's config.yaml;
-    flags that are typed win over both. `--print-config` shows what came out, and ends.
-
     Raises:
         SystemExit: with code 2 and one sentence, for a flag or value that can't be.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     print_config = "--print-config" in arguments
-    arguments = [argument for argument in arguments if argument != "--print-config"]
+    arguments = expand([argument for argument in arguments if argument != "--print-config"])
+    settings = dataclasses.make_dataclass("Settings", groups.items())
+    settings.__doc__ = DESCRIPTION
+    parsed = read(settings, arguments)
+    values = tuple(getattr(parsed, name) for name in groups)
+    if print_config:
+        print(to_yaml(*values), end="")
+        raise SystemExit(0)
+    return values
+
+
+def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any:
+    """What `arguments` say in the form of a dataclass, or of one of several (a command each).
+
+    Raises:
+        SystemExit: with code 2 and one sentence, for a flag or value that can't be.
+    """
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(form, prog=program, args=arguments, config=(tyro.conf.OmitArgPrefixes,))
+    except SystemExit as end:
+        if end.code:
+            fail(_sentence(said.getvalue()))
+        raise
+
+
+def expand(arguments: list[str]) -> list[str]:
+    """The arguments after the flags that `--config FILE` and `--resume RUN` stand for."""
     arguments, file = _take(arguments, "--config")
     _, run = _take(arguments, "--resume")
     if file:
         arguments = _arguments_of(Path(file)) + arguments
     if run and run != "auto":
         if not (Path(run) / "config.yaml").is_file():
-            fail(f"--resume {run}: that is not a run directory (it has no config.yaml).")
+            fail(f"{run} is not a run directory: it has no config.yaml.")
         arguments = _arguments_of(Path(run) / "config.yaml") + arguments
-    settings = dataclasses.make_dataclass("Settings", groups.items())
-    settings.__doc__ = DESCRIPTION
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):
-            parsed: Any = tyro.cli(settings, args=arguments, config=(tyro.conf.OmitArgPrefixes,))
-    except SystemExit as end:
-        if end.code:
-            fail(_sentence(said.getvalue(), groups))
-        raise
-    values = tuple(getattr(parsed, name) for name in groups)
-    if print_config:
-        print(to_yaml(*values), end="")
-        raise SystemExit(0)
-    return values
+    return arguments
 
 
 def to_yaml(*configs: Any) -> str:
@@ -95,11 +106,11 @@ def _arguments_of(file: Path) -> list[str]:
     return arguments
 
 
-def _sentence(box: str, groups: dict[str, type]) -> str:
+def _sentence(box: str) -> str:
     """What tyro says in a box of many lines, as one sentence."""
     lines = [re.sub(r"[\u2500-\u257f]", "", line).strip() for line in box.splitlines()]
     text = " ".join(line for line in lines[1:] if line)
     text = re.split(r" (?:Argument helptext|For full helptext)", text)[0]
     text = text.replace("Perhaps you meant:", "; perhaps you meant").replace(" ;", ";")
-    text = re.sub(rf"^Error parsing (?:{'|'.join(groups)}): ", "", text)
+    text = re.sub(r"^Error parsing (?!-)[^:]*: ", "", text)
     return text.rstrip(".") + ". (--help shows all flags.)"
