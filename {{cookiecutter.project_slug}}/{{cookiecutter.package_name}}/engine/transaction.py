@@ -47,7 +47,7 @@ class Transaction:
         self.state += [v for metric in run.metrics.values() for v in metric.variables]
         self.jit = _resolve_jit(jit, synchronized)
         self._jit_is_optional = jit == "auto"
-        self._compiled = tf.function(self._compute_part, jit_compile=True, autograph=False)
+        self._compiled: dict[tuple[int, ...], Any] = {}  # by what trains: shapes don't tell it
 
     def share(
         self, train_step: TrainStep, batch: Any, count: tf.Tensor, step: tf.Tensor, scale: tf.Tensor
@@ -87,8 +87,13 @@ class Transaction:
 
     def _compute(self, *arguments: Any) -> Share:
         if self.jit:
+            trainable = tuple(map(id, self.trainable))
+            if trainable not in self._compiled:
+                self._compiled[trainable] = tf.function(
+                    self._compute_part, jit_compile=True, autograph=False
+                )
             try:
-                return Share(*self._compiled(*arguments))
+                return Share(*self._compiled[trainable](*arguments))
             except CollectiveInXlaError as error:
                 if not self._jit_is_optional:
                     raise
