@@ -1,0 +1,1 @@
+"""What the engine does beyond the default task, on models of a few weights."""

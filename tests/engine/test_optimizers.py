@@ -1,0 +1,104 @@
+"""Every optimizer of Keras 3 trains the same on one replica and on several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from .toys import CLASSES, FEATURES, Toy, assert_parity, batches, build, train
+
+optimizers = keras.optimizers
+OPTIMIZERS: dict[str, Any] = {
+    "SGD": lambda: optimizers.SGD(0.1),
+    "SGD with Nesterov momentum": lambda: optimizers.SGD(0.1, momentum=0.9, nesterov=True),
+    "Adam": lambda: optimizers.Adam(0.01),
+    "Adam with amsgrad": lambda: optimizers.Adam(0.01, amsgrad=True),
+    "AdamW": lambda: optimizers.AdamW(0.01, weight_decay=0.1),
+    "Adam with EMA": lambda: optimizers.Adam(0.01, use_ema=True, ema_momentum=0.9),
+    "Adam along a cosine": lambda: optimizers.Adam(
+        optimizers.schedules.CosineDecay(0.01, decay_steps=20)
+    ),
+    "SGD with weight decay": lambda: optimizers.SGD(0.1, weight_decay=0.1),
+    "RMSprop": lambda: optimizers.RMSprop(0.01, momentum=0.5, centered=True),
+    "Adagrad": lambda: optimizers.Adagrad(0.1),
+    "Adadelta": lambda: optimizers.Adadelta(1.0),
+    "Adafactor": lambda: optimizers.Adafactor(0.01),
+    "Adamax": lambda: optimizers.Adamax(0.01),
+    "Nadam": lambda: optimizers.Nadam(0.01),
+    "Ftrl": lambda: optimizers.Ftrl(0.1, l1_regularization_strength=0.01),
+    "Lamb": lambda: optimizers.Lamb(0.01),
+}
+if hasattr(optimizers, "Muon"):
+    OPTIMIZERS["Muon"] = lambda: optimizers.Muon(0.01)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_n_replicas_train_exactly_like_one(name: str) -> None:
+    assert_parity(Toy(optimizer=OPTIMIZERS[name]))
+
+
+@pytest.mark.quick
+def test_two_replicas_train_exactly_like_one_with_adam() -> None:
+    assert_parity(Toy(optimizer=OPTIMIZERS["Adam"]), (2,))
+
+
+def test_lion_sees_the_same_losses_and_gradients() -> None:
+    """The sign of a rounding error is as large as any other: weights are not compared."""
+    toy = Toy(optimizer=lambda: optimizers.Lion(0.001))
+    one, four = train(toy, 1), train(toy, 4)
+    np.testing.assert_allclose(one.losses, four.losses, rtol=1e-5)
+    for a, b in zip(_gradients(toy, 1), _gradients(toy, 4), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-15)
+
+
+def _gradients(toy: Toy, replicas: int) -> list[np.ndarray]:
+    distribution = build(toy, replicas)
+    (outcome,) = distribution.probe(batches(toy, distribution, 0, 1), distribution.start())
+    return [gradient.numpy() for gradient in outcome.gradients["main"]]
+
+
+def test_the_average_of_the_weights_is_kept_too() -> None:
+    toy = Toy(optimizer=OPTIMIZERS["Adam with EMA"])
+    one, two = train(toy, 1), train(toy, 2)
+    for a, b in zip(one.slots, two.slots, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW"])
+def test_embeddings_train_like_on_one_replica(optimizer: str) -> None:
+    def model() -> keras.Model:
+        tokens = keras.Input((FEATURES,), dtype="int32")
+        x = keras.layers.Embedding(7, 3)(tokens)
+        return keras.Model(
+            tokens, keras.layers.Dense(CLASSES)(keras.layers.GlobalAveragePooling1D()(x))
+        )
+
+    random = np.random.default_rng(0)
+    data = random.integers(0, 7, (48, FEATURES)), random.integers(0, CLASSES, 48)
+    assert_parity(Toy(model, OPTIMIZERS[optimizer], data))
+
+
+def test_a_schedule_counts_steps_not_replicas() -> None:
+    toy = Toy(optimizer=OPTIMIZERS["Adam along a cosine"])
+    for replicas in (1, 2):
+        trained = train(toy, replicas, steps=10)
+        (optimizer,) = trained.run.optimizers.values()
+        assert int(optimizer.iterations.numpy()) == 10
+        assert float(optimizer.learning_rate) == pytest.approx(0.005, rel=1e-6)
+
+
+def test_a_changed_learning_rate_holds_from_the_next_step_without_a_trace() -> None:
+    toy = Toy()
+    for replicas in (1, 2):
+        trained = train(toy, replicas, steps=5)
+        before = trained.weights
+        trained.run.optimizers["main"].learning_rate = 0.0
+        trained.distribution.distributed_train_step(
+            batches(toy, trained.distribution, 5, 6), 1, trained.progress
+        )
+        tf.nest.map_structure(np.testing.assert_array_equal, before, trained.weights)
+        assert trained.distribution.number_of_traces() == 1

@@ -1,0 +1,208 @@
+"""What differs between replicas, what must not, and what a skipped step leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from .toys import CLASSES, FEATURES, Toy, Trained, assert_parity, batches, build, plain_data, train
+
+layers = keras.layers
+
+
+def model_with(*middle: Callable[[], keras.layers.Layer]) -> Callable[[], keras.Model]:
+    """The default toy with layers in its middle."""
+
+    def model() -> keras.Model:
+        x = inputs = keras.Input((FEATURES,))
+        x = layers.Dense(4, activation="tanh")(x)
+        for layer in middle:
+            x = layer()(x)
+        return keras.Model(inputs, layers.Dense(CLASSES)(x))
+
+    return model
+
+
+NORMALIZED = Toy(model_with(layers.BatchNormalization), lambda: keras.optimizers.Adam(0.01))
+DROPOUT = Toy(model_with(lambda: layers.Dropout(0.5)))
+
+
+@pytest.mark.quick
+def test_batch_normalization_takes_its_statistics_over_all_replicas() -> None:
+    one = assert_parity(NORMALIZED)  # on full batches
+    assert any(np.any(v != v.round()) for v in one.state)  # the moving statistics moved
+
+
+def test_moving_statistics_are_the_same_on_every_replica() -> None:
+    trained = train(NORMALIZED, 4)
+    for variable in trained.run.model.non_trainable_variables:
+        copies = [v.numpy() for v in variable.value.values]
+        for copy in copies[1:]:
+            np.testing.assert_array_equal(copy, copies[0])
+
+
+def test_batch_normalization_is_synchronized_aloud(capsys: pytest.CaptureFixture[str]) -> None:
+    build(NORMALIZED, 2)
+    assert "synchronized over the replicas: batch_normalization" in capsys.readouterr().out
+    build(NORMALIZED, 1)
+    assert capsys.readouterr().out == ""
+
+
+def _masks(replicas: int, step: int, accumulate: int = 1) -> list[float]:
+    """A number for each replica's dropout mask in a step; those of its micro-batches are added."""
+
+    def model() -> keras.Model:
+        x = keras.Input((64,))
+        return keras.Model(x, layers.Dense(1)(layers.Dropout(0.5, name="dropout")(x)))
+
+    def step_function(run: Any, batch: Any, replica: Any) -> dict[str, tf.Tensor]:
+        del replica
+        masked = run.model.get_layer("dropout")(tf.ones_like(batch[0]), training=True)
+        # A sum of different numbers, one for each feature that was not left out.
+        numbers = 2.0 ** tf.range(0.0, 32.0, 0.5, tf.float64)
+        run.metrics["mask"].update_state(tf.reduce_sum(tf.sign(masked[0]) * numbers))
+        return {"main": tf.reduce_mean(run.model(batch[0]) * 0.0)}
+
+    toy = Toy(
+        model, data=(np.ones((48, 64)), np.zeros(48)), train_steps=(step_function,), losses=dict,
+        metrics=lambda: {"mask": keras.metrics.Mean()},
+    )  # fmt: skip
+    distribution = build(toy, replicas, accumulate=accumulate)
+    progress = distribution.start()._replace(step=tf.constant(step, tf.int64))
+    progress = distribution.distributed_train_step(batches(toy, distribution, 0, 1), 1, progress)
+    return [copy.numpy() for copy in distribution.run.metrics["mask"].total.value.values]
+
+
+def test_dropout_masks_differ_between_replicas_and_steps() -> None:
+    masks = [*_masks(4, step=0), *_masks(4, step=1)]
+    assert len(set(masks)) == 8
+
+
+def test_dropout_masks_differ_between_micro_batches() -> None:
+    first, second, third, fourth = _masks(4, step=0)
+    assert _masks(2, step=0, accumulate=2) == [first + second, third + fourth]
+
+
+def test_dropout_masks_can_be_made_again_from_the_step_alone() -> None:
+    assert _masks(2, step=7) == _masks(2, step=7)
+
+
+@pytest.mark.quick
+def test_dropout_resumes_with_the_same_masks() -> None:
+    whole = train(DROPOUT, 2, steps=6, steps_per_call=3)
+    halves = train(DROPOUT, 2, steps=3, steps_per_call=3)
+    other = build(DROPOUT, 2)  # a new process, as it were: other variables, other random states
+    for new, old in zip(
+        other.run.model.trainable_variables, halves.run.model.trainable_variables, strict=True
+    ):
+        new.assign(old.numpy())
+    progress = other.distributed_train_step(batches(DROPOUT, other, 3, 6), 3, halves.progress)
+    np.testing.assert_array_equal(progress.last_losses, whole.progress.last_losses)
+    for new, value in zip(other.run.model.trainable_variables, whole.weights, strict=True):
+        np.testing.assert_array_equal(new.numpy(), value)
+
+
+def test_with_dropout_replicas_are_not_one() -> None:
+    """Otherwise the other tests of dropout would show nothing."""
+    assert train(DROPOUT, 1).weights[0].sum() != train(DROPOUT, 2).weights[0].sum()
+
+
+def poisoned(row: int = 7) -> tuple[np.ndarray, ...]:
+    """The default data with one example that isn't finite."""
+    inputs, labels = plain_data()
+    inputs[row] = np.nan
+    return inputs, labels
+
+
+BAD = Toy(model_with(layers.BatchNormalization), lambda: keras.optimizers.Adam(0.01), poisoned())
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_step_that_is_not_finite_leaves_everything_as_it_was(replicas: int) -> None:
+    distribution = build(BAD, replicas)
+    iterator = batches(BAD, distribution, 0, 2)
+    progress, skipped = distribution.start(), 0
+    for step in range(2):  # the bad example is in one of the two batches
+        before = Trained(distribution, progress, []).everything()
+        progress = distribution.distributed_train_step(iterator, 1, progress)
+        after = Trained(distribution, progress, []).everything()
+        same = all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+        assert same == (int(progress.skipped) > skipped)
+        if same:
+            assert int(progress.skipped_step) == step
+            assert not np.isfinite(progress.skipped_losses).any()
+        skipped = int(progress.skipped)
+    assert (int(progress.step), skipped, int(progress.examples)) == (2, 1, 24)
+
+
+def test_skipped_steps_are_the_same_on_any_number_of_replicas() -> None:
+    one = assert_parity(BAD, steps=8, steps_per_call=4)
+    assert int(one.progress.skipped) == 4
+
+
+@pytest.mark.parametrize("allowed", [0, 3])
+def test_a_call_ends_after_more_than_max_skipped_steps_in_a_row(allowed: int) -> None:
+    toy = Toy(data=(np.full((48, FEATURES), np.nan), np.zeros(48, int)))
+    for replicas in (1, 2):
+        trained = train(toy, replicas, steps=20, steps_per_call=20, max_skipped_steps=allowed)
+        assert int(trained.progress.step) == allowed + 1
+        assert int(trained.progress.skipped_in_a_row) == allowed + 1
+
+
+def test_a_good_step_starts_the_row_anew() -> None:
+    trained = train(BAD, 2, steps=20, steps_per_call=20, max_skipped_steps=2)
+    assert int(trained.progress.step) == 20
+
+
+def test_a_frozen_layer_stays_put_and_the_others_go_on() -> None:
+    for replicas in (1, 2):
+        trained = train(Toy(), replicas, steps=5)
+        model = trained.run.model
+        model.get_layer("hidden").trainable = False
+        frozen, free = model.get_layer("hidden").get_weights(), model.get_layer("logits")
+        before = free.get_weights()
+        iterator = batches(Toy(), trained.distribution, 5, 9)
+        progress = trained.distribution.distributed_train_step(iterator, 2, trained.progress)
+        for a, b in zip(frozen, model.get_layer("hidden").get_weights(), strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert not np.array_equal(before[0], free.get_weights()[0])
+        assert trained.distribution.number_of_traces() == 2
+        model.get_layer("hidden").trainable = True
+        trained.distribution.distributed_train_step(iterator, 2, progress)
+        assert not np.array_equal(frozen[0], model.get_layer("hidden").get_weights()[0])
+        assert trained.distribution.number_of_traces() == 2  # that set has its trace already
+
+
+@pytest.mark.parametrize("jit", ["off", "on"])
+def test_freezing_one_layer_and_then_its_twin_trains_the_right_one(jit: str) -> None:
+    """The two sets of trainable variables have the same shapes: a trace must not be mixed up."""
+
+    def model() -> keras.Model:
+        x = inputs = keras.Input((FEATURES,))
+        for name in ("first", "second"):
+            x = layers.Dense(FEATURES, activation="tanh", name=name)(x)
+        return keras.Model(inputs, layers.Dense(CLASSES)(x))
+
+    toy = Toy(model)
+    after = []
+    for once in (False, True):
+        distribution = build(toy, 1, jit=jit)
+        iterator, progress = batches(toy, distribution, 0, 2), distribution.start()
+        layer = distribution.run.model.get_layer
+        if not once:
+            layer("first").trainable = False
+            distribution.distributed_train_step(iterator, 1, progress)
+            layer("first").trainable = True
+            distribution.run.model.set_weights(build(toy, 1).run.model.get_weights())
+            iterator = batches(toy, distribution, 0, 2)
+        layer("second").trainable = False
+        distribution.distributed_train_step(iterator, 1, progress)
+        after.append(distribution.run.model.get_weights())
+    for a, b in zip(*after, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
