@@ -31,51 +31,49 @@ def main(config: Config, task: TaskConfig) -> None:
 
     started = time.perf_counter()
 
-    # Strategy first (it asks for an untouched TensorFlow), then data, which the model may adapt to,
-    # then losses, metrics, model and optimizer under the strategy.
+    # Strategy first, for it asks for an untouched TensorFlow; then data, which the model may adapt
+    # to; then model, losses, metrics and optimizer, under the strategy.
     strategy = create_strategy(config)
     datasets = create_datasets(task)
     run, distribution = create_run(strategy, datasets, config, task)
 
-    directory = RunDirectory.open(config, to_yaml(distribution.resolved(config), task))
-    print(f"run directory: {directory.path}")
-    if directory.is_new:
-        directory.write_models(run.models)
-        draw_samples(datasets, directory.path / "samples.png")
+    with RunDirectory.open(config, to_yaml(distribution.resolved(config), task)) as directory:
+        print(f"run directory: {directory.path}")
+        if directory.is_new:
+            directory.write_models(run.models)
+            draw_samples(datasets, directory.path / "samples.png")
+        loop = Loop(
+            run,
+            distribution,
+            datasets,
+            directory,
+            config,
+            callbacks=create_callbacks(task),
+            monitor=task.monitor,
+            larger_is_better=task.larger_is_better,
+        )
+        if not directory.is_new:
+            loop.resume()
 
-    loop = Loop(
-        run,
-        distribution,
-        datasets,
-        directory,
-        config,
-        callbacks=create_callbacks(task),
-        monitor=task.monitor,
-        larger_is_better=task.larger_is_better,
-    )
-    if not directory.is_new:
-        loop.resume()
+        # Train, with validation at the end of each epoch.
+        loop.train()
+        directory.draw_curves()
 
-    # Train, with validation at the end of each epoch.
-    loop.train()
-    directory.draw_curves()
-
-    # Test with the best weights.
-    results = {
-        "strategy": type(strategy).__name__.lstrip("_"),
-        "replicas": strategy.num_replicas_in_sync,
-        "epochs": loop.epoch,
-        "steps": loop.step,
-        **directory.latest,
-        **loop.test(),
-        "seconds": round(time.perf_counter() - started, 2),
-    }
-    draw_predictions(run, datasets, directory.path / "predictions.png")
-    directory.write_results(results)
-    print("\n".join(f"{name}: {value}" for name, value in results.items()))
+        # Test with the best weights.
+        results = {
+            "strategy": type(strategy).__name__.lstrip("_"),
+            "replicas": strategy.num_replicas_in_sync,
+            "epochs": loop.epoch,
+            "steps": loop.step,
+            **directory.latest,
+            **loop.test(),
+            "seconds": round(time.perf_counter() - started, 2),
+        }
+        draw_predictions(run, datasets, directory.path / "predictions.png")
+        directory.write_results(results)
+        print("\n".join(f"{name}: {value}" for name, value in results.items()))
 
 
 if __name__ == "__main__":
-    config, task = parse(training=Config, task=TaskConfig)
     with usage_errors():
-        main(config, task)
+        main(*parse(training=Config, task=TaskConfig))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -45,8 +45,8 @@ class Todo:
 class Check:
     """Look for what goes wrong in silence; takes the flags of train.py; exit code 1 for a fault."""
 
-    training: Config = field(default_factory=Config)
-    task: TaskConfig = field(default_factory=TaskConfig)
+    training: Config
+    task: TaskConfig
 
     def __call__(self) -> None:
         """Print a line for each check."""
@@ -153,6 +153,5 @@ def _open(run: Path) -> Loop:
 
 if __name__ == "__main__":
     name, *flags = sys.argv[1:] or ["--help"]
-    command = read(Command, [name, *expand(flags)], program=f"python -m {__package__}")
     with usage_errors():
-        command()
+        read(Command, [name, *expand(flags)], program=f"python -m {__package__}")()

@@ -38,18 +38,17 @@ def create_run(
     full = config.precision if config.precision in ("float32", "float64") else "float32"
     keras.config.set_floatx(full)
     keras.config.set_dtype_policy(full if full == config.precision else f"mixed_{config.precision}")
+    augment = create_augment(task)
     with strategy.scope():
+        models = _named(create_model(task, datasets))
         losses = create_losses(task)
         metrics = create_metrics(task)
-        models = _named(create_model(task, datasets))
         optimizers = _named(create_optimizer(task, epoch * config.epochs))
         for name, optimizer in optimizers.items():
             # Before the first trace, or more than one replica fails (keras #23085, Keras 3.15).
             trained = list(models.values()) if len(optimizers) == 1 else [models[name]]
             optimizer.build([v for model in trained for v in model.trainable_variables])
-    functions = Task(
-        TRAIN_STEPS, validation_step, test_step, count, process_gradients, create_augment(task)
-    )
+    functions = Task(TRAIN_STEPS, validation_step, test_step, count, process_gradients, augment)
     run = Run(strategy, models, losses, metrics, optimizers, functions, batch, config.seed)
     distribution = Distribution(
         run,

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from .batches import Split, number_of_examples, training_batches
 from .distribution import Distribution, Outcome
-from .errors import UsageError
+from .errors import TodoError, UsageError
 from .types import Run
 
 CreateRun = Callable[[tf.distribute.Strategy], tuple[Run, Distribution]]
@@ -110,6 +110,8 @@ def check(
         silence_random_layers(other_run.models)
         yield _check_parity(run, other_run, distribution, other, split)
         yield from _check_training(distribution, split)
+    except TodoError:
+        raise
     except UsageError as error:
         yield Finding("the task can be built", True, str(error))
     except (ValueError, TypeError, tf.errors.OpError) as error:

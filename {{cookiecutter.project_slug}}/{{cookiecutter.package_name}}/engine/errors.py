@@ -18,6 +18,18 @@ def fail(sentence: str) -> NoReturn:
     raise SystemExit(2)
 
 
+class TodoError(UsageError):
+    """A place that is still to be filled in.
+
+    Args:
+        number: that of its TODO.
+        what: the function, its file, and what it is expected to do.
+    """
+
+    def __init__(self, number: int, what: str) -> None:
+        super().__init__(f"TODO({number}) is next: {what}.")
+
+
 class CollectiveInXlaError(UsageError):
     """The replicas would have to talk to each other inside what XLA compiles."""
 

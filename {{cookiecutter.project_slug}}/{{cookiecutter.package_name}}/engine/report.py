@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -59,6 +60,17 @@ class RunDirectory:
         directory = cls(path or _make(Path(config.runs), config.name, text), is_new=path is None)
         directory._lock()
         return directory
+
+    def __enter__(self) -> RunDirectory:
+        """Nothing more: `open` has it locked."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Let go of it, and leave nothing of a run that never came to a checkpoint."""
+        self._lock_file.release()
+        saved = any(self.path.glob("checkpoints/*/*.index"))
+        if kind is not None and self.is_new and not saved:
+            shutil.rmtree(self.path)
 
     def _lock(self) -> None:
         try:

@@ -13,7 +13,7 @@ from ..engine.types import Run
 ROWS, COLUMNS = 4, 8
 
 
-# TODO(14): a picture of some training examples; a grid of images with their labels.
+# TODO(8): a picture of some training examples; a grid of images with their labels.
 def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples."""
     images, labels = datasets["train"]
