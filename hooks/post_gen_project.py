@@ -66,7 +66,7 @@ if __name__ == "__main__":
     # If the terminal can't show the path, the hook must not fail: all would be taken back.
     sys.stdout.reconfigure(errors="replace")
     print(f"""
-Your project is ready, and runs as it is. Next:
+Your project is ready. Next:
 
     cd "{project}"
     python -m pip install -e ".[dev]"
