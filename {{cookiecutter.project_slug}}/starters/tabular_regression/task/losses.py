@@ -30,7 +30,7 @@ def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
     return {"main": loss}
 
 
-# TODO(6): what the loss is an average of, as an int32 scalar; examples whose weight isn't zero.
+# TODO(10): what the loss is an average of, as an int32 scalar; examples whose weight isn't zero.
 def count(batch: Any) -> tf.Tensor:
     """How much of `batch` counts: examples here; tokens or pixels in other tasks."""
     weights = batch[-1]  # (batch,), zero for padding

@@ -8,7 +8,7 @@ import tensorflow as tf
 from .config import TaskConfig
 
 
-# TODO(7): your metrics, by the name they have in history.csv; the mean absolute error in the units
+# TODO(6): your metrics, by the name they have in history.csv; the mean absolute error in the units
 # of the data, and the share of the labels' variance that the predictions explain.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics that honour `sample_weight`; the loss is reported without one."""

@@ -14,7 +14,7 @@ from .data import numeric_columns
 ROWS, COLUMNS = 3, 3
 
 
-# TODO(14): a picture of some training examples; the label against each numeric column.
+# TODO(8): a picture of some training examples; the label against each numeric column.
 def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     """Draw all training examples, and how many values each column lacks."""
     inputs, labels, _ = datasets["train"]

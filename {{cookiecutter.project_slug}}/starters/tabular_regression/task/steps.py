@@ -14,19 +14,19 @@ from .losses import compute_loss
 Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]  # inputs, labels, weights of a share
 
 
-# TODO(10): one train step; predicts, computes the loss and updates the metrics.
+# TODO(11): one train step; predicts, computes the loss and updates the metrics.
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The loss of this replica's share in training."""
     return _step(run, batch, replica, training=True)
 
 
-# TODO(11): one validation step; the same without dropout.
+# TODO(13): one validation step; the same without dropout.
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The loss of this replica's share of validation data."""
     return _step(run, batch, replica, training=False)
 
 
-# TODO(12): one test step; the same as in validation.
+# TODO(14): one test step; the same as in validation.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The loss of this replica's share of test data."""
     return _step(run, batch, replica, training=False)
