@@ -1,0 +1,1 @@
+"""The task: every TODO of the project is in here."""
