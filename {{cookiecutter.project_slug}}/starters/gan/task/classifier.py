@@ -19,18 +19,18 @@ FEATURES = 32
 
 
 def create_classifier() -> keras.Sequential:
-    """A small CNN, images float32 (batch, 8, 8, 1) -> logits (batch, 10), always in float32."""
-    layers = keras.layers
+    """A small CNN, images float (batch, 8, 8, 1) -> logits (batch, 10), in full precision."""
+    layers, floatx = keras.layers, keras.config.floatx()
     return keras.Sequential(
         [
             keras.Input((8, 8, 1)),
-            layers.Conv2D(16, 3, padding="same", activation="relu", dtype="float32"),
-            layers.MaxPooling2D(dtype="float32"),
-            layers.Conv2D(32, 3, padding="same", activation="relu", dtype="float32"),
-            layers.MaxPooling2D(dtype="float32"),
-            layers.Flatten(dtype="float32"),
-            layers.Dense(FEATURES, activation="relu", name="features", dtype="float32"),
-            layers.Dense(10, name="logits", dtype="float32"),
+            layers.Conv2D(16, 3, padding="same", activation="relu", dtype=floatx),
+            layers.MaxPooling2D(dtype=floatx),
+            layers.Conv2D(32, 3, padding="same", activation="relu", dtype=floatx),
+            layers.MaxPooling2D(dtype=floatx),
+            layers.Flatten(dtype=floatx),
+            layers.Dense(FEATURES, activation="relu", name="features", dtype=floatx),
+            layers.Dense(10, name="logits", dtype=floatx),
         ]
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -28,7 +29,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     train, validation, test = (load_digits(s)[0] for s in ("train", "validation", "test"))
     random = np.random.default_rng(0)
     return {
-        "train": (np.tile(train, (task.passes, 1, 1, 1)),),
+        "train": np.tile(train, (task.passes, 1, 1, 1)),
         "validation": (validation, _normal(random, len(validation), task.latent)),
         "test": (test, _normal(random, len(test), task.latent)),
     }
@@ -42,7 +43,8 @@ def create_augment(task: TaskConfig) -> Any:
     def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Add latents (batch, latent); `seed`: int64 (2,), another one in every step."""
         images, weights = batch
-        return images, tf.random.stateless_normal((images.shape[0], task.latent), seed), weights
+        shape, floatx = (images.shape[0], task.latent), keras.config.floatx()
+        return images, tf.random.stateless_normal(shape, seed, dtype=floatx), weights
 
     return augment
 

@@ -44,11 +44,9 @@ class FrechetDistance(keras.metrics.Metric):
         other_mean, other_covariance = _moments(self._generated)
         # tr (C C')^(1/2): the roots of the eigenvalues of R C' R, which is symmetric, with R R = C.
         values, vectors = tf.linalg.eigh(covariance)
-        root = tf.matmul(vectors * tf.sqrt(tf.nn.relu(values)), vectors, transpose_b=True)
-        common = tf.linalg.eigvalsh(root @ other_covariance @ root)
-        distance = tf.reduce_sum(tf.square(mean - other_mean)) - 2 * tf.reduce_sum(
-            tf.sqrt(tf.nn.relu(common))
-        )
+        root = tf.matmul(vectors * _sqrt(values), vectors, transpose_b=True)
+        common = tf.reduce_sum(_sqrt(tf.linalg.eigvalsh(root @ other_covariance @ root)))
+        distance = tf.reduce_sum(tf.square(mean - other_mean)) - 2 * common
         trace = tf.linalg.trace(covariance)
         return tf.math.divide_no_nan(distance + trace + tf.linalg.trace(other_covariance), trace)
 
@@ -72,10 +70,17 @@ class NearestDistance(keras.metrics.Mean):
 
 def nearest(images: Any, known: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """The Euclidean distance (n,) of each image to the one of `known` most like it; which (n,)."""
-    a, b = (tf.reshape(tf.cast(i, tf.float32), (i.shape[0], -1)) for i in (images, known))
+    floatx = keras.config.floatx()
+    a, b = (tf.reshape(tf.cast(i, floatx), (i.shape[0], -1)) for i in (images, known))
     squares = tf.reduce_sum(a * a, 1)[:, tf.newaxis] + tf.reduce_sum(b * b, 1)  # (n, known)
     distances = tf.sqrt(tf.nn.relu(squares - 2 * tf.matmul(a, b, transpose_b=True)))
     return tf.reduce_min(distances, axis=1), tf.argmin(distances, axis=1)
+
+
+def _sqrt(eigenvalues: tf.Tensor) -> tf.Tensor:
+    """The roots; of what is zero but for rounding, and maybe less, zero."""
+    smallest = 1e-12 * tf.reduce_max(tf.abs(eigenvalues))
+    return tf.sqrt(tf.where(eigenvalues > smallest, eigenvalues, tf.zeros_like(eigenvalues)))
 
 
 def _moments(sums: keras.Variable) -> tuple[tf.Tensor, tf.Tensor]:

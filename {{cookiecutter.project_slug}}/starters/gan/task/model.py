@@ -18,7 +18,7 @@ def create_model(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, keras.
         task: the knobs.
         datasets: what create_datasets returned, for shapes and for layers that adapt to data.
     """
-    height, width, channels = datasets["train"][0].shape[1:]
+    height, width, channels = datasets["train"].shape[1:]
     return {
         "generator": _create_generator(task, height, width, channels),
         "discriminator": _create_discriminator(task, height, width, channels),
@@ -32,7 +32,8 @@ def _create_generator(task: TaskConfig, height: int, width: int, channels: int) 
     x = layers.Reshape((height // 2, width // 2, 64))(x)
     x = layers.Conv2DTranspose(32, 4, strides=2, padding="same", activation="leaky_relu")(x)
     # Images stay float32 under mixed precision, as real ones are.
-    last = layers.Conv2D(channels, 3, padding="same", activation="sigmoid", dtype="float32")
+    floatx = keras.config.floatx()
+    last = layers.Conv2D(channels, 3, padding="same", activation="sigmoid", dtype=floatx)
     return keras.Model(latents, last(x), name="generator")  # (batch, h, w, channels)
 
 
@@ -46,5 +47,5 @@ def _create_discriminator(task: TaskConfig, height: int, width: int, channels: i
         x = layers.Activation("leaky_relu")(x)  # (batch, h/2, w/2, filters), then (batch, h/4, ...)
     x = layers.Flatten()(x)
     # Logits stay float32 under mixed precision, or the loss would overflow.
-    logits = layers.Dense(1, dtype="float32", name="logits")(x)
+    logits = layers.Dense(1, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits, name="discriminator")

@@ -19,15 +19,14 @@ SCALE = 6  # screen pixels for one of an image
 # TODO(14): a picture of some training examples; a grid of images.
 def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples."""
-    (images,) = datasets["train"]
-    _save(images[: ROWS * COLUMNS], file)
+    _save(datasets["train"][: ROWS * COLUMNS], file)
 
 
 # TODO(15): a picture of some predictions; generated images, and below each the training image that
 # is most like it, so that copies show.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw what the generator makes of the first test latents, beside what it learned from."""
-    (known,) = datasets["train"]
+    known = datasets["train"]
     generated = run.models["generator"](datasets["test"][1][: ROWS * COLUMNS], training=False)
     distances, which = nearest(generated, known)
     figure = Figure(figsize=(COLUMNS, ROWS * 2.2), layout="constrained")

@@ -21,14 +21,14 @@ def discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf
     """The discriminator's loss of this replica's share in training."""
     images, latents, weights = batch
     generated = run.models["generator"](latents, training=True)  # (batch, h, w, channels)
+    _update_metrics(run, images, generated, weights)
     return _discriminator_loss(run, images, generated, weights, replica, training=True)
 
 
 def generator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The generator's loss of this replica's share, against the discriminator as it now is."""
-    images, latents, weights = batch
+    _, latents, weights = batch
     generated = run.models["generator"](latents, training=True)  # (batch, h, w, channels)
-    _update_metrics(run, images, generated, weights)
     return _generator_loss(run, generated, weights, replica, training=True)
 
 

@@ -36,7 +36,7 @@ def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
         x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
     x = layers.LayerNormalization()(x)
     # Logits stay float32 under mixed precision, or the loss would overflow.
-    return keras.Model(tokens, layers.Dense(TOKENS, dtype="float32", name="logits")(x))
+    return keras.Model(tokens, layers.Dense(TOKENS, dtype=keras.config.floatx(), name="logits")(x))
 
 
 def complete(model: keras.Model, tokens: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
