@@ -74,12 +74,14 @@ def steps_per_epoch(examples: int, global_batch_size: int, last_batch: LastBatch
     Raises:
         UsageError: the data is empty or smaller than one batch.
     """
-    if last_batch == "pad" and examples:
+    if not examples:
+        raise UsageError("The training data is empty.")
+    if last_batch == "pad":
         return -(-examples // global_batch_size)
     if examples < global_batch_size:
         raise UsageError(
             f"A global batch of {global_batch_size} is more than the {examples} training examples: "
-            f"--global-batch-size {max(examples, 1)} or less, or --last-batch pad."
+            f"--global-batch-size {examples} or less, or --last-batch pad."
         )
     return examples // global_batch_size
 

@@ -27,7 +27,7 @@ class Event:
         run: strategy, models, optimizers, losses and metrics; may be changed (freeze a layer, set
             `run.optimizers["main"].learning_rate`).
         directory: the run directory.
-        save: writes a checkpoint now.
+        save: writes a checkpoint once all callbacks of this step are called.
         stop: ends the run after this step, as if it were complete.
         read_batch: makes the batch of the latest step once more.
     """
@@ -92,7 +92,7 @@ class Callback:
 
 def every_steps(n: int, function: Callable[[Event], None]) -> Callback:
     """Call `function` after steps n, 2n, 3n, ..."""
-    return Callback(function, lambda step, _: (step // n + 1) * n)
+    return Callback(function, lambda step, _: max(1, step // n + 1) * n)
 
 
 def at_step(n: int, function: Callable[[Event], None]) -> Callback:
@@ -107,4 +107,4 @@ def every_secs(seconds: float, function: Callable[[Event], None]) -> Callback:
 
 def every_epochs(n: int, function: Callable[[Event], None]) -> Callback:
     """Call `function` at the end of epochs n, 2n, 3n, ..."""
-    return Callback(function, lambda step, per_epoch: (step // (n * per_epoch) + 1) * n * per_epoch)
+    return Callback(function, lambda step, epoch: max(1, step // (n * epoch) + 1) * n * epoch)

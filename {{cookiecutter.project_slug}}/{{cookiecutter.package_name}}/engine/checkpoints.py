@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 
 from .distribution import Progress
-from .errors import UsageError
+from .errors import UsageError, cannot_write
 from .replicas import is_random_state
 from .types import Run
 
@@ -31,10 +31,14 @@ class Checkpoints:
         run: what is saved and restored.
         start: the progress of a run that has made no step.
         keep: how many of the latest are kept.
+        order: what the order of the data follows from, beside seed and batch size.
     """
 
-    def __init__(self, directory: Path, run: Run, start: Progress, keep: int) -> None:
+    def __init__(
+        self, directory: Path, run: Run, start: Progress, keep: int, order: dict[str, Any]
+    ) -> None:
         self.run = run
+        self.order = order
         self.directory = directory
         self.saved_step = -1
         weights = {
@@ -90,8 +94,6 @@ class Checkpoints:
         Raises:
             UsageError: it belongs to another model, optimizer or batch size; nothing was changed.
         """
-        for unfinished in self.directory.glob("*/*_temp"):  # of a save that was killed
-            shutil.rmtree(unfinished, ignore_errors=True)
         # Not the manager's own list: its file may be older than what it lists, or damaged.
         indices = (self.directory / "latest").glob("ckpt-*.index")
         steps = sorted((int(index.stem.rpartition("-")[2]) for index in indices), reverse=True)
@@ -107,6 +109,8 @@ class Checkpoints:
                 print(f"checkpoint {path} can't be read ({reason}), trying the one before it")
                 continue
             self._refuse_difference(saved["signature"])
+            for unfinished in self.directory.glob("*/*_temp"):  # of a save that was killed
+                shutil.rmtree(unfinished, ignore_errors=True)
             status = self._latest.checkpoint.read(path)
             status.assert_existing_objects_matched().expect_partial()
             self.saved_step = step
@@ -117,11 +121,7 @@ class Checkpoints:
         try:
             manager.save(checkpoint_number=step)
         except (OSError, tf.errors.OpError) as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise UsageError(
-                f"The checkpoint of step {step} can't be written to {self.directory} ({reason}); "
-                f"the ones before it are intact: mend the disk, then resume."
-            ) from error
+            raise UsageError(cannot_write(f"The checkpoint of step {step}", error)) from error
 
     def _signature(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to fit; TensorFlow itself restores by position."""
@@ -133,6 +133,8 @@ class Checkpoints:
         return {
             "global batch size": run.global_batch_size,
             "seed": run.seed,
+            **self.order,
+            "precision": keras.config.dtype_policy().name,
             **{f"model {n}": shapes(m.variables) for n, m in run.models.items()},
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
             **{f"variables of {n}": shapes(o.variables) for n, o in run.optimizers.items()},

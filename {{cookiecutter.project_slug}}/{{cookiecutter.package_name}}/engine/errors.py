@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import sys
 from collections.abc import Iterator
 from typing import NoReturn
@@ -34,12 +35,29 @@ class CollectiveInXlaError(UsageError):
     """The replicas would have to talk to each other inside what XLA compiles."""
 
 
+FULL_OR_READ_ONLY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+
+
+def cannot_write(what: object, error: Exception) -> str:
+    """The sentence for a file that couldn't be written, by Python or by TensorFlow."""
+    # TensorFlow's errors read "... path; No space left on device [Op:SaveV2]".
+    text = getattr(error, "strerror", None) or str(error).splitlines()[0].partition(" [Op:")[0]
+    return (
+        f"{what} can't be written ({text.rpartition('; ')[2]}); the checkpoints so far are intact: "
+        "mend the disk, then resume."
+    )
+
+
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
-    """Show a `UsageError` as its sentence, and Ctrl-C as nothing, instead of a traceback."""
+    """Show a `UsageError` or a full disk as one sentence, and Ctrl-C as nothing: no traceback."""
     try:
         yield
     except UsageError as error:
         fail(str(error))
+    except OSError as error:
+        if error.errno not in FULL_OR_READ_ONLY:
+            raise
+        fail(cannot_write(error.filename or "a file of the run", error))
     except KeyboardInterrupt:
         raise SystemExit(130) from None

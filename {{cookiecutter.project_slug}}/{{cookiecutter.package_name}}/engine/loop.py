@@ -20,6 +20,7 @@ from .batches import (
 )
 from .callbacks import Callback, Event, every_epochs, every_secs, every_steps
 from .checkpoints import Checkpoints
+from .data_errors import data_errors, name_of
 from .distribution import Distribution
 from .errors import UsageError
 from .interrupts import RESUMABLE, Interrupts
@@ -69,15 +70,19 @@ class Loop:
         self.monitor = monitor
         self.sign = 1.0 if larger_is_better else -1.0
         self.progress = distribution.start()
+        for name, split in self.splits.items():
+            if not number_of_examples(split):
+                raise UsageError(f"The {name_of(name)} is empty; create_datasets may leave it out.")
+        examples = number_of_examples(splits["train"])
+        self.steps_per_epoch = steps_per_epoch(examples, run.global_batch_size, config.last_batch)
+        # Which examples a step takes follows from these, and from the seed.
+        order = {"number of training examples": examples, "last batch": config.last_batch}
         self.checkpoints = Checkpoints(
-            directory.path / "checkpoints", run, self.progress, config.keep_checkpoints
-        )
-        self.examples = number_of_examples(splits["train"])
-        self.steps_per_epoch = steps_per_epoch(
-            self.examples, run.global_batch_size, config.last_batch
+            directory.path / "checkpoints", run, self.progress, config.keep_checkpoints, order
         )
         self.best: float | None = None
         self.stopping = False
+        self.saving = False
         self.step = 0
 
     @property
@@ -96,6 +101,7 @@ class Loop:
             raise UsageError(f"{self.directory.path} holds no checkpoint to resume from.")
         self.progress, host = restored
         self.step, self.best = int(self.progress.step), host["best"]
+        self.stopping = host["stopping"]
         self.directory.read_history(self.epoch)
         layers = [layer for model in self.run.models.values() for layer in model._flatten_layers()]
         for layer, trainable in zip(layers, host["trainable"], strict=True):
@@ -109,15 +115,17 @@ class Loop:
         """Train until the last epoch is done or a callback stops the run.
 
         Raises:
-            UsageError: too many steps in a row were not finite, or the data ended early.
+            UsageError: too many steps in a row were not finite, or the data can't be used.
         """
         last = self.config.epochs * self.steps_per_epoch
-        if self.step == 0:
+        if self.checkpoints.saved_step < 0:  # what a resumed run has called by then is in its state
             self._call_back()
         iterator = iter(self._batches(self.step, last))
         bar = Progressbar(last, self.step)
         steps = self.config.steps_per_call or 1
         with Interrupts() as interrupts, closing(bar):
+            if self.step < last:
+                self._trace(iterator)
             while self.step < last and not self.stopping and not interrupts.received:
                 steps = min(steps, self._steps_until_due(last))
                 started = time.perf_counter()
@@ -139,13 +147,8 @@ class Loop:
 
     def evaluate(self, split: str) -> dict[str, float]:
         """Losses and metrics over every example of a split, once; leaves the metrics reset."""
-        batches, steps = evaluation_batches(self.splits[split], self.distribution.layout)
-        step = self.distribution.distributed_validation_step
-        if split == "test":
-            step = self.distribution.distributed_test_step
         self._reset_metrics()
-        losses = tf.zeros(len(self.run.optimizers), tf.float64)
-        count, losses = step(iter(batches), steps, (tf.zeros((), tf.int64), losses))
+        count, losses = self._sums(split)
         values = dict(
             zip(self._loss_names(), (losses / tf.cast(count, tf.float64)).numpy(), strict=True)
         )
@@ -170,15 +173,28 @@ class Loop:
         # At most twice as many as before: the first calls are slowed down by tracing.
         return min(int(SECONDS_PER_CALL / seconds_per_step), 2 * steps, longest)
 
+    def _trace(self, iterator: Any) -> None:
+        """Make every graph before the first step: data that doesn't fit fails here."""
+        with data_errors("train", self.run, iterator.element_spec):
+            self.distribution.distributed_train_step(iterator, 0, self.progress)
+        for split in self.splits:
+            if split != "train":
+                self._sums(split, steps=0)
+
+    def _sums(self, split: str, steps: int | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Count, and losses times count, over `steps` batches of a split, by default over all."""
+        batches, number = evaluation_batches(self.splits[split], self.distribution.layout)
+        step = self.distribution.distributed_validation_step
+        if split == "test":
+            step = self.distribution.distributed_test_step
+        sums = tf.zeros((), tf.int64), tf.zeros(len(self.run.optimizers), tf.float64)
+        with data_errors(split, self.run, batches.element_spec):
+            return step(iter(batches), number if steps is None else steps, sums)
+
     def _train_call(self, iterator: Any, steps: int, bar: Progressbar) -> int:
         skipped = int(self.progress.skipped)
-        try:
+        with data_errors("train", self.run, iterator.element_spec):
             self.progress = self.distribution.distributed_train_step(iterator, steps, self.progress)
-        except tf.errors.OutOfRangeError as error:
-            raise UsageError(
-                f"The training data ended before step {self.step + steps}: it has fewer examples "
-                f"than the {self.examples} it is said to have."
-            ) from error
         made = int(self.progress.step) - self.step
         self.step += made
         if int(self.progress.skipped) > skipped:
@@ -233,6 +249,7 @@ class Loop:
         layers = [layer for model in self.run.models.values() for layer in model._flatten_layers()]
         host = {
             "best": self.best,
+            "stopping": self.stopping,
             "trainable": [layer.trainable for layer in layers],
             "callbacks": [function.get_state() for function in self._stateful()],
         }
@@ -248,8 +265,14 @@ class Loop:
             event = self._event()
             for callback in due:
                 callback.function(event)
+        if self.saving:  # when all are called, or a checkpoint would lack what the later ones do
+            self._save()
+            self.saving = False
 
     def _event(self) -> Event:
+        def save() -> None:
+            self.saving = True
+
         def stop() -> None:
             self.stopping = True
 
@@ -267,7 +290,7 @@ class Loop:
             gradient_norm=float(self.progress.gradient_norm),
             run=self.run,
             directory=self.directory.path,
-            save=self._save,
+            save=save,
             stop=stop,
             read_batch=read_batch,
         )

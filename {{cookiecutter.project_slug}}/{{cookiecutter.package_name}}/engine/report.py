@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import itertools
 import json
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from ..config import Config
-from .errors import UsageError
+from .errors import UsageError, cannot_write
 
 # Flags that change how a run is made, not what comes out.
 MAY_DIFFER = {"strategy", "virtual_replicas", "jit", "steps_per_call", "max_stop_seconds"}
@@ -79,7 +81,6 @@ class RunDirectory:
             raise UsageError(f"{self.path} is being trained by another process.") from error
         except OSError as error:
             raise UsageError(f"{self.path} can't be written to: {error.strerror}.") from error
-        self._log = tf.summary.create_file_writer(str(self.path / "log"))
 
     def write_models(self, models: dict[str, keras.Model]) -> None:
         """The summary of every model as model.txt."""
@@ -101,10 +102,13 @@ class RunDirectory:
         """One more line in history.csv, and the same for TensorBoard."""
         self.history.append(row)
         self._write_history()
-        with self._log.as_default():
-            for name, value in row.items():
-                tf.summary.scalar(name, value, step=int(row["step"]))
-        self._log.flush()
+        with _writing(self.path / "log"):
+            # Only now: a run that is refused when it is resumed must leave no file behind.
+            self._log = self._log or tf.summary.create_file_writer(str(self.path / "log"))
+            with self._log.as_default():
+                for name, value in row.items():
+                    tf.summary.scalar(name, value, step=int(row["step"]))
+            self._log.flush()
 
     def write_results(self, results: dict[str, Any]) -> None:
         """results.json."""
@@ -205,7 +209,12 @@ def _find_unfinished(runs: Path, text: str) -> Path | None:
 
 def _what_matters(config: str) -> dict[str, Any]:
     """The flags of a config.yaml that must be the same for a run to be the same."""
-    flags: dict[str, Any] = yaml.safe_load(config) or {}
+    try:
+        flags = yaml.safe_load(config)
+    except yaml.YAMLError:
+        flags = None
+    if not isinstance(flags, dict):  # no longer a run's
+        return {}
     return {name: value for name, value in flags.items() if name not in MAY_DIFFER}
 
 
@@ -224,11 +233,19 @@ def _replace(file: Path, text: str) -> None:
         UsageError: it can't be written.
     """
     new = file.with_suffix(".new")
-    try:
+    with _writing(file):
         new.write_text(text, encoding="utf-8")
         new.replace(file)
-    except OSError as error:
-        raise UsageError(
-            f"{file} can't be written ({error.strerror}); the checkpoints are intact: "
-            "mend the disk, then resume."
-        ) from error
+
+
+@contextlib.contextmanager
+def _writing(what: Path) -> Iterator[None]:
+    """Around what writes `what`.
+
+    Raises:
+        UsageError: it can't be written.
+    """
+    try:
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        raise UsageError(cannot_write(what, error)) from error
