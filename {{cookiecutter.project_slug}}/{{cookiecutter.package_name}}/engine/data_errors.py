@@ -78,10 +78,8 @@ def _misfit(run: Run, element: Any, *, shapes: bool) -> str:
         fits = shape.is_compatible_with(rows)
         cast = kinds[0] == kinds[1] or kinds == ("float", "int")
         if (shapes and not fits) or (fits and not cast):
-            return (
-                f"its {tensor.name!r} is {spec.dtype.name} {tuple(rows)} for each example, the model "
-                f"takes {tensor.dtype} {tuple(shape)}"
-            )
+            given_is = f"{spec.dtype.name} {tuple(rows)}"
+            return f"{tensor.name} is {given_is}, and the model takes {tensor.dtype} {tuple(shape)}"
     return ""
 
 

@@ -124,7 +124,7 @@ class Loop:
         bar = Progressbar(last, self.step)
         steps = self.config.steps_per_call or 1
         with Interrupts() as interrupts, closing(bar):
-            if self.step < last:
+            if self.step < last and not self.stopping:
                 self._trace(iterator)
             while self.step < last and not self.stopping and not interrupts.received:
                 steps = min(steps, self._steps_until_due(last))
