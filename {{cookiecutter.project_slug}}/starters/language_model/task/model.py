@@ -32,7 +32,7 @@ def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
         attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)
         x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))
         y = layers.LayerNormalization()(x)
-        y = layers.Dense(4 * task.width, activation="relu")(y)
+        y = layers.Dense(4 * task.width, activation="gelu")(y)
         x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
     x = layers.LayerNormalization()(x)
     # Logits stay float32 under mixed precision, or the loss would overflow.
