@@ -7,9 +7,9 @@ from .config import TaskConfig
 from .pictures import draw_generated
 
 
-# TODO(13): functions of yours and when to call them, e.g. every_steps(100, show),
-# at_step(0, freeze), every_epochs(5, draw) of engine/callbacks.py, which says what they receive;
-# draws what the generator makes after each epoch, always of the same latents.
+# TODO(9): functions of yours and when to call them, e.g. every_steps(100, show) or
+# at_step(0, freeze), from engine/callbacks.py, which says what they receive; draws what
+# the generator makes of the same latents after each epoch.
 def create_callbacks(task: TaskConfig) -> list[Callback]:
     """Callbacks, called outside the graph; they may save, stop, freeze layers or change rates."""
     del task

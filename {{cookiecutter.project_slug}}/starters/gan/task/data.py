@@ -17,9 +17,9 @@ from .config import TaskConfig
 DIGITS = Path(__file__).with_name("digits.npz")
 
 
-# TODO(2): your data, {"train": ..., "validation": ..., "test": ...}, where each is a nest of arrays
-# (inputs, labels[, weights]) with one row an example, or a tf.data.Dataset of single examples;
-# leave out "validation" or "test" if you have none; loads digits.
+# TODO(2): your data by split ("validation" and "test" may be missing), each split arrays with one
+# row an example, inputs, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of
+# single examples; loads digits.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """Images float32 (n, 8, 8, 1) in [0, 1]; with validation and test images latents (n, latent).
 

@@ -18,7 +18,7 @@ def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     return {"main": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")}
 
 
-# TODO(6): what the loss is an average of, as an int32 scalar; examples whose weight isn't zero.
+# TODO(10): what the loss is an average of, as an int32 scalar; examples whose weight isn't zero.
 def count(batch: Any) -> tf.Tensor:
     """How much of `batch` counts: examples here; tokens or pixels in other tasks."""
     weights = batch[-1]  # (batch,), zero for padding
@@ -48,7 +48,6 @@ def compute_loss(
     loss = tf.nn.compute_average_loss(
         per_example, sample_weight=weights, global_batch_size=replica.count
     )
-    regularization = tf.add_n(
-        [tf.cast(r, loss.dtype) for r in model.losses] or [tf.zeros_like(loss)]
-    )
+    parts = [tf.cast(part, loss.dtype) for part in model.losses]
+    regularization = sum(parts, tf.zeros_like(loss))
     return loss + tf.nn.scale_regularization_loss(regularization) / replica.microbatches

@@ -91,7 +91,7 @@ def _moments(sums: keras.Variable) -> tuple[tf.Tensor, tf.Tensor]:
     return mean, moments[1:, 1:] - mean * mean[:, tf.newaxis]
 
 
-# TODO(7): your metrics, by the name they have in history.csv; whether images are like real ones,
+# TODO(6): your metrics, by the name they have in history.csv; whether images are like real ones,
 # and whether they are copies.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics that honour `sample_weight`; the loss is reported without one."""

@@ -8,7 +8,7 @@ import tensorflow as tf
 from .config import TaskConfig
 
 
-# TODO(8): your optimizer, or a dict of them by the names of the models; Adam along a cosine.
+# TODO(7): your optimizer, or a dict of them by the names of the models; Adam along a cosine.
 def create_optimizer(task: TaskConfig, steps: int) -> dict[str, keras.optimizers.Optimizer]:
     """Optimizers without clipping of their own (--clip-norm does that over all replicas).
 
@@ -23,7 +23,7 @@ def create_optimizer(task: TaskConfig, steps: int) -> dict[str, keras.optimizers
     }
 
 
-# TODO(9): what happens to the gradients after they are summed over all replicas and before they
+# TODO(12): what happens to the gradients after they are summed over all replicas and before they
 # are clipped and applied; nothing.
 def process_gradients(
     gradients: list[tf.Tensor], variables: list[keras.Variable]

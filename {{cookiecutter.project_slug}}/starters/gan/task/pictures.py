@@ -16,7 +16,7 @@ ROWS, COLUMNS = 4, 12
 SCALE = 6  # screen pixels for one of an image
 
 
-# TODO(14): a picture of some training examples; a grid of images.
+# TODO(8): a picture of some training examples; a grid of images.
 def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples."""
     _save(datasets["train"][: ROWS * COLUMNS], file)

@@ -15,7 +15,7 @@ from .losses import compute_loss
 Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, latents and weights of one replica
 
 
-# TODO(10): one train step, here in two halves; the discriminator learns to tell real images from
+# TODO(11): one train step, here in two halves; the discriminator learns to tell real images from
 # generated ones, then the generator learns to mislead it.
 def discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The discriminator's loss of this replica's share in training."""
@@ -32,7 +32,7 @@ def generator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Ten
     return _generator_loss(run, generated, weights, replica, training=True)
 
 
-# TODO(11): one validation step; both losses without dropout.
+# TODO(13): one validation step; both losses without dropout.
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The losses of this replica's share of validation data."""
     images, latents, weights = batch
@@ -44,7 +44,7 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
     }
 
 
-# TODO(12): one test step; the same as in validation.
+# TODO(14): one test step; the same as in validation.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The losses of this replica's share of test data."""
     return validation_step(run, batch, replica)

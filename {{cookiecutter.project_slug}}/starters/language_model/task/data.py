@@ -46,9 +46,9 @@ ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII
 ENDINGS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}  # else "th"
 
 
-# TODO(2): your data, {"train": ..., "validation": ..., "test": ...}, where each is a nest of arrays
-# (inputs, labels[, weights]) with one row an example, or a tf.data.Dataset of single examples;
-# leave out "validation" or "test" if you have none; makes lines, no date is in two splits.
+# TODO(2): your data by split ("validation" and "test" may be missing), each split arrays with one
+# row an example, inputs, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of
+# single examples; makes lines, no date is in two splits.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """Validation and test lines in one form each, and training lines in every form.
 

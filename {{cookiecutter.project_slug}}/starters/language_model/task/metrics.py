@@ -27,7 +27,7 @@ class ExactMatch(keras.metrics.Mean):
         super().update_state(is_right, tf.reduce_any(is_answer, axis=1))
 
 
-# TODO(7): your metrics, by the name they have in history.csv; right tokens and right lines.
+# TODO(6): your metrics, by the name they have in history.csv; right tokens and right lines.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics that honour `sample_weight`; the loss is reported without one."""
     del task

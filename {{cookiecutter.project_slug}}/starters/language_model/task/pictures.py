@@ -15,7 +15,7 @@ from .model import complete
 LINES = 24
 
 
-# TODO(14): a picture of some training examples; lines of text.
+# TODO(8): a picture of some training examples; lines of text.
 def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples."""
     rows = np.arange(LINES)

@@ -15,7 +15,7 @@ from .model import complete
 Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # tokens, targets and weights, each (batch, T)
 
 
-# TODO(10): one train step; predicts, computes the loss and updates the metrics.
+# TODO(11): one train step; predicts, computes the loss and updates the metrics.
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The loss of this replica's share in training."""
     logits, loss = _predict(run, batch, replica, training=True)
@@ -23,7 +23,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
     return loss
 
 
-# TODO(11): one validation step; the same without dropout.
+# TODO(13): one validation step; the same without dropout.
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The loss of this replica's share of validation data."""
     logits, loss = _predict(run, batch, replica, training=False)
@@ -33,7 +33,7 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
     return loss
 
 
-# TODO(12): one test step; lets the model write every answer, from the prompt alone.
+# TODO(14): one test step; lets the model write every answer, from the prompt alone.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The loss of this replica's share of test data."""
     tokens, _, weights = batch
