@@ -23,6 +23,9 @@ LastBatch = Literal["drop", "span", "pad"]
 
 Load = Callable[[Any, int], tuple[Any, tf.Tensor]]  # source, size -> batch, which rows are real
 
+# Translating plain tensor code for tf.data costs a second at every start (TF 2.21).
+as_it_is = tf.autograph.experimental.do_not_convert
+
 PADDING = -1  # the row of an example that isn't there
 SHUFFLE_BUFFER = 10_000  # examples; for streams only, arrays are shuffled as a whole
 
@@ -108,6 +111,7 @@ def training_batches(
 
     if isinstance(split, tf.data.Dataset):
 
+        @as_it_is
         def shuffled(epoch: tf.Tensor) -> tf.data.Dataset:
             buffer = min(examples, SHUFFLE_BUFFER)
             return split.shuffle(buffer, seed=seed + epoch, reshuffle_each_iteration=False)
@@ -115,24 +119,24 @@ def training_batches(
         if last_batch == "span":
             batches = epochs.flat_map(shuffled).batch(size, drop_remainder=True)
         else:
-            batches = epochs.flat_map(
-                lambda epoch: shuffled(epoch).batch(size, drop_remainder=last_batch == "drop")
-            )
+            drop = last_batch == "drop"
+            batches = epochs.flat_map(as_it_is(lambda e: shuffled(e).batch(size, drop)))
     else:
 
-        def order(epoch: tf.Tensor) -> tf.Tensor:
+        @as_it_is
+        def rows(epoch: tf.Tensor) -> tf.data.Dataset:
             keys = tf.random.stateless_uniform((examples,), (seed, epoch), None, None, tf.int64)
-            return tf.argsort(keys)
+            order = tf.argsort(keys)
+            if last_batch != "span":
+                order = _rows(order, per_epoch, size)
+            return tf.data.Dataset.from_tensor_slices(order)
 
+        batches = epochs.flat_map(rows)
         if last_batch == "span":
-            batches = epochs.flat_map(lambda e: tf.data.Dataset.from_tensor_slices(order(e)))
             batches = batches.batch(size, drop_remainder=True)
-        else:
-            batches = epochs.flat_map(
-                lambda e: tf.data.Dataset.from_tensor_slices(_rows(order(e), per_epoch, size))
-            )
         load = _gather_from(split)
 
+    @as_it_is
     def finish(step: tf.Tensor, source: Any) -> Any:
         batch = _with_weights(*load(source, size))
         if augment is not None:
@@ -156,7 +160,7 @@ def evaluation_batches(split: Split, layout: Layout) -> tuple[tf.data.Dataset, i
         rows = _rows(tf.range(examples), steps, size)
         batches, load = tf.data.Dataset.from_tensor_slices(rows), _gather_from(split)
     shares = batches.map(
-        lambda *source: _share(_with_weights(*load(_only(source), size)), layout),
+        as_it_is(lambda *source: _share(_with_weights(*load(_only(source), size)), layout)),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return shares.prefetch(tf.data.AUTOTUNE), steps

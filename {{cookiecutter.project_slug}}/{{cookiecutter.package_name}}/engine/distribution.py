@@ -225,9 +225,8 @@ class Distribution:
             def commit(outcome: Outcome = outcome) -> None:
                 strategy.run(self._commit, args=(outcome.gradients, outcome.writes))
 
-            is_finite = self._first(outcome.finite)
-            tf.cond(is_finite, commit, lambda: None)
-            finite &= is_finite
+            finite &= self._first(outcome.finite)  # once something isn't, the rest is skipped too
+            tf.cond(finite, commit, lambda: None)
             losses |= self._first(outcome.losses)
             norm = tf.maximum(norm, self._first(outcome.norm))
             count = self._first(outcome.count)

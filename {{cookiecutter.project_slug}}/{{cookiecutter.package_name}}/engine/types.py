@@ -77,9 +77,14 @@ class Run:
 
     @property
     def model(self) -> keras.Model:
-        """The only model."""
-        (model,) = self.models.values()
-        return model
+        """The only model.
+
+        Raises:
+            ValueError: there are several.
+        """
+        if len(self.models) > 1:
+            raise ValueError(f"there are several models: use run.models[...], {list(self.models)}")
+        return next(iter(self.models.values()))
 
     def variables_of(self, name: str) -> list[keras.Variable]:
         """The variables that optimizer `name` trains now (a frozen layer's are left out)."""
