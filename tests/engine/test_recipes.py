@@ -1,0 +1,211 @@
+"""The code in docs/ runs as it stands there."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from proof.engine import callbacks
+from proof.engine.batches import (
+    Layout,
+    evaluation_batches,
+    number_of_examples,
+    steps_per_epoch,
+    training_batches,
+)
+from proof.task.config import TaskConfig
+
+from .toys import CLASSES, FEATURES, Toy, train
+
+pytestmark = pytest.mark.quick
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"<!-- run: (\w+) -->\n```python\n(.*?)```", re.DOTALL)
+PAGES = ("recipes.md", "steps.md")
+BLOCKS = {
+    name: code
+    for page in PAGES
+    for name, code in BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
+}
+LAYOUT = Layout(8, 2, 0, 2)
+GIVEN: dict[str, Any] = {  # what the files have imported that the blocks belong to
+    "np": np, "tf": tf, "keras": keras, "csv": csv, "Any": Any, "TaskConfig": TaskConfig,
+    "Callback": callbacks.Callback, "Event": callbacks.Event, "at_step": callbacks.at_step,
+    "every_steps": callbacks.every_steps, "every_epochs": callbacks.every_epochs,
+}  # fmt: skip
+
+
+def recipe(name: str) -> dict[str, Any]:
+    """What a block defines, as part of a file of the task."""
+    names = GIVEN | {"__name__": "proof.task.recipe", "__package__": "proof.task"}
+    exec(compile(BLOCKS[name], name, "exec", dont_inherit=True), names)
+    return names
+
+
+def assert_usable(split: Any, examples: int) -> list[int]:
+    """Each example is trained on and evaluated once; returns the labels in their own order."""
+    assert number_of_examples(split) == examples
+    steps = steps_per_epoch(examples, LAYOUT.global_batch_size, "pad")
+    order = {"seed": 0, "first_step": 0, "last_step": steps}
+    training = training_batches(split, LAYOUT, **order, last_batch="pad")
+    evaluation, number = evaluation_batches(split, LAYOUT)
+    assert number == steps
+    trained, evaluated = _labels(training), _labels(evaluation)
+    assert sorted(trained) == sorted(evaluated)
+    assert len(evaluated) == examples
+    resumed = training_batches(split, LAYOUT, **order | {"first_step": 1}, last_batch="pad")
+    assert _labels(resumed) == trained[LAYOUT.global_batch_size :]
+    return evaluated
+
+
+def _labels(batches: tf.data.Dataset) -> list[int]:
+    return [int(y) for _, labels, w in batches.as_numpy_iterator() for y in labels[w > 0]]
+
+
+def picture(value: int, size: int) -> bytes:
+    """A PNG of one color."""
+    return bytes(tf.io.encode_png(tf.fill((size, size, 3), tf.constant(value, tf.uint8))).numpy())
+
+
+def test_every_marked_block_of_the_pages_is_run() -> None:
+    used = set(re.findall(r'recipe\("(\w+)"\)', Path(__file__).read_text(encoding="utf-8")))
+    assert used == set(BLOCKS)
+    for page in PAGES:
+        text = (DOCS / page).read_text(encoding="utf-8")
+        assert text.count("```python") == len(BLOCK.findall(text)), f"{page} has unmarked code"
+
+
+def test_own_arrays_without_validation_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    np.savez("data/examples.npz", inputs=np.zeros((30, 4)), labels=np.arange(30))
+    datasets = recipe("arrays")["create_datasets"](TaskConfig())
+    assert sorted(datasets) == ["test", "train"]
+    labels = assert_usable(datasets["train"], 27) + assert_usable(datasets["test"], 3)
+    assert sorted(labels) == list(range(30))
+
+
+def test_tfrecord_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = recipe("tfrecord")
+    Path("data").mkdir()
+    for split, examples in names["EXAMPLES"].items():
+        for shard, rows in enumerate(np.array_split(np.arange(examples), 5)):
+            with tf.io.TFRecordWriter(f"data/{split}-{shard:02}.tfrecord") as writer:
+                for i in rows:
+                    image = tf.train.BytesList(value=[picture(int(i), 8)])
+                    label = tf.train.Int64List(value=[int(i)])
+                    features = {
+                        "image": tf.train.Feature(bytes_list=image),
+                        "label": tf.train.Feature(int64_list=label),
+                    }
+                    example = tf.train.Example(features=tf.train.Features(feature=features))
+                    writer.write(example.SerializeToString())
+    datasets = names["create_datasets"](TaskConfig())
+    for split, examples in names["EXAMPLES"].items():
+        assert sorted(assert_usable(datasets[split], examples)) == list(range(examples))
+
+    helpers = recipe("first_examples")
+    images, labels = helpers["first_examples"](datasets["train"], 3)
+    assert (images.shape, images.dtype) == ((3, 8, 8, 3), np.uint8)
+    assert images[:, 0, 0, 0].tolist() == labels.tolist()
+    assert helpers["shape_of_inputs"](datasets) == (8, 8, 3)
+
+
+def test_images_in_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for split in ("train", "validation", "test"):
+        for label, kind in enumerate(("ant", "bee", "cat")):
+            Path("data", split, kind).mkdir(parents=True)
+            for i in range(3 + label):
+                Path("data", split, kind, f"{i}.png").write_bytes(picture(40 * label, 16 + i))
+    datasets = recipe("folders")["create_datasets"](TaskConfig())
+    assert assert_usable(datasets["train"], 12) == [0] * 3 + [1] * 4 + [2] * 5
+    for image, label in datasets["test"]:
+        assert (image.shape, image.dtype) == ((32, 32, 3), tf.uint8)
+        np.testing.assert_array_equal(image, 40 * label)
+
+
+def test_profiling_leaves_a_trace(tmp_path: Path) -> None:
+    start, stop = recipe("profiling")["create_callbacks"](TaskConfig())
+    assert (start.next_step(0, 50), stop.next_step(0, 50)) == (100, 120)
+    event: Any = SimpleNamespace(directory=tmp_path)
+    start.function(event)
+    tf.matmul(tf.ones((9, 9)), tf.ones((9, 9)))
+    stop.function(event)
+    assert list(tmp_path.glob("log/**/*.xplane.pb"))
+
+
+def test_freezing() -> None:
+    first, second = recipe("freezing")["create_callbacks"](TaskConfig())
+    assert (first.is_due(0, 50), second.next_step(0, 50)) == (True, 200)
+    layers = [keras.layers.Dense(2) for _ in range(3)]
+    event: Any = SimpleNamespace(run=SimpleNamespace(model=keras.Sequential(layers)))
+    for callback, trainable in ((first, False), (second, True)):
+        callback.function(event)
+        assert [layer.trainable for layer in layers] == [trainable, trainable, True]
+
+
+def test_changing_the_learning_rate() -> None:
+    (callback,) = recipe("learning_rate")["create_callbacks"](TaskConfig())
+    assert callback.next_step(0, 50) == 1000
+    optimizer = keras.optimizers.SGD(0.5)
+    callback.function(SimpleNamespace(run=SimpleNamespace(optimizers={"main": optimizer})))
+    assert float(optimizer.learning_rate) == 0.25
+    with pytest.raises(TypeError, match="Schedule"):
+        keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.5, 9)).learning_rate = 0.1
+
+
+def test_stopping_early_goes_on_where_it_was(tmp_path: Path) -> None:
+    names = recipe("early_stopping")
+    stopped = []
+    event: Any = SimpleNamespace(directory=tmp_path, stop=lambda: stopped.append(True))
+    (callback,) = names["create_callbacks"](TaskConfig())
+    lines = ["epoch,validation_loss"]
+    for epoch, loss in enumerate([3.0, 2.0, 2.5, 2.0, 2.1, 2.2]):
+        lines.append(f"{epoch},{loss}")
+        (tmp_path / "history.csv").write_text("\n".join(lines))
+        callback.function(event)
+    assert not stopped
+    resumed = names["StopWithout"](5)
+    resumed.set_state(callback.function.get_state())
+    resumed(event)
+    assert stopped
+
+
+def nan_gradient_at_zero() -> keras.Model:
+    """The default toy with one more weight, which is zero and whose root has no slope there."""
+
+    class Root(keras.layers.Layer):
+        def build(self, shape: Any) -> None:
+            self.root = self.add_weight(shape=(), initializer="zeros", name="root")
+
+        def call(self, x: tf.Tensor) -> tf.Tensor:
+            return x + tf.sqrt(tf.convert_to_tensor(self.root))
+
+    x = keras.Input((FEATURES,))
+    return keras.Model(x, keras.layers.Dense(CLASSES)(Root()(x)))
+
+
+def test_nan_to_zero_saves_a_step_whose_loss_is_finite() -> None:
+    process: Callable[..., Any] = recipe("nan_to_zero")["process_gradients"]
+    skipped = train(Toy(nan_gradient_at_zero), steps=2, steps_per_call=2)
+    assert int(skipped.progress.skipped) == 2
+    one, two = (
+        train(Toy(nan_gradient_at_zero, process_gradients=process), n, steps=4, steps_per_call=2)
+        for n in (1, 2)
+    )
+    assert int(two.progress.skipped) == 0
+    assert any(np.any(a != b) for a, b in zip(two.weights, skipped.weights, strict=True))
+    for a, b in zip(one.weights, two.weights, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
