@@ -15,13 +15,13 @@ def synchronize_batch_normalization(models: Iterable[keras.Model]) -> list[str]:
     a checkpoint saves replica 0's. Averaging them afterwards is not the same as a single device
     (1e-2 off). To be called before the first trace. Measured on Keras 3.15.
     """
-    changed = []
+    names = []
     for model in models:
         for layer in model._flatten_layers():
-            if isinstance(layer, keras.layers.BatchNormalization) and not layer.synchronized:
+            if isinstance(layer, keras.layers.BatchNormalization):
                 layer.synchronized = True
-                changed.append(layer.name)
-    return changed
+                names.append(layer.name)
+    return names
 
 
 def is_random_state(variable: keras.Variable) -> bool:
