@@ -105,9 +105,7 @@ class Distribution:
             take_over(optimizer, self.replicas)
         self.transaction = Transaction(run, accumulate, jit, bool(synchronized))
         self._trained = {id(v) for v in self.transaction.trainable}
-        self._train_functions: dict[tuple[str, ...], Any] = {}
-        self._validate = tf.function(self._evaluation(run.task.validation_step), autograph=False)
-        self._test = tf.function(self._evaluation(run.task.test_step), autograph=False)
+        self._functions: dict[tuple[str, ...], Any] = {}
 
     def resolved(self, config: Config) -> Config:
         """The knobs with what "auto" came to, which a resumed run must keep."""
@@ -135,24 +133,19 @@ class Distribution:
     def distributed_train_step(
         self, iterator: Iterator, steps: int, progress: Progress
     ) -> Progress:
-        """Make `steps` train steps in one graph call, fewer if too many in a row are skipped.
-
-        There is one trace for each set of trainable variables: a layer frozen after a trace would
-        go on moving in it.
-        """
+        """Make `steps` train steps in one graph call, fewer if too many in a row are skipped."""
         if any(id(variable) not in self._trained for variable in self.transaction.trainable):
             raise UsageError(
                 "A layer was set trainable that wasn't when the optimizer was built; create it "
                 "trainable, and freeze it with a callback at_step(0, ...)."
             )
-        trainable = tuple(variable.path for variable in self.transaction.trainable)
-        if trainable not in self._train_functions:
-            self._train_functions[trainable] = tf.function(self._train, autograph=False)
-        return self._train_functions[trainable](iterator, tf.constant(steps, tf.int64), progress)
+        train = self._function("train", self._train)
+        return train(iterator, tf.constant(steps, tf.int64), progress)
 
     def number_of_traces(self) -> int:
         """How often a train step was traced; one for each set of trainable variables is right."""
-        return sum(f.experimental_get_tracing_count() for f in self._train_functions.values())
+        functions = [f for (kind, *_), f in self._functions.items() if kind == "train"]
+        return sum(function.experimental_get_tracing_count() for function in functions)
 
     def probe(self, iterator: Iterator, progress: Progress) -> list[Outcome]:
         """Losses, summed gradients and writes of the next step, which is not made."""
@@ -170,11 +163,23 @@ class Distribution:
 
     def distributed_validation_step(self, iterator: Iterator, steps: int, sums: Sums) -> Sums:
         """Evaluate `steps` batches of the validation data."""
-        return self._validate(iterator, tf.constant(steps, tf.int64), sums)
+        validate = self._function("validation", self._evaluation(self.run.task.validation_step))
+        return validate(iterator, tf.constant(steps, tf.int64), sums)
 
     def distributed_test_step(self, iterator: Iterator, steps: int, sums: Sums) -> Sums:
         """Evaluate `steps` batches of the test data."""
-        return self._test(iterator, tf.constant(steps, tf.int64), sums)
+        test = self._function("test", self._evaluation(self.run.task.test_step))
+        return test(iterator, tf.constant(steps, tf.int64), sums)
+
+    def _function(self, kind: str, python: Any) -> Any:
+        """`python` as a graph, another one for each set of trainable variables.
+
+        A layer frozen after a trace would go on moving in it, and be regularized in evaluation.
+        """
+        key = (kind, *(variable.path for variable in self.transaction.trainable))
+        if key not in self._functions:
+            self._functions[key] = tf.function(python, autograph=False)
+        return self._functions[key]
 
     def _on_replicas(self, shares: Any) -> Any:
         """(local replicas, rows, ...) -> each replica its rows.
@@ -286,7 +291,7 @@ class Distribution:
         gained = tf.where(finite, tf.cast(losses, tf.float64) * tf.cast(count, tf.float64), 0.0)
         scale, good_steps = progress.scale, progress.good_steps
         if self.float16:
-            good_steps = tf.where(overflow, zero, good_steps + one)
+            good_steps = tf.where(overflow, zero, good_steps + tf.cast(finite, tf.int64))
             grow = good_steps >= GROWTH_INTERVAL
             scale = tf.where(
                 overflow, tf.maximum(scale / 2.0, 1.0), tf.where(grow, scale * 2.0, scale)
