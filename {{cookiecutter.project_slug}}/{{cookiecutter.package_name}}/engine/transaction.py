@@ -128,8 +128,8 @@ class Transaction:
             # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
             with keras.StatelessScope(mapping, collect_losses=True) as scope:
                 losses = train_step(self.run, batch, replica)
+            self._refuse_unknown(losses, scope, mapping)
             scaled = {name: loss * tf.cast(scale, loss.dtype) for name, loss in losses.items()}
-        self._refuse_unknown(losses, scope, mapping)
         by_id = {id(v): value for v, value in zip(trainable, values, strict=True)}
         gradients = {}
         for name, loss in scaled.items():
