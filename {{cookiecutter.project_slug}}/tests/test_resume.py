@@ -190,6 +190,8 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     runs: Callable[[int], Runs], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = shutil.copytree(runs(1).killed, tmp_path / "run")
+    for file in (run / "checkpoints" / "latest").glob("ckpt-3.*"):
+        shutil.copy(file, file.with_name(file.name.replace("-3", "-2")))  # of a save killed halfway
     latest = checkpoints(run)[-1]
     damaged = bytearray(latest.read_bytes())
     damaged[len(damaged) // 2] ^= 1
@@ -197,6 +199,8 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     end = train(run, 1, resume=True)
     assert "ckpt-6 can't be read" in capsys.readouterr().out
     assert end == runs(1).whole
+    kept = [file.name.partition(".")[0] for file in checkpoints(run)]
+    assert kept == ["ckpt-3", "ckpt-6", "ckpt-8"]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "no index"])

@@ -120,6 +120,11 @@ class Checkpoints:
     def _write(self, manager: tf.train.CheckpointManager, step: int) -> None:
         try:
             manager.save(checkpoint_number=step)
+            # A kill between writing and listing a checkpoint leaves one that nobody would delete.
+            listed = {Path(checkpoint).name for checkpoint in manager.checkpoints}
+            for file in Path(manager.directory).glob("ckpt-*.*"):
+                if file.name.partition(".")[0] not in listed:
+                    file.unlink()
         except (OSError, tf.errors.OpError) as error:
             raise UsageError(cannot_write(f"The checkpoint of step {step}", error)) from error
 
