@@ -1,40 +1,13 @@
-"""A rendered project that can be imported as `proof`, on a CPU split into four devices."""
+"""What holds for all tests of the engine."""
 
-import importlib.util
-import os
-import sys
-import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cookiecutter.main import cookiecutter
 
-ROOT = Path(__file__).parents[2]
-collect_ignore_glob: list[str] = []
+from . import HAS_TENSORFLOW
 
-if importlib.util.find_spec("tensorflow") is None:
-    collect_ignore_glob = ["test_*.py"]
-elif importlib.util.find_spec("proof") is None:
-    # Before the tests are collected, because they import it like any other package.
-    directory = tempfile.TemporaryDirectory()
-    project = cookiecutter(
-        str(ROOT),
-        no_input=True,
-        output_dir=directory.name,
-        extra_context={"project_name": "Proof", "package_name": "proof"},
-        default_config=True,
-    )
-    sys.path.insert(0, project)  # not in one expression: cookiecutter swaps the list
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import tensorflow as tf
-
-    tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
-    )
+collect_ignore_glob = [] if HAS_TENSORFLOW else ["test_*.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

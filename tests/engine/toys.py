@@ -148,10 +148,13 @@ def train(
     steps_per_call: int = 5,
     last_batch: Any = "pad",
     start: Callable[[Progress], Progress] = lambda progress: progress,
+    prepare: Callable[[Distribution], None] | None = None,
     **knobs: Any,
 ) -> Trained:
-    """Build `toy` and train it."""
+    """Build `toy` and train it, from the progress that `start` makes of that of a new run."""
     distribution = build(toy, replicas, **knobs)
+    if prepare:
+        prepare(distribution)
     iterator = batches(toy, distribution, 0, steps, last_batch)
     progress, losses = start(distribution.start()), []
     for _ in range(steps // steps_per_call):
