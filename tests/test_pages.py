@@ -1,0 +1,78 @@
+"""What the pages say is there is there."""
+
+import re
+from pathlib import Path
+
+from conftest import ROOT, STARTERS, TEMPLATE, Render, files
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OTHERS = {  # flags of other commands, and those that stand for no knob
+    *("--no-input", "--accept-hooks", "--logdir"),
+    *("--help", "--config", "--split", "--save-every"),
+}
+BEING_WRITTEN = {"reliability.md", "starters.md", "benchmarks"}  # by commands of their own
+
+
+def tree(page: Path) -> set[str]:
+    """The files in the first tree of a page."""
+    (block, *_) = re.findall(r"```\n(\S.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    folders: list[str] = []
+    found = set()
+    for line in block.splitlines():
+        indent, name = re.match(r"( *)(\S+)", line).groups()  # type: ignore[union-attr]
+        del folders[len(indent) // 2 :]
+        if name.endswith("/"):
+            folders.append(name)
+        else:
+            found.add("".join([*folders[1:], name]))
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    """Where a link into a page can point."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_the_first_page_shows_the_tree_that_is_rendered(render: Render) -> None:
+    assert tree(ROOT / "README.md") == set(files(render()))
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+            if "://" in link:
+                continue
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if not target.exists():
+                assert target.name in BEING_WRITTEN, f"{page.name}: {link}"
+            assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
+
+
+def test_flags_that_pages_name_exist() -> None:
+    sources = [
+        *TEMPLATE.glob("*package_name*/config.py"),
+        *TEMPLATE.glob("starters/*/task/config.py"),
+    ]
+    fields = re.findall(r"^    (\w+): ", "\n".join(s.read_text() for s in sources), re.MULTILINE)
+    known = OTHERS | {f"--{name.replace('_', '-')}" for name in fields}
+    for page in [*PAGES, TEMPLATE / "README.md", *TEMPLATE.glob("starters/*/README.md")]:
+        text = re.sub(r"```bash.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        named = {flag.rstrip("-") for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text)}
+        assert named <= known, page
+
+
+def test_the_list_of_todos_is_that_of_every_starter(render: Render) -> None:
+    for starter in STARTERS:
+        project = render(starter=starter)
+        page = (project / "README.md").read_text(encoding="utf-8")
+        rows = re.findall(r"^\| ([\d, ]+) \| `(\w+\.py)` \|", page, re.MULTILINE)
+        listed = {(int(n), file) for numbers, file in rows for n in numbers.split(",")}
+        task = project / "my_experiment" / "task"
+        found = {
+            (int(n), file.name)
+            for file in task.glob("*.py")
+            for n in re.findall(r"# TODO\((\d+)\): ", file.read_text(encoding="utf-8"))
+        }
+        assert listed == found, starter
