@@ -30,13 +30,18 @@ def install(session: nox.Session, group: str) -> None:
     session.install(*nox.project.dependency_groups(GROUPS, group))
 
 
-def run_tests(session: nox.Session, *arguments: str) -> None:
-    """Run the template's tests in an environment that also holds what a rendered project needs."""
+def install_all(session: nox.Session) -> None:
+    """Install what the template's tests need, and what a rendered project needs."""
     install(session, "test")
     project = render(session, session.name)
     session.install(f"{project}[dev]")
     # Only its dependencies are wanted: the tests run each rendered project from its own directory.
     session.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", DEFAULT_SLUG)
+
+
+def run_tests(session: nox.Session, *arguments: str) -> None:
+    """Run the template's tests in an environment that also holds what a rendered project needs."""
+    install_all(session)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("pytest", *arguments, *session.posargs)
@@ -59,6 +64,30 @@ def render_only(session: nox.Session) -> None:
     """Test what can be tested without TensorFlow: the answers, the hooks, the files."""
     install(session, "test")
     session.run("pytest", "-m", "not full and not environment", *session.posargs)
+
+
+@nox.session
+def mutations(session: nox.Session) -> None:
+    """Plant every known fault in a rendered project and write docs/mutations.md."""
+    install_all(session)
+    session.chdir("tests")
+    session.run("python", "-m", "mutations.table")
+
+
+@nox.session
+def parity(session: nox.Session) -> None:
+    """Measure how far N replicas are from one, and write docs/parity.md."""
+    install_all(session)
+    session.chdir("tests")
+    session.run("python", "-m", "engine.parity")
+
+
+@nox.session
+def starters(session: nox.Session) -> None:
+    """Train every starter, compare four replicas with one, and write docs/starters.md."""
+    install_all(session)
+    session.chdir("tests")
+    session.run("python", "-m", "starters.table")
 
 
 @nox.session

@@ -38,7 +38,7 @@ class Todo:
             file = item.file.relative_to(TASK.parent.parent)
             what = item.text.partition(";")[0]
             print(f"{item.number:3}  {file}:{item.line}  {what}")
-        print(f"{len(todos)} TODOs left")
+        print(f"{len(todos) or 'no'} TODOs left")
 
 
 @dataclass

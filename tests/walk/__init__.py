@@ -1,0 +1,1 @@
+"""The walk from the blank starter to a classifier of one's own arrays."""

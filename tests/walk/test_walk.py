@@ -1,0 +1,96 @@
+"""From the blank starter to a trained model: at each TODO every command says the next one."""
+
+import ast
+import json
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from conftest import Render, python_m, run
+
+from walk.patches import PATCHES, Patch
+
+pytestmark = pytest.mark.environment
+
+MOST_LINES = 60
+QUICK = {1, 2, 6, 11, 15}  # stages at which train.py runs in the quick form
+PACKAGE = "walk_along"
+
+
+@pytest.fixture(scope="module")
+def blank(render: Render) -> Path:
+    """A project with nothing filled in."""
+    return render(starter="blank", package_name=PACKAGE)
+
+
+def fill_in(project: Path, patch: Patch) -> None:
+    """Do as a person would: write the code, delete the marker and the error."""
+    file = project / PACKAGE / "task" / patch.file
+    text = file.read_text()
+    (error,) = (
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Raise)
+        and isinstance(node.exc, ast.Call)
+        and isinstance(number := node.exc.args[0], ast.Constant)
+        and number.value == patch.number
+    )
+    assert error.end_lineno
+    lines = text.splitlines()
+    body = textwrap.indent(textwrap.dedent(patch.body).strip(), " " * error.col_offset)
+    lines[error.lineno - 1 : error.end_lineno] = body.splitlines()
+    text = re.sub(rf"# TODO\({patch.number}\):.*\n(# .*\n)*", "", "\n".join(lines) + "\n")
+    if "TodoError(" not in text:
+        text = text.replace("from ..engine.errors import TodoError\n", "")
+    future = "from __future__ import annotations\n\n"
+    file.write_text(text.replace(future, f"{future}{patch.imports}\n" if patch.imports else future))
+
+
+def next_todo(project: Path, *command: str) -> int:
+    """The number of the TODO that a command stops at."""
+    said = run(sys.executable, *command, cwd=project, status=2).stderr
+    assert said.count("\n") == 1, said
+    match = re.match(r"error: TODO\((\d+)\) is next: \w+ in task/\w+\.py ", said)
+    assert match, said
+    return int(match[1])
+
+
+def test_the_walk_takes_few_lines() -> None:
+    assert sum(patch.lines for patch in PATCHES) <= MOST_LINES
+
+
+@pytest.mark.parametrize("thorough", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_every_command_says_the_next_todo_until_all_are_filled_in(
+    render: Render, thorough: bool
+) -> None:
+    project = render(starter="blank", package_name=PACKAGE)
+    for i, patch in enumerate(PATCHES):
+        listed = python_m(PACKAGE, "todo", cwd=project).stdout.splitlines()
+        assert int(listed[0].split()[0]) == patch.number
+        assert listed[-1] == f"{len(PATCHES) - i} TODOs left"
+        if thorough or patch.number in QUICK:
+            assert next_todo(project, "train.py", "--epochs", "2") == patch.number
+        if thorough and patch.number not in {8, 9, 13, 14, 15}:  # check doesn't come upon these
+            assert next_todo(project, "-m", PACKAGE, "check") == patch.number
+        if patch.number < 14:  # later ones are come upon after training, which is kept
+            assert not list(project.glob("runs/*")), "a run that never trained left a directory"
+        fill_in(project, patch)
+    assert python_m(PACKAGE, "todo", cwd=project).stdout == "no TODOs left\n"
+    run(sys.executable, "-m", "ruff", "check", "--fix", ".", cwd=project)
+    python_m("mypy", cwd=project)
+    assert "WRONG" not in python_m(PACKAGE, "check", cwd=project).stdout
+    run(sys.executable, "train.py", cwd=project)
+    (results,) = project.glob("runs/*/results.json")
+    assert json.loads(results.read_text())["test_accuracy"] > 0.9
+    if thorough:
+        summary = python_m("pytest", cwd=project).stdout.splitlines()[-1]
+        assert "passed" in summary
+        assert "TODO" not in summary
+
+
+def test_tests_that_need_a_todo_are_skipped_with_its_name(blank: Path) -> None:
+    said = python_m("pytest", "-k", "command_line or check", cwd=blank).stdout
+    assert re.search(r"SKIPPED .*TODO\(1\) is next: TaskConfig in task/config.py", said)
+    assert "failed" not in said.splitlines()[-1]
