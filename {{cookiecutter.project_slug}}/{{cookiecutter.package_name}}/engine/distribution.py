@@ -45,7 +45,7 @@ class Progress(NamedTuple):
     skipped_in_a_row: tf.Tensor  # int64
     skipped_step: tf.Tensor  # int64, the latest of them, -1 for none
     skipped_losses: tf.Tensor  # float (losses,), what the losses were at that step
-    overflows: tf.Tensor  # int64, float16 steps repeated with a smaller loss scale
+    overflows: tf.Tensor  # int64, float16 steps skipped for a smaller loss scale
     scale: tf.Tensor  # float32, of the loss
     good_steps: tf.Tensor  # int64, since the scale last changed
 

@@ -80,6 +80,7 @@ class Loop:
         self.checkpoints = Checkpoints(
             directory.path / "checkpoints", run, self.progress, config.keep_checkpoints, order
         )
+        self._evaluated: dict[str, tuple[tf.data.Dataset, int]] = {}
         self.best: float | None = None
         self.stopping = False
         self.saving = False
@@ -183,7 +184,10 @@ class Loop:
 
     def _sums(self, split: str, steps: int | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """Count, and losses times count, over `steps` batches of a split, by default over all."""
-        batches, number = evaluation_batches(self.splits[split], self.distribution.layout)
+        if split not in self._evaluated:
+            layout = self.distribution.layout
+            self._evaluated[split] = evaluation_batches(self.splits[split], layout)
+        batches, number = self._evaluated[split]
         step = self.distribution.distributed_validation_step
         if split == "test":
             step = self.distribution.distributed_test_step
