@@ -46,7 +46,9 @@ class Event:
     @property
     def learning_rates(self) -> dict[str, float]:
         """The learning rate of each optimizer."""
-        return {name: float(o.learning_rate) for name, o in self.run.optimizers.items()}
+        # float() of a mirrored variable fails (TF 2.21).
+        rates = {n: tf.convert_to_tensor(o.learning_rate) for n, o in self.run.optimizers.items()}
+        return {name: float(rate) for name, rate in rates.items()}
 
     @cached_property
     def batch(self) -> Any:
