@@ -1,0 +1,55 @@
+"""Gradients cross the replicas once in an update: counted in the graph of a train step."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+# Collective operations, which only a process of its own can use with another set of devices.
+SCRIPT = """
+import sys
+from collections import Counter
+import engine
+import keras
+import tensorflow as tf
+from engine import toys
+from engine.worked import GAN
+
+toys.strategy_of = lambda replicas: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+toy, knobs = {"gan": (GAN, {}), "accumulate": (toys.Toy(), {"accumulate": 4})}.get(
+    sys.argv[1], (toys.Toy(), {})
+)
+keras.config.set_floatx("float64")
+keras.config.set_dtype_policy("float64")
+distribution = toys.build(toy, 2, **knobs)
+iterator = toys.batches(toy, distribution, 0, 2)
+distribution.distributed_train_step(iterator, 1, distribution.start())
+(function,) = distribution._functions.values()
+graph = function.get_concrete_function(
+    iterator, tf.constant(1, tf.int64), distribution.start()
+).graph.as_graph_def()
+nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
+for node in nodes:
+    if node.op.startswith("Collective") and "Reduce" in node.op:
+        print("collective", tf.as_dtype(node.attr["T"].type).name, node.op)
+"""
+
+
+@pytest.mark.parametrize(("case", "updates"), [("plain", 1), ("accumulate", 1), ("gan", 2)])
+def test_gradients_cross_the_replicas_once_in_an_update(case: str, updates: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, case],
+        cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = Counter(
+        line.split()[1] for line in done.stdout.splitlines() if line.startswith("collective")
+    )
+    # On each of two replicas the vector of losses and gradients. (The count of examples, an int32,
+    # is summed beside it; within one process that takes no collective operation, TF 2.21.)
+    floats = {dtype: n for dtype, n in found.items() if dtype.startswith("float")}
+    assert floats == {"float64": 2 * updates}

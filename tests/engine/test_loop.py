@@ -1,0 +1,182 @@
+"""Callbacks are called at the very step, with all they need; runs stop when they should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from proof.config import Config
+from proof.engine.callbacks import Callback, Event, at_step, every_epochs, every_secs, every_steps
+from proof.engine.errors import UsageError
+from proof.engine.loop import Loop
+from proof.engine.report import RunDirectory
+
+from .toys import BATCH, CLASSES, FEATURES, Toy, build, plain_data
+
+TOY = Toy(data=plain_data(7 * BATCH))  # seven steps an epoch
+
+
+def loop(
+    path: Path, callbacks: Sequence[Callback] = (), replicas: int = 1, toy: Toy = TOY, **knobs: Any
+) -> Loop:
+    """A run of two epochs, up to 20 steps a call."""
+    config = Config(**{"epochs": 2, "steps_per_call": 20, "max_stop_seconds": 1e9} | knobs)
+    skipped = config.max_skipped_steps if config.non_finite == "skip" else 0
+    distribution = build(toy, replicas, max_skipped_steps=skipped)
+    path.mkdir(exist_ok=True)
+    return Loop(
+        distribution.run, distribution, {"train": toy.data}, RunDirectory(path), config,
+        callbacks=callbacks, monitor="train_loss", larger_is_better=False,
+    )  # fmt: skip
+
+
+def _steps_at(when: Callable[[Callable[[Event], None]], Callback], path: Path) -> list[int]:
+    seen: list[int] = []
+    loop(path, [when(lambda event: seen.append(event.step))]).train()
+    return seen
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("when", "steps"),
+    [
+        (lambda f: every_steps(3, f), [3, 6, 9, 12]),
+        (lambda f: every_steps(1, f), list(range(1, 15))),
+        (lambda f: at_step(5, f), [5]),
+        (lambda f: at_step(0, f), [0]),
+        (lambda f: every_epochs(1, f), [7, 14]),
+        (lambda f: every_epochs(2, f), [14]),
+        (lambda f: every_secs(1e-9, f), [7, 14]),  # where a graph call ends
+        (lambda f: every_secs(1e9, f), []),
+    ],
+    ids=["3", "1", "at 5", "at 0", "epoch", "2 epochs", "secs", "never"],
+)
+def test_a_callback_is_called_at_the_very_step(when: Any, steps: list[int], tmp_path: Path) -> None:
+    found = _steps_at(when, tmp_path)
+    assert [step for step in found if step or steps[:1] == [0]] == steps
+
+
+def test_graph_calls_are_cut_at_due_steps_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = loop(tmp_path, [every_steps(5, print), at_step(6, print)])
+    calls: list[int] = []
+    step = run.distribution.distributed_train_step
+
+    def record(iterator: Any, steps: int, progress: Any) -> Any:
+        calls.append(steps)
+        return step(iterator, steps, progress)
+
+    monkeypatch.setattr(run.distribution, "distributed_train_step", record)
+    run.train()
+    # To 5, 6, 7 (an epoch), 10, 14; a call of no steps only makes the trace.
+    assert [steps for steps in calls if steps] == [5, 1, 1, 3, 4]
+    assert run.distribution.number_of_traces() == 1
+
+
+def test_callbacks_do_not_change_what_is_learned(tmp_path: Path) -> None:
+    plain, watched = loop(tmp_path / "a"), loop(tmp_path / "b", [every_steps(2, lambda e: None)])
+    for run in (plain, watched):
+        run.train()
+    pairs = zip(plain.run.model.get_weights(), watched.run.model.get_weights(), strict=True)
+    for a, b in pairs:
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_callback_receives_all_it_may_need(replicas: int, tmp_path: Path) -> None:
+    seen: list[Event] = []
+
+    def look(event: Event) -> None:
+        seen.append(event)
+        inputs, labels, weights = event.batch
+        assert inputs.shape == (BATCH, FEATURES)
+        assert labels.shape == weights.shape == (BATCH,)
+        assert event.outputs.shape == (BATCH, CLASSES)
+        assert event.learning_rates == {"main": pytest.approx(0.1)}
+        event.save()
+
+    loop(tmp_path, [at_step(9, look)], replicas).train()
+    (event,) = seen
+    assert (event.step, event.epoch) == (9, 1)
+    assert np.isfinite(event.losses["loss"])
+    assert event.gradient_norm > 0
+    assert 0 <= event.metrics["accuracy"] <= 1
+    assert event.directory == tmp_path
+    assert (tmp_path / "checkpoints" / "latest" / "ckpt-9.index").exists()
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_callback_can_change_the_learning_rate(replicas: int, tmp_path: Path) -> None:
+    weights: list[list[np.ndarray]] = []
+
+    def stand_still(event: Event) -> None:
+        event.run.optimizers["main"].learning_rate = 0.0
+        assert event.learning_rates == {"main": 0.0}
+        weights.append(event.run.model.get_weights())
+
+    run = loop(tmp_path, [at_step(5, stand_still)], replicas)
+    run.train()
+    for a, b in zip(weights[0], run.run.model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_callback_can_freeze_a_layer(replicas: int, tmp_path: Path) -> None:
+    frozen: list[list[np.ndarray]] = []
+
+    def freeze(event: Event) -> None:
+        layer = event.run.model.get_layer("hidden")
+        layer.trainable = False
+        frozen.append(layer.get_weights())
+
+    run = loop(tmp_path, [at_step(5, freeze)], replicas)
+    run.train()
+    for a, b in zip(frozen[0], run.run.model.get_layer("hidden").get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_callback_can_stop_the_run_at_its_step(tmp_path: Path) -> None:
+    run = loop(tmp_path, [at_step(4, lambda event: event.stop())])
+    run.train()
+    assert run.step == 4
+
+
+def _bad(first: int = 0) -> Toy:
+    inputs, labels = plain_data(7 * BATCH)
+    inputs[first:] = np.nan
+    return Toy(data=(inputs, labels))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_too_many_skipped_steps_in_a_row_stop_the_run(replicas: int, tmp_path: Path) -> None:
+    run = loop(tmp_path, replicas=replicas, toy=_bad(), max_skipped_steps=3)
+    with pytest.raises(UsageError, match=r"Stopped at step 4: 4 steps in a row .*loss nan"):
+        run.train()
+
+
+def test_non_finite_stop_stops_at_the_first(tmp_path: Path) -> None:
+    run = loop(tmp_path, toy=_bad(), non_finite="stop")
+    with pytest.raises(UsageError, match="Stopped at step 1: 1 step"):
+        run.train()
+
+
+def test_a_skipped_step_is_reported_with_step_and_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop(tmp_path, toy=_bad(7 * BATCH - 1), epochs=1).train()
+    assert "skipped, not finite: loss nan (1 skipped so far)" in capsys.readouterr().out
+
+
+def test_every_optimizer_has_its_learning_rate(tmp_path: Path) -> None:
+    schedule = keras.optimizers.schedules.CosineDecay(0.1, decay_steps=14)
+    rates: list[float] = []
+    toy = Toy(data=TOY.data, optimizer=lambda: keras.optimizers.SGD(schedule))
+    callback = every_steps(7, lambda event: rates.append(event.learning_rates["main"]))
+    loop(tmp_path, [callback], 2, toy).train()
+    assert rates == pytest.approx([0.05, 0.0], abs=1e-6)
