@@ -14,7 +14,13 @@ from .data import CLASSES, IGNORED
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics that honour `sample_weight`; the loss is reported without one."""
     del task
-    return {"mean_iou": keras.metrics.MeanIoU(CLASSES, ignore_class=IGNORED, sparse_y_pred=False)}
+    mean_iou = keras.metrics.MeanIoU(
+        CLASSES,
+        ignore_class=IGNORED,
+        sparse_y_pred=False,
+        dtype=keras.config.floatx(),  # by default int, which cuts a weight of 0.5 down to 0
+    )
+    return {"mean_iou": mean_iou}
 
 
 def pixel_weights(labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
