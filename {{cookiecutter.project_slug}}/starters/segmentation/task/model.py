@@ -38,9 +38,9 @@ def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
 
 
 def _convolve_twice(x: keras.KerasTensor, filters: int) -> keras.KerasTensor:
-    # On canvases that are nearly empty ReLU and maxima have kinks where many pixels lie, and the
-    # default epsilon magnifies what is small: rounding alone, thus another number of replicas, would
-    # move the gradients by 2% in float32.
+    # On canvases that are nearly empty, ReLU and maxima have kinks where many pixels lie, and the
+    # default epsilon magnifies what is small: rounding alone, thus another number of replicas,
+    # would move the gradients by 2% in float32.
     for _ in range(2):
         x = keras.layers.Conv2D(filters, 3, padding="same", activation="swish")(x)
         x = keras.layers.BatchNormalization(momentum=0.9, epsilon=0.1)(x)
