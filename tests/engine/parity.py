@@ -60,7 +60,8 @@ def _toy(rows: int = 2 * BATCH, *, weighted: bool = False, bad: bool = False, **
         data = (*data, np.random.default_rng(2).choice([0.0, 0.5, 1.0, 2.0], rows))
     if bad:
         data[0][7] = np.nan
-    return Toy(**{"model": _model(), "optimizer": _adam, "data": data} | parts)
+    defaults: dict[str, Any] = {"model": _model(), "optimizer": _adam, "data": data}
+    return Toy(**(defaults | parts))
 
 
 SHORT, EMPTY = BATCH + 17, BATCH + 1  # rows: in the second batch 17 of 24 examples, or a single one

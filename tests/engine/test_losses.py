@@ -22,7 +22,7 @@ SHARES = {"full": 2 * BATCH, "short": BATCH + 17, "empty": BATCH + 1}  # rows in
 def regularized(*, activity: bool, added: bool) -> keras.Model:
     """The default toy with L2 and, on top, losses that depend on its inputs."""
 
-    class Added(layers.Layer):
+    class Added(keras.layers.Layer):
         def call(self, x: tf.Tensor) -> tf.Tensor:
             self.add_loss(0.1 * tf.reduce_mean(tf.square(x)))
             return x
