@@ -65,6 +65,8 @@ def main(config: Config, task: TaskConfig) -> None:
             "replicas": strategy.num_replicas_in_sync,
             "epochs": loop.epoch,
             "steps": loop.step,
+            "skipped_steps": int(loop.progress.skipped),
+            "overflows": int(loop.progress.overflows),
             **directory.latest,
             **loop.test(),
             "seconds": round(time.perf_counter() - started, 2),

@@ -51,9 +51,8 @@ class Config:
     save_every_epochs: int = 1  # epochs between checkpoints; 0: never for that reason
     save_every_steps: int = 0  # steps between checkpoints; 0: never for that reason
     save_every_secs: float = 600.0  # seconds between checkpoints; 0: never for that reason
-    max_stop_seconds: float = (
-        10.0  # to Ctrl-C or SIGTERM: about how long it may take to save and end
-    )
+    # how long a run that gets Ctrl-C or SIGTERM may take to save itself and end, about
+    max_stop_seconds: float = 10.0
 
     def __post_init__(self) -> None:
         """Refuse what can't be meant.

@@ -72,7 +72,7 @@ def number_of_examples(split: Split) -> int:
 
 
 def steps_per_epoch(examples: int, global_batch_size: int, last_batch: LastBatch) -> int:
-    """Train steps in an epoch; with "span" an epoch is the nearest whole number of batches.
+    """Train steps in an epoch: whole batches; with "span" what is left comes first in the next.
 
     Raises:
         UsageError: the data is empty or smaller than one batch.
@@ -199,6 +199,11 @@ def _only(source: tuple[Any, ...]) -> Any:
 def _with_weights(batch: Any, present: tf.Tensor) -> tuple[Any, ...]:
     """x, (x, y) or (x, y, weights) -> the same with weights last: zero for padding."""
     parts = batch if isinstance(batch, tuple) else (batch,)
+    if len(parts) > 3:
+        raise UsageError(
+            f"An example of create_datasets has {len(parts)} parts; it may have inputs, labels and "
+            "weights: put several inputs or labels in a dict."
+        )
     weights = tf.cast(present, keras.config.floatx())
     if len(parts) < 3:
         return (*parts, weights)

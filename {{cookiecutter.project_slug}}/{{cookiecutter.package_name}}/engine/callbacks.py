@@ -22,11 +22,12 @@ class Event:
         step: train steps made so far.
         epoch: epochs finished so far.
         losses: loss by name, the mean over all replicas; before the first step empty.
-        metrics: results of the training metrics since the start of the epoch.
+        metrics: results of the training metrics since the start of the epoch, at its end over all.
         gradient_norm: global norm of the summed gradients, before clipping.
         run: strategy, models, optimizers, losses and metrics; may be changed (freeze a layer, set
             `run.optimizers["main"].learning_rate`).
         directory: the run directory.
+        history: a row for each finished epoch, as in history.csv, with the validation's numbers.
         save: writes a checkpoint once all callbacks of this step are called.
         stop: ends the run after this step, as if it were complete.
         read_batch: makes the batch of the latest step once more.
@@ -39,6 +40,7 @@ class Event:
     gradient_norm: float
     run: Run
     directory: Path
+    history: list[dict[str, float]]
     save: Callable[[], None]
     stop: Callable[[], None]
     read_batch: Callable[[], Any]

@@ -24,8 +24,3 @@ def number_of_workers() -> int:
 def worker_index() -> int:
     """The place of this process among the workers, 0 for the chief."""
     return _task()[1]
-
-
-def is_chief() -> bool:
-    """Whether this process writes the run directory."""
-    return worker_index() == 0

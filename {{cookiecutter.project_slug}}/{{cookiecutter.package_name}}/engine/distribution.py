@@ -284,8 +284,10 @@ class Distribution:
     ) -> Progress:
         """The progress after one more step."""
         one, zero = tf.ones((), tf.int64), tf.zeros((), tf.int64)
-        # A float16 gradient that overflows while the loss doesn't asks for a smaller loss scale.
-        overflow = ~finite & tf.reduce_all(tf.math.is_finite(losses)) & self.float16
+        # A float16 gradient that overflows while the loss doesn't asks for a smaller loss scale, as
+        # long as there is one.
+        can_shrink = tf.constant(self.float16) & (progress.scale > 1.0)
+        overflow = ~finite & tf.reduce_all(tf.math.is_finite(losses)) & can_shrink
         skipped = ~finite & ~overflow
         seen = tf.where(finite, tf.cast(count, tf.int64), zero)
         gained = tf.where(finite, tf.cast(losses, tf.float64) * tf.cast(count, tf.float64), 0.0)

@@ -81,6 +81,7 @@ class Loop:
             directory.path / "checkpoints", run, self.progress, config.keep_checkpoints, order
         )
         self._evaluated: dict[str, tuple[tf.data.Dataset, int]] = {}
+        self._train_metrics: dict[str, float] = {}  # of the latest epoch
         self.best: float | None = None
         self.stopping = False
         self.saving = False
@@ -215,14 +216,15 @@ class Loop:
             raise UsageError(
                 f"Stopped at step {step}: {row} steps in a row were not finite ({said}); lower the "
                 "learning rate, set --clip-norm, or look for NaN in the data with "
-                "`python -m <package> check`."
+                f"`python -m {__package__.partition('.')[0]} check`."
             )
 
     def _end_epoch(self, bar: Progressbar) -> None:
         row: dict[str, float] = {"epoch": self.epoch, "step": self.step}
         seen = max(1, int(self.progress.examples))
         losses = dict(zip(self._loss_names(), self.progress.losses.numpy() / seen, strict=True))
-        row |= {f"train_{n}": float(v) for n, v in (losses | self._metric_results()).items()}
+        self._train_metrics = self._metric_results()
+        row |= {f"train_{n}": float(v) for n, v in (losses | self._train_metrics).items()}
         if "validation" in self.splits:
             row |= self.evaluate("validation")
         self._reset_metrics()
@@ -284,16 +286,18 @@ class Loop:
             return next(iter(self._batches(self.step - 1, self.step)))
 
         losses = self.progress.last_losses.numpy()
+        during = self.step % self.steps_per_epoch  # at an epoch's end the metrics are reset
         return Event(
             step=self.step,
             epoch=self.epoch,
             losses=dict(zip(self._loss_names(), map(float, losses), strict=True))
             if self.step
             else {},
-            metrics=self._metric_results(),
+            metrics=self._metric_results() if during else self._train_metrics,
             gradient_norm=float(self.progress.gradient_norm),
             run=self.run,
             directory=self.directory.path,
+            history=self.directory.history,
             save=save,
             stop=stop,
             read_batch=read_batch,
