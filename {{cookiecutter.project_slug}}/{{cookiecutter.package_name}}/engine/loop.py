@@ -260,6 +260,7 @@ class Loop:
             "callbacks": [function.get_state() for function in self._stateful()],
         }
         self.checkpoints.save(self.progress, host)
+        self.directory.is_new = False
 
     def _stateful(self) -> list[Any]:
         functions = [callback.function for callback in self.callbacks]

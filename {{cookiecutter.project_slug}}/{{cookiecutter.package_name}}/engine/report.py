@@ -35,7 +35,7 @@ class RunDirectory:
 
     Args:
         path: the directory.
-        is_new: whether no run has trained in it yet.
+        is_new: whether it holds no checkpoint and no history yet.
     """
 
     def __init__(self, path: Path, *, is_new: bool = False) -> None:
@@ -70,9 +70,9 @@ class RunDirectory:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Let go of it, and leave nothing of a run that never came to a checkpoint."""
         self._lock_file.release()
-        saved = any(self.path.glob("checkpoints/*/*.index"))
-        if kind is not None and self.is_new and not saved:
-            shutil.rmtree(self.path)
+        # Not asked of the disk: one that fails for a moment must not cost the checkpoints.
+        if kind is not None and self.is_new:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def _lock(self) -> None:
         try:
@@ -100,6 +100,7 @@ class RunDirectory:
 
     def add_epoch(self, row: dict[str, float]) -> None:
         """One more line in history.csv, and the same for TensorBoard."""
+        self.is_new = False
         self.history.append(row)
         self._write_history()
         with _writing(self.path / "log"):
