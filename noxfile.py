@@ -83,6 +83,13 @@ def parity(session: nox.Session) -> None:
 
 
 @nox.session
+def faults(session: nox.Session) -> None:
+    """Kill runs, fill their disks, feed them bad data, and write docs/reliability.md."""
+    install_all(session)
+    session.run("python", "tests/faults", "docs/reliability.md")
+
+
+@nox.session
 def starters(session: nox.Session) -> None:
     """Train every starter, compare four replicas with one, and write docs/starters.md."""
     install_all(session)

@@ -1,0 +1,134 @@
+"""Bad data and full disks get one sentence, and what a run resumes to is what it was."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from proof.engine.batches import evaluation_batches
+from proof.engine.callbacks import at_step, every_epochs, every_steps
+from proof.engine.data_errors import data_errors
+from proof.engine.errors import UsageError, usage_errors
+from proof.engine.report import RunDirectory
+
+from .toys import CLASSES, FEATURES, Toy, batches, build, plain_data
+
+pytestmark = pytest.mark.quick
+
+
+def model_of(dtype: str, shape: tuple[int, ...] = (FEATURES,)) -> Callable[[], keras.Model]:
+    """Inputs of a dtype and shape -> logits (batch, 3)."""
+
+    def model() -> keras.Model:
+        x = inputs = keras.Input(shape, dtype=dtype, name="features")
+        if dtype == "int32":
+            x = keras.layers.Flatten()(keras.layers.Embedding(10, 2)(x))
+        return keras.Model(inputs, keras.layers.Dense(CLASSES)(x))
+
+    return model
+
+
+INPUTS, LABELS = plain_data()
+WORDS = np.zeros((len(LABELS), FEATURES), "int64")
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "sentence"),
+    [
+        (model_of("float64"), (INPUTS, LABELS + 1), r"a label is 3, outside the range \[0, 3\)"),
+        (model_of("int32"), (WORDS + 10, LABELS), r"an index is 10, outside the range \[0, 10\)"),
+        (model_of("int32"), (INPUTS, LABELS), r"features is float64 \(5,\).* takes int32 \(5,\)"),
+        (model_of("float64", (4,)), (INPUTS, LABELS), r"is float64 \(5,\).* takes float64 \(4,\)"),
+    ],
+    ids=["label", "index", "dtype", "shape"],
+)
+def test_data_that_a_model_cannot_take(
+    model: Callable[[], keras.Model], data: tuple[np.ndarray, ...], sentence: str
+) -> None:
+    toy = Toy(model, data=data)
+    distribution = build(toy)
+    iterator = batches(toy, distribution, 0, 2)
+    with (
+        pytest.raises(UsageError, match=f"The training data .*{sentence}"),
+        data_errors("train", distribution.run, iterator.element_spec),
+    ):
+        distribution.distributed_train_step(iterator, 2, distribution.start())
+
+
+def test_data_that_ends_early() -> None:
+    toy = Toy()
+    distribution = build(toy)
+    iterator = batches(toy, distribution, 0, 1)
+    with (
+        pytest.raises(UsageError, match="The training data ended early"),
+        data_errors("train", distribution.run, iterator.element_spec),
+    ):
+        distribution.distributed_train_step(iterator, 2, distribution.start())
+
+
+def test_faults_of_the_task_keep_their_traceback() -> None:
+    distribution = build(Toy())
+    spec = batches(Toy(), distribution, 0, 1).element_spec
+    with pytest.raises(ValueError, match="in a layer"), data_errors("test", distribution.run, spec):
+        raise ValueError("a mistake in a layer")
+
+
+def test_a_layer_frozen_between_two_evaluations_is_no_longer_regularized() -> None:
+    def model() -> keras.Model:
+        inputs = keras.Input((FEATURES,))
+        dense = keras.layers.Dense(CLASSES, kernel_regularizer=keras.regularizers.L2(1.0))
+        return keras.Model(inputs, dense(inputs))
+
+    toy = Toy(model)
+    distribution = build(toy)
+
+    def evaluate() -> float:
+        split, steps = evaluation_batches(toy.data, distribution.layout)
+        start = tf.zeros((), tf.int64), tf.zeros(1, tf.float64)
+        count, losses = distribution.distributed_validation_step(iter(split), steps, start)
+        return float(losses[0]) / float(count)
+
+    before = evaluate()
+    distribution.run.model.layers[-1].trainable = False
+    squares = float(np.sum(np.square(distribution.run.model.layers[-1].kernel.numpy())))
+    assert before - evaluate() == pytest.approx(squares)
+
+
+@pytest.mark.parametrize("when", [every_steps, every_epochs])
+def test_what_is_due_every_n_is_not_due_before_the_first_step(when: Callable[..., Any]) -> None:
+    assert not when(2, print).is_due(0, steps_per_epoch=1)
+    assert when(2, print).is_due(2, steps_per_epoch=1)
+    assert at_step(0, print).is_due(0, steps_per_epoch=1)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EFBIG])
+def test_a_disk_that_cannot_be_written_gets_a_sentence(
+    number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end, usage_errors():
+        raise OSError(number, "No space left on device", "curves.png")
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: curves.png can't be written (No space left on device);")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_failed_run_is_deleted_only_if_it_never_saved(tmp_path: Path, saved: bool) -> None:
+    def fail() -> None:
+        with RunDirectory(path, is_new=True) as run:
+            if saved:
+                run.add_epoch({"epoch": 1, "step": 3, "train_loss": 0.5})
+            raise ZeroDivisionError
+
+    path = tmp_path / "run"
+    path.mkdir()
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert path.exists() == saved

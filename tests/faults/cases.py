@@ -1,0 +1,277 @@
+"""Every fault that isn't a kill: what it is, the exit code, and the sentence that must come."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from harness import (
+    TINY,
+    Ended,
+    Project,
+    compare,
+    contents,
+    end,
+    newest,
+    small_disk,
+    steps_saved,
+    wait,
+)
+
+LONG = ["--epochs", "400", "--global-batch-size", "48", "--save-every-steps", "5"]
+OK, REFUSED, RESUMABLE, AT_ONCE = 0, 2, 138, 130
+
+
+class Case(NamedTuple):
+    """What happened in one case."""
+
+    what: str
+    code: int
+    said: str
+    wrong: list[str]  # what was not as it must be
+
+
+def judge(what: str, ended: Ended, code: int, sentence: str, *also: bool | str) -> Case:
+    """Compare what happened with what must; each of `also` is False or a text that says what."""
+    wrong = [] if ended.code == code else [f"exit code {ended.code}, not {code}"]
+    if "Traceback" in ended.err + ended.out:
+        wrong.append("a traceback")
+    # A refusal is the only line on stderr; a run that goes on or can be resumed says it on stdout.
+    lines = ended.said if code == REFUSED else ended.out.splitlines()
+    if code == REFUSED and len(lines) != 1:
+        wrong.append(f"{len(lines)} lines on stderr")
+    said = next((line for line in lines if sentence and re.search(sentence, line)), "")
+    if sentence and not said:
+        wrong.append(f"no sentence with {sentence!r}: {ended.err[-600:]}")
+    wrong += [check for check in also if isinstance(check, str)]
+    return Case(what, ended.code, _anonymous(said), wrong)
+
+
+def _anonymous(sentence: str) -> str:
+    """Without the names of this machine's directories, and the time."""
+    sentence = re.sub(r"\S*/(?=runs/|checkpoints/)", "", sentence)
+    return re.sub(r"\d{4}-\d\d-\d\d-\d{6}-train(-\d+)?", "RUN", sentence)
+
+
+def unless(fine: object, problem: str) -> str | bool:
+    """`problem`, or True where all is fine."""
+    return True if fine else problem
+
+
+def stops(project: Project, directory: Path) -> Iterator[Case]:
+    """Signals; what the first leaves behind in `directory`/runs serves the refusals."""
+    runs = directory / "runs"
+
+    def started(*flags: object) -> "subprocess.Popen[str]":
+        process = project.start(*LONG, "--runs", runs, *flags)
+        wait(process, lambda: max(steps_saved(newest(runs)), default=0) > 8)
+        return process
+
+    process = started()
+    process.send_signal(signal.SIGTERM)
+    ended = end(process)
+    run = newest(runs)
+    assert run is not None
+    yield judge("SIGTERM", ended, RESUMABLE, r"interrupted after step \d+; to go on: python train")
+
+    before = max(steps_saved(run))
+    process = project.start("--resume", run)
+    wait(process, lambda: max(steps_saved(run)) > before + 8)
+    second = project.run("--resume", run)
+    yield judge("a second process resumes the same run", second, REFUSED, "by another process")
+    process.send_signal(signal.SIGINT)
+    ended = end(process)
+    yield judge("Ctrl-C in a resumed run", ended, RESUMABLE, "interrupted after step")
+
+    before = max(steps_saved(run))
+    process = project.start("--resume", run)
+    wait(process, lambda: max(steps_saved(run)) > before + 8)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    ended = end(process)
+    at_once = unless(time.monotonic() - began < 2, "it took longer than two seconds")
+    yield judge("a second signal right after the first", ended, AT_ONCE, "", at_once)
+
+    process = project.start(*LONG, "--runs", directory / "early")
+    time.sleep(0.8)
+    process.send_signal(signal.SIGINT)
+    ended = end(process)
+    yield judge("Ctrl-C while TensorFlow is imported", ended, AT_ONCE, "")
+
+
+OTHERS: dict[str, tuple[list[object], str | None, str]] = {
+    "resumed with another batch size": (["--global-batch-size", 36], None, "batch size was 48"),
+    "resumed with another seed": (["--seed", 1], None, "its seed was 0, and now it is 1"),
+    "resumed in another precision": (["--precision", "float16"], None, "precision was float32"),
+    "resumed with another optimizer": ([], "another optimizer", "was Adam, and now it is SGD"),
+    "resumed with another model": ([], "another model", "its model main was"),
+    "resumed with other data": ([], "fewer examples", "examples was 288, and now it is 240"),
+}
+
+
+def refusals(
+    project: Project, directory: Path, names: tuple[str, ...] = (*OTHERS,)
+) -> Iterator[Case]:
+    """A run that can't be resumed, or not as it is asked to."""
+    yield judge(
+        "--resume of what isn't a run directory",
+        project.run("--resume", directory / "runs" / "nothing"),
+        REFUSED,
+        "is not a run directory",
+    )
+    run = newest(directory / "runs")
+    assert run is not None
+    unreadable = shutil.copytree(run, directory / "unreadable" / "runs" / run.name)
+    (unreadable / "config.yaml").write_text("{")
+    ended = project.run("--resume", unreadable)
+    yield judge("config.yaml is damaged", ended, REFUSED, "is not a YAML file")
+    (unreadable / "config.yaml").write_text((run / "config.yaml").read_text())
+    shutil.rmtree(unreadable / "checkpoints")
+    ended = project.run("--resume", unreadable)
+    yield judge("a run without a checkpoint", ended, REFUSED, "holds no checkpoint")
+
+    before = contents(run)
+    for what in names:
+        flags, fault, sentence = OTHERS[what]
+        ended = project.run("--resume", run, *flags, fault=fault)
+        kept = unless(contents(run) == before, "files of the run were changed")
+        yield judge(what, ended, REFUSED, sentence, kept)
+
+
+def damage(project: Project, directory: Path) -> Iterator[Case]:
+    """Checkpoints that can't be read."""
+    whole, runs = directory / "whole", directory / "damaged" / "runs"
+    project.run(*TINY, "--runs", whole)
+    process = project.start(*TINY, "--runs", runs, "--name", "train")
+    wait(process, lambda: max(steps_saved(newest(runs)), default=0) > 12)
+    process.send_signal(signal.SIGTERM)
+    end(process)
+    run = newest(runs)
+    assert run is not None
+
+    def data_of(copy: Path) -> list[Path]:
+        files = copy.glob("checkpoints/latest/*.data*")
+        return sorted(files, key=lambda file: int(re.findall(r"ckpt-(\d+)", file.name)[0]))
+
+    def flip(file: Path) -> None:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+
+    kinds: dict[str, Callable[[Path], None]] = {
+        "the latest checkpoint is cut short": lambda file: os.truncate(file, 1000),
+        "a bit of the latest checkpoint is wrong": flip,
+        "the latest checkpoint is empty": lambda file: os.truncate(file, 0),
+        "the index of the latest checkpoint is cut short": lambda file: os.truncate(
+            file.with_name(file.name.partition(".")[0] + ".index"), 500
+        ),
+    }
+    for what, spoil in kinds.items():
+        copy = shutil.copytree(run, directory / what.replace(" ", "-") / "runs" / run.name)
+        spoil(data_of(copy)[-1])
+        ended = project.run("--resume", copy)
+        same = unless(ended.code == 0 and not compare(whole, copy), "it ended differently")
+        yield judge(what, ended, OK, "can't be read .*, trying the one before it", same)
+    copy = shutil.copytree(run, directory / "every" / "runs" / run.name)
+    for file in data_of(copy):
+        os.truncate(file, 1000)
+    ended = project.run("--resume", copy)
+    yield judge("every checkpoint is cut short", ended, REFUSED, "holds no checkpoint")
+
+
+def disks(project: Project, directory: Path) -> Iterator[Case]:
+    """A disk that is full or read-only; once that is mended, the run ends as if nothing was."""
+    whole = directory / "whole"
+    if not whole.exists():
+        project.run(*TINY, "--runs", whole)
+    limited = directory / "limited" / "runs"
+    ended = project.run(*TINY, "--runs", limited, file_size=400_000)
+    yield judge("a limit on the size of files", ended, REFUSED, "File too large")
+    try:
+        with small_disk(directory / "disk", "8m") as disk:
+            yield from _on_a_small_disk(project, disk, whole)
+    except PermissionError as error:
+        yield Case(f"full and read-only disks: not run, {error}", 0, "", [])
+
+
+def _on_a_small_disk(project: Project, disk: Path, whole: Path) -> Iterator[Case]:
+    runs, filler = disk / "runs", disk / "filler"
+    for what, after in {"the disk is full from the start": 0, "the disk fills up": 3}.items():
+        process = project.start(*TINY, "--runs", runs)
+        wait(process, lambda after=after: newest(runs) and len(steps_saved(newest(runs))) >= after)
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+        ended = end(process)
+        yield judge(what, ended, REFUSED, "can't be written .No space left on device.")
+        filler.unlink()
+        ended = project.run("--resume", "auto", *TINY, "--runs", runs)
+        run = newest(runs)
+        same = unless(run and not compare(whole, run), f"it ended differently: {ended.err[-500:]}")
+        yield judge(f"{what}, then it is mended", ended, OK, "", same)
+        shutil.rmtree(runs)
+
+    process = project.start(*TINY, "--runs", runs)
+    wait(process, lambda: newest(runs) and len(steps_saved(newest(runs))) >= 3)
+    run = newest(runs)
+    assert run is not None
+    # A real remount waits until no file is open for writing; the lock always is.
+    latest = run / "checkpoints" / "latest"
+    _mount("-t", "tmpfs", "-o", "ro", "none", latest)
+    ended = end(process)
+    sentence = "can't be .*Read-only file system"
+    yield judge("the disk becomes read-only", ended, REFUSED, sentence)
+    subprocess.run(["umount", str(latest)], check=True)
+    _mount("-o", "remount,ro", disk)
+    ended = project.run("--resume", run)
+    yield judge("a run on a read-only disk is resumed", ended, REFUSED, sentence)
+    ended = project.run(*TINY, "--runs", disk / "other" / "runs")
+    yield judge("a run is started on a read-only disk", ended, REFUSED, sentence)
+    _mount("-o", "remount,rw", disk)
+    ended = project.run("--resume", run)
+    same = unless(run and not compare(whole, run), f"it ended differently: {ended.err[-500:]}")
+    yield judge("the disk becomes read-only, then it is mended", ended, OK, "resuming", same)
+
+
+def _mount(*arguments: object) -> None:
+    subprocess.run(["mount", *map(str, arguments)], check=True)
+
+
+DATA = {
+    "no training data": "The training data is empty",
+    "no validation data": "The validation data is empty",
+    "arrays of different length": "differ in length",
+    "a label too large": r"The training data can't be used: a label is 10, outside .*\[0, 10\)",
+    "a negative label": "a label is -1",
+    "a validation label too large": "The validation data can't be used: a label is 10",
+    "validation images of another size": "The validation data doesn't fit the model.*9, 9, 1.*8, 8",
+    "validation images are text": "The validation data doesn't fit the model.*string",
+    "validation data ends early": "said to have 48 examples, and has only 20",
+    "more validation data than said": "said to have 20 examples, and has at least 21",
+    "all images are NaN": "21 steps in a row were not finite",
+}
+
+
+def data(project: Project, directory: Path, names: tuple[str, ...] = (*DATA,)) -> Iterator[Case]:
+    """Data that can't be trained on."""
+    short = [*TINY, "--epochs", "5", "--runs", directory / "data"]
+    for what in names:
+        yield judge(what, project.run(*short, fault=what), REFUSED, DATA[what])
+
+
+def more_data(project: Project, directory: Path) -> Iterator[Case]:
+    """Data that can be trained on, with a warning; and too little of it."""
+    short = [*TINY, "--epochs", "1", "--runs", directory / "data"]
+    ended = project.run(*short, fault="one image is NaN")
+    yield judge("one image is NaN", ended, OK, r"step \d+ skipped, not finite")
+    ended = project.run(*short, "--global-batch-size", "300")
+    yield judge("a batch larger than the data", ended, REFUSED, "more than the 288 training ex")
+    ended = project.run(fault="one image is NaN", check=True)
+    yield judge("one image is NaN, seen by `check`", ended, OK, "NaN or infinity in 1 examples")
