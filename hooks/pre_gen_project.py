@@ -11,7 +11,7 @@ ANSWERS = json.loads(r"""{{ cookiecutter | tojson }}""")
 TEXTS = ("project_name", "description", "author_name")
 TAKEN = set(ANSWERS["_taken_names"].split())
 # A project that bears the name of something it depends on can't be installed.
-DEPENDENCIES = ["keras", "matplotlib", "numpy", "pyyaml"]
+DEPENDENCIES = ["filelock", "keras", "matplotlib", "numpy", "pyyaml"]
 DEPENDENCIES += ["tensorboard", "tensorflow", "tqdm", "tyro"]
 WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 LONGEST_SLUG = 64

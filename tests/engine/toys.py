@@ -121,7 +121,8 @@ def build(toy: Toy, replicas: int | str = 1, *, batch: int = BATCH, **knobs: Any
     (first, *_) = toy.train_steps
     task = Task(toy.train_steps, first, first, toy.count, toy.process_gradients)
     run = Run(strategy, models, losses, metrics, optimizers, task, batch)
-    return Distribution(run, create_layout(strategy, batch), **{"max_skipped_steps": 99} | knobs)
+    layout = create_layout(strategy, batch, knobs.pop("accumulate", 1))
+    return Distribution(run, layout, **{"max_skipped_steps": 99} | knobs)
 
 
 def batches(

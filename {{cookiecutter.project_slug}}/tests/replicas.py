@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.batches import training_batches
 from {{ cookiecutter.package_name }}.engine.check import silence_random_layers
 from {{ cookiecutter.package_name }}.engine.distribution import Distribution
+from {{ cookiecutter.package_name }}.engine.errors import UsageError
 from {{ cookiecutter.package_name }}.engine.strategy import create_strategy
 from {{ cookiecutter.package_name }}.engine.types import Run
 from {{ cookiecutter.package_name }}.run import create_run
@@ -61,7 +63,14 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
     )
     datasets = create_datasets(TaskConfig())
     split = trimmed(datasets["train"], scenario)
-    run, distribution = create_run(strategy, {**datasets, "train": split}, config, TaskConfig())
+    datasets["train"] = split
+    try:
+        run, distribution = create_run(strategy, datasets, config, TaskConfig())
+    except UsageError:
+        if not scenario.jit:
+            raise
+        # XLA can't take BatchNormalization on several replicas: without it, then.
+        run, distribution = create_run(strategy, datasets, replace(config, jit="off"), TaskConfig())
     silence_random_layers(run.models)
     batches = training_batches(
         split,

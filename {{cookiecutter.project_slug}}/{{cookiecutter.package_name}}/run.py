@@ -52,8 +52,7 @@ def create_run(
     run = Run(strategy, models, losses, metrics, optimizers, functions, batch, config.seed)
     distribution = Distribution(
         run,
-        create_layout(strategy, batch),
-        accumulate=config.accumulate,
+        create_layout(strategy, batch, config.accumulate),
         clip_norm=config.clip_norm,
         jit=config.jit,
         max_skipped_steps=config.max_skipped_steps if config.non_finite == "skip" else 0,

@@ -37,6 +37,7 @@ class Layout(NamedTuple):
     replicas: int
     first: int
     local: int
+    accumulate: int = 1  # micro-batches in a replica's share
 
     @property
     def per_replica(self) -> int:
@@ -44,11 +45,13 @@ class Layout(NamedTuple):
         return self.global_batch_size // self.replicas
 
 
-def create_layout(strategy: tf.distribute.Strategy, global_batch_size: int) -> Layout:
+def create_layout(
+    strategy: tf.distribute.Strategy, global_batch_size: int, accumulate: int = 1
+) -> Layout:
     """The layout of `global_batch_size` rows over the replicas of `strategy`."""
     replicas = strategy.num_replicas_in_sync
     local = replicas // cluster.number_of_workers()
-    return Layout(global_batch_size, replicas, cluster.worker_index() * local, local)
+    return Layout(global_batch_size, replicas, cluster.worker_index() * local, local, accumulate)
 
 
 def number_of_examples(split: Split) -> int:
@@ -215,10 +218,17 @@ def _with_weights(batch: Any, present: tf.Tensor) -> tuple[Any, ...]:
 
 
 def _share(batch: Any, layout: Layout) -> Any:
-    """(global batch, ...) -> (replicas of this worker, rows, ...)."""
+    """(global batch, ...) -> (replicas of this worker, rows, ...).
+
+    Micro-batch m of all replicas together is part m of the global batch, however many they are, so
+    that what a model takes from it, such as statistics, does not depend on their number.
+    """
+    mine = slice(layout.first, layout.first + layout.local)
+    rows = layout.per_replica // layout.accumulate
 
     def cut(t: tf.Tensor) -> tf.Tensor:
-        shares = tf.reshape(t, [layout.replicas, layout.per_replica, *t.shape[1:]])
-        return shares[layout.first : layout.first + layout.local]
+        parts = tf.reshape(t, [layout.accumulate, layout.replicas, rows, *t.shape[1:]])
+        shares = tf.concat(tf.unstack(parts[:, mine]), axis=1)  # (local, accumulate x rows, ...)
+        return tf.ensure_shape(shares, [layout.local, layout.per_replica, *t.shape[1:]])
 
     return tf.nest.map_structure(cut, batch)

@@ -67,7 +67,6 @@ class Distribution:
     Args:
         run: what the factories made.
         layout: how the global batch lies on the replicas.
-        accumulate: micro-batches per replica and step.
         clip_norm: the largest global norm of the gradients; 0 leaves them alone.
         jit: "on", "off" or "auto": compile forward and backward with XLA.
         max_skipped_steps: more than this many skipped steps in a row end the graph call.
@@ -79,7 +78,6 @@ class Distribution:
         run: Run,
         layout: Layout,
         *,
-        accumulate: int = 1,
         clip_norm: float = 0.0,
         jit: str = "off",
         max_skipped_steps: int = 0,
@@ -103,7 +101,7 @@ class Distribution:
         for optimizer in run.optimizers.values():
             refuse_optimizer(optimizer)
             take_over(optimizer, self.replicas)
-        self.transaction = Transaction(run, accumulate, jit, bool(synchronized))
+        self.transaction = Transaction(run, layout.accumulate, jit, bool(synchronized))
         self._trained = {id(v) for v in self.transaction.trainable}
         self._functions: dict[tuple[str, ...], Any] = {}
 

@@ -221,7 +221,7 @@ class Loop:
 
     def _end_epoch(self, bar: Progressbar) -> None:
         row: dict[str, float] = {"epoch": self.epoch, "step": self.step}
-        seen = max(1, int(self.progress.examples))
+        seen = int(self.progress.examples) or np.nan  # no step of the epoch was finite
         losses = dict(zip(self._loss_names(), self.progress.losses.numpy() / seen, strict=True))
         self._train_metrics = self._metric_results()
         row |= {f"train_{n}": float(v) for n, v in (losses | self._train_metrics).items()}

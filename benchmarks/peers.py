@@ -1,0 +1,112 @@
+"""Our loop beside its peers: python benchmarks/peers.py; writes peers.json, peers.md and peers.png.
+
+Every figure is a median of paired ratios of speed: in each round every loop takes one turn, and the
+ratio is taken within the round. The floor against itself shows the noise.
+"""
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from cookiecutter.main import cookiecutter
+from matplotlib.figure import Figure
+
+HERE = Path(__file__).parent
+MODELS = {"tiny": "tiny dense model", "cnn8": "default CNN on 8x8", "cnn28": "CNN on 28x28"}
+PEERS = {
+    "tutorial": "tutorial's loop",
+    "hooks in one graph": "hooks in one graph",
+    "fit": "best Model.fit",
+    "floor": "the floor",
+}
+GUARDS = ("exact count", "clip", "metrics", "input pipeline")
+
+
+def measure(project: Path, model: str, replicas: int) -> dict[str, Any]:
+    """Seconds per step of each loop in each round, in a process of its own."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "turns.json"
+        script = str(HERE / "loops.py")
+        command = [sys.executable, script, str(project), model, str(replicas), str(file)]
+        subprocess.run(command, check=True)
+        return dict(json.loads(file.read_text()))
+
+
+def ratio(turns: dict[str, list[float]], slow: str, fast: str = "ours") -> tuple[float, ...]:
+    """How many times `fast` is as fast as `slow`: median, lower and upper quartile."""
+    pairs = [a / b for a, b in zip(turns[slow], turns[fast], strict=True)]
+    low, _, high = quantiles(pairs, n=4)
+    return median(pairs), low, high
+
+
+def main() -> None:
+    """Measure, print, and keep the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replicas", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    arguments = parser.parse_args()
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        answers = {"package_name": "bench_project"}
+        project = cookiecutter(
+            str(HERE.parent), no_input=True, output_dir=directory, extra_context=answers
+        )
+        for model in arguments.models:
+            for replicas in arguments.replicas:
+                results[f"{model}, {replicas}"] = measure(Path(project), model, replicas)
+                print(f"{model}, {replicas} replicas: done", flush=True)
+    machine = f"{platform.machine()}, {platform.system()}, CPU only"
+    (HERE / "peers.json").write_text(json.dumps({"machine": machine, **results}) + "\n")
+    text = table(results)
+    (HERE / "peers.md").write_text(text)
+    print(text)
+    draw(results, HERE / "peers.png")
+
+
+def table(results: dict[str, Any]) -> str:
+    """Ratios of speed as Markdown."""
+    head = ["model", "replicas", *(f"ours / {name}" for name in PEERS.values())]
+    head += ["floor / itself (quartiles)", *(f"cost of {guard}" for guard in GUARDS)]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for key, result in results.items():
+        turns = result["seconds per step"]
+        model, replicas = key.split(", ")
+        cells = [MODELS[model], replicas]
+        cells += [f"{ratio(turns, peer)[0]:.2f}" if peer in turns else "-" for peer in PEERS]
+        _, low, high = ratio(turns, "floor again", "floor")
+        cells.append(f"{low:.2f} to {high:.2f}")
+        for guard in GUARDS:
+            cells.append(f"{1 - 1 / ratio(turns, 'ours', f'ours without {guard}')[0]:.0%}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def draw(results: dict[str, Any], file: Path) -> None:
+    """The ratios as bars, with their quartiles."""
+    figure = Figure(figsize=(3 * len(results) + 2, 4), layout="constrained")
+    axes = figure.subplots()
+    for i, (name, label) in enumerate(PEERS.items()):
+        rows = [(j, r["seconds per step"]) for j, r in enumerate(results.values())]
+        points = [(j + 0.2 * i, *ratio(turns, name)) for j, turns in rows if name in turns]
+        if points:
+            at, middle, low, high = zip(*points, strict=True)
+            errors = [
+                [m - a for m, a in zip(middle, low, strict=True)],
+                [b - m for m, b in zip(middle, high, strict=True)],
+            ]
+            axes.bar(at, middle, 0.18, label=f"ours / {label}", yerr=errors)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set_xticks([j + 0.3 for j in range(len(results))], list(results))
+    axes.set_ylabel("ratio of speed")
+    axes.legend()
+    figure.savefig(file, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
