@@ -27,13 +27,13 @@ class Scenario(NamedTuple):
 
 
 SCENARIOS = {
-    "full": Scenario(accumulate=2, skip=True),
-    "full, weighted": Scenario(weights=True, clip=True, jit=True, steps_per_call=1),
-    "short": Scenario("short", jit=True),
-    "short, clipped": Scenario("short", False, True, 2, True, True, 1),
-    "short, weighted": Scenario("short", True, skip=True, steps_per_call=1),
-    "empty": Scenario("empty", skip=True, jit=True, steps_per_call=1),
-    "empty, weighted": Scenario("empty", True, True, 2),
+    "full": Scenario(clip=True, accumulate=2, jit=True, steps_per_call=1),
+    "full, weighted": Scenario(weights=True, skip=True),
+    "short": Scenario("short", steps_per_call=1),
+    "short, clipped": Scenario("short", clip=True, accumulate=2, skip=True),
+    "short, weighted": Scenario("short", True, True, 1, True, True, 1),
+    "empty": Scenario("empty", clip=True, skip=True, steps_per_call=1),
+    "empty, weighted": Scenario("empty", weights=True, accumulate=2, jit=True),
     "float32": Scenario(precision="float32"),
     "bfloat16": Scenario(precision="bfloat16"),
     "float16": Scenario(precision="float16"),
