@@ -23,7 +23,7 @@ def main(config: Config, task: TaskConfig) -> None:
     with quiet_import():
         from {{ cookiecutter.package_name }}.engine.loop import Loop
         from {{ cookiecutter.package_name }}.engine.report import RunDirectory
-        from {{ cookiecutter.package_name }}.engine.strategy import create_strategy
+        from {{ cookiecutter.package_name }}.engine.strategy import create_strategy, name_of
         from {{ cookiecutter.package_name }}.run import create_run
         from {{ cookiecutter.package_name }}.task.callbacks import create_callbacks
         from {{ cookiecutter.package_name }}.task.data import create_datasets
@@ -61,7 +61,7 @@ def main(config: Config, task: TaskConfig) -> None:
 
         # Test with the best weights.
         results = {
-            "strategy": type(strategy).__name__.lstrip("_"),
+            "strategy": name_of(strategy),
             "replicas": strategy.num_replicas_in_sync,
             "epochs": loop.epoch,
             "steps": loop.step,

@@ -24,16 +24,21 @@ def create_strategy(config: Config) -> tf.distribute.Strategy:
     if config.virtual_replicas:
         _split_cpu(config.virtual_replicas)
     name, why = _choose(config)
-    strategy = {
-        "none": tf.distribute.get_strategy,
-        "one_device": _one_device,
-        "mirrored": _mirrored,
-        "multi_worker": _multi_worker,
-        "tpu": _tpu,
-    }[name]()
+    strategy = CREATE[name]()
     replicas = strategy.num_replicas_in_sync
     print(f"strategy: {name}, {replicas} replica{'s' * (replicas > 1)}, because {why}")
     return strategy
+
+
+def name_of(strategy: tf.distribute.Strategy) -> str:
+    """What --strategy calls it."""
+    names = {
+        tf.distribute.OneDeviceStrategy: "one_device",
+        tf.distribute.MirroredStrategy: "mirrored",
+        tf.distribute.MultiWorkerMirroredStrategy: "multi_worker",
+        tf.distribute.TPUStrategy: "tpu",
+    }
+    return names.get(type(strategy), "none")
 
 
 def _choose(config: Config) -> tuple[str, str]:
@@ -100,3 +105,12 @@ def _tpu() -> tf.distribute.Strategy:
     tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
     return tf.distribute.TPUStrategy(resolver)
+
+
+CREATE = {
+    "none": tf.distribute.get_strategy,
+    "one_device": _one_device,
+    "mirrored": _mirrored,
+    "multi_worker": _multi_worker,
+    "tpu": _tpu,
+}
