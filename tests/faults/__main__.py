@@ -28,23 +28,27 @@ CONFIGURATIONS: dict[str, tuple[list[str], str | None]] = {
 
 PAGE = """# Reliability
 
-Made by `nox -s faults`, with {versions}, on logical CPU devices; no GPU was at hand.
+Made by `nox -s faults`, with {versions}, on logical
+CPU devices; no GPU was at hand.
 
 ## Killed with SIGKILL
 
-Each run was killed {per_cell} times, each time at another random moment, resumed with
-`--resume auto`, and at the end compared, bit by bit, with a run that nobody stopped: weights,
-optimizer, metrics and all else in the last checkpoint, `history.csv`, `results.json` without the
-seconds. A checkpoint was written after every step; after each kill every checkpoint on disk was
-read. A resumed process was killed while it wrote a checkpoint, while it wrote the best weights,
-between, or at any time after its start.
+Each run was killed {per_cell} times, resumed with `--resume auto`, and at the end compared, bit by
+bit, with a run that nobody stopped: weights, optimizer, metrics and all else in the last
+checkpoint, `history.csv`, and `results.json` without the seconds. There was a checkpoint after
+every step. The moments were drawn at random: while a checkpoint is written, while the best weights
+are written, between two checkpoints, or at any time after the start of the process. After each kill
+every checkpoint on disk was read from beginning to end.
 
 | | {strategies} |
 | --- |{rules}
 {table}
 
-{kills} kills: {moments}. Of {read} checkpoints read after them, {bad} could not be read as a whole;
-{lost} kills left none that could.
+| Kills | {kills} |
+| --- | ---: |
+{moments}
+| Checkpoints read after the kills | {read} |
+| of these, damaged | {bad} |
 
 ## Refused, stopped, survived
 
@@ -65,7 +69,6 @@ signal or before training.
 def main(page: Path) -> None:
     """Run everything; exit code 1 if anything is not as it must be."""
     began = time.monotonic()
-    wrong: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         project = harness.Project(harness.render(directory / "project"))
@@ -96,7 +99,11 @@ def main(page: Path) -> None:
                 print(f"{case.what}: {'; '.join(case.wrong) or 'as it must be'}", flush=True)
                 found.append(case)
     page.write_text(write(killed, found), encoding="utf-8")
-    wrong = [str(cell) for cell, gave in killed.items() if gave.different]
+    wrong = [
+        f"{configuration}, {strategy}"
+        for (configuration, strategy), gave in killed.items()
+        if gave.different or any(kill.bad for kill in gave.kills)
+    ]
     wrong += [case.what for case in found if case.wrong]
     print(f"{(time.monotonic() - began) / 60:.0f} minutes; wrong: {wrong or 'nothing'}")
     raise SystemExit(bool(wrong))
@@ -123,10 +130,9 @@ def write(killed: dict[tuple[str, str], harness.Killed], found: list[cases.Case]
             for name in CONFIGURATIONS
         ),
         kills=len(kills),
-        moments=", ".join(f"{sum(k.moment == m for k in kills)} {m}" for m in moments),
+        moments="\n".join(f"| {m} | {sum(k.moment == m for k in kills)} |" for m in moments),
         read=sum(kill.good + kill.bad for kill in kills),
         bad=sum(kill.bad for kill in kills),
-        lost=sum(kill.bad > 0 and not kill.good for kill in kills),
         resumable=cases.RESUMABLE,
         at_once=cases.AT_ONCE,
         cases="\n".join(

@@ -137,9 +137,7 @@ def what_is_left(run: Path) -> dict[str, object]:
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(str(run / f"checkpoints/latest/ckpt-{STEPS}"))
-    # How often a run was saved differs.
-    counters = ("save_counter", "_CHECKPOINTABLE_OBJECT_GRAPH")
-    names = [n for n in reader.get_variable_to_shape_map() if not n.startswith(counters)]
+    names = set(reader.get_variable_to_shape_map()) - {"_CHECKPOINTABLE_OBJECT_GRAPH"}
     results = json.loads((run / "results.json").read_text())
     del results["seconds"]
     return {
@@ -188,7 +186,7 @@ def kill(
 
     def is_saving(part: str) -> bool:
         run = newest(runs)
-        return bool(run and far_enough() and any(run.glob(f"checkpoints/{part}/*_temp")))
+        return bool(run and far_enough() and (run / "checkpoints" / part / "unfinished").exists())
 
     if moment == "at any time":
         time.sleep(dice.uniform(0, 8))

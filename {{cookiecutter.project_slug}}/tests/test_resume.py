@@ -118,9 +118,8 @@ def train(path: Path, replicas: int, *, resume: bool, killed_after: int = 0) -> 
             loop.train()
         return None
     loop.train()
-    last = tf.train.load_checkpoint(str(path / "checkpoints" / "latest"))
-    counters = ("save_counter", "_CHECKPOINTABLE_OBJECT_GRAPH")  # how often it was saved
-    names = [name for name in last.get_variable_to_shape_map() if not name.startswith(counters)]
+    last = tf.train.load_checkpoint(str(checkpoints(path)[-1]).partition(".data")[0])
+    names = set(last.get_variable_to_shape_map()) - {"_CHECKPOINTABLE_OBJECT_GRAPH"}
     return End(
         {name: np.asarray(last.get_tensor(name)).tobytes() for name in names},
         (path / "history.csv").read_text(),
@@ -190,8 +189,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     runs: Callable[[int], Runs], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = shutil.copytree(runs(1).killed, tmp_path / "run")
-    for file in (run / "checkpoints" / "latest").glob("ckpt-3.*"):
-        shutil.copy(file, file.with_name(file.name.replace("-3", "-2")))  # of a save killed halfway
+    (run / "checkpoints" / "latest" / "ckpt-2.data-00000-of-00001").touch()  # of a save killed
     latest = checkpoints(run)[-1]
     damaged = bytearray(latest.read_bytes())
     damaged[len(damaged) // 2] ^= 1
@@ -221,9 +219,9 @@ def test_another_run_is_refused_and_nothing_on_disk_changes(
     runs: Callable[[int], Runs], tmp_path: Path
 ) -> None:
     run = shutil.copytree(runs(1).killed, tmp_path / "run")
-    unfinished = run / "checkpoints" / "latest" / "ckpt-7_temp" / "part"
-    unfinished.parent.mkdir()
-    unfinished.touch()
+    unfinished = run / "checkpoints" / "latest" / "unfinished" / "ckpt-7_temp"
+    unfinished.mkdir(parents=True)
+    (unfinished / "part").touch()
     before = contents(run)
 
     def other_optimizer(made: Any) -> Any:

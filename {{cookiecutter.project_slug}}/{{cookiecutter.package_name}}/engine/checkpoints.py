@@ -47,15 +47,14 @@ class Checkpoints:
         self._progress = Progress(*(tf.Variable(value, trainable=False) for value in start))
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
         self._weights = tf.train.Checkpoint(models=weights)
-        everything = tf.train.Checkpoint(
+        self._everything = tf.train.Checkpoint(
             models=weights,
             optimizers={name: list(o.variables) for name, o in run.optimizers.items()},
             metrics={name: list(m.variables) for name, m in run.metrics.items()},
             progress=self._progress._asdict(),
             text=self._text,
         )
-        self._latest = tf.train.CheckpointManager(everything, str(directory / "latest"), keep)
-        self._best = tf.train.CheckpointManager(self._weights, str(directory / "best"), 1)
+        self._keep = keep
 
     def save(self, progress: Progress, host: dict[str, Any]) -> None:
         """Write a checkpoint that a run can go on from; `host` must be JSON.
@@ -69,7 +68,7 @@ class Checkpoints:
         for variable, value in zip(self._progress, progress, strict=True):
             variable.assign(value)
         self._text.assign(json.dumps({"signature": self._signature(), "host": host}))
-        self._write(self._latest, step)
+        self._write(self._everything, self.directory / "latest", step, self._keep)
         self.saved_step = step
 
     def save_best(self, step: int) -> None:
@@ -78,13 +77,14 @@ class Checkpoints:
         Raises:
             UsageError: they can't be written.
         """
-        self._write(self._best, step)
+        self._write(self._weights, self.directory / "best", step, keep=1)
 
     def restore_best(self) -> bool:
         """Set the weights to the best ones; False if none were saved."""
-        if not self._best.latest_checkpoint:
+        steps = _steps(self.directory / "best")
+        if not steps:
             return False
-        status = self._weights.read(self._best.latest_checkpoint)
+        status = self._weights.read(str(self.directory / "best" / f"ckpt-{steps[0]}"))
         status.assert_existing_objects_matched().expect_partial()
         return True
 
@@ -94,10 +94,7 @@ class Checkpoints:
         Raises:
             UsageError: it belongs to another model, optimizer or batch size; nothing was changed.
         """
-        # Not the manager's own list: its file may be older than what it lists, or damaged.
-        indices = (self.directory / "latest").glob("ckpt-*.index")
-        steps = sorted((int(index.stem.rpartition("-")[2]) for index in indices), reverse=True)
-        for step in steps:
+        for step in _steps(self.directory / "latest"):
             path = str(self.directory / "latest" / f"ckpt-{step}")
             try:
                 reader = tf.train.load_checkpoint(path)
@@ -109,21 +106,31 @@ class Checkpoints:
                 print(f"checkpoint {path} can't be read ({reason}), trying the one before it")
                 continue
             self._refuse_difference(saved["signature"])
-            for unfinished in self.directory.glob("*/*_temp"):  # of a save that was killed
-                shutil.rmtree(unfinished, ignore_errors=True)
-            status = self._latest.checkpoint.read(path)
+            status = self._everything.read(path)
             status.assert_existing_objects_matched().expect_partial()
             self.saved_step = step
             return Progress(*(tf.convert_to_tensor(v) for v in self._progress)), saved["host"]
         return None
 
-    def _write(self, manager: tf.train.CheckpointManager, step: int) -> None:
+    def _write(
+        self, checkpoint: tf.train.Checkpoint, directory: Path, step: int, keep: int
+    ) -> None:
+        """Write a checkpoint, then delete all but the latest `keep`.
+
+        It gets its name when it is complete. tf.train.CheckpointManager writes the index in place
+        (TF 2.21): killed at that moment, it leaves a checkpoint that can't be read.
+        """
+        unfinished = directory / "unfinished"
         try:
-            manager.save(checkpoint_number=step)
-            # A kill between writing and listing a checkpoint leaves one that nobody would delete.
-            listed = {Path(checkpoint).name for checkpoint in manager.checkpoints}
-            for file in Path(manager.directory).glob("ckpt-*.*"):
-                if file.name.partition(".")[0] not in listed:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            checkpoint.write(str(unfinished / f"ckpt-{step}"))
+            for file in sorted(unfinished.glob("ckpt-*.*")):  # the data before the index
+                file.replace(directory / file.name)
+            unfinished.rmdir()
+            # Later ones are damaged: training went on from before them.
+            kept = {f"ckpt-{n}" for n in [n for n in _steps(directory) if n <= step][:keep]}
+            for file in sorted(directory.glob("ckpt-*.*"), reverse=True):  # the index first
+                if file.name.partition(".")[0] not in kept:
                     file.unlink()
         except (OSError, tf.errors.OpError) as error:
             raise UsageError(cannot_write(f"The checkpoint of step {step}", error)) from error
@@ -159,3 +166,9 @@ class Checkpoints:
                 f"The run can't be resumed: its {key} was {before}, and now it is {after}; "
                 "start a new run, or set it back."
             )
+
+
+def _steps(directory: Path) -> list[int]:
+    """The steps of the checkpoints in `directory`, the latest first."""
+    indices = directory.glob("ckpt-*.index")
+    return sorted((int(index.stem.rpartition("-")[2]) for index in indices), reverse=True)
