@@ -14,8 +14,8 @@ def test_the_default_project_passes_its_own_tests(render: Render) -> None:
     print(result.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("starter", STARTERS)
-def test_every_starter_trains(render: Render, starter: str) -> None:
+@pytest.mark.parametrize("starter", [name for name in STARTERS if name != "blank"])
+def test_every_filled_in_starter_trains(render: Render, starter: str) -> None:
     project = render(starter=starter)
     run(sys.executable, "train.py", "--epochs", "1", cwd=project)
     (results,) = project.glob("runs/*/results.json")

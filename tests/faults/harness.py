@@ -76,7 +76,9 @@ class Project:
         script = ["train.py"] if fault is None else ["broken.py", *(["check"] if check else [])]
         environment = {n: v for n, v in os.environ.items() if n != "PYTHONPATH"}
 
-        def limit() -> None:
+        def prepare() -> None:
+            # A shell that starts the tests in the background has it ignored, and that is inherited.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             if file_size:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
 
@@ -87,7 +89,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=limit,
+            preexec_fn=prepare,
         )
 
     def run(self, *flags: object, **options: object) -> Ended:
