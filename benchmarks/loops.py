@@ -21,17 +21,18 @@ import keras
 import numpy as np
 import tensorflow as tf
 from bench_project.config import Config
-from bench_project.engine.batches import create_layout, training_batches
+from bench_project.engine.batches import create_layout, evaluation_batches, training_batches
 from bench_project.engine.distribution import Distribution
 from bench_project.engine.strategy import create_strategy
 from bench_project.engine.types import Run, Task
 from bench_project.task.config import TaskConfig
 
 ROUNDS = 25
-SECONDS = 0.25  # of one turn
+SECONDS = 0.2  # of one turn
 BATCH = 64
 EXAMPLES = 2048
 SHAPES = {"tiny": (20,), "cnn8": (8, 8, 1), "cnn28": (28, 28, 1)}
+SHAPES |= {"small8": (8, 8, 1), "small28": (28, 28, 1)}
 CLASSES = 10
 
 Loop = Callable[[int], None]  # makes so many train steps
@@ -43,7 +44,7 @@ cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, red
 
 
 def create_model() -> keras.Model:
-    """A tiny dense model, the default starter's CNN, or the CNN of a tutorial on 28x28 images."""
+    """A tiny dense model, the default starter's CNN, the CNN of a tutorial, or a small CNN."""
     keras.utils.set_random_seed(0)
     layers = keras.layers
     if MODEL == "tiny":
@@ -54,12 +55,13 @@ def create_model() -> keras.Model:
         from bench_project.task.model import create_model
 
         return create_model(TaskConfig(), {"train": (inputs, labels)})
+    first, second = (64, 128) if MODEL == "cnn28" else (8, 16)
     return keras.Sequential(
         [
             keras.Input(SHAPES[MODEL]),
-            layers.Conv2D(64, 3, activation="relu"),
+            layers.Conv2D(first, 3, activation="relu"),
             layers.MaxPooling2D(),
-            layers.Conv2D(128, 3, activation="relu"),
+            layers.Conv2D(second, 3, activation="relu", padding="same"),
             layers.MaxPooling2D(),
             layers.Flatten(),
             layers.Dropout(0.5),
@@ -76,7 +78,7 @@ def in_scope(strategy: tf.distribute.Strategy) -> tuple[keras.Model, Any, Any]:
         return model, optimizer, keras.metrics.SparseCategoricalAccuracy()
 
 
-def ours(strategy: tf.distribute.Strategy, *, without: str = "") -> Loop:
+def distribution(strategy: tf.distribute.Strategy, without: str = "") -> Distribution:
     """The rendered project's steps with every guard on, or without one of them."""
     model, optimizer, metric = in_scope(strategy)
     from bench_project.task.losses import count
@@ -100,22 +102,27 @@ def ours(strategy: tf.distribute.Strategy, *, without: str = "") -> Loop:
         task,
         BATCH,
     )
-    layout = create_layout(strategy, BATCH)
-    distribution = Distribution(
+    return Distribution(
         run,
-        layout,
+        create_layout(strategy, BATCH),
         clip_norm=0.0 if without == "clip" else 1.0,
         max_skipped_steps=20,
         constant_denominator=without == "exact count",
     )
-    batches = training_batches((inputs, labels), layout, seed=0, first_step=0, last_step=2**40)
+
+
+def ours(strategy: tf.distribute.Strategy, *, without: str = "") -> Loop:
+    """Our train steps; K of them in a graph call, as many as fit the turn."""
+    steps_of = distribution(strategy, without)
+    order = {"seed": 0, "first_step": 0, "last_step": 2**40}
+    batches = training_batches((inputs, labels), steps_of.layout, **order)
     if without == "input pipeline":
         batches = tf.data.Dataset.from_tensors(next(iter(batches))).repeat()
     iterator = iter(batches)
-    state = {"progress": distribution.start()}
+    state = {"progress": steps_of.start()}
 
     def loop(steps: int) -> None:
-        progress = distribution.distributed_train_step(iterator, steps, state["progress"])
+        progress = steps_of.distributed_train_step(iterator, steps, state["progress"])
         state["progress"] = progress
         progress.last_losses.numpy()
 
@@ -218,6 +225,41 @@ def fit(strategy: tf.distribute.Strategy, steps_per_execution: int, jit: bool) -
     return loop
 
 
+def our_evaluation(strategy: tf.distribute.Strategy) -> Loop:
+    """Our test steps, in one graph call."""
+    steps_of = distribution(strategy)
+    batches, _ = evaluation_batches((inputs, labels), steps_of.layout)
+    iterator = iter(batches.repeat())
+
+    def loop(steps: int) -> None:
+        sums = tf.zeros((), tf.int64), tf.zeros(1, tf.float64)
+        steps_of.distributed_test_step(iterator, steps, sums)[1].numpy()
+
+    return loop
+
+
+def tutorial_evaluation(strategy: tf.distribute.Strategy, *, compiled: bool) -> Loop:
+    """A Python call per batch, as in TensorFlow's tutorial, compiled or eager."""
+    model, _, metric = in_scope(strategy)
+    iterator = dataset(strategy)
+
+    def step(batch: Any) -> None:
+        metric.update_state(batch[1], model(batch[0], training=False))
+
+    def distributed_test_step(batch: Any) -> None:
+        strategy.run(step, args=(batch,))
+
+    if compiled:
+        distributed_test_step = tf.function(distributed_test_step)
+
+    def loop(steps: int) -> None:
+        for _ in range(steps):
+            distributed_test_step(next(iterator))
+        metric.result().numpy()
+
+    return loop
+
+
 def seconds_per_step(loop: Loop, steps: int) -> float:
     """How long a step takes, the mean over one turn."""
     started = time.perf_counter()
@@ -268,12 +310,24 @@ def main() -> None:
     setting = ""
     if fitted := best_fit(plain):
         setting, loops["fit"] = fitted
+    evaluations = {
+        "ours": our_evaluation(strategy),
+        "tutorial, compiled": tutorial_evaluation(plain, compiled=True),
+        "tutorial, eager": tutorial_evaluation(plain, compiled=False),
+    }
+    measured = {"fit": setting, "seconds per step": take_turns(loops, ROUNDS)}
+    measured["seconds per evaluation step"] = take_turns(evaluations, ROUNDS)
+    FILE.write_text(json.dumps(measured))
+
+
+def take_turns(loops: dict[str, Loop], rounds: int) -> dict[str, list[float]]:
+    """Seconds per step of every loop in every round."""
     steps = {name: turn(loop) for name, loop in loops.items()}
     turns: dict[str, list[float]] = {name: [] for name in loops}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, loop in loops.items():
             turns[name].append(seconds_per_step(loop, steps[name]))
-    FILE.write_text(json.dumps({"fit": setting, "seconds per step": turns}))
+    return turns
 
 
 if __name__ == "__main__":

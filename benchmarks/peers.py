@@ -18,12 +18,22 @@ from cookiecutter.main import cookiecutter
 from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
-MODELS = {"tiny": "tiny dense model", "cnn8": "default CNN on 8x8", "cnn28": "CNN on 28x28"}
+MODELS = {
+    "tiny": "tiny dense model",
+    "small8": "small CNN on 8x8 (8, 16 filters)",
+    "cnn8": "default CNN on 8x8",
+    "small28": "small CNN on 28x28 (8, 16 filters)",
+    "cnn28": "CNN on 28x28 (64, 128 filters)",
+}
 PEERS = {
     "tutorial": "tutorial's loop",
     "hooks in one graph": "hooks in one graph",
     "fit": "best Model.fit",
     "floor": "the floor",
+}
+EVALUATIONS = {
+    "tutorial, compiled": "tutorial's evaluation, compiled",
+    "tutorial, eager": "eager evaluation",
 }
 GUARDS = ("exact count", "clip", "metrics", "input pipeline")
 
@@ -59,6 +69,8 @@ def main() -> None:
         )
         for model in arguments.models:
             for replicas in arguments.replicas:
+                if model.startswith("small") and replicas > 2:
+                    continue  # these two only show how the ratios grow as a step shrinks
                 results[f"{model}, {replicas}"] = measure(Path(project), model, replicas)
                 print(f"{model}, {replicas} replicas: done", flush=True)
     machine = f"{platform.machine()}, {platform.system()}, CPU only"
@@ -72,6 +84,7 @@ def main() -> None:
 def table(results: dict[str, Any]) -> str:
     """Ratios of speed as Markdown."""
     head = ["model", "replicas", *(f"ours / {name}" for name in PEERS.values())]
+    head += [f"ours / {name}" for name in EVALUATIONS.values()]
     head += ["floor / itself (quartiles)", *(f"cost of {guard}" for guard in GUARDS)]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for key, result in results.items():
@@ -79,6 +92,8 @@ def table(results: dict[str, Any]) -> str:
         model, replicas = key.split(", ")
         cells = [MODELS[model], replicas]
         cells += [f"{ratio(turns, peer)[0]:.2f}" if peer in turns else "-" for peer in PEERS]
+        evaluation = result["seconds per evaluation step"]
+        cells += [f"{ratio(evaluation, name)[0]:.2f}" for name in EVALUATIONS]
         _, low, high = ratio(turns, "floor again", "floor")
         cells.append(f"{low:.2f} to {high:.2f}")
         for guard in GUARDS:

@@ -21,12 +21,14 @@ Split = (
 )
 LastBatch = Literal["drop", "span", "pad"]
 
-Load = Callable[[Any, int], tuple[Any, tf.Tensor]]  # source, size -> batch, which rows are real
+Load = Callable[[Any], tuple[Any, ...]]  # row numbers, or a batch -> examples and weights
+Augment = Callable[[Any, tf.Tensor], Any]  # batch, seed -> batch
 
 # Translating plain tensor code for tf.data costs a second at every start (TF 2.21).
 as_it_is = tf.autograph.experimental.do_not_convert
 
 PADDING = -1  # the row of an example that isn't there
+STEPS_TOGETHER, BYTES_TOGETHER = 32, 2**20  # read at once, at most
 SHUFFLE_BUFFER = 10_000  # examples; for streams only, arrays are shuffled as a whole
 
 
@@ -43,6 +45,18 @@ class Layout(NamedTuple):
     def per_replica(self) -> int:
         """Rows in one replica's share."""
         return self.global_batch_size // self.replicas
+
+    @property
+    def positions(self) -> np.ndarray:
+        """Rows of the global batch that the replicas of this worker take, int32 (local, rows).
+
+        Micro-batch m of all replicas together is part m of the global batch, however many they are,
+        so that what a model takes from it, such as statistics, does not depend on their number.
+        """
+        rows = np.arange(self.global_batch_size, dtype=np.int32)
+        parts = rows.reshape(self.accumulate, self.replicas, -1)
+        mine = parts[:, self.first : self.first + self.local]
+        return mine.swapaxes(0, 1).reshape(self.local, -1)
 
 
 def create_layout(
@@ -100,7 +114,7 @@ def training_batches(
     first_step: int,
     last_step: int,
     last_batch: LastBatch = "drop",
-    augment: Callable[[Any, tf.Tensor], Any] | None = None,
+    augment: Augment | None = None,
 ) -> tf.data.Dataset:
     """The batches of steps `first_step` to `last_step` - 1: each (local replicas, rows, ...)."""
     examples = number_of_examples(split)
@@ -110,8 +124,6 @@ def training_batches(
     if last_batch == "span":
         first_epoch, position = 0, first_step
     epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
-    load: Load = _pad
-
     if isinstance(split, tf.data.Dataset):
 
         @as_it_is
@@ -140,16 +152,17 @@ def training_batches(
         batches = epochs.flat_map(rows)
         if last_batch == "span":
             batches = batches.batch(size, drop_remainder=True)
-        load = _gather_from(split)
+
+    batches = batches.skip(position).take(last_step - first_step)
+    if augment is None:
+        return _read(batches, split, layout)
+    load = _loader(split, np.arange(size, dtype=np.int32))
 
     @as_it_is
     def finish(step: tf.Tensor, source: Any) -> Any:
-        batch = _with_weights(*load(source, size))
-        if augment is not None:
-            batch = augment(batch, tf.stack([tf.constant(seed, tf.int64), step]))
-        return _share(batch, layout)
+        whole = augment(load(source), tf.stack([tf.constant(seed, tf.int64), step]))
+        return tf.nest.map_structure(lambda t: tf.gather(t, layout.positions), whole)
 
-    batches = batches.skip(position).take(last_step - first_step)
     numbered = tf.data.Dataset.zip(tf.data.Dataset.range(first_step, last_step), batches)
     return numbered.map(finish, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
@@ -159,17 +172,11 @@ def evaluation_batches(split: Split, layout: Layout) -> tuple[tf.data.Dataset, i
     examples = number_of_examples(split)
     size = layout.global_batch_size
     steps = -(-examples // size)
-    load: Load = _pad
     if isinstance(split, tf.data.Dataset):
         batches = split.batch(size)
     else:
-        rows = _rows(tf.range(examples), steps, size)
-        batches, load = tf.data.Dataset.from_tensor_slices(rows), _gather_from(split)
-    shares = batches.map(
-        as_it_is(lambda *source: _share(_with_weights(*load(_only(source), size)), layout)),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
-    return shares.prefetch(tf.data.AUTOTUNE), steps
+        batches = tf.data.Dataset.from_tensor_slices(_rows(tf.range(examples), steps, size))
+    return _read(batches, split, layout), steps
 
 
 def _rows(order: tf.Tensor, steps: int, size: int) -> tf.Tensor:
@@ -179,31 +186,55 @@ def _rows(order: tf.Tensor, steps: int, size: int) -> tf.Tensor:
     return tf.reshape(filled[: steps * size], (steps, size))
 
 
-def _gather_from(arrays: Any) -> Load:
-    tensors = tf.nest.map_structure(tf.convert_to_tensor, arrays)
+def _read(batches: tf.data.Dataset, split: Split, layout: Layout) -> tf.data.Dataset:
+    """Batches of a stream, or of row numbers, -> this worker's shares; reads no other rows."""
+    load = _loader(split, layout.positions)
 
-    def load(rows: tf.Tensor, size: int) -> tuple[Any, tf.Tensor]:
-        del size
-        real = tf.maximum(rows, 0)
-        return tf.nest.map_structure(lambda t: tf.gather(t, real), tensors), rows != PADDING
+    @as_it_is
+    def share(*source: Any) -> Any:
+        return load(source[0] if len(source) == 1 else source)
 
-    return load
+    if isinstance(split, tf.data.Dataset):
+        shares = batches.map(share, num_parallel_calls=tf.data.AUTOTUNE)
+    else:
+        # Of several steps at once: calling a function costs tf.data more than gathering a small
+        # batch does, together half a step of a small model (TF 2.21).
+        tensors = [tf.convert_to_tensor(array) for array in tf.nest.flatten(split)]
+        example = sum(t.shape[1:].num_elements() * t.dtype.size for t in tensors)
+        bytes_of_a_step = max(1, example * layout.local * layout.per_replica)
+        together = min(STEPS_TOGETHER, max(1, BYTES_TOGETHER // bytes_of_a_step))
+        shares = batches.batch(together).map(share, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
+    return shares.prefetch(tf.data.AUTOTUNE)
 
 
-def _pad(batch: Any, size: int) -> tuple[Any, tf.Tensor]:
-    """A batch of a stream, filled up to `size` rows with copies of its last one."""
-    rows = tf.shape(tf.nest.flatten(batch)[0])[0]
-    wanted = tf.range(size)
-    filled = tf.nest.map_structure(lambda t: tf.gather(t, tf.minimum(wanted, rows - 1)), batch)
-    return filled, wanted < rows
+def _loader(split: Split, positions: np.ndarray) -> Load:
+    """What gives the examples at `positions` of a batch, and their weights.
 
+    A batch of a stream may be short, one of row numbers has PADDING, and steps as its first axis if
+    there are several.
+    """
 
-def _only(source: tuple[Any, ...]) -> Any:
-    return source[0] if len(source) == 1 else source
+    def from_stream(batch: Any) -> tuple[Any, ...]:
+        rows = tf.shape(tf.nest.flatten(batch)[0])[0]
+        real = tf.minimum(positions, rows - 1)
+        examples = tf.nest.map_structure(lambda t: tf.gather(t, real), batch)
+        return _with_weights(examples, positions < rows)
+
+    if isinstance(split, tf.data.Dataset):
+        return from_stream
+    tensors = tf.nest.map_structure(tf.convert_to_tensor, split)
+
+    def from_arrays(numbers: tf.Tensor) -> tuple[Any, ...]:
+        numbers = tf.gather(numbers, positions, axis=-1)
+        real = tf.maximum(numbers, 0)
+        examples = tf.nest.map_structure(lambda t: tf.gather(t, real), tensors)
+        return _with_weights(examples, numbers != PADDING)
+
+    return from_arrays
 
 
 def _with_weights(batch: Any, present: tf.Tensor) -> tuple[Any, ...]:
-    """x, (x, y) or (x, y, weights) -> the same with weights last: zero for padding."""
+    """x, (x, y) or (x, y, weights) -> the same with weights last: zero for what isn't there."""
     parts = batch if isinstance(batch, tuple) else (batch,)
     if len(parts) > 3:
         raise UsageError(
@@ -213,22 +244,7 @@ def _with_weights(batch: Any, present: tf.Tensor) -> tuple[Any, ...]:
     weights = tf.cast(present, keras.config.floatx())
     if len(parts) < 3:
         return (*parts, weights)
-    given = tf.cast(parts[2], keras.config.floatx())
-    return (*parts[:2], given * tf.reshape(weights, [-1] + [1] * (given.shape.rank - 1)))
-
-
-def _share(batch: Any, layout: Layout) -> Any:
-    """(global batch, ...) -> (replicas of this worker, rows, ...).
-
-    Micro-batch m of all replicas together is part m of the global batch, however many they are, so
-    that what a model takes from it, such as statistics, does not depend on their number.
-    """
-    mine = slice(layout.first, layout.first + layout.local)
-    rows = layout.per_replica // layout.accumulate
-
-    def cut(t: tf.Tensor) -> tf.Tensor:
-        parts = tf.reshape(t, [layout.accumulate, layout.replicas, rows, *t.shape[1:]])
-        shares = tf.concat(tf.unstack(parts[:, mine]), axis=1)  # (local, accumulate x rows, ...)
-        return tf.ensure_shape(shares, [layout.local, layout.per_replica, *t.shape[1:]])
-
-    return tf.nest.map_structure(cut, batch)
+    given = tf.cast(parts[2], weights.dtype)
+    for _ in range(given.shape.rank - weights.shape.rank):
+        weights = weights[..., tf.newaxis]
+    return (*parts[:2], given * weights)
