@@ -98,6 +98,14 @@ def starters(session: nox.Session) -> None:
 
 
 @nox.session
+def benchmarks(session: nox.Session) -> None:
+    """Set the loop beside its peers, see what grows, and write the tables in benchmarks/."""
+    install_all(session)
+    session.run("python", "benchmarks/peers.py")
+    session.run("python", "benchmarks/growth.py")
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """Render the default project, train it, and say where the pictures are."""
     install(session, "demo")

@@ -82,43 +82,58 @@ def main() -> None:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Ratios of speed as Markdown."""
-    head = ["model", "replicas", *(f"ours / {name}" for name in PEERS.values())]
-    head += [f"ours / {name}" for name in EVALUATIONS.values()]
-    head += ["floor / itself (quartiles)", *(f"cost of {guard}" for guard in GUARDS)]
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    """Ratios of speed as Markdown: of training, of evaluation, and what the guards cost."""
+    rows: dict[str, list[list[str]]] = {"Training": [], "Evaluation": [], "Guards": []}
     for key, result in results.items():
-        turns = result["seconds per step"]
+        turns, evaluation = result["seconds per step"], result["seconds per evaluation step"]
         model, replicas = key.split(", ")
-        cells = [MODELS[model], replicas]
-        cells += [f"{ratio(turns, peer)[0]:.2f}" if peer in turns else "-" for peer in PEERS]
-        evaluation = result["seconds per evaluation step"]
-        cells += [f"{ratio(evaluation, name)[0]:.2f}" for name in EVALUATIONS]
+        name = [MODELS[model], replicas]
+        ratios = [f"{ratio(turns, peer)[0]:.2f}" if peer in turns else "-" for peer in PEERS]
         _, low, high = ratio(turns, "floor again", "floor")
-        cells.append(f"{low:.2f} to {high:.2f}")
-        for guard in GUARDS:
-            cells.append(f"{1 - 1 / ratio(turns, 'ours', f'ours without {guard}')[0]:.0%}")
-        lines.append("| " + " | ".join(cells) + " |")
+        rows["Training"].append([*name, *ratios, f"{low:.2f} to {high:.2f}"])
+        ratios = [f"{ratio(evaluation, peer)[0]:.2f}" for peer in EVALUATIONS]
+        rows["Evaluation"].append([*name, *ratios])
+        costs = [1 - 1 / ratio(turns, "ours", f"ours without {guard}")[0] for guard in GUARDS]
+        rows["Guards"].append([*name, *(f"{cost:.0%}" for cost in costs)])
+    heads = {
+        "Training": [*(f"ours / {peer}" for peer in PEERS.values()), "floor / itself (quartiles)"],
+        "Evaluation": [f"ours / {peer}" for peer in EVALUATIONS.values()],
+        "Guards": [f"cost of {guard}" for guard in GUARDS],
+    }
+    lines = [
+        "# The loop beside its peers",
+        "",
+        "Made by `python benchmarks/peers.py`; above 1 ours",
+    ]
+    lines[-1] += " is faster. [How it is measured](README.md)."
+    for title, head in heads.items():
+        lines += ["", f"## {title}", ""]
+        table = [["model", "replicas", *head], ["---"] * (len(head) + 2), *rows[title]]
+        lines += ["| " + " | ".join(cells) + " |" for cells in table]
     return "\n".join(lines) + "\n"
 
 
 def draw(results: dict[str, Any], file: Path) -> None:
-    """The ratios as bars, with their quartiles."""
-    figure = Figure(figsize=(3 * len(results) + 2, 4), layout="constrained")
+    """The ratios as points with their quartiles, on a logarithmic axis."""
+    figure = Figure(figsize=(9, 0.5 * len(results) + 1.5), layout="constrained")
     axes = figure.subplots()
     for i, (name, label) in enumerate(PEERS.items()):
         rows = [(j, r["seconds per step"]) for j, r in enumerate(results.values())]
-        points = [(j + 0.2 * i, *ratio(turns, name)) for j, turns in rows if name in turns]
+        points = [(j + 0.15 * i, *ratio(turns, name)) for j, turns in rows if name in turns]
         if points:
             at, middle, low, high = zip(*points, strict=True)
-            errors = [
-                [m - a for m, a in zip(middle, low, strict=True)],
-                [b - m for m, b in zip(middle, high, strict=True)],
-            ]
-            axes.bar(at, middle, 0.18, label=f"ours / {label}", yerr=errors)
-    axes.axhline(1, color="black", linewidth=0.8)
-    axes.set_xticks([j + 0.3 for j in range(len(results))], list(results))
-    axes.set_ylabel("ratio of speed")
+            below = [m - a for m, a in zip(middle, low, strict=True)]
+            above = [b - m for m, b in zip(middle, high, strict=True)]
+            axes.errorbar(middle, at, xerr=[below, above], fmt="o", ms=5, label=f"ours / {label}")
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_xticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"])
+    axes.set_xlabel("ratio of speed; right of 1, ours is faster")
+    names = [key.split(", ") for key in results]
+    labels = [f"{MODELS[m]}, {n} replica{'s' * (n != '1')}" for m, n in names]
+    axes.set_yticks([j + 0.225 for j in range(len(results))], labels)
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.3)
     axes.legend()
     figure.savefig(file, dpi=110)
 

@@ -10,7 +10,7 @@ OTHERS = {  # flags of other commands, and those that stand for no knob
     *("--no-input", "--accept-hooks", "--logdir"),
     *("--help", "--config", "--split", "--save-every"),
 }
-BEING_WRITTEN = {"mutations.md", "reliability.md", "starters.md", "benchmarks"}  # by commands
+BEING_WRITTEN = {"starters.md"}  # by commands
 
 
 def tree(page: Path) -> set[str]:

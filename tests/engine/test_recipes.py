@@ -100,7 +100,7 @@ def test_tfrecord_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     names = recipe("tfrecord")
     Path("data").mkdir()
     for split, examples in names["EXAMPLES"].items():
-        for shard, rows in enumerate(np.array_split(np.arange(examples), 5)):
+        for shard, rows in enumerate(np.array_split(np.arange(examples), 4)):
             with tf.io.TFRecordWriter(f"data/{split}-{shard:02}.tfrecord") as writer:
                 for i in rows:
                     image = tf.train.BytesList(value=[picture(int(i), 8)])
@@ -114,6 +114,12 @@ def test_tfrecord_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     datasets = names["create_datasets"](TaskConfig())
     for split, examples in names["EXAMPLES"].items():
         assert sorted(assert_usable(datasets[split], examples)) == list(range(examples))
+
+    train_split = recipe("per_worker")["train_split"]
+    train_split.__globals__.update(names)
+    parts = [_labels(evaluation_batches(train_split(2, i), LAYOUT)[0]) for i in (0, 1)]
+    assert sorted(parts[0] + parts[1]) == list(range(50))
+    assert len(parts[0]) == number_of_examples(train_split(2, 1)) == 25
 
     helpers = recipe("first_examples")
     images, labels = helpers["first_examples"](datasets["train"], 3)

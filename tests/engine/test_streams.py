@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.batches import Layout, training_batches
+from proof.engine.batches import (
+    Layout,
+    evaluation_batches,
+    number_of_examples,
+    training_batches,
+)
+from proof.engine.errors import UsageError
 
 
 def _order(seed: int, **knobs: Any) -> np.ndarray:
@@ -28,3 +35,48 @@ def test_a_stream_can_be_shuffled_after_the_default_seed_is_set() -> None:
     assert not np.array_equal(_order(1), zero)
     assert not np.array_equal(zero[:2], zero[2:])  # another order in each epoch
     assert sorted(zero[:2].ravel()) == sorted(zero[2:].ravel()) == list(range(48))
+
+
+def _parts(examples: int) -> Any:
+    return lambda workers, index: tf.data.Dataset.range(examples).shard(workers, index)
+
+
+def _as_worker(monkeypatch: pytest.MonkeyPatch, index: int) -> Layout:
+    """One of two workers with two replicas each, and a global batch of 24."""
+    task = {"type": "worker", "index": index}
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": task}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    return Layout(24, 4, 2 * index, 2)
+
+
+@pytest.mark.quick
+def test_each_worker_reads_its_part_and_together_they_see_every_example_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    epochs = []
+    for index in (0, 1):
+        layout = _as_worker(monkeypatch, index)
+        assert number_of_examples(_parts(54)) == 54
+        order = {"seed": 0, "first_step": 0, "last_step": 6}
+        training = training_batches(_parts(54), layout, **order, last_batch="pad")
+        evaluation, steps = evaluation_batches(_parts(54), layout)
+        assert steps == 3
+        seen = [
+            [ids[weights > 0] for ids, weights in batches.as_numpy_iterator()]
+            for batches in (training, evaluation)
+        ]
+        assert all((ids % 2 == index).all() for batches in seen for ids in batches)
+        epochs.append([seen[0][:3], seen[0][3:], seen[1]])
+        again = training_batches(_parts(54), layout, **{**order, "first_step": 4}, last_batch="pad")
+        resumed = [ids[weights > 0] for ids, weights in again.as_numpy_iterator()]
+        assert np.array_equal(np.concatenate(resumed), np.concatenate(seen[0][4:]))
+    for parts in zip(*epochs, strict=True):
+        ids = np.concatenate([batch for worker in parts for batch in worker])
+        assert sorted(ids) == list(range(54))
+
+
+@pytest.mark.quick
+def test_parts_that_differ_in_length_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    _as_worker(monkeypatch, 0)
+    with pytest.raises(UsageError, match=r"have \[27, 26\] examples"):
+        number_of_examples(_parts(53))

@@ -21,7 +21,7 @@ import tensorflow as tf
 from scenarios import BATCH, ROWS, SCENARIOS, STEPS, Scenario
 
 from {{ cookiecutter.package_name }}.config import Config
-from {{ cookiecutter.package_name }}.engine.batches import training_batches
+from {{ cookiecutter.package_name }}.engine.batches import own_part, training_batches
 from {{ cookiecutter.package_name }}.engine.check import silence_random_layers
 from {{ cookiecutter.package_name }}.engine.distribution import Distribution
 from {{ cookiecutter.package_name }}.engine.errors import UsageError
@@ -35,6 +35,7 @@ from {{ cookiecutter.package_name }}.task.data import create_datasets
 def trimmed(split: Any, scenario: Scenario) -> Any:
     """The first examples of `split`, with weights and a NaN where the scenario asks for them."""
     rows = ROWS[scenario.share]
+    split = own_part(split)
     if isinstance(split, tf.data.Dataset):
         split = next(iter(split.take(rows).batch(rows)))
     split = tf.nest.map_structure(lambda array: np.array(array[:rows]), split)

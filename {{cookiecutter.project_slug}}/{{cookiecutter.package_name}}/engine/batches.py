@@ -16,9 +16,9 @@ import tensorflow as tf
 from . import cluster
 from .errors import UsageError
 
-Split = (
-    Any  # arrays (a nest with the examples along the first axis) or a tf.data.Dataset of examples
-)
+# Arrays (a nest with the examples along the first axis); or a tf.data.Dataset of examples, which
+# each worker reads as a whole; or a function (workers, index) -> the Dataset that one worker reads.
+Split = Any
 LastBatch = Literal["drop", "span", "pad"]
 
 Load = Callable[[Any], tuple[Any, ...]]  # row numbers, or a batch -> examples and weights
@@ -59,6 +59,11 @@ class Layout(NamedTuple):
         return mine.swapaxes(0, 1).reshape(self.local, -1)
 
 
+    def of_worker(self) -> Layout:
+        """The layout of this worker's part of the global batch, as if there were no other."""
+        return Layout(self.local * self.per_replica, self.local, 0, self.local, self.accumulate)
+
+
 def create_layout(
     strategy: tf.distribute.Strategy, global_batch_size: int, accumulate: int = 1
 ) -> Layout:
@@ -69,11 +74,21 @@ def create_layout(
 
 
 def number_of_examples(split: Split) -> int:
-    """How many examples a split has.
+    """How many examples a split has, those of all workers together.
 
     Raises:
-        UsageError: the arrays differ in length, or a stream doesn't say how many it has.
+        UsageError: the arrays or the workers' parts differ in length, or a stream doesn't say how
+            many it has.
     """
+    if callable(split):
+        workers = cluster.number_of_workers()
+        parts = [number_of_examples(split(workers, index)) for index in range(workers)]
+        if len(set(parts)) > 1:
+            raise UsageError(
+                f"The workers' parts of the data have {parts} examples: they must be equally long; "
+                "leave some out with take(), or give all workers one tf.data.Dataset."
+            )
+        return sum(parts)
     if isinstance(split, tf.data.Dataset):
         number = int(split.cardinality())
         if number < 0:
@@ -86,6 +101,13 @@ def number_of_examples(split: Split) -> int:
     if len(lengths) != 1:
         raise UsageError(f"The arrays of one split differ in length: {sorted(lengths)}.")
     return lengths.pop()
+
+
+def own_part(split: Split) -> Split:
+    """What this worker reads of a split: its part of a function, else all of it."""
+    if callable(split):
+        return split(cluster.number_of_workers(), cluster.worker_index())
+    return split
 
 
 def steps_per_epoch(examples: int, global_batch_size: int, last_batch: LastBatch) -> int:
@@ -117,6 +139,8 @@ def training_batches(
     augment: Augment | None = None,
 ) -> tf.data.Dataset:
     """The batches of steps `first_step` to `last_step` - 1: each (local replicas, rows, ...)."""
+    if callable(split):
+        split, layout = own_part(split), layout.of_worker()
     examples = number_of_examples(split)
     size = layout.global_batch_size
     per_epoch = steps_per_epoch(examples, size, last_batch)
@@ -169,6 +193,8 @@ def training_batches(
 
 def evaluation_batches(split: Split, layout: Layout) -> tuple[tf.data.Dataset, int]:
     """Every example exactly once, in order, the last batch padded; and the number of batches."""
+    if callable(split):
+        split, layout = own_part(split), layout.of_worker()
     examples = number_of_examples(split)
     size = layout.global_batch_size
     steps = -(-examples // size)

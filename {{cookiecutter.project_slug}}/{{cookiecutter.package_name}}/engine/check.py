@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from .batches import Split, number_of_examples, training_batches
+from .batches import Split, number_of_examples, own_part, training_batches
 from .distribution import Distribution, Outcome
 from .errors import TodoError, UsageError
 from .types import Run
@@ -132,6 +132,7 @@ def _first_step(distribution: Distribution, split: Split) -> list[Outcome]:
 
 def _check_values(split: Split) -> Finding:
     name = "data is finite"
+    split = own_part(split)
     examples = split.take(1000).batch(1000) if isinstance(split, tf.data.Dataset) else [split]
     for arrays in examples:
         for array in tf.nest.flatten(arrays):

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..config import Config
+from . import cluster
 from .batches import (
     Split,
     evaluation_batches,
@@ -77,6 +78,8 @@ class Loop:
         self.steps_per_epoch = steps_per_epoch(examples, run.global_batch_size, config.last_batch)
         # Which examples a step takes follows from these, and from the seed.
         order = {"number of training examples": examples, "last batch": config.last_batch}
+        if callable(splits["train"]):
+            order["number of workers"] = cluster.number_of_workers()
         self.checkpoints = Checkpoints(
             directory.path / "checkpoints", run, self.progress, config.keep_checkpoints, order
         )

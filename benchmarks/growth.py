@@ -1,0 +1,161 @@
+"""What grows and what mustn't: python benchmarks/growth.py; writes growth.md.
+
+Seconds until something happens, memory over 50 epochs, traces, and the time of a step as replicas
+and data grow. Each figure comes from a process of its own.
+"""
+
+import gc
+import json
+import os
+import resource
+import runpy
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+ROUNDS = 5
+STREAMED_STEPS, STREAMED = 3000, 20_000  # examples at 1x; more than the shuffle buffer holds
+
+
+def megabytes() -> float:
+    """Resident memory of this process now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def train(replicas: int, epochs: int) -> dict[str, float]:
+    """Run train.py as it is: seconds to its first step, memory and traces after some epochs."""
+    started = time.perf_counter()
+    import keras  # noqa: F401
+    import tensorflow  # noqa: F401
+
+    imported = time.perf_counter()
+    from bench_project.engine.callbacks import at_step, every_epochs
+    from bench_project.engine.distribution import Distribution
+    from bench_project.task import callbacks
+
+    seen: dict[str, float] = {}
+
+    def first_step(_: Any) -> None:
+        seen["start"] = time.perf_counter() - imported
+
+    def epoch(event: Any) -> None:
+        if event.epoch in (1, 5, epochs):
+            (distribution,) = [o for o in gc.get_objects() if isinstance(o, Distribution)]
+            functions = distribution._functions.values()
+            traces = sum(function.experimental_get_tracing_count() for function in functions)
+            seen.update({f"traces {event.epoch}": traces, f"memory {event.epoch}": megabytes()})
+
+    mine = [at_step(1, first_step), every_epochs(1, epoch)]
+    callbacks.create_callbacks = lambda task: mine  # type: ignore[assignment]
+    sys.argv = ["train.py", f"--epochs={epochs}", f"--virtual-replicas={replicas}"]
+    runpy.run_path("train.py", run_name="__main__")
+    return {"import": imported - started, **seen}
+
+
+def step(replicas: int, stream: int = 0, compiled: int = 0) -> dict[str, float]:
+    """Milliseconds of a step at 64 examples a replica, on arrays or `stream` streamed examples."""
+    import numpy as np
+    import tensorflow as tf
+    from bench_project.config import Config
+    from bench_project.engine.batches import training_batches
+    from bench_project.engine.strategy import create_strategy
+    from bench_project.run import create_run
+    from bench_project.task.config import TaskConfig
+
+    config = Config(
+        virtual_replicas=replicas,
+        batch_size_per_replica=64,
+        clip_norm=1.0,
+        jit="on" if compiled else "auto",
+    )
+    strategy = create_strategy(config)
+    data: Any = (np.ones((2048, 8, 8, 1), "float32"), np.zeros(2048, "int64"))
+    _, distribution = create_run(strategy, {"train": data}, config, TaskConfig())
+    if stream:
+        numbers = tf.data.Dataset.range(stream)
+        data = numbers.map(lambda i: (tf.fill((8, 8, 1), tf.cast(i, "float32")), i % 10))
+    steps = STREAMED_STEPS if stream else 200
+    order = {"seed": 0, "first_step": 0, "last_step": 2 * steps}
+    iterator = iter(training_batches(data, distribution.layout, **order))
+    progress = distribution.distributed_train_step(iterator, 20, distribution.start())
+    started = time.perf_counter()
+    distribution.distributed_train_step(iterator, steps, progress).step.numpy()
+    seconds = time.perf_counter() - started
+    return {"ms": 1000 * seconds / steps, "memory": megabytes()}
+
+
+def child(project: Path, *arguments: Any) -> dict[str, float]:
+    """What a function of this file gives in a process of its own."""
+    command = [sys.executable, str(Path(__file__).resolve()), *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(project), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr.decode())
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def seconds(*command: str, cwd: Path) -> float:
+    """How long a command takes, the median of some rounds."""
+    taken = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        subprocess.run(command, cwd=cwd, check=True, capture_output=True)
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
+
+
+def main() -> None:
+    """Measure, print and write."""
+    lines = ["| what | seen | asked |", "| --- | --- | --- |"]
+
+    def add(what: str, seen: str, asked: str = "") -> None:
+        lines.append(f"| {what} | {seen} | {asked} |")
+        print(lines[-1], flush=True)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        tool = str(Path(sys.executable).with_name("cookiecutter"))
+        answers = ["--no-input", "package_name=bench_project", "--overwrite-if-exists"]
+        rendering = seconds(tool, str(ROOT), *answers, cwd=Path(scratch))
+        project = Path(scratch) / "my-experiment"
+        add("rendering, hooks included", f"{rendering:.2f} s", "0.6 s")
+        help_ = seconds(sys.executable, "train.py", "--help", cwd=project)
+        add("train.py --help", f"{help_:.2f} s", "0.3 s")
+        starts = [child(project, "train", 0, 1) for _ in range(ROUNDS)]
+        start = statistics.median(s["start"] for s in starts)
+        imported = statistics.median(s["import"] for s in starts)
+        add("command to first step, without importing TensorFlow", f"{start:.2f} s", "4 s")
+        add("importing TensorFlow and Keras", f"{imported:.2f} s")
+        for replicas in (0, 4):
+            run = child(project, "train", replicas, 50)
+            name = f"{replicas or 1} replica{'s' if replicas else ''}"
+            grown = run["memory 50"] / run["memory 5"] - 1
+            memory = f"{run['memory 5']:.0f} MB, {run['memory 50']:.0f} MB: {grown:+.1%}"
+            add(f"memory after 5 and 50 epochs, {name}", memory, "within 5%")
+            traces = f"{run['traces 1']:.0f}, {run['traces 50']:.0f}"
+            add(f"traces after 1 and 50 epochs, {name}", traces, "equal")
+        one = child(project, "step", 0)["ms"]
+        for replicas in (1, 2, 4, 8):
+            several = child(project, "step", replicas if replicas > 1 else 0)["ms"]
+            cost = f"{several:.2f} ms, {several / one / replicas:.2f} of as many on one device"
+            add(f"a step of {replicas} x 64 examples on {replicas} replicas", cost)
+        compiled = child(project, "step", 0, 0, 1)["ms"]
+        add("time of a step with --jit on, of the time with auto", f"{compiled / one:.2f}")
+        for times in (1, 10, 100):
+            streamed = child(project, "step", 0, times * STREAMED)
+            cost = f"{streamed['ms']:.2f} ms a step, {streamed['memory']:.0f} MB"
+            add(f"streaming {times * STREAMED:,} examples", cost, "unchanged")
+    (ROOT / "benchmarks" / "growth.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        main()
+    else:
+        function = {"train": train, "step": step}[sys.argv[1]]
+        print(json.dumps(function(*map(int, sys.argv[2:]))))
