@@ -112,7 +112,8 @@ def seconds(*command: str, cwd: Path) -> float:
 
 def main() -> None:
     """Measure, print and write."""
-    lines = ["| what | seen | asked |", "| --- | --- | --- |"]
+    lines = ["# What grows, and what must not", "", "Made by `python benchmarks/growth.py`.", ""]
+    lines += ["| what | seen | asked |", "| --- | --- | --- |"]
 
     def add(what: str, seen: str, asked: str = "") -> None:
         lines.append(f"| {what} | {seen} | {asked} |")
