@@ -76,6 +76,22 @@ def test_each_worker_reads_its_part_and_together_they_see_every_example_once(
 
 
 @pytest.mark.quick
+def test_the_parts_of_two_workers_are_augmented_differently(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        return tf.random.stateless_uniform(tf.shape(batch[0]), seed), batch[1]
+
+    order = {"seed": 0, "first_step": 0, "last_step": 2}
+    numbers = set()
+    for index in (0, 1):
+        layout = _as_worker(monkeypatch, index)
+        for batch, _ in training_batches(_parts(54), layout, **order, augment=augment):
+            numbers |= set(batch.numpy().ravel())
+    assert len(numbers) == 2 * 24
+
+
+@pytest.mark.quick
 def test_parts_that_differ_in_length_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     _as_worker(monkeypatch, 0)
     with pytest.raises(UsageError, match=r"have \[27, 26\] examples"):

@@ -58,7 +58,6 @@ class Layout(NamedTuple):
         mine = parts[:, self.first : self.first + self.local]
         return mine.swapaxes(0, 1).reshape(self.local, -1)
 
-
     def of_worker(self) -> Layout:
         """The layout of this worker's part of the global batch, as if there were no other."""
         return Layout(self.local * self.per_replica, self.local, 0, self.local, self.accumulate)
@@ -139,8 +138,10 @@ def training_batches(
     augment: Augment | None = None,
 ) -> tf.data.Dataset:
     """The batches of steps `first_step` to `last_step` - 1: each (local replicas, rows, ...)."""
+    workers, worker = 1, 0
     if callable(split):
         split, layout = own_part(split), layout.of_worker()
+        workers, worker = cluster.number_of_workers(), cluster.worker_index()
     examples = number_of_examples(split)
     size = layout.global_batch_size
     per_epoch = steps_per_epoch(examples, size, last_batch)
@@ -184,7 +185,9 @@ def training_batches(
 
     @as_it_is
     def finish(step: tf.Tensor, source: Any) -> Any:
-        whole = augment(load(source), tf.stack([tf.constant(seed, tf.int64), step]))
+        # The parts of two workers must not get the same random numbers.
+        place = step * workers + worker
+        whole = augment(load(source), tf.stack([tf.constant(seed, tf.int64), place]))
         return tf.nest.map_structure(lambda t: tf.gather(t, layout.positions), whole)
 
     numbered = tf.data.Dataset.zip(tf.data.Dataset.range(first_step, last_step), batches)

@@ -18,7 +18,7 @@ from .batches import Layout
 from .errors import UsageError
 from .gradients import before_apply, clip, global_norm, sum_over_replicas, take_over
 from .refusals import refuse_metrics, refuse_optimizer, refuse_reductions
-from .replicas import derive_seeds, synchronize_batch_normalization
+from .replicas import derive_seeds, shorten_traces, synchronize_batch_normalization
 from .transaction import Transaction
 from .types import Replica, Run
 
@@ -239,6 +239,8 @@ class Distribution:
 
     def _forward(self, train_step: Any, batch: Any, progress: Progress) -> Outcome:
         """One replica: losses and gradients of its share, summed once over the replicas."""
+        if self.replicas > 1:
+            shorten_traces(tf.distribute.get_replica_context())
         count = self._count(batch)
         share = self.transaction.share(train_step, batch, count, progress.step, progress.scale)
         sums = sum_over_replicas(tf.nest.flatten((share.losses, share.gradients)))

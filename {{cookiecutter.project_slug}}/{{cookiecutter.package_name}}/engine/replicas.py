@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -22,6 +23,31 @@ def synchronize_batch_normalization(models: Iterable[keras.Model]) -> list[str]:
                 layer.synchronized = True
                 names.append(layer.name)
     return names
+
+
+def shorten_traces(context: tf.distribute.ReplicaContext) -> None:
+    """Keep `context.all_reduce` from walking through the graphs of all other replicas.
+
+    Looking for variables, its gradient follows the sum back into each replica's whole model, once
+    for every synchronized layer: 40 s of tracing for a U-Net on four replicas (TF 2.21). A bitcast
+    has no gradient, so the walk ends there.
+    """
+    original = context.all_reduce
+
+    def all_reduce(reduce_op: Any, value: Any, options: Any = None) -> Any:
+        if reduce_op != tf.distribute.ReduceOp.SUM:
+            return original(reduce_op, value, options)
+
+        @tf.custom_gradient
+        def total(*tensors: tf.Tensor) -> Any:
+            cut = [tf.bitcast(tensor, tensor.dtype) for tensor in tensors]
+            sums = original(reduce_op, cut, options)
+            return sums, lambda *gradients: all_reduce(reduce_op, list(gradients))
+
+        sums = total(*tf.nest.flatten(value))
+        return tf.nest.pack_sequence_as(value, tf.nest.flatten(sums))
+
+    context.all_reduce = all_reduce  # of this replica, while it is traced
 
 
 def is_random_state(variable: keras.Variable) -> bool:
