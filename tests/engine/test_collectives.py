@@ -7,7 +7,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import keras
 import pytest
+from tensorflow.python.ops import custom_gradient
+
+from .toys import CLASSES, FEATURES, Toy, train
 
 # Collective operations, which only a process of its own can use with another set of devices.
 SCRIPT = """
@@ -53,3 +57,28 @@ def test_gradients_cross_the_replicas_once_in_an_update(case: str, updates: int)
     # is summed beside it; within one process that takes no collective operation, TF 2.21.)
     floats = {dtype: n for dtype, n in found.items() if dtype.startswith("float")}
     assert floats == {"float64": 2 * updates}
+
+
+def test_a_synchronized_layer_does_not_walk_through_the_other_replicas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walk = custom_gradient.op_selector.get_backward_walk_ops
+    found: list[int] = []
+
+    def recorded(*arguments: object, **options: object) -> object:
+        operations = walk(*arguments, **options)
+        found.append(len(operations))
+        return operations
+
+    def deep() -> keras.Model:
+        layers = [
+            layer
+            for _ in range(4)
+            for layer in (keras.layers.Dense(FEATURES), keras.layers.BatchNormalization())
+        ]
+        return keras.Sequential([keras.Input((FEATURES,)), *layers, keras.layers.Dense(CLASSES)])
+
+    monkeypatch.setattr(custom_gradient.op_selector, "get_backward_walk_ops", recorded)
+    train(Toy(model=deep), 2, steps=1, steps_per_call=1)
+    assert found
+    assert max(found) < 20  # 890 without the bitcast, and more in larger models
