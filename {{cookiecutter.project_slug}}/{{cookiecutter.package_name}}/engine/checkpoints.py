@@ -67,7 +67,8 @@ class Checkpoints:
             return
         for variable, value in zip(self._progress, progress, strict=True):
             variable.assign(value)
-        self._text.assign(json.dumps({"signature": self._signature(), "host": host}))
+        text = {"signature": self._signature(), "host": host, "metrics": self._metrics_by_replica()}
+        self._text.assign(json.dumps(text))
         self._write(self._everything, self.directory / "latest", step, self._keep)
         self.saved_step = step
 
@@ -108,6 +109,7 @@ class Checkpoints:
             self._refuse_difference(saved["signature"])
             status = self._everything.read(path)
             status.assert_existing_objects_matched().expect_partial()
+            self._restore_metrics_by_replica(saved["metrics"])
             self.saved_step = step
             return Progress(*(tf.convert_to_tensor(v) for v in self._progress)), saved["host"]
         return None
@@ -134,6 +136,28 @@ class Checkpoints:
                     file.unlink()
         except (OSError, tf.errors.OpError) as error:
             raise UsageError(cannot_write(f"The checkpoint of step {step}", error)) from error
+
+    def _copies(self) -> list[tuple[tf.Variable, ...]]:
+        """The variables of the metrics, each as its copies on the replicas of this worker."""
+        metrics = self.run.metrics.values()
+        local = self.run.strategy.experimental_local_results
+        return [local(variable.value) for metric in metrics for variable in metric.variables]
+
+    def _metrics_by_replica(self) -> dict[str, Any]:
+        """What each replica has added to the metrics; TensorFlow itself saves the sums.
+
+        Gone on with from a sum, floats would be rounded in another order.
+        """
+        values = [[copy.numpy().tolist() for copy in copies] for copies in self._copies()]
+        return {"replicas": self.run.strategy.num_replicas_in_sync, "values": values}
+
+    def _restore_metrics_by_replica(self, saved: dict[str, Any]) -> None:
+        """On as many replicas as before each gets its own back; else the first has the sums."""
+        if saved["replicas"] != self.run.strategy.num_replicas_in_sync:
+            return
+        for copies, values in zip(self._copies(), saved["values"], strict=True):
+            for copy, value in zip(copies, values, strict=True):
+                copy.assign(tf.constant(value, copy.dtype))
 
     def _signature(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to fit; TensorFlow itself restores by position."""
