@@ -31,7 +31,7 @@ def predict_file(run: Run, file: Path, directory: Path) -> Path:
         predictions = run.model.predict(inputs, verbose=0)
     except (ValueError, tf.errors.OpError) as error:
         shape = tf.nest.map_structure(np.shape, inputs)
-        wanted = tf.nest.map_structure(lambda t: tuple(t.shape), run.model.input)
+        wanted = tf.nest.map_structure(lambda t: tuple(t.shape), _input_of(run.model))
         raise UsageError(
             f"{file} holds inputs of shape {shape}, the model takes {wanted}."
         ) from error
@@ -49,7 +49,7 @@ def export_models(models: dict[str, keras.Model], directory: Path) -> Iterator[s
     """
     directory.mkdir(exist_ok=True)
     for name, model in models.items():
-        inputs = tf.nest.map_structure(_random_input, model.input)
+        inputs = tf.nest.map_structure(_random_input, _input_of(model))
         expected = model(inputs, training=False)
         whole, saved = directory / f"{name}.keras", directory / name
         model.save(whole)
@@ -65,6 +65,11 @@ def export_models(models: dict[str, keras.Model], directory: Path) -> Iterator[s
             if difference > 1e-5:
                 raise UsageError(f"{path} differs from the model by {difference:.1e}.")
             yield f"{path}: reloaded, differs by {difference:.1e}"
+
+
+def _input_of(model: keras.Model) -> Any:
+    """The nest of a model's symbolic inputs; a Sequential has no `input` yet (Keras 3.15)."""
+    return model.inputs[0] if isinstance(model, keras.Sequential) else model.input
 
 
 def _random_input(tensor: Any) -> tf.Tensor:
