@@ -1,16 +1,16 @@
-"""What happens at certain steps, seconds or epochs beside training itself."""
+"""Functions that are called during training."""
 
 from __future__ import annotations
 
 from ..engine.callbacks import Callback
-from ..engine.errors import TodoError
 from .config import TaskConfig
+from .next_todo import TodoError
 
 
-# TODO(9): functions of yours and when to call them, e.g. every_steps(100, show) or
-# at_step(0, freeze), from engine/callbacks.py, which says what they receive.
+# TODO(9): functions to call during training, such as every_steps(100, show) or at_step(0, freeze),
+# see engine/callbacks.py.
 def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called outside the graph; they may save, stop, freeze layers or change rates."""
+    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
     raise TodoError(
         9, "create_callbacks in task/callbacks.py must return a list of callbacks, or [] for none"
     )

@@ -1,15 +1,16 @@
-"""The data: train, validation and test examples, and what is done to them in training."""
+"""The examples of each split, and the augmentation of training batches."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ..engine.errors import TodoError
 from .config import TaskConfig
+from .next_todo import TodoError
 
 
-# TODO(2): your data by split ("validation" and "test" may be missing), each split arrays with one
-# row an example, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of single
+# TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a row
+# per example, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of single
 # examples.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split."""
@@ -20,11 +21,16 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     )
 
 
-# TODO(3): what is done to a training batch, with tf.random.stateless_* and the seed it gets only.
-def create_augment(task: TaskConfig) -> Any:
-    """The augmentation of a global batch as the steps see it, or None for no augmentation."""
+# TODO(3): the augmentation of a training batch, random only through tf.random.stateless_* with the
+# given seed, so that it is the same on any number of replicas.
+def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
+    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+
+    The batch has the parts that a train step gets, weights last; the seed is int64 (2,), different
+    in each step.
+    """
     raise TodoError(
         3,
-        "create_augment in task/data.py must return a function (batch, seed) -> batch, or None if "
-        "training examples are taken as they are",
+        "create_augment in task/data.py must return a function (batch, seed) -> batch, or None to "
+        "leave training batches as they are",
     )

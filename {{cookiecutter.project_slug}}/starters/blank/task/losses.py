@@ -1,4 +1,4 @@
-"""The losses, and what they are divided by."""
+"""The losses, and the number that they are divided by."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ..engine.errors import TodoError
 from ..engine.types import Replica
 from .config import TaskConfig
+from .next_todo import TodoError
 
 
 # TODO(5): your losses, each with reduction="none".
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Loss objects by name; called with labels and predictions they give one number an example."""
+    """Losses by name; labels and predictions give one number per example."""
     raise TodoError(
         5,
-        "create_losses in task/losses.py must return loss objects by name, such as "
+        "create_losses in task/losses.py must return losses by name, such as "
         '{"main": keras.losses.MeanSquaredError(reduction="none")}',
     )
 
 
-# TODO(10): what the loss is an average of, as an int32 scalar.
+# TODO(10): the number that the loss of a batch is divided by.
 def count(batch: Any) -> tf.Tensor:
-    """How much of `batch` counts: examples, tokens, pixels, ..."""
+    """How many examples, tokens or pixels of `batch` count, an int32 scalar."""
     raise TodoError(
         10,
         "count in task/losses.py must return how many examples (tokens, pixels) of a batch count, "
-        "such as tf.math.count_nonzero(batch[-1], dtype=tf.int32), whose last part is the weights",
+        "such as tf.math.count_nonzero(batch[-1], dtype=tf.int32), where batch[-1] are the weights",
     )
 
 
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss; the parts of all replicas add up to the loss.
+    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
 
     Args:
         per_example: float (batch,).
-        weights: float (batch,), zero for padding.
-        model: for its regularization losses.
-        replica: its `count` is that of all replicas.
+        weights: float (batch,), 0 for padding.
+        model: the model whose regularization losses are added.
+        replica: its `global_count` is `count` summed over all replicas.
 
     Raises:
-        ValueError: `per_example` isn't one number for each weight.
+        ValueError: `per_example` isn't one number per weight.
     """
     if per_example.shape != weights.shape:
         raise ValueError(
@@ -52,8 +52,6 @@ def compute_loss(
             'with reduction="none", and average over further axes with tf.reduce_mean.'
         )
     loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.count
+        per_example, sample_weight=weights, global_batch_size=replica.global_count
     )
-    parts = [tf.cast(part, loss.dtype) for part in model.losses]
-    regularization = sum(parts, tf.zeros_like(loss))
-    return loss + tf.nn.scale_regularization_loss(regularization) / replica.microbatches
+    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))

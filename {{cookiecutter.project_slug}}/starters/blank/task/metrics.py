@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import keras
 
-from ..engine.errors import TodoError
 from .config import TaskConfig
+from .next_todo import TodoError
 
 
-# TODO(6): your metrics, by the name they have in history.csv.
+# TODO(6): your metrics, under the names that they get in history.csv.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Keras metrics that honour `sample_weight`; the loss is reported without one."""
+    """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
+
+    The loss is reported without a metric.
+    """
     raise TodoError(
         6,
         "create_metrics in task/metrics.py must return metrics by name, such as "

@@ -6,17 +6,17 @@ from typing import Any
 
 import keras
 
-from ..engine.errors import TodoError
 from .config import TaskConfig
+from .next_todo import TodoError
 
 
-# TODO(4): your model, built with a keras.Input, or several by name.
+# TODO(4): your model, built from a keras.Input, or a dict of several by name.
 def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
     """Inputs (batch, ...) -> predictions (batch, ...).
 
     Args:
-        task: the knobs.
-        datasets: what create_datasets returned, for shapes and for layers that adapt to data.
+        task: the flags of the task.
+        datasets: what `create_datasets` returns, for input shapes and layers that adapt to data.
     """
     raise TodoError(
         4,

@@ -1,20 +1,20 @@
-"""The optimizer, and what is done to gradients before it gets them."""
+"""The optimizer, and what happens to the gradients before it applies them."""
 
 from __future__ import annotations
 
 import keras
 import tensorflow as tf
 
-from ..engine.errors import TodoError
 from .config import TaskConfig
+from .next_todo import TodoError
 
 
-# TODO(7): your optimizer, or a dict of them by the names of the models.
+# TODO(7): your optimizer, or a dict with one for each model.
 def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """An optimizer without clipping of its own (--clip-norm does that over all replicas).
+    """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
 
     Args:
-        task: the knobs.
+        task: the flags of the task.
         steps: train steps in the whole run, for schedules.
     """
     raise TodoError(
@@ -24,12 +24,12 @@ def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer
     )
 
 
-# TODO(12): what happens to the gradients after they are summed over all replicas and before they
-# are clipped and applied.
+# TODO(12): a change to the gradients after they are summed over all replicas and before they are
+# clipped and applied.
 def process_gradients(
     gradients: list[tf.Tensor], variables: list[keras.Variable]
 ) -> list[tf.Tensor]:
-    """One gradient for each of `variables`, on every replica the same."""
+    """One gradient for each of `variables`, the same on every replica."""
     raise TodoError(
         12,
         "process_gradients in task/optimizer.py must return a gradient for each variable; "

@@ -1,12 +1,12 @@
-"""What samples and predictions of this task look like."""
+"""Pictures of training examples and of predictions."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from ..engine.errors import TodoError
 from ..engine.types import Run
+from .next_todo import TodoError
 
 
 # TODO(8): a picture of some training examples.
@@ -15,15 +15,15 @@ def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     raise TodoError(
         8,
         "draw_samples in task/pictures.py must draw some training examples to a file; "
-        "`del datasets, file` draws none",
+        "`return` draws none",
     )
 
 
 # TODO(15): a picture of some predictions.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw some test examples with the model's answers."""
+    """Draw some test examples and what the model predicts for them."""
     raise TodoError(
         15,
         "draw_predictions in task/pictures.py must draw some predictions of run.model to a file; "
-        "`del run, datasets, file` draws none",
+        "`return` draws none",
     )

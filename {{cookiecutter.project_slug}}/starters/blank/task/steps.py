@@ -1,44 +1,45 @@
-"""One replica's share of a step: plain Keras, nothing applied, no word about other replicas.
+"""The train, validation and test step, as one replica computes them.
 
-What a step returns, such as {"main": loss}, names the optimizer that makes the loss smaller.
-Metrics are updated as usual. The engine takes the gradients, sums them, and commits everything or
-nothing.
+A step gets this replica's part of a batch, updates the metrics and returns the loss that each
+optimizer minimizes, by the optimizer's name ("main" if it is the only one).
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-from ..engine.errors import TodoError
 from ..engine.types import Replica, Run
+from .next_todo import TodoError
 
-Batch = tuple[tf.Tensor, ...]  # what create_datasets gives and, last, weights, of this replica
+Batch = tuple[tf.Tensor, ...]  # the parts of an example in create_datasets, then weights (batch,)
 
 
 # TODO(11): one train step.
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The loss of this replica's share in training."""
+    """The training loss of this replica's part of a batch."""
+    # From this loss, engine/distributed_steps.py does the backward pass, sums the gradients over
+    # all replicas, clips them and updates the weights.
     raise TodoError(
         11,
         "train_step in task/steps.py must predict with run.model(..., training=True), update "
-        'run.metrics, and return {"main": compute_loss(...)} of run.losses["main"]',
+        'run.metrics, and return {"main": compute_loss(...)} of run.losses["main"](...)',
     )
 
 
 # TODO(13): one validation step.
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The loss of this replica's share of validation data."""
+    """The validation loss of this replica's part of a batch."""
     raise TodoError(
-        13, "validation_step in task/steps.py must do what train_step does with training=False"
+        13, "validation_step in task/steps.py must do the same as train_step with training=False"
     )
 
 
 # TODO(14): one test step.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The loss of this replica's share of test data."""
+    """The test loss of this replica's part of a batch."""
     raise TodoError(
         14, "test_step in task/steps.py may `return validation_step(run, batch, replica)`"
     )
 
 
-TRAIN_STEPS = (train_step,)  # run one after the other in every step; a GAN has two
+TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two

@@ -1,4 +1,4 @@
-"""What happens at certain steps, seconds or epochs beside training itself."""
+"""Functions that are called during training."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from .config import TaskConfig
 from .pictures import draw_generated
 
 
-# TODO(9): functions of yours and when to call them, e.g. every_steps(100, show) or
-# at_step(0, freeze), from engine/callbacks.py, which says what they receive; draws what
-# the generator makes of the same latents after each epoch.
+# TODO(9): functions to call during training, such as every_steps(100, show) or at_step(0, freeze),
+# see engine/callbacks.py; draws generated images after each epoch.
 def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called outside the graph; they may save, stop, freeze layers or change rates."""
-    del task
+    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
+    return [every_epochs(1, _draw)]
 
-    def draw(event: Event) -> None:
-        folder = event.directory / "generated"
-        folder.mkdir(exist_ok=True)
-        draw_generated(event.run, folder / f"epoch-{event.epoch:03}.png")
 
-    return [every_epochs(1, draw)]
+def _draw(event: Event) -> None:
+    folder = event.directory / "generated"
+    folder.mkdir(exist_ok=True)
+    draw_generated(event.run, folder / f"epoch-{event.epoch:03}.png")

@@ -1,8 +1,7 @@
-"""The classifier in whose features generated images are compared with real ones.
+"""The classifier whose features serve to compare generated images with real ones.
 
-Its weights come with the project, so that the scores of all runs can be compared. They were made by
-
-    python -m <package>.task.classifier       # takes a few seconds; again when the data change
+Its weights come with the project, so that results can be compared between runs. If you change the
+data, train it again in a few seconds: python -m <package>.task.classifier
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ FEATURES = 32
 
 
 def create_classifier() -> keras.Sequential:
-    """A small CNN, images float (batch, 8, 8, 1) -> logits (batch, 10), in full precision."""
+    """A small CNN in full precision: images float (batch, 8, 8, 1) -> logits (batch, 10)."""
     layers, floatx = keras.layers, keras.config.floatx()
     return keras.Sequential(
         [
@@ -36,7 +35,7 @@ def create_classifier() -> keras.Sequential:
 
 
 def load_features() -> keras.Model:
-    """The classifier without its last layer: images (batch, 8, 8, 1) -> (batch, FEATURES)."""
+    """The trained classifier without its last layer: images -> features (batch, FEATURES)."""
     classifier = create_classifier()
     with np.load(WEIGHTS) as file:
         classifier.set_weights([file[name] for name in file.files])

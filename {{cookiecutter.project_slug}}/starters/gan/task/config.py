@@ -1,27 +1,27 @@
-"""The knobs of the task. Imports no TensorFlow."""
+"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 
-# TODO(1): the knobs of your task; every field becomes a flag of train.py.
+# TODO(1): the settings of your task, each with a default; every field becomes a flag of train.py.
 @dataclass(frozen=True)
 class TaskConfig:
     """Generative adversarial network."""
 
-    latent: int = 32  # random numbers that an image is made of
-    passes: int = 4  # how often each digit comes in an epoch
-    learning_rate: float = 1e-3  # of both models, at the start; falls to zero along a cosine
-    dropout: float = 0.3  # fraction of the discriminator's features left out in training
-    monitor: str = "validation_frechet"  # the number of history.csv that tells the best weights
-    larger_is_better: bool = False  # its direction
+    latent: int = 32  # random numbers from which an image is generated
+    passes: int = 4  # how often an epoch shows each training image
+    learning_rate: float = 1e-3  # learning rate of both models at the start; decays to 0
+    dropout: float = 0.3  # fraction of the discriminator's features that training drops; 0 disables
+    monitor: str = "validation_frechet"  # column of history.csv that selects the best weights
+    larger_is_better: bool = False  # whether larger values of it are better
 
     def __post_init__(self) -> None:
-        """Refuse what can't be meant.
+        """Check the values.
 
         Raises:
-            ValueError: one sentence that says what is wrong.
+            ValueError: a value is out of range; the message names its flag.
         """
         for name in ("latent", "passes"):
             if getattr(self, name) < 1:

@@ -1,7 +1,8 @@
-"""The data: train, validation and test examples, and what is done to them in training."""
+"""The examples of each split, and the augmentation of training batches."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +14,41 @@ from .config import TaskConfig
 
 # Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
 # Repository, doi:10.24432/C50P49, CC BY 4.0; the 1,797 images of its test part, split once into
-# train / validation / test with the same share of each digit.
+# train, validation and test with the same proportion of each digit.
 DIGITS = Path(__file__).with_name("digits.npz")
 
 
-# TODO(2): your data by split ("validation" and "test" may be missing), each split arrays with one
-# row an example, inputs, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of
-# single examples; loads digits.
+# TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a row
+# per example, inputs, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of single
+# examples; loads digits.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    """Images float32 (n, 8, 8, 1) in [0, 1]; with validation and test images latents (n, latent).
+    """Images float32 (n, 8, 8, 1) in [0, 1]; in evaluation with latents float32 (n, latent).
 
-    These latents are the same in every epoch and every run, so that a score depends on nothing but
-    the weights; in training create_augment makes new ones for every step.
+    Evaluation uses the same latents in every epoch and run, so that its results depend on the
+    weights only. In training `create_augment` draws new ones for each step.
     """
     train, validation, test = (load_digits(s)[0] for s in ("train", "validation", "test"))
     random = np.random.default_rng(0)
     return {
         "train": np.tile(train, (task.passes, 1, 1, 1)),
-        "validation": (validation, _normal(random, len(validation), task.latent)),
-        "test": (test, _normal(random, len(test), task.latent)),
+        "validation": (validation, _latents(random, len(validation), task)),
+        "test": (test, _latents(random, len(test), task)),
     }
 
 
-# TODO(3): what is done to a training batch, with tf.random.stateless_* and this seed only, so that
-# it doesn't depend on the number of replicas; gives each image a latent to compete with.
-def create_augment(task: TaskConfig) -> Any:
-    """The augmentation of a global batch as the steps see it, or None for no augmentation."""
+# TODO(3): the augmentation of a training batch, random only through tf.random.stateless_* with the
+# given seed, so that it is the same on any number of replicas; draws a latent for each image.
+def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
+    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+
+    The result has the parts that a train step gets, weights last; the seed is int64 (2,), different
+    in each step.
+    """
 
     def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Add latents (batch, latent); `seed`: int64 (2,), another one in every step."""
         images, weights = batch
-        shape, floatx = (images.shape[0], task.latent), keras.config.floatx()
-        return images, tf.random.stateless_normal(shape, seed, dtype=floatx), weights
+        shape = (images.shape[0], task.latent)
+        return images, tf.random.stateless_normal(shape, seed, dtype=keras.config.floatx()), weights
 
     return augment
 
@@ -56,5 +60,5 @@ def load_digits(split: str) -> tuple[np.ndarray, np.ndarray]:
     return (images / 16).astype("float32")[..., np.newaxis], labels.astype("int64")
 
 
-def _normal(random: np.random.Generator, rows: int, columns: int) -> np.ndarray:
-    return random.standard_normal((rows, columns), "float32")
+def _latents(random: np.random.Generator, rows: int, task: TaskConfig) -> np.ndarray:
+    return random.standard_normal((rows, task.latent), "float32")

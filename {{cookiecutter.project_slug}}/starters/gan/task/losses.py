@@ -1,7 +1,8 @@
-"""The losses, and what they are divided by."""
+"""The losses, and the number that they are divided by."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -11,43 +12,56 @@ from ..engine.types import Replica
 from .config import TaskConfig
 
 
-# TODO(5): your losses, each with reduction="none"; cross-entropy of logits.
-def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Loss objects by name; called with labels (batch, 1) and logits they give (batch,)."""
-    del task
-    return {"main": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")}
+# TODO(5): your losses, each with reduction="none"; cross-entropy of the discriminator's logits.
+def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
+    """Losses by name; logits (batch, 1) give one number per example."""
+    cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")
+
+    def discriminator_loss(on_real: tf.Tensor, on_generated: tf.Tensor) -> tf.Tensor:
+        """Low if the logits are high on real images and low on generated ones."""
+        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)
+        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)
+        return (loss_on_real + loss_on_generated) / 2
+
+    def generator_loss(on_generated: tf.Tensor) -> tf.Tensor:
+        """Low if the logits are high on generated images.
+
+        Not the discriminator's loss with the opposite sign, which has no gradient where the
+        discriminator is sure (Goodfellow et al., 2014).
+        """
+        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)
+
+    return {"discriminator": discriminator_loss, "generator": generator_loss}
 
 
-# TODO(10): what the loss is an average of, as an int32 scalar; examples whose weight isn't zero.
+# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
+# isn't 0.
 def count(batch: Any) -> tf.Tensor:
-    """How much of `batch` counts: examples here; tokens or pixels in other tasks."""
-    weights = batch[-1]  # (batch,), zero for padding
+    """How many examples of `batch` count (in other tasks tokens or pixels), an int32 scalar."""
+    weights = batch[-1]  # (batch,), 0 for padding
     return tf.math.count_nonzero(weights, dtype=tf.int32)
 
 
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss; the parts of all replicas add up to the loss.
+    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
 
     Args:
         per_example: float (batch,).
-        weights: float (batch,), zero for padding.
-        model: the one this loss is for, for its regularization losses.
-        replica: its `count` is that of all replicas.
+        weights: float (batch,), 0 for padding.
+        model: the model that this loss trains, whose regularization losses are added.
+        replica: its `global_count` is `count` summed over all replicas.
 
     Raises:
-        ValueError: `per_example` isn't one number for each weight.
+        ValueError: `per_example` isn't one number per weight.
     """
     if per_example.shape != weights.shape:
         raise ValueError(
-            f"The loss per example has shape {per_example.shape}, its weights {weights.shape}: "
-            'create the loss with reduction="none", and average over further axes with '
-            "tf.reduce_mean first."
+            f"The loss has shape {per_example.shape} and its weights {weights.shape}: create it "
+            'with reduction="none", and average over further axes with tf.reduce_mean.'
         )
     loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.count
+        per_example, sample_weight=weights, global_batch_size=replica.global_count
     )
-    parts = [tf.cast(part, loss.dtype) for part in model.losses]
-    regularization = sum(parts, tf.zeros_like(loss))
-    return loss + tf.nn.scale_regularization_loss(regularization) / replica.microbatches
+    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))

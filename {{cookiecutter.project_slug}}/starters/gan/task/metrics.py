@@ -14,24 +14,24 @@ from .data import load_digits
 
 
 class FrechetDistance(keras.metrics.Metric):
-    """How far the generated images are from the real ones, as a whole: 0 for the same distribution.
+    """The distance between the distributions of generated and real images: 0 if they are equal.
 
     |m - m'|^2 + tr(C + C' - 2 (C C')^(1/2)) with the means m and covariances C of a classifier's
-    features (Heusel et al., 2017, arXiv:1706.08500), divided by tr(C) of the real ones.
+    features (Heusel et al., 2017, arXiv:1706.08500), divided by tr(C) of the real images.
     """
 
     def __init__(self, features: keras.Model, size: int) -> None:
         super().__init__(name="frechet")
         self._features = features
-        # Count, sums and sums of products in one matrix: of (1, features) with itself. Such sums
-        # can be added up over batches and replicas, which distances can't. Float64, since a
-        # covariance is a small difference of large sums.
+        # The sum over images of x x', x = (1, features): it holds the count, sums and products.
+        # Such sums can be added over batches and replicas, and distances can't. Float64, because a
+        # covariance is a small difference between large sums.
         shape = (size + 1, size + 1)
         self._real = self.add_variable(shape, "zeros", "float64", name="real")
         self._generated = self.add_variable(shape, "zeros", "float64", name="generated")
 
     def update_state(self, real: tf.Tensor, generated: tf.Tensor, sample_weight: tf.Tensor) -> None:
-        """Take in real and generated images (batch, h, w, channels), weighted by (batch,)."""
+        """Add real and generated images (batch, h, w, channels) with weights (batch,)."""
         weights = tf.cast(sample_weight, tf.float64)[:, tf.newaxis]
         for sums, images in ((self._real, real), (self._generated, generated)):
             x = tf.cast(self._features(images), tf.float64)  # (batch, size)
@@ -39,10 +39,10 @@ class FrechetDistance(keras.metrics.Metric):
             sums.assign_add(tf.matmul(x, weights * x, transpose_a=True))
 
     def result(self) -> tf.Tensor:
-        """Float64 scalar; 0 before the first image."""
+        """The distance, a float64 scalar; 0 before the first image."""
         mean, covariance = _moments(self._real)
         other_mean, other_covariance = _moments(self._generated)
-        # tr (C C')^(1/2): the roots of the eigenvalues of R C' R, which is symmetric, with R R = C.
+        # tr (C C')^(1/2) = tr (R C' R)^(1/2) with R R = C, where R C' R is symmetric.
         values, vectors = tf.linalg.eigh(covariance)
         root = tf.matmul(vectors * _sqrt(values), vectors, transpose_b=True)
         common = tf.reduce_sum(_sqrt(tf.linalg.eigvalsh(root @ other_covariance @ root)))
@@ -52,24 +52,24 @@ class FrechetDistance(keras.metrics.Metric):
 
 
 class NearestDistance(keras.metrics.Mean):
-    """How far a generated image is from the training image most like it: 0 for a copy.
+    """The distance of a generated image to the nearest training image: 0 for a copy.
 
-    In units of what it is for an unseen real image, so that 1 is as it should be.
+    Divided by the mean of this distance for unseen real images, so that 1 is ideal.
     """
 
     def __init__(self, known: np.ndarray, unseen: np.ndarray) -> None:
         super().__init__(name="nearest_distance")
         self._known = known
-        self._usual = tf.reduce_mean(nearest(unseen, known)[0])
+        self._mean_of_unseen = tf.reduce_mean(nearest(unseen, known)[0])
 
     def update_state(self, generated: tf.Tensor, sample_weight: tf.Tensor) -> None:
-        """Take in generated images (batch, h, w, channels), weighted by (batch,)."""
+        """Add generated images (batch, h, w, channels) with weights (batch,)."""
         distances, _ = nearest(generated, self._known)
-        super().update_state(distances / self._usual, sample_weight)
+        super().update_state(distances / self._mean_of_unseen, sample_weight)
 
 
 def nearest(images: Any, known: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """The Euclidean distance (n,) of each image to the one of `known` most like it; which (n,)."""
+    """The Euclidean distance (n,) of each image to the nearest of `known`, and its index (n,)."""
     floatx = keras.config.floatx()
     a, b = (tf.reshape(tf.cast(i, floatx), (i.shape[0], -1)) for i in (images, known))
     squares = tf.reduce_sum(a * a, 1)[:, tf.newaxis] + tf.reduce_sum(b * b, 1)  # (n, known)
@@ -78,7 +78,7 @@ def nearest(images: Any, known: Any) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _sqrt(eigenvalues: tf.Tensor) -> tf.Tensor:
-    """The roots; of what is zero but for rounding, and maybe less, zero."""
+    """The square roots; 0 for eigenvalues that are 0 except for rounding, which may be negative."""
     smallest = 1e-12 * tf.reduce_max(tf.abs(eigenvalues))
     return tf.sqrt(tf.where(eigenvalues > smallest, eigenvalues, tf.zeros_like(eigenvalues)))
 
@@ -91,11 +91,13 @@ def _moments(sums: keras.Variable) -> tuple[tf.Tensor, tf.Tensor]:
     return mean, moments[1:, 1:] - mean * mean[:, tf.newaxis]
 
 
-# TODO(6): your metrics, by the name they have in history.csv; whether images are like real ones,
-# and whether they are copies.
+# TODO(6): your metrics, under the names that they get in history.csv; how close generated images
+# are to real ones, and whether they are copies.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Keras metrics that honour `sample_weight`; the loss is reported without one."""
-    del task
+    """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
+
+    The losses are reported without a metric.
+    """
     known, unseen = (load_digits(split)[0] for split in ("train", "validation"))
     return {
         "frechet": FrechetDistance(load_features(), FEATURES),

@@ -9,14 +9,16 @@ import keras
 from .config import TaskConfig
 
 
-# TODO(4): your model, built (with a keras.Input), or a dict of several; two small CNNs.
+# TODO(4): your model, built from a keras.Input, or a dict of several by name; two small CNNs.
 def create_model(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, keras.Model]:
-    """The generator, latents float (batch, latent) -> images float32 (batch, h, w, 1) in [0, 1],
-    and the discriminator, images -> logits float32 (batch, 1), high for real ones.
+    """The generator and the discriminator.
+
+    The generator maps latents float (batch, latent) to images float32 (batch, h, w, 1) in [0, 1],
+    the discriminator maps images to logits float32 (batch, 1), high for real images.
 
     Args:
-        task: the knobs.
-        datasets: what create_datasets returned, for shapes and for layers that adapt to data.
+        task: the flags of the task.
+        datasets: what `create_datasets` returns, for input shapes and layers that adapt to data.
     """
     height, width, channels = datasets["train"].shape[1:]
     return {
@@ -31,7 +33,7 @@ def _create_generator(task: TaskConfig, height: int, width: int, channels: int) 
     x = layers.Dense(height // 2 * (width // 2) * 64, activation="leaky_relu")(latents)
     x = layers.Reshape((height // 2, width // 2, 64))(x)
     x = layers.Conv2DTranspose(32, 4, strides=2, padding="same", activation="leaky_relu")(x)
-    # Images stay float32 under mixed precision, as real ones are.
+    # Full precision even under --precision float16, like the real images.
     floatx = keras.config.floatx()
     last = layers.Conv2D(channels, 3, padding="same", activation="sigmoid", dtype=floatx)
     return keras.Model(latents, last(x), name="generator")  # (batch, h, w, channels)
@@ -46,6 +48,6 @@ def _create_discriminator(task: TaskConfig, height: int, width: int, channels: i
         x = layers.Dropout(task.dropout)(x)
         x = layers.Activation("leaky_relu")(x)  # (batch, h/2, w/2, filters), then (batch, h/4, ...)
     x = layers.Flatten()(x)
-    # Logits stay float32 under mixed precision, or the loss would overflow.
+    # Full precision even under --precision float16, where the loss of such logits could overflow.
     logits = layers.Dense(1, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits, name="discriminator")

@@ -1,4 +1,4 @@
-"""The optimizers, and what is done to gradients before they get them."""
+"""The optimizers, and what happens to the gradients before they apply them."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import tensorflow as tf
 from .config import TaskConfig
 
 
-# TODO(7): your optimizer, or a dict of them by the names of the models; Adam along a cosine.
+# TODO(7): your optimizer, or a dict with one for each model; Adam with a cosine schedule for both.
 def create_optimizer(task: TaskConfig, steps: int) -> dict[str, keras.optimizers.Optimizer]:
-    """Optimizers without clipping of their own (--clip-norm does that over all replicas).
+    """Optimizers that don't clip: --clip-norm clips the gradients summed over all replicas.
 
     Args:
-        task: the knobs.
+        task: the flags of the task.
         steps: train steps in the whole run, for schedules.
     """
     schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    # A short memory, since each model's task changes with the other (Radford et al., 2015).
+    # Little momentum, because each model's task changes with the other (Radford et al., 2015).
     return {
-        name: keras.optimizers.Adam(schedule, beta_1=0.5) for name in ("generator", "discriminator")
+        "generator": keras.optimizers.Adam(schedule, beta_1=0.5),
+        "discriminator": keras.optimizers.Adam(schedule, beta_1=0.5),
     }
 
 
-# TODO(12): what happens to the gradients after they are summed over all replicas and before they
-# are clipped and applied; nothing.
+# TODO(12): a change to the gradients after they are summed over all replicas and before they are
+# clipped and applied; none.
 def process_gradients(
     gradients: list[tf.Tensor], variables: list[keras.Variable]
 ) -> list[tf.Tensor]:
-    """One gradient for each of `variables`, on every replica the same."""
-    del variables
+    """One gradient for each of `variables`, the same on every replica."""
     return gradients

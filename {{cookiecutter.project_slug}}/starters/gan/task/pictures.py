@@ -1,4 +1,4 @@
-"""What samples and predictions of this task look like."""
+"""Pictures of training examples and of predictions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..engine.types import Run
 from .metrics import nearest
 
 ROWS, COLUMNS = 4, 12
-SCALE = 6  # screen pixels for one of an image
+SCALE = 6  # pixels of the picture per pixel of an image
 
 
 # TODO(8): a picture of some training examples; a grid of images.
@@ -22,10 +22,10 @@ def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     _save(datasets["train"][: ROWS * COLUMNS], file)
 
 
-# TODO(15): a picture of some predictions; generated images, and below each the training image that
-# is most like it, so that copies show.
+# TODO(15): a picture of some predictions; generated images, and below each the nearest training
+# image, so that copies show.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw what the generator makes of the first test latents, beside what it learned from."""
+    """Draw the images of the first test latents, each above the nearest training image."""
     known = datasets["train"]
     generated = run.models["generator"](datasets["test"][1][: ROWS * COLUMNS], training=False)
     distances, which = nearest(generated, known)
@@ -39,12 +39,12 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
         below.set_title(f"{distances[i]:.2f}", fontsize=8, color="steelblue")
     for cell in cells.flatten():
         cell.axis("off")
-    figure.suptitle("generated (gray), the nearest training image (blue) and their distance")
+    figure.suptitle("generated (gray), nearest training image (blue) and their distance")
     figure.savefig(file, dpi=110)
 
 
 def draw_generated(run: Run, file: Path) -> None:
-    """Draw what the generator now makes of some latents, always the same."""
+    """Draw the generator's images of the same latents in every call."""
     generator = run.models["generator"]
     size = (ROWS * COLUMNS, generator.input_shape[-1])
     latents = np.random.default_rng(0).standard_normal(size, "float32")
@@ -52,7 +52,7 @@ def draw_generated(run: Run, file: Path) -> None:
 
 
 def _save(images: np.ndarray, file: Path) -> None:
-    """(ROWS * COLUMNS, h, w, 1) as a grid, dark on light; a tenth of the time of a figure."""
+    """Write images (ROWS * COLUMNS, h, w, 1) as a grid, ten times faster than with a figure."""
     cells = np.pad(images[..., 0], [(0, 0), (1, 1), (1, 1)])
     _, height, width = cells.shape
     cells = cells.reshape(ROWS, COLUMNS, height, width).transpose(0, 2, 1, 3)

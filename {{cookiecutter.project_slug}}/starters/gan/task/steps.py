@@ -1,8 +1,7 @@
-"""One replica's share of a step: plain Keras, nothing applied, no word about other replicas.
+"""The train, validation and test step, as one replica computes them.
 
-What a step returns, such as {"generator": loss}, names the optimizer that makes the loss smaller,
-and the model that changes. Metrics are updated as usual. The engine takes the gradients, sums them,
-and commits everything or nothing.
+A step gets this replica's part of a batch, updates the metrics and returns a loss by the name of
+the model and optimizer that it is for.
 """
 
 from __future__ import annotations
@@ -12,73 +11,58 @@ import tensorflow as tf
 from ..engine.types import Replica, Run
 from .losses import compute_loss
 
-Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, latents and weights of one replica
+Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, latents (batch, latent), weights (batch,)
 
 
-# TODO(11): one train step, here in two halves; the discriminator learns to tell real images from
-# generated ones, then the generator learns to mislead it.
+# TODO(11): one train step; trains the discriminator to tell real images from generated ones, then
+# the generator to mislead it.
 def discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The discriminator's loss of this replica's share in training."""
+    """The discriminator's training loss of this replica's part of a batch."""
     images, latents, weights = batch
-    generated = run.models["generator"](latents, training=True)  # (batch, h, w, channels)
-    _update_metrics(run, images, generated, weights)
-    return _discriminator_loss(run, images, generated, weights, replica, training=True)
+    generator, discriminator = run.models["generator"], run.models["discriminator"]
+    generated = generator(latents, training=True)  # (batch, h, w, channels)
+    on_real = discriminator(images, training=True)  # (batch, 1)
+    on_generated = discriminator(generated, training=True)  # (batch, 1)
+    per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)
+    run.metrics["frechet"].update_state(images, generated, weights)
+    run.metrics["nearest_distance"].update_state(generated, weights)
+    # From this loss, engine/distributed_steps.py does the backward pass, sums the gradients over
+    # all replicas, clips them and updates the discriminator.
+    return {"discriminator": compute_loss(per_example, weights, discriminator, replica)}
 
 
 def generator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The generator's loss of this replica's share, against the discriminator as it now is."""
+    """The generator's training loss, judged by the discriminator that was just updated."""
     _, latents, weights = batch
-    generated = run.models["generator"](latents, training=True)  # (batch, h, w, channels)
-    return _generator_loss(run, generated, weights, replica, training=True)
+    generator, discriminator = run.models["generator"], run.models["discriminator"]
+    generated = generator(latents, training=True)  # (batch, h, w, channels)
+    on_generated = discriminator(generated, training=True)  # (batch, 1)
+    per_example = run.losses["generator"](on_generated)  # (batch,)
+    return {"generator": compute_loss(per_example, weights, generator, replica)}
 
 
 # TODO(13): one validation step; both losses without dropout.
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The losses of this replica's share of validation data."""
+    """Both validation losses of this replica's part of a batch."""
     images, latents, weights = batch
-    generated = run.models["generator"](latents, training=False)  # (batch, h, w, channels)
-    _update_metrics(run, images, generated, weights)
+    generator, discriminator = run.models["generator"], run.models["discriminator"]
+    generated = generator(latents, training=False)  # (batch, h, w, channels)
+    on_real = discriminator(images, training=False)  # (batch, 1)
+    on_generated = discriminator(generated, training=False)  # (batch, 1)
+    discriminator_losses = run.losses["discriminator"](on_real, on_generated)  # (batch,)
+    generator_losses = run.losses["generator"](on_generated)  # (batch,)
+    run.metrics["frechet"].update_state(images, generated, weights)
+    run.metrics["nearest_distance"].update_state(generated, weights)
     return {
-        **_discriminator_loss(run, images, generated, weights, replica, training=False),
-        **_generator_loss(run, generated, weights, replica, training=False),
+        "discriminator": compute_loss(discriminator_losses, weights, discriminator, replica),
+        "generator": compute_loss(generator_losses, weights, generator, replica),
     }
 
 
 # TODO(14): one test step; the same as in validation.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The losses of this replica's share of test data."""
+    """Both test losses of this replica's part of a batch."""
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (discriminator_step, generator_step)  # run one after the other in every step
-
-
-def _discriminator_loss(
-    run: Run,
-    real: tf.Tensor,
-    generated: tf.Tensor,
-    weights: tf.Tensor,
-    replica: Replica,
-    *,
-    training: bool,
-) -> dict[str, tf.Tensor]:
-    model, loss = run.models["discriminator"], run.losses["main"]
-    on_real, on_generated = (model(x, training=training) for x in (real, generated))  # (batch, 1)
-    errors = loss(tf.ones_like(on_real), on_real)  # (batch,)
-    errors += loss(tf.zeros_like(on_generated), on_generated)
-    return {"discriminator": compute_loss(errors / 2, weights, model, replica)}
-
-
-def _generator_loss(
-    run: Run, generated: tf.Tensor, weights: tf.Tensor, replica: Replica, *, training: bool
-) -> dict[str, tf.Tensor]:
-    logits = run.models["discriminator"](generated, training=training)  # (batch, 1)
-    # "Real" is the label, and not the discriminator's loss with another sign, which would give no
-    # gradient where the discriminator is sure (Goodfellow et al., 2014).
-    errors = run.losses["main"](tf.ones_like(logits), logits)  # (batch,)
-    return {"generator": compute_loss(errors, weights, run.models["generator"], replica)}
-
-
-def _update_metrics(run: Run, real: tf.Tensor, generated: tf.Tensor, weights: tf.Tensor) -> None:
-    run.metrics["frechet"].update_state(real, generated, weights)
-    run.metrics["nearest_distance"].update_state(generated, weights)
+TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order in every step

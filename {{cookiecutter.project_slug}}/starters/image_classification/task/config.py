@@ -1,4 +1,4 @@
-"""The knobs of the task. Imports no TensorFlow."""
+"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 
-# TODO(1): the knobs of your task; every field becomes a flag of train.py.
+# TODO(1): the settings of your task, each with a default; every field becomes a flag of train.py.
 @dataclass(frozen=True)
 class TaskConfig:
     """Image classification."""
 
-    # 8x8 digits that come with the project, or 28x28 clothes (downloaded once)
+    # the images: 8x8 digits that come with the project, or 28x28 clothes, downloaded once
     dataset: Literal["digits", "fashion_mnist"] = "digits"
-    learning_rate: float = 2e-3  # at the start; falls to zero along a cosine
-    dropout: float = 0.3  # fraction of the features left out in training
-    l2: float = 1e-4  # weight of the squared convolution kernels in the loss
-    shift: float = 0.5  # training images are moved by up to so many pixels; 0: not at all
-    monitor: str = "validation_accuracy"  # the number of history.csv that tells the best weights
-    larger_is_better: bool = True  # its direction
+    learning_rate: float = 2e-3  # learning rate at the start; decays to 0 along a cosine
+    dropout: float = 0.3  # fraction of features that training drops; 0 disables
+    l2: float = 1e-4  # factor of the squared convolution weights in the loss; 0 disables
+    shift: float = 0.5  # largest random shift of a training image, in pixels; 0 disables
+    monitor: str = "validation_accuracy"  # column of history.csv that selects the best weights
+    larger_is_better: bool = True  # whether larger values of it are better
 
     def __post_init__(self) -> None:
-        """Refuse what can't be meant.
+        """Check the values.
 
         Raises:
-            ValueError: one sentence that says what is wrong.
+            ValueError: a value is out of range; the message names its flag.
         """
         if not 0 <= self.dropout < 1:
             raise ValueError(f"--dropout is {self.dropout}; it must be at least 0 and less than 1.")

@@ -1,7 +1,8 @@
-"""The data: train, validation and test examples, and what is done to them in training."""
+"""The examples of each split, and the augmentation of training batches."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,69 +15,70 @@ from .config import TaskConfig
 
 # Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
 # Repository, doi:10.24432/C50P49, CC BY 4.0; the 1,797 images of its test part, split once into
-# train / validation / test with the same share of each digit.
+# train, validation and test with the same proportion of each digit.
 DIGITS = Path(__file__).with_name("digits.npz")
-VALIDATION_IMAGES = 5_000  # of Fashion-MNIST's 60,000 training images
+VALIDATION_IMAGES = 5_000  # of the 60,000 training images of Fashion-MNIST
+
+Arrays = tuple[np.ndarray, np.ndarray]  # images and labels
 
 
-# TODO(2): your data by split ("validation" and "test" may be missing), each split arrays with one
-# row an example, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of single
-# examples; loads the images named by --dataset.
+# TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a row
+# per example, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of single
+# examples; loads the images that --dataset names.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split: images float32 (n, h, w, 1) in [0, 1], labels int64 (n,).
 
     Raises:
-        UsageError: the dataset isn't there and can't be downloaded.
+        UsageError: the images are not on this machine and can't be downloaded.
     """
-    if task.dataset == "fashion_mnist":
-        splits = _load_fashion_mnist()
-    else:
-        with np.load(DIGITS) as file:
-            splits = {
-                s: (file[f"{s}_images"] / 16, file[f"{s}_labels"])
-                for s in ("train", "validation", "test")
-            }
+    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()
     return {
-        name: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
-        for name, (images, labels) in splits.items()
+        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
+        for split, (images, labels) in splits.items()
     }
 
 
-# TODO(3): what is done to a training batch, with tf.random.stateless_* and this seed only, so that
-# it doesn't depend on the number of replicas; moves each image by a fraction of a pixel.
-def create_augment(task: TaskConfig) -> Any:
-    """The augmentation of a global batch as the steps see it, or None for no augmentation."""
+# TODO(3): the augmentation of a training batch, random only through tf.random.stateless_* with the
+# given seed, so that it is the same on any number of replicas; shifts each image a little.
+def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
+    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+
+    The batch has the parts that a train step gets, weights last; the seed is int64 (2,), different
+    in each step.
+    """
     if not task.shift:
         return None
 
     def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Move each image; `seed`: int64 (2,), another one in every step."""
         images, labels, weights = batch
-        rows = images.shape[0]
-        offset = tf.random.stateless_uniform((rows, 2), seed, -task.shift, task.shift)
-        one, zero = tf.ones((rows, 1)), tf.zeros((rows, 1))
-        # (rows, 8), the form of keras.ops.image: x' = a0 x + a1 y + a2, y' = b0 x + b1 y + b2
-        moves = tf.concat([one, zero, offset[:, :1], zero, one, offset[:, 1:], zero, zero], axis=1)
-        return (
-            keras.ops.image.affine_transform(images, moves, data_format="channels_last"),
-            labels,
-            weights,
-        )
+        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, -task.shift, task.shift)
+        dx, dy = tf.split(shifts, 2, axis=1)  # each (batch, 1)
+        one, zero = tf.ones_like(dx), tf.zeros_like(dx)
+        # A pixel (x, y) of the result comes from (x + dx, y + dy).
+        transforms = tf.concat([one, zero, dx, zero, one, dy, zero, zero], axis=1)  # (batch, 8)
+        return keras.ops.image.affine_transform(images, transforms), labels, weights
 
     return augment
 
 
-def _load_fashion_mnist() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _load_digits() -> dict[str, Arrays]:
+    with np.load(DIGITS) as file:
+        return {
+            split: (file[f"{split}_images"] / 16, file[f"{split}_labels"])
+            for split in ("train", "validation", "test")
+        }
+
+
+def _load_fashion_mnist() -> dict[str, Arrays]:
     try:
-        (images, labels), test = keras.datasets.fashion_mnist.load_data()
-    except Exception as error:  # Keras wraps every network failure in a plain Exception
+        (images, labels), (test_images, test_labels) = keras.datasets.fashion_mnist.load_data()
+    except Exception as error:  # Keras raises a plain Exception for every network failure
         raise UsageError(
             "Fashion-MNIST isn't in Keras' cache and can't be downloaded; connect to the internet "
             "once, or use --dataset digits, which comes with the project."
         ) from error
-    held_out = min(VALIDATION_IMAGES, len(images) // 10)
     return {
-        "train": (images[held_out:] / 255, labels[held_out:]),
-        "validation": (images[:held_out] / 255, labels[:held_out]),
-        "test": (test[0] / 255, test[1]),
+        "train": (images[VALIDATION_IMAGES:] / 255, labels[VALIDATION_IMAGES:]),
+        "validation": (images[:VALIDATION_IMAGES] / 255, labels[:VALIDATION_IMAGES]),
+        "test": (test_images / 255, test_labels),
     }

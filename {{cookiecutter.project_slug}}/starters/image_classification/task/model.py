@@ -11,13 +11,14 @@ from .config import TaskConfig
 CLASSES = 10
 
 
-# TODO(4): your model, built with a keras.Input, or several by name; a small CNN for gray images.
+# TODO(4): your model, built from a keras.Input, or a dict of several by name; a small CNN for gray
+# images.
 def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
     """Images float (batch, h, w, 1) -> logits float32 (batch, classes).
 
     Args:
-        task: the knobs.
-        datasets: what create_datasets returned, for shapes and for layers that adapt to data.
+        task: the flags of the task.
+        datasets: what `create_datasets` returns, for input shapes and layers that adapt to data.
     """
     layers = keras.layers
     l2 = keras.regularizers.L2(task.l2)
@@ -25,12 +26,13 @@ def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
     x = images
     for filters in (32, 64):
         x = layers.Conv2D(filters, 3, padding="same", kernel_regularizer=l2)(x)
-        x = layers.LayerNormalization()(x)  # normalizes each example by itself, on any replica
+        x = layers.LayerNormalization()(x)  # per example, so replicas needn't exchange statistics
         x = layers.Activation("relu")(x)
         x = layers.MaxPooling2D()(x)  # (batch, h/2, w/2, filters), then (batch, h/4, w/4, filters)
     x = layers.Flatten()(x)
     x = layers.Dropout(task.dropout)(x)
     x = layers.Dense(128, activation="relu")(x)
     x = layers.Dropout(task.dropout)(x)
-    # Logits stay float32 under mixed precision, or the loss would overflow.
-    return keras.Model(images, layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x))
+    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)
+    return keras.Model(images, logits)

@@ -1,4 +1,4 @@
-"""What samples and predictions of this task look like."""
+"""Pictures of training examples and of predictions."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ ROWS, COLUMNS = 4, 8
 # TODO(8): a picture of some training examples; a grid of images with their labels.
 def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples."""
-    images, labels = datasets["train"]
-    _draw_grid(images, [str(label) for label in labels[: ROWS * COLUMNS]], file)
+    images, labels = (array[: ROWS * COLUMNS] for array in datasets["train"])
+    _draw_grid(images, labels, labels, file)
 
 
-# TODO(15): a picture of some predictions; a grid of test images, what the model takes them for and,
-# where it is wrong, what they are.
+# TODO(15): a picture of some predictions; a grid of test images with the predicted class, in red
+# with the right one where they differ.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw the first test examples with the model's answers."""
+    """Draw the first test examples and what the model predicts for them."""
     images, labels = (array[: ROWS * COLUMNS] for array in datasets["test"])
-    answers = np.argmax(run.model(images, training=False), axis=-1)
-    titles = [str(a) if a == b else f"{a}, not {b}" for a, b in zip(answers, labels, strict=True)]
-    _draw_grid(images, titles, file)
+    predictions = np.argmax(run.model(images, training=False), axis=-1)
+    _draw_grid(images, labels, predictions, file)
 
 
-def _draw_grid(images: np.ndarray, titles: list[str], file: Path) -> None:
+def _draw_grid(images: np.ndarray, labels: np.ndarray, shown: np.ndarray, file: Path) -> None:
     figure = Figure(figsize=(COLUMNS, ROWS * 1.2), layout="constrained")
-    cells = figure.subplots(ROWS, COLUMNS, squeeze=False).flatten()
-    for cell, image, title in zip(cells, images, titles, strict=False):
-        cell.imshow(image[..., 0], cmap="gray_r")
-        cell.set_title(title, fontsize=9, color="firebrick" if "not" in title else "black")
+    cells = figure.subplots(ROWS, COLUMNS).flatten()
     for cell in cells:
         cell.axis("off")
+    for cell, image, right, title in zip(cells, images, labels, shown, strict=False):
+        cell.imshow(image[..., 0], cmap="gray_r")
+        if title == right:
+            cell.set_title(title, fontsize=9)
+        else:
+            cell.set_title(f"{title}, not {right}", fontsize=9, color="firebrick")
     figure.savefig(file, dpi=110)

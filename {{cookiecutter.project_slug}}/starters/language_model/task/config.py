@@ -1,35 +1,35 @@
-"""The knobs of the task. Imports no TensorFlow."""
+"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 
-# TODO(1): the knobs of your task; every field becomes a flag of train.py.
+# TODO(1): the settings of your task, each with a default; every field becomes a flag of train.py.
 @dataclass(frozen=True)
 class TaskConfig:
     """Language model."""
 
-    dates: int = 2_400  # in the training data, each in every form
-    layers: int = 2  # of the transformer
-    width: int = 64  # numbers that stand for a character
-    heads: int = 4  # of the attention; they share the width
-    dropout: float = 0.0  # fraction of what a layer adds that is left out in training
-    learning_rate: float = 3e-3  # at its highest; rises first, then falls to zero along a cosine
-    warmup: float = 0.05  # part of the run in which it rises
-    monitor: str = "validation_exact_match"  # the number of history.csv that tells the best weights
-    larger_is_better: bool = True  # its direction
+    dates: int = 2_400  # dates in the training data, each in every form
+    layers: int = 2  # layers of the transformer
+    width: int = 64  # length of the vector that represents a token
+    heads: int = 4  # attention heads; they divide the width among them
+    dropout: float = 0.0  # fraction of each layer's output that training drops; 0 disables
+    learning_rate: float = 3e-3  # largest learning rate; it rises first, then decays to 0
+    warmup: float = 0.05  # fraction of the run in which the learning rate rises; 0 disables
+    monitor: str = "validation_exact_match"  # column of history.csv that selects the best weights
+    larger_is_better: bool = True  # whether larger values of it are better
 
     def __post_init__(self) -> None:
-        """Refuse what can't be meant.
+        """Check the values.
 
         Raises:
-            ValueError: one sentence that says what is wrong.
+            ValueError: a value is out of range; the message names its flag.
         """
         if not 1 <= self.dates <= 30_000:
             raise ValueError(f"--dates is {self.dates}; it must be at least 1 and at most 30000.")
         if self.heads < 1 or self.width % self.heads:
-            raise ValueError(f"--heads {self.heads} can't share --width {self.width} evenly.")
+            raise ValueError(f"--heads is {self.heads}; it must divide --width {self.width}.")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"--dropout is {self.dropout}; it must be at least 0 and less than 1.")
         if not 0 <= self.warmup < 1:

@@ -1,13 +1,14 @@
-"""The data: lines such as "3rd of May, 1979>1979-05-03", and what is done to them in training.
+"""The examples of each split, lines like "3rd of May, 1979>1979-05-03", and their augmentation.
 
-A token is the ASCII code of a character. The prompt ends with ">", the answer with a line feed, and
-zeros fill a line up to the length of the longest.
+A token is the ASCII code of a character. The prompt ends with ">" and the answer with a line feed;
+zeros pad each line to the length of the longest.
 """
 
 from __future__ import annotations
 
 import datetime
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,10 @@ TOKENS = 128
 PROMPT_END, LINE_END = ord(">"), ord("\n")
 ANSWER_LENGTH = len("1979-05-03\n")
 
-SEED = 0  # of the lines; not that of the run, so that every run is tested on the same ones
+SEED = 0  # of the lines; not --seed, so that every run is tested on the same lines
 VALIDATION_LINES, TEST_LINES = 480, 960
 
-# A hundred years, so that two digits tell the year.
+# A hundred years, so that two digits identify the year.
 FIRST_DAY, DAYS = datetime.date(1970, 1, 1), 36_525
 FORMS = (
     "{date.day} {date:%B %Y}",  # 3 May 1979
@@ -36,7 +37,7 @@ FORMS = (
     "{date.day}-{date:%b-%y}",  # 3-May-79
     "{date.day} {date:%b} '{date:%y}",
     "{date.day}.{roman}.{date.year}",  # 3.V.1979
-    "{date.day}.{date.month}.{date.year}",  # with points the day comes first,
+    "{date.day}.{date.month}.{date.year}",  # with dots the day comes first,
     "{date:%d.%m.%y}",
     "{date.month}/{date.day}/{date.year}",  # with slashes the month
     "{date:%m/%d/%y}",
@@ -46,17 +47,17 @@ ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII
 ENDINGS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}  # else "th"
 
 
-# TODO(2): your data by split ("validation" and "test" may be missing), each split arrays with one
-# row an example, inputs, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of
-# single examples; makes lines, no date is in two splits.
+# TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a row
+# per example, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of single
+# examples; makes lines of dates, each date in one split only.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    """Validation and test lines in one form each, and training lines in every form.
+    """The examples of each split: (tokens, targets, weights), int32, int32 and float32.
 
-    A split is (tokens, the tokens that follow them, weights); int32, int32 and float32, each of
-    shape (n, T), in training (n, forms, T). A weight is one for the answer's tokens, else zero.
+    Each has shape (n, T), in training (n, forms, T): a training date comes in every form, others in
+    one. Targets are the tokens shifted by one; weights are 1 for tokens of the answer, else 0.
     """
     source = random.Random(SEED)
-    # Held-out lines first, so that they stay the same whatever --dates is.
+    # Held-out dates first, so that they don't depend on --dates.
     days = source.sample(range(DAYS), VALIDATION_LINES + TEST_LINES + task.dates)
     dates = [FIRST_DAY + datetime.timedelta(day) for day in days]
     held_out = VALIDATION_LINES + TEST_LINES
@@ -74,23 +75,25 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     }
 
 
-# TODO(3): what is done to a training batch, with tf.random.stateless_* and this seed only, so that
-# it doesn't depend on the number of replicas; puts each date in one of its forms.
-def create_augment(task: TaskConfig) -> Any:
-    """The augmentation of a global batch as the steps see it, or None for no augmentation."""
-    del task
+# TODO(3): the augmentation of a training batch, random only through tf.random.stateless_* with the
+# given seed, so that it is the same on any number of replicas; picks one form for each date.
+def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
+    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+
+    The batch has the parts that a train step gets, weights last; the seed is int64 (2,), different
+    in each step.
+    """
 
     def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """(batch, forms, T) -> (batch, T); `seed`: int64 (2,), another one in every step."""
         rows, forms, _ = batch[0].shape
         form = tf.random.stateless_uniform((rows,), seed, 0, forms, tf.int32)
-        return tuple(tf.gather(t, form, axis=1, batch_dims=1) for t in batch)
+        return tuple(tf.gather(part, form, axis=1, batch_dims=1) for part in batch)  # (batch, T)
 
     return augment
 
 
 def _line(date: datetime.date, form: str, source: random.Random) -> str:
-    """`date` in one of the forms that people use, and as ISO 8601 has it."""
+    """`date` in one of FORMS, and in ISO 8601."""
     prompt = form.format(
         date=date,
         th=f"{date.day}{ENDINGS.get(date.day, 'th')}",

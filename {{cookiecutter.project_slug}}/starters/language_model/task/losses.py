@@ -1,4 +1,4 @@
-"""The losses, and what they are divided by."""
+"""The losses, and the number that they are divided by."""
 
 from __future__ import annotations
 
@@ -13,41 +13,39 @@ from .config import TaskConfig
 
 # TODO(5): your losses, each with reduction="none"; cross-entropy of logits.
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Loss objects by name; called with targets and logits they give one number a token."""
-    del task
+    """Losses by name; targets and logits give one number per token."""
     return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
 
 
-# TODO(10): what the loss is an average of, as an int32 scalar; tokens whose weight isn't zero.
+# TODO(10): the number that the loss of a batch is divided by; counts the tokens whose weight isn't
+# 0.
 def count(batch: Any) -> tf.Tensor:
-    """How much of `batch` counts: the tokens of answers, however they are spread over the lines."""
-    weights = batch[-1]  # (batch, T), zero for prompts and padding
+    """How many tokens of `batch` count, those of answers; an int32 scalar."""
+    weights = batch[-1]  # (batch, T), 0 for prompts and padding
     return tf.math.count_nonzero(weights, dtype=tf.int32)
 
 
 def compute_loss(
     per_token: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss; the parts of all replicas add up to the loss.
+    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
 
     Args:
         per_token: float (batch, T).
-        weights: float (batch, T), zero for prompts and padding.
-        model: for its regularization losses.
-        replica: its `count` is that of all replicas, in tokens.
+        weights: float (batch, T), 0 for prompts and padding.
+        model: the model whose regularization losses are added.
+        replica: its `global_count` is `count` summed over all replicas.
 
     Raises:
-        ValueError: `per_token` isn't one number for each weight.
+        ValueError: `per_token` isn't one number per weight.
     """
     if per_token.shape != weights.shape:
         raise ValueError(
-            f"The loss per token has shape {per_token.shape}, its weights {weights.shape}: create "
-            'the loss with reduction="none".'
+            f"The loss has shape {per_token.shape} and its weights {weights.shape}: create it with "
+            'reduction="none".'
         )
-    # Not divided by the lines: those with long answers would weigh less in each of their tokens.
+    # Divided by tokens, not lines: a token weighs the same in short answers as in long ones.
     loss = tf.nn.compute_average_loss(
-        per_token, sample_weight=weights, global_batch_size=replica.count
+        per_token, sample_weight=weights, global_batch_size=replica.global_count
     )
-    parts = [tf.cast(part, loss.dtype) for part in model.losses]
-    regularization = sum(parts, tf.zeros_like(loss))
-    return loss + tf.nn.scale_regularization_loss(regularization) / replica.microbatches
+    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))

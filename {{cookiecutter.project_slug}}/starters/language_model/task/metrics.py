@@ -9,17 +9,17 @@ from .config import TaskConfig
 
 
 class ExactMatch(keras.metrics.Mean):
-    """The share of lines whose answer is right to the last token."""
+    """The fraction of lines whose answer is right to the last token."""
 
     def update_state(
         self, targets: tf.Tensor, written: tf.Tensor, sample_weight: tf.Tensor
     ) -> None:
-        """Count some more lines.
+        """Add the lines of a batch.
 
         Args:
             targets: int32 (batch, T).
-            written: int32 (batch, T).
-            sample_weight: float (batch, T), not zero for the answer's tokens; a line without any is
+            written: int32 (batch, T), the tokens to compare with the targets.
+            sample_weight: float (batch, T), not 0 for tokens of the answer. A line without any is
                 padding and doesn't count.
         """
         is_answer = sample_weight != 0
@@ -27,10 +27,13 @@ class ExactMatch(keras.metrics.Mean):
         super().update_state(is_right, tf.reduce_any(is_answer, axis=1))
 
 
-# TODO(6): your metrics, by the name they have in history.csv; right tokens and right lines.
+# TODO(6): your metrics, under the names that they get in history.csv; the fractions of right tokens
+# and of right lines.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Keras metrics that honour `sample_weight`; the loss is reported without one."""
-    del task
+    """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
+
+    The loss is reported without a metric.
+    """
     return {
         "token_accuracy": keras.metrics.SparseCategoricalAccuracy(),
         "exact_match": ExactMatch(),

@@ -1,4 +1,4 @@
-"""The model, and how it writes."""
+"""The model, and how it completes a prompt."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from .config import TaskConfig
 from .data import ANSWER_LENGTH, TOKENS
 
 
-# TODO(4): your model, built (with a keras.Input), or a dict of several; a small causal transformer.
+# TODO(4): your model, built from a keras.Input, or a dict of several by name; a small causal
+# transformer.
 def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
-    """Tokens int32 (batch, T) -> logits float32 (batch, T, TOKENS) of the token that follows each.
+    """Tokens int32 (batch, T) -> logits float32 (batch, T, TOKENS) of the next token.
 
     Args:
-        task: the knobs.
-        datasets: what create_datasets returned, for shapes and for layers that adapt to data.
+        task: the flags of the task.
+        datasets: what `create_datasets` returns, for input shapes and layers that adapt to data.
     """
     layers = keras.layers
     length = datasets["train"][0].shape[-1]
     tokens = keras.Input((length,), dtype="int32", name="tokens")
-    # 0, 1, 2, ... in each row; made of `tokens`, so that it is part of the model.
+    # 0, 1, 2, ... in each row, computed from `tokens` to be part of the model.
     positions = keras.ops.cumsum(keras.ops.ones_like(tokens), axis=1) - 1  # (batch, T)
     x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)
     x = x + layers.Embedding(length, task.width)(positions)
     for _ in range(task.layers):
-        # No token sees a later one, and padding comes last: it needs no mask of its own.
+        # Padding needs no mask: it comes last, and no token attends to a later one.
         y = layers.LayerNormalization()(x)
         attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)
         x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))
@@ -35,22 +36,23 @@ def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
         y = layers.Dense(4 * task.width, activation="gelu")(y)
         x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
     x = layers.LayerNormalization()(x)
-    # Logits stay float32 under mixed precision, or the loss would overflow.
-    return keras.Model(tokens, layers.Dense(TOKENS, dtype=keras.config.floatx(), name="logits")(x))
+    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    logits = layers.Dense(TOKENS, dtype=keras.config.floatx(), name="logits")(x)
+    return keras.Model(tokens, logits)
 
 
 def complete(model: keras.Model, tokens: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """What the model writes after each prompt, always its likeliest token (greedy decoding).
+    """What the model writes after each prompt, always the likeliest token (greedy decoding).
 
     Args:
-        model: tokens (batch, T) -> logits.
-        tokens: int32 (batch, T); only the prompts are looked at.
-        weights: float (batch, T); the first that isn't zero is where the prompt ends.
+        model: tokens (batch, T) -> logits (batch, T, TOKENS).
+        tokens: int32 (batch, T); only the prompts are used.
+        weights: float (batch, T); the prompt ends at the first weight that isn't 0.
 
     Returns:
-        int32 (batch, T), what is written where `targets` has the right answer, elsewhere zero.
+        int32 (batch, T), comparable to targets: the answer in its place, 0 before it.
     """
-    columns = tf.range(tokens.shape[1] + 1)  # of a line, one more than its tokens
+    columns = tf.range(tokens.shape[1] + 1)  # a line is a token longer than the model's input
     end = tf.argmax(weights != 0, axis=1, output_type=tf.int32)[:, tf.newaxis]  # (batch, 1)
     lines = tf.where(columns <= end, tf.pad(tokens, [[0, 0], [0, 1]]), 0)  # (batch, T + 1)
 

@@ -1,4 +1,4 @@
-"""What samples and predictions of this task look like."""
+"""Pictures of training examples and of predictions."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ from .model import complete
 
 LINES = 24
 
+Line = tuple[str, str, str]  # prompt, right answer, answer shown
+
 
 # TODO(8): a picture of some training examples; lines of text.
 def draw_samples(datasets: dict[str, Any], file: Path) -> None:
-    """Draw the first training examples."""
+    """Draw the first training dates, each in another form."""
     rows = np.arange(LINES)
-    tokens, targets, weights = (a[rows, rows % a.shape[1]] for a in datasets["train"])
-    answers = _texts(np.where(weights != 0, targets, 0))
-    _draw_lines(_prompts(tokens), answers, answers, file)
+    tokens, targets, weights = (part[rows, rows % part.shape[1]] for part in datasets["train"])
+    solutions = _texts(np.where(weights != 0, targets, 0))
+    _draw_lines(list(zip(_prompts(tokens), solutions, solutions, strict=True)), file)
 
 
-# TODO(15): a picture of some predictions; test lines and what the model writes after them, the
-# wrong ones first, with what would be right.
+# TODO(15): a picture of some predictions; test prompts with what the model writes after them, wrong
+# answers first.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw test examples with the model's answers, wrong and right."""
+    """Draw test examples, up to half of them with wrong answers."""
     tokens, targets, weights = datasets["test"]
+    solutions = _texts(np.where(weights != 0, targets, 0))
     answers = _texts(complete(run.model, tokens, weights).numpy())
-    truths = _texts(np.where(weights != 0, targets, 0))
-    is_right = [answer == truth for answer, truth in zip(answers, truths, strict=True)]
-    wrong, right = np.flatnonzero(np.logical_not(is_right)), np.flatnonzero(is_right)
-    shown = [*wrong[: LINES // 2], *right][:LINES]
-    prompts, answers, truths = (
-        [texts[i] for i in shown] for texts in (_prompts(tokens), answers, truths)
-    )
-    _draw_lines(prompts, answers, truths, file)
+    lines = list(zip(_prompts(tokens), solutions, answers, strict=True))
+    wrong = [line for line in lines if line[1] != line[2]]
+    right = [line for line in lines if line[1] == line[2]]
+    _draw_lines([*wrong[: LINES // 2], *right][:LINES], file)
 
 
 def _texts(tokens: np.ndarray) -> list[str]:
@@ -50,12 +49,13 @@ def _prompts(tokens: np.ndarray) -> list[str]:
     return [text.partition(chr(PROMPT_END))[0] for text in _texts(tokens)]
 
 
-def _draw_lines(prompts: list[str], answers: list[str], truths: list[str], file: Path) -> None:
-    figure = Figure(figsize=(7, 0.24 * len(prompts) + 0.4))
-    rows = np.linspace(1, 0, len(prompts) + 2)[1:-1]
-    for row, prompt, answer, truth in zip(rows, prompts, answers, truths, strict=True):
-        is_right = answer == truth
-        text = answer if is_right else f"{answer}, not {truth}"
-        figure.text(0.5, row, f"{prompt} \N{RIGHTWARDS ARROW}", family="monospace", ha="right")
-        figure.text(0.52, row, text, family="monospace", color="black" if is_right else "firebrick")
+def _draw_lines(lines: list[Line], file: Path) -> None:
+    figure = Figure(figsize=(7, 0.24 * len(lines) + 0.4))
+    heights = np.linspace(1, 0, len(lines) + 2)[1:-1]
+    for height, (prompt, solution, answer) in zip(heights, lines, strict=True):
+        is_right = answer == solution
+        text = answer if is_right else f"{answer}, not {solution}"
+        color = "black" if is_right else "firebrick"
+        figure.text(0.5, height, f"{prompt} \N{RIGHTWARDS ARROW}", family="monospace", ha="right")
+        figure.text(0.52, height, text, family="monospace", color=color)
     figure.savefig(file, dpi=110)

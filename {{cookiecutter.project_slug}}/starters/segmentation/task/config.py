@@ -1,27 +1,27 @@
-"""The knobs of the task. Imports no TensorFlow."""
+"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 
-# TODO(1): the knobs of your task; every field becomes a flag of train.py.
+# TODO(1): the settings of your task, each with a default; every field becomes a flag of train.py.
 @dataclass(frozen=True)
 class TaskConfig:
     """Semantic segmentation."""
 
-    learning_rate: float = 5e-3  # at the start; falls to zero along a cosine
+    learning_rate: float = 5e-3  # learning rate at the start; decays to 0 along a cosine
     width: int = 12  # channels at full resolution; each of the three levels below doubles them
-    foreground_weight: float = 2.0  # of a digit's pixel in the loss; one of the background has 1
-    warp: float = 0.15  # training images are turned, sheared and scaled by so much; 0: not at all
-    monitor: str = "validation_mean_iou"  # the number of history.csv that tells the best weights
-    larger_is_better: bool = True  # its direction
+    foreground_weight: float = 2.0  # weight of a digit's pixel in the loss; the background's is 1
+    warp: float = 0.15  # largest random rotation, shear and scaling in training; 0 disables
+    monitor: str = "validation_mean_iou"  # column of history.csv that selects the best weights
+    larger_is_better: bool = True  # whether larger values of it are better
 
     def __post_init__(self) -> None:
-        """Refuse what can't be meant.
+        """Check the values.
 
         Raises:
-            ValueError: one sentence that says what is wrong.
+            ValueError: a value is out of range; the message names its flag.
         """
         for name in ("learning_rate", "width", "foreground_weight"):
             if not getattr(self, name) > 0:

@@ -1,8 +1,7 @@
-"""The losses, and what they are divided by."""
+"""The losses, and the number that they are divided by."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -13,48 +12,49 @@ from .config import TaskConfig
 from .data import IGNORED
 
 
-# TODO(5): your losses, each with reduction="none"; cross-entropy of logits, averaged over the
-# pixels of each example.
-def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; called with labels and predictions they give one number an example."""
-    cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
-
-    def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        """Labels int (batch, h, w), logits float (batch, h, w, classes) -> float (batch,).
-
-        Averaged here and not left (batch, h, w), which tf.nn.compute_average_loss would sum up.
-        """
-        known = labels != IGNORED  # (batch, h, w)
-        per_pixel = cross_entropy(tf.where(known, labels, 0), logits)  # (batch, h, w)
-        known = tf.cast(known, per_pixel.dtype)
-        weights = tf.where(labels == 0, known, task.foreground_weight * known)
-        total = tf.reduce_sum(weights * per_pixel, axis=[1, 2])  # (batch,)
-        # Zero, not NaN, for an example all of whose pixels are ignored.
-        return tf.math.divide_no_nan(total, tf.reduce_sum(known, axis=[1, 2]))
-
-    return {"main": loss}
+# TODO(5): your losses, each with reduction="none"; cross-entropy of logits, 0 for ignored pixels.
+def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
+    """Losses by name; labels and predictions give one number per pixel."""
+    cross_entropy = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, ignore_class=IGNORED, reduction="none"
+    )
+    return {"main": cross_entropy}
 
 
-# TODO(10): what the loss is an average of, as an int32 scalar; examples whose weight isn't zero.
+def average_over_pixels(
+    per_pixel: tf.Tensor, labels: tf.Tensor, foreground_weight: float
+) -> tf.Tensor:
+    """The loss of each example, float (batch,), from those of its pixels, float (batch, h, w).
+
+    Not left to `tf.nn.compute_average_loss`, which would add up the pixels. Labels: int
+    (batch, h, w). Ignored pixels don't count, and an example without any others has loss 0.
+    """
+    weighted = tf.where(labels == 0, per_pixel, foreground_weight * per_pixel)  # (batch, h, w)
+    pixels = tf.math.count_nonzero(labels != IGNORED, axis=[1, 2], dtype=per_pixel.dtype)
+    return tf.math.divide_no_nan(tf.reduce_sum(weighted, axis=[1, 2]), pixels)
+
+
+# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
+# isn't 0.
 def count(batch: Any) -> tf.Tensor:
-    """How much of `batch` counts: examples here; tokens or pixels in other tasks."""
-    weights = batch[-1]  # (batch,), zero for padding
+    """How many examples of `batch` count (in other tasks tokens or pixels), an int32 scalar."""
+    weights = batch[-1]  # (batch,), 0 for padding
     return tf.math.count_nonzero(weights, dtype=tf.int32)
 
 
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss; the parts of all replicas add up to the loss.
+    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
 
     Args:
         per_example: float (batch,).
-        weights: float (batch,), zero for padding.
-        model: for its regularization losses.
-        replica: its `count` is that of all replicas.
+        weights: float (batch,), 0 for padding.
+        model: the model whose regularization losses are added.
+        replica: its `global_count` is `count` summed over all replicas.
 
     Raises:
-        ValueError: `per_example` isn't one number for each weight.
+        ValueError: `per_example` isn't one number per weight.
     """
     if per_example.shape != weights.shape:
         raise ValueError(
@@ -62,8 +62,6 @@ def compute_loss(
             'with reduction="none", and average over further axes with tf.reduce_mean.'
         )
     loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.count
+        per_example, sample_weight=weights, global_batch_size=replica.global_count
     )
-    parts = [tf.cast(part, loss.dtype) for part in model.losses]
-    regularization = sum(parts, tf.zeros_like(loss))
-    return loss + tf.nn.scale_regularization_loss(regularization) / replica.microbatches
+    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))

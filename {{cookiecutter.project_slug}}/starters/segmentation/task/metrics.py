@@ -9,20 +9,22 @@ from .config import TaskConfig
 from .data import CLASSES, IGNORED
 
 
-# TODO(6): your metrics, by the name they have in history.csv; the mean over all classes, background
-# included, of intersection / union, from one table of counts that replicas can add up.
+# TODO(6): your metrics, under the names that they get in history.csv; intersection over union,
+# averaged over all classes, background included.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Keras metrics that honour `sample_weight`; the loss is reported without one."""
-    del task
+    """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
+
+    The loss is reported without a metric.
+    """
     mean_iou = keras.metrics.MeanIoU(
         CLASSES,
         ignore_class=IGNORED,
         sparse_y_pred=False,
-        dtype=keras.config.floatx(),  # by default int, which cuts a weight of 0.5 down to 0
+        dtype=keras.config.floatx(),  # the default is an int, which rounds a weight of 0.5 to 0
     )
     return {"mean_iou": mean_iou}
 
 
-def pixel_weights(labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Weights of examples, float (batch,), as weights of their pixels, float (batch, h, w)."""
+def pixel_weights(weights: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """The weight of each example, float (batch,), for each of its pixels, float (batch, h, w)."""
     return tf.broadcast_to(weights[:, tf.newaxis, tf.newaxis], tf.shape(labels))

@@ -9,17 +9,17 @@ import keras
 from .config import TaskConfig
 from .data import CLASSES
 
-LEVELS = 3  # below full resolution: the lowest sees the whole canvas
+LEVELS = 3  # below full resolution; at the lowest, a pixel sees the whole canvas
 
 
-# TODO(4): your model, built with a keras.Input, or several by name; a U-Net (Ronneberger et al.,
-# 2015) with batch normalization, which the engine makes span all replicas.
+# TODO(4): your model, built from a keras.Input, or a dict of several by name; a U-Net (Ronneberger
+# et al., 2015) whose batch normalization the engine synchronizes over all replicas.
 def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
     """Images float (batch, h, w, 1) -> logits float32 (batch, h, w, classes).
 
     Args:
-        task: the knobs.
-        datasets: what create_datasets returned, for shapes and for layers that adapt to data.
+        task: the flags of the task.
+        datasets: what `create_datasets` returns, for input shapes and layers that adapt to data.
     """
     layers = keras.layers
     images = keras.Input(datasets["train"][0].shape[1:], name="images")
@@ -32,15 +32,15 @@ def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
     for level in reversed(range(LEVELS)):
         x = layers.Concatenate()([layers.UpSampling2D()(x), skipped[level]])
         x = _convolve_twice(x, task.width * 2**level)
-    # Logits stay float32 under mixed precision, or the loss would overflow.
+    # Full precision even under --precision float16, where the loss of such logits could overflow.
     logits = layers.Conv2D(CLASSES, 1, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits)
 
 
 def _convolve_twice(x: keras.KerasTensor, filters: int) -> keras.KerasTensor:
-    # On canvases that are nearly empty, ReLU and maxima have kinks where many pixels lie, and the
-    # default epsilon magnifies what is small: rounding alone, thus another number of replicas,
-    # would move the gradients by 2% in float32.
+    # Neither ReLU, max pooling nor the default epsilon: on nearly empty canvases many values lie at
+    # the kinks of the first two, and the last magnifies values close to 0. Rounding alone, which
+    # differs with the number of replicas, would then move float32 gradients by 2%.
     for _ in range(2):
         x = keras.layers.Conv2D(filters, 3, padding="same", activation="swish")(x)
         x = keras.layers.BatchNormalization(momentum=0.9, epsilon=0.1)(x)

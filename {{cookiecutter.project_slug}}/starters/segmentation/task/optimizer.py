@@ -1,4 +1,4 @@
-"""The optimizer, and what is done to gradients before it gets them."""
+"""The optimizer, and what happens to the gradients before it applies them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ import tensorflow as tf
 from .config import TaskConfig
 
 
-# TODO(7): your optimizer, or a dict of them by the names of the models; Adam along a cosine.
+# TODO(7): your optimizer, or a dict with one for each model; Adam with a cosine schedule.
 def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """An optimizer without clipping of its own (--clip-norm does that over all replicas).
+    """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
 
     Args:
-        task: the knobs.
+        task: the flags of the task.
         steps: train steps in the whole run, for schedules.
     """
     schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
     return keras.optimizers.Adam(schedule)
 
 
-# TODO(12): what happens to the gradients after they are summed over all replicas and before they
-# are clipped and applied; nothing.
+# TODO(12): a change to the gradients after they are summed over all replicas and before they are
+# clipped and applied; none.
 def process_gradients(
     gradients: list[tf.Tensor], variables: list[keras.Variable]
 ) -> list[tf.Tensor]:
-    """One gradient for each of `variables`, on every replica the same."""
-    del variables
+    """One gradient for each of `variables`, the same on every replica."""
     return gradients

@@ -1,4 +1,4 @@
-"""What samples and predictions of this task look like."""
+"""Pictures of training examples and of predictions."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     _draw_rows({"image": images, "labels": _color(labels)}, file)
 
 
-# TODO(15): a picture of some predictions; test images, their labels, and what the model makes of
-# each pixel.
+# TODO(15): a picture of some predictions; test images, their labels and the predicted ones.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw the first test examples with the model's answers."""
+    """Draw the first test examples and what the model predicts for them."""
     images, labels = (array[:COLUMNS] for array in datasets["test"])
-    answers = np.argmax(run.model(images, training=False), axis=-1)
-    _draw_rows({"image": images, "labels": _color(labels), "model": _color(answers)}, file)
+    predictions = np.argmax(run.model(images, training=False), axis=-1)
+    rows = {"image": images, "labels": _color(labels), "predictions": _color(predictions)}
+    _draw_rows(rows, file)
 
 
 def _color(labels: np.ndarray) -> np.ndarray:
-    """Labels int (n, h, w) -> colors float (n, h, w, 3); white: background, gray: ignored."""
+    """Labels int (n, h, w) -> colors float (n, h, w, 3): white background, gray if ignored."""
     palette = np.full((IGNORED + 1, 3), 0.8)
     palette[0] = 1
     palette[1:CLASSES] = COLORS
@@ -43,7 +43,7 @@ def _color(labels: np.ndarray) -> np.ndarray:
 
 def _draw_rows(rows: dict[str, np.ndarray], file: Path) -> None:
     figure = Figure(figsize=(COLUMNS * 1.3, len(rows) * 1.3 + 0.4), layout="constrained")
-    grid = figure.subplots(len(rows), COLUMNS, squeeze=False)
+    grid = figure.subplots(len(rows), COLUMNS)
     for cells, (name, pictures) in zip(grid, rows.items(), strict=True):
         cells[0].set_ylabel(name)
         for cell, picture in zip(cells, pictures, strict=False):

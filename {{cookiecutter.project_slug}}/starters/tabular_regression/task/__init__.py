@@ -1,1 +1,1 @@
-"""The task: every TODO of the project is in here."""
+"""Your task: every TODO of the project is in this package."""

@@ -1,4 +1,4 @@
-"""What happens at certain steps, seconds or epochs beside training itself."""
+"""Functions that are called during training."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from ..engine.callbacks import Callback
 from .config import TaskConfig
 
 
-# TODO(9): functions of yours and when to call them, e.g. every_steps(100, show) or
-# at_step(0, freeze), from engine/callbacks.py, which says what they receive; none.
+# TODO(9): functions to call during training, such as every_steps(100, show) or at_step(0, freeze),
+# see engine/callbacks.py; none.
 def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called outside the graph; they may save, stop, freeze layers or change rates."""
-    del task
+    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
     return []

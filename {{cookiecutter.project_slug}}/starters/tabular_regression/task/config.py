@@ -1,28 +1,28 @@
-"""The knobs of the task. Imports no TensorFlow."""
+"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 
-# TODO(1): the knobs of your task; every field becomes a flag of train.py.
+# TODO(1): the settings of your task, each with a default; every field becomes a flag of train.py.
 @dataclass(frozen=True)
 class TaskConfig:
     """Regression on a table."""
 
-    fold: int = 0  # which fifth of the rows is the test data, 0 to 4
-    learning_rate: float = 1e-2  # at the start; falls to zero along a cosine
-    weight_decay: float = 1e-2  # share of the weights taken off, times the learning rate, per step
+    fold: int = 0  # fifth of the rows that is the test data, 0 to 4
+    learning_rate: float = 1e-2  # learning rate at the start; decays to 0 along a cosine
+    weight_decay: float = 1e-2  # what a step takes off each weight, times the learning rate
     width: int = 32  # units of the hidden layer
-    dropout: float = 0.3  # fraction of the units left out in training
-    monitor: str = "validation_loss"  # the number of history.csv that tells the best weights
-    larger_is_better: bool = False  # its direction
+    dropout: float = 0.3  # fraction of hidden units that training drops; 0 disables
+    monitor: str = "validation_loss"  # column of history.csv that selects the best weights
+    larger_is_better: bool = False  # whether larger values of it are better
 
     def __post_init__(self) -> None:
-        """Refuse what can't be meant.
+        """Check the values.
 
         Raises:
-            ValueError: one sentence that says what is wrong.
+            ValueError: a value is out of range; the message names its flag.
         """
         if self.fold not in range(5):
             raise ValueError(f"--fold is {self.fold}; it must be 0, 1, 2, 3 or 4.")

@@ -1,7 +1,8 @@
-"""The data: train, validation and test examples, and what is done to them in training."""
+"""The examples of each split, and the augmentation of training batches."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +11,23 @@ import numpy as np
 from .config import TaskConfig
 
 # Efron, Hastie, Johnstone & Tibshirani (2004), Least Angle Regression, Annals of Statistics 32(2),
-# doi:10.1214/009053604000000067: 442 diabetes patients at the start, and a measure of how far the
-# disease had come one year later (25 to 346). Written from scikit-learn 1.9 by
+# doi:10.1214/009053604000000067: 442 diabetes patients, and how far the disease had progressed one
+# year later (25 to 346). Written with scikit-learn 1.9:
 #     d = sklearn.datasets.load_diabetes(scaled=False)
 #     data, target = d.data.astype("float32"), d.target.astype("float32")
 #     numpy.savez_compressed("diabetes.npz", columns=d.feature_names, data=data, target=target)
 DIABETES = Path(__file__).with_name("diabetes.npz")
 CATEGORY = "sex"  # 1 or 2; the source doesn't say which is which
-MASKED = ("bp", "s1", "s2", "s3", "s6")  # columns made to have missing values; the source has none
-MISSING = 0.15  # the share of them that is taken away, drawn with MASK_SEED
+MASKED = ("bp", "s1", "s2", "s3", "s6")  # the source has no missing values; these columns get some
+MISSING = 0.15  # fraction of their values that is removed
 MASK_SEED, SPLIT_SEED = 0, 0
 FOLDS = 5
-VALIDATION = 8  # every eighth of the rows that aren't test data
+VALIDATION = 8  # every eighth row that isn't test data
 
 
-# TODO(2): your data by split ("validation" and "test" may be missing), each split arrays with one
-# row an example, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of single
-# examples; loads the diabetes patients and holds back fold --fold.
+# TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a row
+# per example, (inputs, labels) or (inputs, labels, weights), or a tf.data.Dataset of single
+# examples; loads the diabetes patients and keeps those of --fold for the test.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split: (inputs, labels), in training (inputs, labels, weights).
 
@@ -36,20 +37,19 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     columns, data, target = _load()
     category = columns.index(CATEGORY)
     order = np.random.default_rng(SPLIT_SEED).permutation(len(data))
-    place = np.arange(len(data))
-    test = order[place % FOLDS == task.fold]
-    rest = order[place % FOLDS != task.fold]
-    validation = np.arange(len(rest)) % VALIDATION == 0
+    is_test = np.arange(len(data)) % FOLDS == task.fold
+    test, rest = order[is_test], order[~is_test]
+    is_validation = np.arange(len(rest)) % VALIDATION == 0
 
     def examples(rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         numeric = np.delete(data[rows], category, axis=1)
         sex = data[rows, category].astype(np.int64)
         return {"numeric": numeric, "sex": sex}, target[rows, np.newaxis]
 
-    inputs, labels = examples(rest[~validation])
+    inputs, labels = examples(rest[~is_validation])
     return {
         "train": (inputs, labels, _balance(inputs["sex"])),
-        "validation": examples(rest[validation]),
+        "validation": examples(rest[is_validation]),
         "test": examples(test),
     }
 
@@ -59,15 +59,19 @@ def numeric_columns() -> list[str]:
     return [column for column in _load()[0] if column != CATEGORY]
 
 
-# TODO(3): what is done to a training batch, with tf.random.stateless_* and this seed only, so that
-# it doesn't depend on the number of replicas; nothing.
-def create_augment(task: TaskConfig) -> Any:
-    """The augmentation of a global batch as the steps see it, or None for no augmentation."""
-    del task
+# TODO(3): the augmentation of a training batch, random only through tf.random.stateless_* with the
+# given seed, so that it is the same on any number of replicas; none.
+def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
+    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+
+    The batch has the parts that a train step gets, weights last; the seed is int64 (2,), different
+    in each step.
+    """
+    return None
 
 
 def _load() -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Names, data float32 (n, columns) with NaN where masked, target float32 (n,)."""
+    """Column names, data float32 (n, columns) with NaN where masked, target float32 (n,)."""
     with np.load(DIABETES) as file:
         columns, data, target = file["columns"].tolist(), file["data"], file["target"]
     random = np.random.default_rng(MASK_SEED)
@@ -78,7 +82,7 @@ def _load() -> tuple[list[str], np.ndarray, np.ndarray]:
 
 
 def _balance(categories: np.ndarray) -> np.ndarray:
-    """Weights float32 (n,) by which each category counts alike, whatever its number of rows."""
-    _, index, numbers = np.unique(categories, return_inverse=True, return_counts=True)
-    # A mean of 1 lets the loss be divided by the number of examples.
-    return (len(categories) / (len(numbers) * numbers[index])).astype(np.float32)
+    """Weights float32 (n,) that make the sum of weights the same for each category."""
+    _, index, counts = np.unique(categories, return_inverse=True, return_counts=True)
+    # Their mean is 1, so the loss can be divided by the number of examples.
+    return (len(categories) / (len(counts) * counts[index])).astype(np.float32)

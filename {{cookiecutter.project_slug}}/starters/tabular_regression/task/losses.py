@@ -1,4 +1,4 @@
-"""The losses, and what they are divided by."""
+"""The losses, and the number that they are divided by."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ import tensorflow as tf
 from ..engine.types import Replica
 from .config import TaskConfig
 
-SPREAD = 77.0  # standard deviation of the labels
+LABEL_DEVIATION = 77.0  # standard deviation of the labels
 
 
-# TODO(5): your losses, each with reduction="none"; the squared error in spreads of the labels.
+# TODO(5): your losses, each with reduction="none"; the squared error of standardized labels.
 def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; called with labels and predictions they give one number an example."""
-    del task
+    """Losses by name; labels and predictions give one number per example."""
     squared_error = keras.losses.MeanSquaredError(reduction="none")
 
-    def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+    def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Both float (batch, 1) in units of the data -> float (batch,), about 1 - R2 on average.
 
-        In units of the data its gradients would overflow in float16.
+        Standardized, since gradients in units of the data would overflow in float16.
         """
-        return squared_error(labels / SPREAD, predictions / SPREAD)
+        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)
 
-    return {"main": loss}
+    return {"main": standardized_error}
 
 
-# TODO(10): what the loss is an average of, as an int32 scalar; examples whose weight isn't zero.
+# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
+# isn't 0.
 def count(batch: Any) -> tf.Tensor:
-    """How much of `batch` counts: examples here; tokens or pixels in other tasks."""
-    weights = batch[-1]  # (batch,), zero for padding
+    """How many examples of `batch` count (in other tasks tokens or pixels), an int32 scalar."""
+    weights = batch[-1]  # (batch,), 0 for padding
     return tf.math.count_nonzero(weights, dtype=tf.int32)
 
 
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss; the parts of all replicas add up to the loss.
+    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
 
     Args:
         per_example: float (batch,).
-        weights: float (batch,), zero for padding.
-        model: for its regularization losses.
-        replica: its `count` is that of all replicas.
+        weights: float (batch,), 0 for padding.
+        model: the model whose regularization losses are added.
+        replica: its `global_count` is `count` summed over all replicas.
 
     Raises:
-        ValueError: `per_example` isn't one number for each weight.
+        ValueError: `per_example` isn't one number per weight.
     """
     if per_example.shape != weights.shape:
         raise ValueError(
@@ -57,8 +57,6 @@ def compute_loss(
             'with reduction="none", and average over further axes with tf.reduce_mean.'
         )
     loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.count
+        per_example, sample_weight=weights, global_batch_size=replica.global_count
     )
-    parts = [tf.cast(part, loss.dtype) for part in model.losses]
-    regularization = sum(parts, tf.zeros_like(loss))
-    return loss + tf.nn.scale_regularization_loss(regularization) / replica.microbatches
+    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))

@@ -8,14 +8,16 @@ import tensorflow as tf
 from .config import TaskConfig
 
 
-# TODO(6): your metrics, by the name they have in history.csv; the mean absolute error in the units
-# of the data, and the share of the labels' variance that the predictions explain.
+# TODO(6): your metrics, under the names that they get in history.csv; the mean absolute error in
+# units of the data, and R2, the fraction of the labels' variance that the predictions explain.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Keras metrics that honour `sample_weight`; the loss is reported without one."""
-    del task
-    # num_regressors stays unset: with it, rows of weight zero count (Keras 3.15).
+    """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
+
+    The loss is reported without a metric.
+    """
+    # num_regressors stays unset: with it, R2Score counts rows of weight 0 too (Keras 3.15).
     r2 = keras.metrics.R2Score()
-    # It makes its variables when it first sees shapes, too late inside a step: show it some.
+    # It creates its variables in its first update, which is too late inside a graph.
     r2.update_state(tf.zeros((1, 1)), tf.zeros((1, 1)))
     r2.reset_state()
     return {"mae": keras.metrics.MeanAbsoluteError(), "r2": r2}
