@@ -2,72 +2,82 @@
 
 python train.py                           # on what this machine has
 python train.py --virtual-replicas 4      # four replicas on one CPU
-python train.py --resume runs/<run>       # go on after the last checkpoint
-python train.py --help                    # every knob
+python train.py --resume runs/<run>       # continue from the last checkpoint
+python train.py --help                    # every flag
 """
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
 from {{ cookiecutter.package_name }}.engine.errors import usage_errors
-from {{ cookiecutter.package_name }}.engine.quiet import quiet_import
+from {{ cookiecutter.package_name }}.engine.tf_log_filter import filtered_tf_import
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
 
 
 def main(config: Config, task: TaskConfig) -> None:
     """One run, top to bottom."""
     # Here and not at the top: flags are checked in a fraction of TensorFlow's start-up time.
-    with quiet_import():
+    with filtered_tf_import():
+        from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
         from {{ cookiecutter.package_name }}.engine.loop import Loop
-        from {{ cookiecutter.package_name }}.engine.report import RunDirectory
-        from {{ cookiecutter.package_name }}.engine.strategy import create_strategy, name_of
-        from {{ cookiecutter.package_name }}.run import create_run
+        from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory
+        from {{ cookiecutter.package_name }}.engine.strategy import create_strategy, strategy_name
+        from {{ cookiecutter.package_name }}.run import create_run, create_schedule, resolved
         from {{ cookiecutter.package_name }}.task.callbacks import create_callbacks
         from {{ cookiecutter.package_name }}.task.data import create_datasets
         from {{ cookiecutter.package_name }}.task.pictures import draw_predictions, draw_samples
 
     started = time.perf_counter()
 
-    # Strategy first, for it asks for an untouched TensorFlow; then data, which the model may adapt
-    # to; then model, losses, metrics and optimizer, under the strategy.
-    strategy = create_strategy(config)
+    # Strategy first, since it needs an untouched TensorFlow; then data, which the model may adapt
+    # to; then losses, metrics, model and optimizer, under the strategy.
+    strategy = create_strategy(
+        config.strategy,
+        virtual_replicas=config.virtual_replicas,
+        deterministic=config.deterministic,
+    )
     datasets = create_datasets(task)
-    run, distribution = create_run(strategy, datasets, config, task)
+    run, steps, batches = create_run(strategy, datasets, config, task)
+    evaluation = Evaluation(run, datasets, steps.layout)
 
-    with RunDirectory.open(config, to_yaml(distribution.resolved(config), task)) as directory:
+    with RunDirectory.open(
+        Path(config.runs), config.name, config.resume, to_yaml(config, task)
+    ) as directory:
         print(f"run directory: {directory.path}")
-        if directory.is_new:
-            directory.write_models(run.models)
-            draw_samples(datasets, directory.path / "samples.png")
         loop = Loop(
             run,
-            distribution,
-            datasets,
+            steps,
+            batches,
+            evaluation,
             directory,
-            config,
+            create_schedule(config, batches),
             callbacks=create_callbacks(task),
             monitor=task.monitor,
             larger_is_better=task.larger_is_better,
         )
-        if not directory.is_new:
-            loop.resume()
+        if directory.is_new:
+            directory.write_models(run.models)
+            draw_samples(datasets, directory.path / "samples.png")
+        loop.start(resume=not directory.is_new)
+        directory.write_config(to_yaml(resolved(config, steps), task))
 
-        # Train, with validation at the end of each epoch.
+        # Train, with validations on the way.
         loop.train()
-        directory.draw_curves()
+        loop.records.draw_curves()
 
         # Test with the best weights.
         results = {
-            "strategy": name_of(strategy),
+            "strategy": strategy_name(strategy),
             "replicas": strategy.num_replicas_in_sync,
             "epochs": loop.epoch,
             "steps": loop.step,
-            "skipped_steps": int(loop.progress.skipped),
-            "overflows": int(loop.progress.overflows),
-            **directory.latest,
+            "skipped_steps": int(loop.progress.skips.total),
+            "overflows": int(loop.progress.skips.overflows),
+            **loop.records.latest,
             **loop.test(),
             "seconds": round(time.perf_counter() - started, 2),
         }

@@ -1,4 +1,4 @@
-"""What there is beside training: `python -m {{ cookiecutter.package_name }} --help`."""
+"""The commands beside training: `python -m {{ cookiecutter.package_name }} --help`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tyro.conf import Positional, subcommand
 from .config import Config
 from .engine.command_line import expand, parse, read
 from .engine.errors import fail, usage_errors
-from .engine.quiet import quiet_import
+from .engine.tf_log_filter import filtered_tf_import
 from .engine.todo import find_todos
 from .task.config import TaskConfig
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from .engine.distribution import Distribution
-    from .engine.loop import Loop
+    from .engine.check import Created
+    from .engine.evaluation import Evaluation
     from .engine.types import Run
 
 TASK = Path(__file__).with_name("task")
@@ -43,28 +43,28 @@ class Todo:
 
 @dataclass
 class Check:
-    """Look for what goes wrong in silence; takes the flags of train.py; exit code 1 for a fault."""
+    """Look for what goes wrong silently; takes the flags of train.py; exit code 1 for a fault."""
 
     training: Config
     task: TaskConfig
 
     def __call__(self) -> None:
         """Print a line for each check."""
-        with quiet_import():
+        with filtered_tf_import():
             from .engine.check import check, one_and_two_replicas
             from .run import create_run
             from .task.data import create_datasets
         strategies = one_and_two_replicas()
         datasets = create_datasets(self.task)
 
-        def create(strategy: tf.distribute.Strategy) -> tuple[Run, Distribution]:
+        def create(strategy: tf.distribute.Strategy) -> Created:
             return create_run(strategy, datasets, self.training, self.task)
 
         wrong = 0
-        for finding in check(create, strategies, datasets["train"]):
+        for finding in check(create, strategies):
             wrong += finding.wrong
             verdict = "WRONG" if finding.wrong else "ok   "
-            print(f"{verdict}  {finding.name}: {finding.said}".rstrip(": "))
+            print(f"{verdict}  {finding.name}: {finding.detail}".rstrip(": "))
         print(f"       {len(find_todos(TASK))} TODOs untouched")
         raise SystemExit(int(wrong > 0))
 
@@ -78,15 +78,15 @@ class Evaluate:
 
     def __call__(self) -> None:
         """Print them as JSON."""
-        loop = _open(self.run)
-        if self.split not in loop.splits:
-            fail(f"there is no {self.split} data; there is: {', '.join(loop.splits)}.")
-        print(json.dumps(loop.evaluate(self.split), indent=2))
+        _, evaluation = _open(self.run)
+        if self.split not in evaluation.splits:
+            fail(f"there is no {self.split} data; there is: {', '.join(evaluation.splits)}.")
+        print(json.dumps(evaluation.evaluate(self.split), indent=2))
 
 
 @dataclass
 class Predict:
-    """Write to RUN/predictions/ what a run's best weights make of inputs in files."""
+    """Write the predictions of a run's best weights for inputs in files to RUN/predictions/."""
 
     run: Positional[Path]  # the run directory
     files: Positional[tuple[Path, ...]]  # .npy with inputs, or .npz with one array for each input
@@ -96,11 +96,11 @@ class Predict:
         for file in self.files:
             if not file.is_file() or file.suffix not in (".npy", ".npz"):
                 fail(f"{file} is not a .npy or .npz file.")
-        loop = _open(self.run)
-        from .engine.finished import predict_file
+        run, _ = _open(self.run)
+        from .engine.export import predict_file
 
         for file in self.files:
-            print(predict_file(loop.run, file, self.run / "predictions"))
+            print(predict_file(run, file, self.run / "predictions"))
 
 
 @dataclass
@@ -111,10 +111,10 @@ class Export:
 
     def __call__(self) -> None:
         """Print a line for each file."""
-        loop = _open(self.run)
-        from .engine.finished import export_models
+        run, _ = _open(self.run)
+        from .engine.export import export_models
 
-        for line in export_models(loop.run.models, self.run / "export"):
+        for line in export_models(run.models, self.run / "export"):
             print(line)
 
 
@@ -127,28 +127,21 @@ Command = (
 )
 
 
-def _open(run: Path) -> Loop:
-    """A run with its best weights, without a strategy."""
+def _open(run: Path) -> tuple[Run, Evaluation]:
+    """A run with its best weights, without a strategy, and the evaluation of its data."""
     flags = ["--resume", str(run), "--strategy", "none", "--virtual-replicas", "0"]
     config, task = parse(flags, training=Config, task=TaskConfig)
-    with quiet_import():
-        from .engine.loop import Loop
-        from .engine.report import RunDirectory
+    with filtered_tf_import():
+        from .engine.checkpoints import BestWeights
+        from .engine.evaluation import Evaluation
         from .engine.strategy import create_strategy
         from .run import create_run
         from .task.data import create_datasets
-    strategy, datasets = create_strategy(config), create_datasets(task)
-    loop = Loop(
-        *create_run(strategy, datasets, config, task),
-        datasets,
-        RunDirectory(run),
-        config,
-        monitor=task.monitor,
-        larger_is_better=task.larger_is_better,
-    )
-    if not loop.checkpoints.restore_best():
-        fail(f"{run} has no weights yet: no epoch was finished.")
-    return loop
+    strategy, datasets = create_strategy(config.strategy), create_datasets(task)
+    made, steps, _ = create_run(strategy, datasets, config, task)
+    if not BestWeights(run / "checkpoints" / "best", made).restore():
+        fail(f"{run} has no weights yet: it was not validated before it ended.")
+    return made, Evaluation(made, datasets, steps.layout)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The knobs of training and distribution. Those of the task are in task/config.py."""
+"""The settings of training and distribution. Those of the task are in task/config.py."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,69 +11,87 @@ from typing import Literal
 class Config:
     """How to train, and where."""
 
-    epochs: int = 40  # passes over the training data
+    epochs: int | None = None  # passes over the training data; 40 if --steps isn't given either
+    steps: int | None = None  # train steps of the whole run, instead of --epochs
     seed: int = 0  # of the initial weights, the order of the data, dropout and augmentation
 
     # examples in a step over all replicas; 96 if neither batch size is given
     global_batch_size: int | None = None
-    # examples in a step on each replica; give one of the two batch sizes
+    # examples in a step on each replica, instead of --global-batch-size
     batch_size_per_replica: int | None = None
-    # micro-batches into which each replica cuts its share to save memory; 1: it doesn't
+    # gradient-accumulation micro-batches per replica, to save memory; 1 disables
     accumulate: int = 1
-    # a short last training batch: left out, filled from the next epoch, or padded with weight zero
+    # a short last training batch is dropped, filled from the next epoch (span), or padded with
+    # examples of weight zero
     last_batch: Literal["drop", "span", "pad"] = "drop"
-    # what the loss is divided by: the examples in the batch, or always the global batch size
+    # what the training loss is divided by: the examples in the batch, or the global batch size even
+    # where the batch is short
     denominator: Literal["examples", "global_batch"] = "examples"
 
-    # how the replicas lie on the devices; auto says what it chose and why
+    # tf.distribute strategy; auto prints what it chose and why
     strategy: Literal["auto", "none", "one_device", "mirrored", "multi_worker", "tpu"] = "auto"
-    # split the CPU into so many devices, to run and debug replicas on a laptop; 0: don't
+    # logical devices to split the CPU into, to debug several replicas on a laptop; 0 disables
     virtual_replicas: int = 0
-    # of the computation (16 bits: the weights stay float32); float64 is for comparing runs
+    # dtype of computation; with 16 bits weights stay float32, float64 is for comparing runs
     precision: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
     # compile forward and backward with XLA; auto: on accelerators, where the model allows it
     jit: Literal["auto", "on", "off"] = "auto"
-    steps_per_call: int = 0  # train steps in one graph call; 0: about half a second's worth
+    steps_per_call: int = 0  # train steps in one graph call; 0: as many as take half a second
 
-    clip_norm: float = 0.0  # largest global norm of the summed gradients; 0: no clipping
-    # what to do with a step whose loss or gradient is not finite
+    clip_norm: float = 0.0  # largest global norm of the summed gradients; 0 disables clipping
+    # skip a step whose loss or gradient is not finite, or stop the run
     non_finite: Literal["skip", "stop"] = "skip"
     max_skipped_steps: int = 20  # more skipped steps in a row than this stop the run
 
-    # the same bits in every run, also on GPUs, where it costs speed; the CPU always gives them
+    # same bits in every run, also on GPUs, where it is slower; the CPU needs no flag for that
     deterministic: bool = False
 
-    runs: str = "runs"  # where the run directories go
+    # steps between validations, each a row of history.csv; 0: at the end of each epoch
+    validate_every_steps: int = 0
+    validation_steps: int = 0  # batches in each validation, the first ones of the data; 0: all
+    # steps between log points, each a row of steps.csv and a point in TensorBoard; 0: automatic, at
+    # most 100 an epoch and at most 1% of the time
+    log_every_steps: int = 0
+
+    runs: str = "runs"  # directory that holds the run directories
     name: str = "train"  # last part of the run directory's name
-    # a run directory to go on with, whose flags hold where you give no others; auto: the latest
-    # unfinished run of the same flags, or a new one
+    # run directory to resume, with its flags where no others are given; auto: the latest unfinished
+    # run of the same flags, or a new one
     resume: str = ""
-    keep_checkpoints: int = 3  # how many of the latest checkpoints stay, beside the best
-    save_every_epochs: int = 1  # epochs between checkpoints; 0: never for that reason
-    save_every_steps: int = 0  # steps between checkpoints; 0: never for that reason
-    save_every_secs: float = 600.0  # seconds between checkpoints; 0: never for that reason
-    # how long a run that gets Ctrl-C or SIGTERM may take to save itself and end, about
-    max_stop_seconds: float = 10.0
+    keep_checkpoints: int = 3  # latest checkpoints to keep, beside the best weights
+    save_every_epochs: int = 1  # epochs between checkpoints; 0 disables
+    save_every_steps: int = 0  # steps between checkpoints; 0 disables
+    save_every_secs: float = 600.0  # seconds between checkpoints; 0 disables
+    # seconds from Ctrl-C or SIGTERM to the exit of a saved run, approximately
+    max_stop_secs: float = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse what can't be meant.
+        """Validate what single flags can't.
 
         Raises:
             ValueError: one sentence that says what is wrong.
         """
+        if self.epochs is not None and self.steps is not None:
+            raise ValueError("give --epochs or --steps, not both.")
         if self.global_batch_size is not None and self.batch_size_per_replica is not None:
             raise ValueError("give --global-batch-size or --batch-size-per-replica, not both.")
-        positive = ["epochs", "accumulate", "keep_checkpoints"]
+        positive = ["epochs", "steps", "accumulate", "keep_checkpoints"]
         positive += ["global_batch_size", "batch_size_per_replica"]
         for name in positive:
             _at_least(1, name, getattr(self, name))
         zero_or_more = ["seed", "virtual_replicas", "steps_per_call", "clip_norm"]
+        zero_or_more += ["validate_every_steps", "validation_steps", "log_every_steps"]
         zero_or_more += ["max_skipped_steps", "save_every_epochs", "save_every_steps"]
-        zero_or_more += ["save_every_secs", "max_stop_seconds"]
+        zero_or_more += ["save_every_secs", "max_stop_secs"]
         for name in zero_or_more:
             _at_least(0, name, getattr(self, name))
 
 
 def _at_least(smallest: int, name: str, value: float | None) -> None:
-    if value is not None and not value >= smallest:
-        raise ValueError(f"--{name.replace('_', '-')} is {value}; it must be at least {smallest}.")
+    if value is None:
+        return
+    flag = f"--{name.replace('_', '-')}"
+    if not math.isfinite(value):
+        raise ValueError(f"{flag} is {value}; it must be a finite number.")
+    if value < smallest:
+        raise ValueError(f"{flag} is {value}; it must be at least {smallest}.")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from .config import Config
-from .engine.batches import create_layout, number_of_examples, steps_per_epoch
-from .engine.distribution import Distribution
+from .engine.batches import TrainingBatches, create_layout
+from .engine.distributed_steps import DistributedSteps
 from .engine.errors import UsageError
-from .engine.types import MAIN, Run, Task
+from .engine.gradients import disable_optimizer_allreduce
+from .engine.loop import Schedule
+from .engine.replicas import synchronize_batch_normalization
+from .engine.types import MAIN, Run, TaskFunctions
+from .engine.unsupported import validate_losses, validate_metrics, validate_optimizer
 from .task.config import TaskConfig
 from .task.data import create_augment
 from .task.losses import count, create_losses
@@ -20,68 +25,127 @@ from .task.model import create_model
 from .task.optimizer import create_optimizer, process_gradients
 from .task.steps import TRAIN_STEPS, test_step, validation_step
 
+DEFAULT_EPOCHS = 40
 DEFAULT_BATCH_SIZE = 96  # divided evenly by 1, 2, 3, 4, 6 and 8 replicas
 
 
 def create_run(
     strategy: tf.distribute.Strategy, datasets: dict[str, Any], config: Config, task: TaskConfig
-) -> tuple[Run, Distribution]:
-    """What the factories make for `datasets` on `strategy`, and the distributed steps over it.
+) -> tuple[Run, DistributedSteps, TrainingBatches]:
+    """What the factories make of `datasets` on `strategy`, its train steps, and their batches.
 
     Raises:
-        UsageError: a knob, a factory's result or the data doesn't fit the others.
+        UsageError: a setting, a factory's result or the data doesn't fit the others.
     """
-    batch = global_batch_size(config, strategy.num_replicas_in_sync)
-    epoch = steps_per_epoch(number_of_examples(datasets["train"]), batch, config.last_batch)
+    batch_size = global_batch_size(config, strategy.num_replicas_in_sync)
+    layout = create_layout(strategy, batch_size, config.accumulate)
+    batches = TrainingBatches(
+        datasets["train"],
+        layout,
+        seed=config.seed,
+        last_batch=config.last_batch,
+        augment=create_augment(task),
+    )
     keras.utils.clear_session()  # layers get the same names, however many runs were made before
     keras.utils.set_random_seed(config.seed)
-    full = config.precision if config.precision in ("float32", "float64") else "float32"
-    keras.config.set_floatx(full)
-    keras.config.set_dtype_policy(full if full == config.precision else f"mixed_{config.precision}")
-    augment = create_augment(task)
+    _set_precision(config.precision)
     with strategy.scope():
         models = _named(create_model(task, datasets))
-        losses = create_losses(task)
-        metrics = create_metrics(task)
-        optimizers = _named(create_optimizer(task, epoch * config.epochs))
+        optimizers = _named(create_optimizer(task, num_steps(config, batches)))
+        run = Run(
+            strategy=strategy,
+            models=models,
+            losses=create_losses(task),
+            metrics=create_metrics(task),
+            evaluation_metrics=create_metrics(task),
+            optimizers=optimizers,
+            functions=TaskFunctions(
+                TRAIN_STEPS, validation_step, test_step, count, process_gradients
+            ),
+            task=task,
+            global_batch_size=batch_size,
+            seed=config.seed,
+        )
         for name, optimizer in optimizers.items():
             # Before the first trace, or more than one replica fails (keras #23085, Keras 3.15).
-            trained = list(models.values()) if len(optimizers) == 1 else [models[name]]
-            optimizer.build([v for model in trained for v in model.trainable_variables])
-    functions = Task(TRAIN_STEPS, validation_step, test_step, count, process_gradients, augment)
-    run = Run(strategy, models, losses, metrics, optimizers, functions, batch, config.seed)
-    distribution = Distribution(
+            optimizer.build(run.variables_of(name))
+    validate_losses(run.losses)
+    validate_metrics(run.metrics)
+    for optimizer in optimizers.values():
+        validate_optimizer(optimizer)
+        if strategy.num_replicas_in_sync > 1:
+            disable_optimizer_allreduce(optimizer)
+    synchronized = []
+    if strategy.num_replicas_in_sync > 1:
+        synchronized = synchronize_batch_normalization(models.values())
+        if synchronized:
+            print(f"synchronized over the replicas: {', '.join(synchronized)}")
+    steps = DistributedSteps(
         run,
-        create_layout(strategy, batch, config.accumulate),
+        layout,
         clip_norm=config.clip_norm,
         jit=config.jit,
         max_skipped_steps=config.max_skipped_steps if config.non_finite == "skip" else 0,
         constant_denominator=config.denominator == "global_batch",
+        synchronized=bool(synchronized),
     )
-    return run, distribution
+    return run, steps, batches
 
 
-def global_batch_size(config: Config, replicas: int) -> int:
+def create_schedule(config: Config, batches: TrainingBatches) -> Schedule:
+    """When things happen in a run over `batches`."""
+    return Schedule(
+        num_steps=num_steps(config, batches),
+        validate_every_steps=config.validate_every_steps,
+        validation_steps=config.validation_steps,
+        log_every_steps=config.log_every_steps,
+        save_every_epochs=config.save_every_epochs,
+        save_every_steps=config.save_every_steps,
+        save_every_secs=config.save_every_secs,
+        keep_checkpoints=config.keep_checkpoints,
+        steps_per_call=config.steps_per_call,
+        max_stop_secs=config.max_stop_secs,
+    )
+
+
+def resolved(config: Config, steps: DistributedSteps) -> Config:
+    """The settings with what "auto" turned out to be, which a resumed run must keep."""
+    return replace(config, resume="", jit="on" if steps.jit else "off")
+
+
+def num_steps(config: Config, batches: TrainingBatches) -> int:
+    """Train steps in the whole run."""
+    return config.steps or (config.epochs or DEFAULT_EPOCHS) * batches.steps_per_epoch
+
+
+def global_batch_size(config: Config, num_replicas: int) -> int:
     """Examples in a step over all replicas.
 
     Raises:
-        UsageError: the replicas, or their micro-batches, can't share it evenly.
+        UsageError: it can't be divided evenly among the replicas and their micro-batches.
     """
     if config.batch_size_per_replica is not None:
-        size = config.batch_size_per_replica * replicas
+        size = config.batch_size_per_replica * num_replicas
     else:
         size = config.global_batch_size or DEFAULT_BATCH_SIZE
-    parts = replicas * config.accumulate
+    parts = num_replicas * config.accumulate
     if size % parts:
         below, above = size // parts * parts, (size // parts + 1) * parts
         nearest = f"{below} or {above}" if below else f"{above}"
-        shared = f"{replicas} replicas" + (
+        among = f"{num_replicas} replicas" + (
             f" x --accumulate {config.accumulate}" if config.accumulate > 1 else ""
         )
         raise UsageError(
-            f"A global batch of {size} can't be shared evenly by {shared}; use {nearest}."
+            f"A global batch of {size} can't be divided evenly among {among}; use {nearest}."
         )
     return size
+
+
+def _set_precision(precision: str) -> None:
+    """Weights in the precision, or in float32 where that has 16 bits."""
+    full = precision if precision in ("float32", "float64") else "float32"
+    keras.config.set_floatx(full)
+    keras.config.set_dtype_policy(full if full == precision else f"mixed_{precision}")
 
 
 def _named(made: Any) -> dict[str, Any]:

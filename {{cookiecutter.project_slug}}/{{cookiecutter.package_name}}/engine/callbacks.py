@@ -22,13 +22,14 @@ class Event:
         step: train steps made so far.
         epoch: epochs finished so far.
         losses: loss by name, the mean over all replicas; before the first step empty.
-        metrics: results of the training metrics since the start of the epoch, at its end over all.
+        metrics: results of the training metrics since the last validation; right after a
+            validation those that went into its row of the history.
         gradient_norm: global norm of the summed gradients, before clipping.
         run: strategy, models, optimizers, losses and metrics; may be changed (freeze a layer, set
             `run.optimizers["main"].learning_rate`).
         directory: the run directory.
-        history: a row for each finished epoch, as in history.csv, with the validation's numbers.
-        save: writes a checkpoint once all callbacks of this step are called.
+        history: a row for each validation so far, as in history.csv.
+        save: writes a checkpoint once all callbacks of this step have been called.
         stop: ends the run after this step, as if it were complete.
         read_batch: makes the batch of the latest step once more.
     """
@@ -47,20 +48,28 @@ class Event:
 
     @property
     def learning_rates(self) -> dict[str, float]:
-        """The learning rate of each optimizer."""
-        # float() of a mirrored variable fails (TF 2.21).
-        rates = {n: tf.convert_to_tensor(o.learning_rate) for n, o in self.run.optimizers.items()}
-        return {name: float(rate) for name, rate in rates.items()}
+        """The learning rate of each optimizer, by its name."""
+        return learning_rates(self.run)
 
     @cached_property
     def batch(self) -> Any:
-        """The latest step's batch as the steps see it, with this worker's rows of all replicas."""
+        """The latest step's batch as the steps see it: the rows of all replicas of this worker."""
         return tf.nest.map_structure(lambda t: tf.reshape(t, [-1, *t.shape[2:]]), self.read_batch())
 
     @cached_property
     def outputs(self) -> tf.Tensor:
-        """What the only model makes of `batch` now, after the update, without dropout."""
+        """The only model's outputs for `batch` now: after the update, without dropout."""
         return self.run.model(self.batch[0], training=False)
+
+
+def learning_rates(run: Run) -> dict[str, float]:
+    """The learning rate of each optimizer; those inside a MultiOptimizer as "main/0", "main/1"."""
+    named: dict[str, Any] = {}
+    for name, optimizer in run.optimizers.items():
+        inner = getattr(optimizer, "optimizers", None)
+        named |= {f"{name}/{i}": o for i, o in enumerate(inner)} if inner else {name: optimizer}
+    # float() of a mirrored variable fails (TF 2.21).
+    return {name: float(tf.convert_to_tensor(o.learning_rate)) for name, o in named.items()}
 
 
 class Callback:

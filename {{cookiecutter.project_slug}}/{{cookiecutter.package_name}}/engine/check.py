@@ -1,4 +1,4 @@
-"""What goes wrong in silence, looked for in your own task: `python -m <package> check`."""
+"""Look for what goes wrong silently, in your own task: `python -m <package> check`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from .batches import Split, number_of_examples, own_part, training_batches
-from .distribution import Distribution, Outcome
+from .batches import TrainingBatches, worker_split
+from .distributed_steps import DistributedSteps, ReducedStep
 from .errors import TodoError, UsageError
 from .types import Run
 
-CreateRun = Callable[[tf.distribute.Strategy], tuple[Run, Distribution]]
+Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
+CreateRun = Callable[[tf.distribute.Strategy], Created]
 
 TOLERANCE = 1e-4  # float32, relative to the norm: rounding is 1e-6, the faults looked for 1e-2
 REPEATED_STEPS = 30
@@ -28,7 +29,7 @@ class Finding(NamedTuple):
 
     name: str
     wrong: bool
-    said: str
+    detail: str
 
 
 def one_and_two_replicas() -> tuple[tf.distribute.Strategy, tf.distribute.Strategy]:
@@ -45,9 +46,9 @@ def silence_random_layers(models: dict[str, keras.Model]) -> None:
     """Set every dropout rate and noise level to zero, so that replicas can be compared."""
     for model in models.values():
         for layer in model._flatten_layers():
-            for knob in ("rate", "stddev"):
-                if layer.__class__.__module__.startswith("keras.") and hasattr(layer, knob):
-                    setattr(layer, knob, 0.0)
+            for strength in ("rate", "stddev"):
+                if layer.__class__.__module__.startswith("keras.") and hasattr(layer, strength):
+                    setattr(layer, strength, 0.0)
 
 
 def relative_difference(a: Any, b: Any) -> float:
@@ -82,34 +83,33 @@ def explain(
         if regularization and np.isclose(b - a, (replicas - 1) * regularization, rtol=1e-2):
             return "regularization is counted once per replica; use tf.nn.scale_regularization_loss"
         if np.isclose(b, replicas * a, rtol=1e-2):
-            return "the loss is averaged twice, or over the replica's own batch: use replica.count"
+            return (
+                "the loss is averaged twice, or over the replica's own batch: "
+                "use replica.global_count"
+            )
         return (
-            f"{name} depends on how the batch is split: through statistics of one replica's share, "
-            "random numbers, or another denominator than replica.count"
+            f"{name} depends on how the batch is split: through statistics of one replica's batch, "
+            "random numbers, or another denominator than replica.global_count"
         )
     return "gradients are changed before they are summed; clip or change them in process_gradients"
 
 
 def check(
-    create_run: CreateRun,
-    strategies: tuple[tf.distribute.Strategy, tf.distribute.Strategy],
-    split: Split,
+    create_run: CreateRun, strategies: tuple[tf.distribute.Strategy, tf.distribute.Strategy]
 ) -> Iterator[Finding]:
-    """Look at a task from all sides; `strategies` are one replica and two."""
+    """Check a task in several ways; `strategies` are one replica and two."""
     try:
-        yield _check_values(split)
-        run, distribution = create_run(strategies[0])
-        silence_random_layers(run.models)
-        single = _first_step(distribution, split)
-        yield Finding(
-            "data fits the model", False, f"{number_of_examples(split)} training examples"
-        )
-        yield _check_per_example(distribution, split)
-        yield _check_gradients(run, single)
-        other_run, other = create_run(strategies[1])
-        silence_random_layers(other_run.models)
-        yield _check_parity(run, other_run, distribution, other, split)
-        yield from _check_training(distribution, split)
+        one, two = create_run(strategies[0]), create_run(strategies[1])
+        for run, *_ in (one, two):
+            silence_random_layers(run.models)
+        _, steps, batches = one
+        yield _check_values(batches)
+        reduced = steps.dry_run(iter(batches.dataset(0, 1)), steps.start())
+        yield Finding("data fits the model", False, f"{batches.num_examples} training examples")
+        yield _check_per_example(steps, batches)
+        yield _check_gradients(steps.run, reduced)
+        yield _check_parity(one, two)
+        yield from _check_training(steps, batches)
     except TodoError:
         raise
     except UsageError as error:
@@ -118,126 +118,107 @@ def check(
         yield Finding("a train step runs", True, str(error).strip().splitlines()[0])
 
 
-def _batches(distribution: Distribution, split: Split, last_step: int) -> tf.data.Dataset:
-    run = distribution.run
-    return training_batches(
-        split, distribution.layout, seed=run.seed, first_step=0, last_step=last_step,
-        last_batch="pad", augment=run.task.augment,
-    )  # fmt: skip
-
-
-def _first_step(distribution: Distribution, split: Split) -> list[Outcome]:
-    return distribution.probe(iter(_batches(distribution, split, 1)), distribution.start())
-
-
-def _check_values(split: Split) -> Finding:
+def _check_values(batches: TrainingBatches) -> Finding:
     name = "data is finite"
-    split = own_part(split)
+    split = worker_split(batches.split)
     examples = split.take(1000).batch(1000) if isinstance(split, tf.data.Dataset) else [split]
     for arrays in examples:
-        for array in tf.nest.flatten(arrays):
-            if np.issubdtype(np.asarray(array).dtype, np.floating) and not np.isfinite(array).all():
-                rows = np.flatnonzero(
-                    ~np.isfinite(np.asarray(array)).reshape(len(array), -1).all(axis=1)
-                )
-                return Finding(
-                    name,
-                    False,
-                    f"NaN or infinity in {len(rows)} examples, first in {rows[0]}; expected?",
-                )
+        for array in map(np.asarray, tf.nest.flatten(arrays)):
+            if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+                rows = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
+                detail = f"NaN or infinity in {len(rows)} examples, first in {rows[0]}; expected?"
+                return Finding(name, False, detail)
     return Finding(name, False, "no NaN, no infinity")
 
 
-def _check_per_example(distribution: Distribution, split: Split) -> Finding:
+def _check_per_example(steps: DistributedSteps, batches: TrainingBatches) -> Finding:
     """A loss must give a number for each example (or for each token, pixel, ... of it)."""
-    run = distribution.run
-    seen: dict[str, Any] = {}
+    run = steps.run
+    shapes: dict[str, Any] = {}
 
     def recorded(name: str, loss: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
         def call(*args: Any, **kwargs: Any) -> tf.Tensor:
             value = loss(*args, **kwargs)
-            seen[name] = value.shape
+            shapes[name] = value.shape
             return value
 
         return call
 
     losses = {name: recorded(name, loss) for name, loss in run.losses.items()}
-    rows = distribution.layout.per_replica
-    spy = Distribution(replace(run, losses=losses), distribution.layout)
-    _first_step(spy, split)
+    rows = steps.layout.per_replica // steps.layout.accumulate
+    recording = DistributedSteps(replace(run, losses=losses), steps.layout)
+    recording.dry_run(iter(batches.dataset(0, 1)), recording.start())
     name = "loss per example"
-    for loss, shape in seen.items():
+    for loss, shape in shapes.items():
         if not shape.rank or shape[0] != rows:
             return Finding(
                 name,
                 True,
                 f'{loss!r} gives shape {shape} for {rows} rows; create it with reduction="none"',
             )
-    return Finding(name, False, ", ".join(f"{loss} {tuple(shape)}" for loss, shape in seen.items()))
+    found = ", ".join(f"{loss} {tuple(shape)}" for loss, shape in shapes.items())
+    return Finding(name, False, found)
 
 
-def _check_gradients(run: Run, outcomes: list[Outcome]) -> Finding:
+def _check_gradients(run: Run, reduced: list[ReducedStep]) -> Finding:
+    name = "every weight gets a gradient"
     without = []
-    for outcome in outcomes:
-        for name, gradients in outcome.gradients.items():
-            pairs = zip(run.variables_of(name), gradients, strict=True)
+    for step in reduced:
+        for optimizer, gradients in step.gradients.items():
+            pairs = zip(run.variables_of(optimizer), gradients, strict=True)
             without += [v.path for v, gradient in pairs if not np.any(gradient)]
     if without:
-        return Finding(
-            "every weight gets a gradient",
-            True,
-            f"none for {', '.join(without[:3])}; use it in the loss, or freeze it",
-        )
-    return Finding("every weight gets a gradient", False, "")
+        listed = ", ".join(without[:3])
+        return Finding(name, True, f"none for {listed}; use it in the loss, or freeze it")
+    return Finding(name, False, "")
 
 
-def _check_parity(
-    run: Run, other_run: Run, one: Distribution, two: Distribution, split: Split
-) -> Finding:
+def _check_parity(one: Created, two: Created) -> Finding:
     name = "two replicas make the same step as one"
-    for model, other in zip(run.models.values(), other_run.models.values(), strict=True):
+    for model, other in zip(one[0].models.values(), two[0].models.values(), strict=True):
         other.set_weights(model.get_weights())
-    seen = []
-    for distribution in (one, two):
-        (first, *_) = outcomes = _first_step(distribution, split)
-        losses = {f"{n} loss": float(v) for o in outcomes for n, v in o.losses.items()}
-        progress = distribution.distributed_train_step(
-            iter(_batches(distribution, split, 1)), 1, distribution.start()
-        )
-        metrics = {n: float(m.result()) for n, m in distribution.run.metrics.items()}
-        seen.append((losses | metrics, [o.gradients for o in outcomes], progress, first))
-    (one_numbers, one_gradients, *_), (two_numbers, two_gradients, *_) = seen
+    (one_numbers, one_gradients), (two_numbers, two_gradients) = map(_first_step, (one, two))
     numbers = relative_difference(list(one_numbers.values()), list(two_numbers.values()))
     gradients = relative_difference(one_gradients, two_gradients)
-    said = f"losses and metrics differ by {numbers:.0e}, gradients by {gradients:.0e}"
+    detail = f"losses and metrics differ by {numbers:.0e}, gradients by {gradients:.0e}"
     if max(numbers, gradients) < TOLERANCE:
-        return Finding(name, False, said)
+        return Finding(name, False, detail)
     if numbers < TOLERANCE and abs(gradients - 1) < 1e-2:  # twice as large, and nothing else
-        return Finding(name, True, f"{said}: gradients are summed twice; the engine does it once")
-    regularization = float(sum(float(loss) for m in run.models.values() for loss in m.losses))
-    return Finding(name, True, f"{said}: {explain(one_numbers, two_numbers, 2, regularization)}")
+        return Finding(name, True, f"{detail}: gradients are summed twice; the engine does it once")
+    models = one[0].models.values()
+    regularization = float(sum(float(loss) for model in models for loss in model.losses))
+    cause = explain(one_numbers, two_numbers, 2, regularization)
+    return Finding(name, True, f"{detail}: {cause}")
 
 
-def _check_training(distribution: Distribution, split: Split) -> Iterator[Finding]:
-    one_batch = next(iter(_batches(distribution, split, 1)))
+def _first_step(created: Created) -> tuple[dict[str, float], list[Any]]:
+    """Losses and metrics of the first step, and its gradients."""
+    run, steps, batches = created
+    reduced = steps.dry_run(iter(batches.dataset(0, 1)), steps.start())
+    numbers = {f"{n} loss": float(loss) for step in reduced for n, loss in step.losses.items()}
+    steps.distributed_train_step(iter(batches.dataset(0, 1)), 1, steps.start())
+    numbers |= {name: float(metric.result()) for name, metric in run.metrics.items()}
+    return numbers, [step.gradients for step in reduced]
+
+
+def _check_training(steps: DistributedSteps, batches: TrainingBatches) -> Iterator[Finding]:
+    one_batch = next(iter(batches.dataset(0, 1)))
     repeated = iter(tf.data.Dataset.from_tensors(one_batch).repeat())
-    progress = distribution.distributed_train_step(repeated, 1, distribution.start())
-    first = progress.last_losses.numpy()
+    progress = steps.distributed_train_step(repeated, 1, steps.start())
+    first = progress.latest.losses.numpy()
     started = time.perf_counter()
-    progress = distribution.distributed_train_step(repeated, REPEATED_STEPS, progress)
+    progress = steps.distributed_train_step(repeated, REPEATED_STEPS, progress)
     computing = (time.perf_counter() - started) / REPEATED_STEPS
-    last = progress.last_losses.numpy()
+    last = progress.latest.losses.numpy()
     before, after = (" ".join(f"{loss:.3g}" for loss in losses) for losses in (first, last))
-    said = f"{before} to {after} in {REPEATED_STEPS} steps on one batch"
+    detail = f"{before} to {after} in {REPEATED_STEPS} steps on one batch"
     several = len(first) > 1  # adversaries: one of them may rise
     fell = (last < first).any() if several else (last < first).all()
-    yield Finding(
-        "loss falls",
-        not fell,
-        said if fell else f"{said}: look at the learning rate and at the signs",
-    )
+    if not fell:
+        detail += ": look at the learning rate and at the signs"
+    yield Finding("loss falls", not fell, detail)
 
-    iterator = iter(_batches(distribution, split, TIMED_STEPS + 1))
+    iterator = iter(batches.dataset(0, TIMED_STEPS + 1))
     next(iterator)
     started = time.perf_counter()
     for _ in range(TIMED_STEPS):
@@ -249,11 +230,8 @@ def _check_training(distribution: Distribution, split: Split) -> Iterator[Findin
         False,
         f"a batch takes {waiting * 1e3:.1f} ms, a step {computing * 1e3:.1f} ms: wait for {slower}",
     )
-    traces = distribution.number_of_traces()
-    yield Finding(
-        "one trace",
-        traces != 1,
-        ""
-        if traces == 1
-        else f"{traces} traces: a shape changes between batches, or a Python number between calls",
+    traces = steps.num_traces()
+    several_traces = (
+        f"{traces} traces: a shape changes between batches, or a Python number between calls"
     )
+    yield Finding("one trace", traces != 1, several_traces if traces != 1 else "")

@@ -1,13 +1,15 @@
 """Save, restore, resume exactly.
 
 A checkpoint holds all that the rest of a run depends on: weights, optimizer slots, metrics so far,
-the progress of the loop, and one JSON text with the host's state and the shape of everything else.
+the progress of training, and one JSON text with the state of the loop and the shape of everything.
 Random states and the order of the data follow from the step and need no saving.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,49 +17,46 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from .distribution import Progress
 from .errors import UsageError, cannot_write
+from .progress import Progress
 from .replicas import is_random_state
 from .types import Run
 
-TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"
+TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # where a checkpoint's reader finds the text
+INDEX = re.compile(r"ckpt-(\d+)\.index")
 
 
 class Checkpoints:
-    """The checkpoints of one run directory: the latest few, and the best.
+    """The latest checkpoints of a run directory, to resume from.
 
     Args:
-        directory: where they go.
+        directory: where they are written.
         run: what is saved and restored.
         start: the progress of a run that has made no step.
         keep: how many of the latest are kept.
-        order: what the order of the data follows from, beside seed and batch size.
+        order: what the order of the examples depends on, beside seed and batch size.
     """
 
     def __init__(
         self, directory: Path, run: Run, start: Progress, keep: int, order: dict[str, Any]
     ) -> None:
         self.run = run
-        self.order = order
         self.directory = directory
         self.saved_step = -1
-        weights = {
-            n: [v for v in m.variables if not is_random_state(v)] for n, m in run.models.items()
-        }
-        self._progress = Progress(*(tf.Variable(value, trainable=False) for value in start))
+        self._order = order
+        self._keep = keep
+        self._progress = tf.nest.map_structure(lambda v: tf.Variable(v, trainable=False), start)
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
-        self._weights = tf.train.Checkpoint(models=weights)
         self._everything = tf.train.Checkpoint(
-            models=weights,
+            models=_weights(run),
             optimizers={name: list(o.variables) for name, o in run.optimizers.items()},
             metrics={name: list(m.variables) for name, m in run.metrics.items()},
-            progress=self._progress._asdict(),
+            progress=tf.nest.flatten(self._progress),
             text=self._text,
         )
-        self._keep = keep
 
-    def save(self, progress: Progress, host: dict[str, Any]) -> None:
-        """Write a checkpoint that a run can go on from; `host` must be JSON.
+    def save(self, progress: Progress, loop_state: dict[str, Any]) -> None:
+        """Write a checkpoint that a run can resume from; `loop_state` must be JSON.
 
         Raises:
             UsageError: it can't be written; the one before is still there.
@@ -65,29 +64,16 @@ class Checkpoints:
         step = int(progress.step)
         if step == self.saved_step:
             return
-        for variable, value in zip(self._progress, progress, strict=True):
-            variable.assign(value)
-        text = {"signature": self._signature(), "host": host, "metrics": self._metrics_by_replica()}
+        tf.nest.map_structure(lambda v, value: v.assign(value), self._progress, progress)
+        text = {
+            "signature": self._signature(),
+            "loop": loop_state,
+            "trainable": _trainable(self.run),
+            "metrics": self._metrics_by_replica(),
+        }
         self._text.assign(json.dumps(text))
-        self._write(self._everything, self.directory / "latest", step, self._keep)
+        _write(self._everything, self.directory, step, self._keep)
         self.saved_step = step
-
-    def save_best(self, step: int) -> None:
-        """Write the weights as they are now as the best ones.
-
-        Raises:
-            UsageError: they can't be written.
-        """
-        self._write(self._weights, self.directory / "best", step, keep=1)
-
-    def restore_best(self) -> bool:
-        """Set the weights to the best ones; False if none were saved."""
-        steps = _steps(self.directory / "best")
-        if not steps:
-            return False
-        status = self._weights.read(str(self.directory / "best" / f"ckpt-{steps[0]}"))
-        status.assert_existing_objects_matched().expect_partial()
-        return True
 
     def restore_latest(self) -> tuple[Progress, dict[str, Any]] | None:
         """Set everything to the latest checkpoint that can be read; None if there is none.
@@ -95,8 +81,8 @@ class Checkpoints:
         Raises:
             UsageError: it belongs to another model, optimizer or batch size; nothing was changed.
         """
-        for step in _steps(self.directory / "latest"):
-            path = str(self.directory / "latest" / f"ckpt-{step}")
+        for step in _steps(self.directory):
+            path = str(self.directory / f"ckpt-{step}")
             try:
                 reader = tf.train.load_checkpoint(path)
                 for key in reader.get_variable_to_shape_map():
@@ -106,36 +92,14 @@ class Checkpoints:
                 reason = type(error).__name__
                 print(f"checkpoint {path} can't be read ({reason}), trying the one before it")
                 continue
-            self._refuse_difference(saved["signature"])
+            self._validate_signature(saved["signature"])
             status = self._everything.read(path)
             status.assert_existing_objects_matched().expect_partial()
             self._restore_metrics_by_replica(saved["metrics"])
+            _set_trainable(self.run, saved["trainable"])
             self.saved_step = step
-            return Progress(*(tf.convert_to_tensor(v) for v in self._progress)), saved["host"]
+            return tf.nest.map_structure(tf.convert_to_tensor, self._progress), saved["loop"]
         return None
-
-    def _write(
-        self, checkpoint: tf.train.Checkpoint, directory: Path, step: int, keep: int
-    ) -> None:
-        """Write a checkpoint, then delete all but the latest `keep`.
-
-        It gets its name when it is complete. tf.train.CheckpointManager writes the index in place
-        (TF 2.21): killed at that moment, it leaves a checkpoint that can't be read.
-        """
-        unfinished = directory / "unfinished"
-        try:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            checkpoint.write(str(unfinished / f"ckpt-{step}"))
-            for file in sorted(unfinished.glob("ckpt-*.*")):  # the data before the index
-                file.replace(directory / file.name)
-            unfinished.rmdir()
-            # Later ones are damaged: training went on from before them.
-            kept = {f"ckpt-{n}" for n in [n for n in _steps(directory) if n <= step][:keep]}
-            for file in sorted(directory.glob("ckpt-*.*"), reverse=True):  # the index first
-                if file.name.partition(".")[0] not in kept:
-                    file.unlink()
-        except (OSError, tf.errors.OpError) as error:
-            raise UsageError(cannot_write(f"The checkpoint of step {step}", error)) from error
 
     def _copies(self) -> list[tuple[tf.Variable, ...]]:
         """The variables of the metrics, each as its copies on the replicas of this worker."""
@@ -146,7 +110,7 @@ class Checkpoints:
     def _metrics_by_replica(self) -> dict[str, Any]:
         """What each replica has added to the metrics; TensorFlow itself saves the sums.
 
-        Gone on with from a sum, floats would be rounded in another order.
+        Resumed from a sum, floats would be rounded in another order.
         """
         values = [[copy.numpy().tolist() for copy in copies] for copies in self._copies()]
         return {"replicas": self.run.strategy.num_replicas_in_sync, "values": values}
@@ -160,7 +124,7 @@ class Checkpoints:
                 copy.assign(tf.constant(value, copy.dtype))
 
     def _signature(self) -> dict[str, Any]:
-        """What must be the same for a checkpoint to fit; TensorFlow itself restores by position."""
+        """What must match on restore; TensorFlow itself restores by position."""
 
         def shapes(variables: list[keras.Variable]) -> list[str]:
             return [f"{v.path} {tuple(v.shape)}" for v in variables if not is_random_state(v)]
@@ -169,14 +133,14 @@ class Checkpoints:
         return {
             "global batch size": run.global_batch_size,
             "seed": run.seed,
-            **self.order,
+            **self._order,
             "precision": keras.config.dtype_policy().name,
             **{f"model {n}": shapes(m.variables) for n, m in run.models.items()},
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
             **{f"variables of {n}": shapes(o.variables) for n, o in run.optimizers.items()},
         }
 
-    def _refuse_difference(self, saved: dict[str, Any]) -> None:
+    def _validate_signature(self, saved: dict[str, Any]) -> None:
         now = self._signature()
         for key in {**saved, **now}:
             before, after = saved.get(key), now.get(key)
@@ -192,7 +156,118 @@ class Checkpoints:
             )
 
 
+class BestWeights:
+    """The weights of the best validation so far.
+
+    Args:
+        directory: where they are written.
+        run: whose weights they are.
+
+    Attributes:
+        value: of the monitored column at the best validation, None before the first.
+    """
+
+    def __init__(self, directory: Path, run: Run) -> None:
+        self.run = run
+        self.directory = directory
+        self._text = tf.Variable("", dtype=tf.string, trainable=False)
+        self._checkpoint = tf.train.Checkpoint(models=_weights(run), text=self._text)
+        self.value: float | None = None
+
+    def monitor(self, column: str, *, larger_is_better: bool, validated: bool) -> None:
+        """Select the best by a column of the history.
+
+        Args:
+            column: such as "validation_accuracy".
+            larger_is_better: whether larger values of it are better.
+            validated: whether there is validation data; without it, training is monitored.
+
+        Raises:
+            UsageError: the history will have no such column.
+        """
+        self._column = column if validated else column.replace("validation", "train")
+        self._sign = 1.0 if larger_is_better else -1.0
+        metrics = {"train": self.run.metrics}
+        if validated:
+            metrics["validation"] = self.run.evaluation_metrics
+        known = [f"{s}_{n}" for s in metrics for n in (*self.run.loss_names, *metrics[s])]
+        if self._column not in known:
+            raise UsageError(
+                f"The monitored column {self._column!r} isn't in the history; there are: "
+                f"{', '.join(known)}."
+            )
+
+    def consider(self, row: dict[str, float]) -> None:
+        """Write the weights as they are now if this row of the history is the best so far.
+
+        Raises:
+            UsageError: they can't be written.
+        """
+        value = row[self._column]
+        if not math.isfinite(value):
+            return
+        if self.value is None or self._sign * (value - self.value) > 0:
+            self.value = value
+            self.save(int(row["step"]))
+
+    def save(self, step: int) -> None:
+        """Write the weights as they are now.
+
+        Raises:
+            UsageError: they can't be written.
+        """
+        self._text.assign(json.dumps({"trainable": _trainable(self.run)}))
+        _write(self._checkpoint, self.directory, step, keep=1)
+
+    def restore(self) -> bool:
+        """Set the weights, and what is frozen, to the best; False if none were saved."""
+        steps = _steps(self.directory)
+        if not steps:
+            return False
+        status = self._checkpoint.read(str(self.directory / f"ckpt-{steps[0]}"))
+        status.assert_existing_objects_matched().expect_partial()
+        _set_trainable(self.run, json.loads(self._text.numpy())["trainable"])
+        return True
+
+
+def _weights(run: Run) -> dict[str, list[keras.Variable]]:
+    return {n: [v for v in m.variables if not is_random_state(v)] for n, m in run.models.items()}
+
+
+def _trainable(run: Run) -> list[bool]:
+    return [layer.trainable for layer in run.layers]
+
+
+def _set_trainable(run: Run, saved: list[bool]) -> None:
+    """Freeze what was frozen: a layer also decides about those inside it, so outer ones first."""
+    for layer, trainable in zip(run.layers, saved, strict=True):
+        if layer.trainable != trainable:
+            layer.trainable = trainable
+
+
+def _write(checkpoint: tf.train.Checkpoint, directory: Path, step: int, keep: int) -> None:
+    """Write a checkpoint, then delete all but the latest `keep`.
+
+    It gets its name when it is complete. tf.train.CheckpointManager writes the index in place
+    (TF 2.21): killed at that moment, it leaves a checkpoint that can't be read.
+    """
+    unfinished = directory / "unfinished"
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        checkpoint.write(str(unfinished / f"ckpt-{step}"))
+        for file in sorted(unfinished.glob("ckpt-*.*")):  # the data before the index
+            file.replace(directory / file.name)
+        unfinished.rmdir()
+        # Later ones are damaged: training resumed from before them.
+        kept = {f"ckpt-{n}" for n in [n for n in _steps(directory) if n <= step][:keep]}
+        for file in sorted(directory.glob("ckpt-*.*"), reverse=True):  # the index first
+            if file.name.partition(".")[0] not in kept:
+                file.unlink()
+    except (OSError, tf.errors.OpError) as error:
+        raise UsageError(cannot_write(f"The checkpoint of step {step}", error)) from error
+
+
 def _steps(directory: Path) -> list[int]:
-    """The steps of the checkpoints in `directory`, the latest first."""
-    indices = directory.glob("ckpt-*.index")
-    return sorted((int(index.stem.rpartition("-")[2]) for index in indices), reverse=True)
+    """The steps of the checkpoints in `directory`, the latest first; other files are ignored."""
+    names = [INDEX.fullmatch(file.name) for file in directory.glob("ckpt-*.index")]
+    return sorted((int(name[1]) for name in names if name), reverse=True)

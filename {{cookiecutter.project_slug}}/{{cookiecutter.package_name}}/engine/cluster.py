@@ -1,4 +1,4 @@
-"""Who am I among the workers?"""
+"""The workers named in TF_CONFIG, and which of them this process is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 def _task() -> tuple[list[str], int]:
-    """The addresses of all workers in TF_CONFIG, the chief's first, and which of them is mine."""
+    """The addresses of all workers in TF_CONFIG, the chief's first, and this one's index."""
     config = json.loads(os.environ.get("TF_CONFIG") or "{}")
     cluster, task = config.get("cluster", {}), config.get("task", {})
     chiefs, workers = cluster.get("chief", []), cluster.get("worker", [])
@@ -16,11 +16,11 @@ def _task() -> tuple[list[str], int]:
     return [*chiefs, *workers], before + int(task.get("index", 0))
 
 
-def number_of_workers() -> int:
+def num_workers() -> int:
     """How many processes train together; 1 without TF_CONFIG."""
     return max(1, len(_task()[0]))
 
 
 def worker_index() -> int:
-    """The place of this process among the workers, 0 for the chief."""
+    """The index of this process among the workers, 0 for the chief."""
     return _task()[1]

@@ -16,15 +16,15 @@ import yaml
 
 from .errors import fail
 
-DESCRIPTION = """--config FILE reads flags from a YAML file, which flags that are typed override.
---print-config shows the resolved flags and ends."""
+DESCRIPTION = """--config FILE reads flags from a YAML file; flags on the command line override it.
+--print-config prints all flags as YAML and exits."""
 
 
 def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
-    """One instance of each dataclass in `groups`, from flags; a group has its own place in --help.
+    """One instance of each dataclass in `groups`, from flags; --help shows each group by itself.
 
     Raises:
-        SystemExit: with code 2 and one sentence, for a flag or value that can't be.
+        SystemExit: with code 2 and one sentence, for a flag or value that is not allowed.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     print_config = "--print-config" in arguments
@@ -40,18 +40,18 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
 
 
 def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any:
-    """What `arguments` say in the form of a dataclass, or of one of several (a command each).
+    """An instance of a dataclass, or of one of several (one for each command), from `arguments`.
 
     Raises:
-        SystemExit: with code 2 and one sentence, for a flag or value that can't be.
+        SystemExit: with code 2 and one sentence, for a flag or value that is not allowed.
     """
-    said = io.StringIO()
+    message = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(message):
             return tyro.cli(form, prog=program, args=arguments, config=(tyro.conf.OmitArgPrefixes,))
     except SystemExit as end:
         if end.code:
-            fail(_sentence(said.getvalue()))
+            fail(_sentence(message.getvalue()))
         raise
 
 
@@ -69,7 +69,7 @@ def expand(arguments: list[str]) -> list[str]:
 
 
 def to_yaml(*configs: Any) -> str:
-    """The knobs of all `configs` as one flat YAML mapping, which `--config` reads."""
+    """The settings of all `configs` as one flat YAML mapping, which `--config` reads."""
     flat = {name: value for config in configs for name, value in dataclasses.asdict(config).items()}
     return yaml.safe_dump(flat, sort_keys=False)
 
@@ -107,7 +107,7 @@ def _arguments_of(file: Path) -> list[str]:
 
 
 def _sentence(box: str) -> str:
-    """What tyro says in a box of many lines, as one sentence."""
+    """Tyro's message, a box of many lines, as one sentence."""
     lines = [re.sub(r"[\u2500-\u257f]", "", line).strip() for line in box.splitlines()]
     text = " ".join(line for line in lines[1:] if line)
     text = re.split(r" (?:Argument helptext|For full helptext)", text)[0]

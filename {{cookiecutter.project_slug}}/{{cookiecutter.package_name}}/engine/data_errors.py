@@ -18,8 +18,8 @@ INDEX = re.compile(r"indices\[[\d,]*\] = (\S+) is not in (\[.*?\))")
 LENGTH = re.compile(r"Input dataset was expected to contain (\d+) elements but contained (.*?)\.")
 
 
-def name_of(split: str) -> str:
-    """What a split is called in a sentence."""
+def split_label(split: str) -> str:
+    """The name of a split in a sentence."""
     return "training data" if split == "train" else f"{split} data"
 
 
@@ -38,27 +38,28 @@ def data_errors(split: str, run: Run, element: Any) -> Iterator[None]:
     """
     try:
         if reason := _misfit(run, element, shapes=False):  # Keras would cast in silence
-            raise UsageError(f"The {name_of(split)} doesn't fit the model: {reason}.")
+            raise UsageError(f"The {split_label(split)} doesn't fit the model: {reason}.")
         yield
     except tf.errors.OutOfRangeError as error:
         raise UsageError(
-            f"The {name_of(split)} ended early: it has fewer examples than it is said to have."
+            f"The {split_label(split)} ended early: it has fewer examples than it should have."
         ) from error
     except (tf.errors.OpError, ValueError, TypeError) as error:
         if reason := _out_of_range(str(error)):
-            raise UsageError(f"The {name_of(split)} can't be used: {reason}.") from error
+            raise UsageError(f"The {split_label(split)} can't be used: {reason}.") from error
         if reason := _misfit(run, element, shapes=True):
-            raise UsageError(f"The {name_of(split)} doesn't fit the model: {reason}.") from error
+            data = split_label(split)
+            raise UsageError(f"The {data} doesn't fit the model: {reason}.") from error
         raise
 
 
-def _out_of_range(said: str) -> str:
-    if match := LABEL.search(said):
+def _out_of_range(message: str) -> str:
+    if match := LABEL.search(message):
         return f"a label is {match[1]}, outside the range {match[2]} of the model's classes"
-    if match := INDEX.search(said):
+    if match := INDEX.search(message):
         return f"an index is {match[1]}, outside the range {match[2]}"
-    if match := LENGTH.search(said):
-        return f"it is said to have {match[1]} examples, and has {match[2].split(' ele')[0]}"
+    if match := LENGTH.search(message):
+        return f"it should have {match[1]} examples, and has {match[2].split(' ele')[0]}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Errors that a person at the keyboard can mend. Imports no TensorFlow."""
+"""Errors that the user can fix, shown as one sentence. Imports no TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import NoReturn
 
 
 class UsageError(Exception):
-    """Shown as one sentence that says what is wrong and how to mend it, with exit code 2."""
+    """Shown as one sentence that says what is wrong and how to fix it, with exit code 2."""
 
 
 def fail(sentence: str) -> NoReturn:
-    """Say `sentence` on stderr and exit with code 2."""
+    """Print `sentence` on stderr and exit with code 2."""
     sys.stderr.write(f"error: {sentence}\n")
     raise SystemExit(2)
 
 
 class TodoError(UsageError):
-    """A place that is still to be filled in.
+    """A TODO that must be filled in before the run can continue.
 
     Args:
         number: that of its TODO.
@@ -32,7 +32,7 @@ class TodoError(UsageError):
 
 
 class CollectiveInXlaError(UsageError):
-    """The replicas would have to talk to each other inside what XLA compiles."""
+    """A collective inside what XLA compiles."""
 
 
 FULL_OR_READ_ONLY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
@@ -44,7 +44,7 @@ def cannot_write(what: object, error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error).splitlines()[0].partition(" [Op:")[0]
     return (
         f"{what} can't be written ({text.rpartition('; ')[2]}); the checkpoints so far are intact: "
-        "mend the disk, then resume."
+        "fix the disk, then resume."
     )
 
 

@@ -1,4 +1,4 @@
-"""Gradients: sum once over the replicas, look whether they are finite, clip, apply."""
+"""Gradients: sum once over the replicas, take their norm, clip; optimizers don't sum again."""
 
 from __future__ import annotations
 
@@ -6,27 +6,36 @@ import keras
 import tensorflow as tf
 
 
-def take_over(optimizer: keras.optimizers.Optimizer, replicas: int) -> None:
-    """Make `optimizer.apply` take gradients that are already summed over the replicas."""
-    if replicas > 1 and hasattr(optimizer, "_all_reduce_sum_gradients"):
-        # No public way to hand over summed gradients (Keras 3.15): switch off the second sum.
-        optimizer._all_reduce_sum_gradients = lambda gradients: gradients
+def all_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimizer]:
+    """The optimizer, and those inside it if it is a `keras.optimizers.MultiOptimizer`."""
+    return [optimizer, *getattr(optimizer, "optimizers", [])]
 
 
-def before_apply(
-    optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor], replicas: int
+def disable_optimizer_allreduce(optimizer: keras.optimizers.Optimizer) -> None:
+    """Make `optimizer.apply` take gradients that are already summed over the replicas.
+
+    There is no public way to hand over summed gradients (Keras 3.15), so this replaces the method
+    that would sum them a second time; where it is missing, `undo_optimizer_allreduce` steps in.
+    """
+    for each in all_optimizers(optimizer):
+        if hasattr(each, "_all_reduce_sum_gradients"):
+            each._all_reduce_sum_gradients = lambda grads_and_vars: grads_and_vars
+
+
+def undo_optimizer_allreduce(
+    optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor], num_replicas: int
 ) -> list[tf.Tensor]:
-    """Where `take_over` found nothing to switch off, undo the sum that `apply` will make."""
-    if replicas == 1 or hasattr(optimizer, "_all_reduce_sum_gradients"):
+    """What to give `optimizer.apply` so that a sum it still makes changes nothing."""
+    if num_replicas == 1 or hasattr(optimizer, "_all_reduce_sum_gradients"):
         return gradients
-    return [gradient / replicas for gradient in gradients]
+    return [gradient / num_replicas for gradient in gradients]
 
 
 def sum_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """The sums over all replicas, in one collective for each dtype; stays on the replica's device.
+    """The sums over all replicas, one collective for each dtype; called inside a replica.
 
-    Called inside a replica. Tensors travel as one flat vector: on a network the number of messages
-    costs more than their size.
+    Tensors travel as one flat vector: on a network the number of messages costs more than their
+    size. The sums stay on the replica's device.
     """
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
@@ -45,9 +54,9 @@ def sum_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
 
 def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
     """The Euclidean norm of all gradients together, float scalar; not finite if one isn't."""
-    return tf.sqrt(
-        2.0 * tf.add_n([tf.cast(tf.nn.l2_loss(g), keras.config.floatx()) for g in gradients])
-    )
+    floatx = keras.config.floatx()
+    halves = [tf.cast(tf.nn.l2_loss(gradient), floatx) for gradient in gradients]
+    return tf.sqrt(2.0 * tf.add_n(halves)) if halves else tf.zeros((), floatx)  # all frozen: none
 
 
 def clip(gradients: list[tf.Tensor], norm: tf.Tensor, limit: float) -> list[tf.Tensor]:

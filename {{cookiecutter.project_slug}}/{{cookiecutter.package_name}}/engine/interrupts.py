@@ -1,29 +1,35 @@
-"""SIGTERM and Ctrl-C: finish the graph call, save, leave. A second one leaves at once."""
+"""SIGTERM, SIGHUP and Ctrl-C: finish the graph call, save, exit. A second one exits at once."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
+from typing import Any
 
 RESUMABLE = 138  # exit code of a run that was interrupted, saved itself, and can be resumed
 AT_ONCE = 130
+SIGNALS = [signal.SIGTERM, signal.SIGINT]
+if hasattr(signal, "SIGHUP"):  # a closed terminal, a dropped ssh connection; not on Windows
+    SIGNALS.append(signal.SIGHUP)
 
 
 class Interrupts:
-    """Looks out for signals while it is entered; to be entered after the strategy is created.
+    """Watches for signals while it is entered; to be entered after the strategy is created.
 
     MultiWorkerMirroredStrategy swallows a SIGTERM whose handler was set before it (TF 2.21).
     """
 
     def __init__(self) -> None:
         self.received = False
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
         """Take over the signals."""
-        self._signals = (signal.SIGTERM, signal.SIGINT)
-        self._before = [signal.signal(number, self._note) for number in self._signals]
+        for number in SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:  # ignored on purpose, as by nohup
+                self._before[number] = signal.signal(number, self._note)
         # Python runs handlers only between graph calls; bytes on this pipe come at once.
         reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
@@ -31,17 +37,12 @@ class Interrupts:
         threading.Thread(target=self._watch, args=(reader,), daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Give the signals back."""
+    def __exit__(self, *_: object) -> None:
+        """Give the signals back, or, when the process is about to exit, ignore further ones."""
         signal.set_wakeup_fd(self._wakeup)
         os.close(self._writer)
-        for number, handler in zip(self._signals, self._before, strict=True):
-            signal.signal(number, handler)
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_IGN if self.received else handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = True
@@ -49,7 +50,7 @@ class Interrupts:
     def _watch(self, reader: int) -> None:
         seen = 0
         while number := os.read(reader, 1):
-            seen += number[0] in self._signals
+            seen += number[0] in self._before
             if seen > 1:
                 os._exit(AT_ONCE)
         os.close(reader)

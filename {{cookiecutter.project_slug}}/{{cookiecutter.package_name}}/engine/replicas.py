@@ -12,9 +12,9 @@ import tensorflow as tf
 def synchronize_batch_normalization(models: Iterable[keras.Model]) -> list[str]:
     """Make every BatchNormalization take its statistics over all replicas; returns their names.
 
-    Otherwise each replica normalizes by its own share and keeps its own moving statistics, of which
-    a checkpoint saves replica 0's. Averaging them afterwards is not the same as a single device
-    (1e-2 off). To be called before the first trace. Measured on Keras 3.15.
+    Otherwise each replica normalizes by its own per-replica batch and keeps its own moving
+    statistics, of which a checkpoint saves replica 0's. Averaging them afterwards is not the same
+    as a single device (1e-2 off). To be called before the first trace. Measured on Keras 3.15.
     """
     names = []
     for model in models:
@@ -56,22 +56,37 @@ def is_random_state(variable: keras.Variable) -> bool:
 
 
 def derive_seeds(
-    seed: int, step: tf.Tensor, share: tf.Tensor | int, shares: int, number: int
+    seed: int,
+    *,
+    step: tf.Tensor,
+    train_step: int = 0,
+    num_train_steps: int = 1,
+    replica: tf.Tensor | int,
+    num_replicas: int,
+    microbatch: int = 0,
+    num_microbatches: int = 1,
+    number: int,
 ) -> tf.Tensor:
-    """Random states that depend on nothing but where they are used, int64 -> uint32 (number, 2).
+    """Random states that depend on nothing but the place where they are used, uint32 (number, 2).
 
     Keras draws the same dropout mask on every replica (keras #20611, Keras 3.15) and checkpoints
-    leave the states out. States derived from (seed, step, share) differ on each replica and need no
-    saving: a resumed run goes on with the very same ones.
+    leave random states out. States derived from (seed, place) differ on each replica and need no
+    saving: a resumed run uses the very same ones.
 
     Args:
         seed: the seed of the run.
-        step: int64 scalar, the number of steps before this one.
-        share: which replica and micro-batch, 0 to `shares` - 1.
-        shares: replicas times micro-batches.
-        number: how many states are wanted.
+        step: int64 scalar, the number of steps, or batches of an evaluation, before this one.
+        train_step: which of the task's train steps.
+        num_train_steps: how many the task has.
+        replica: int32 scalar, which replica.
+        num_replicas: how many there are.
+        microbatch: which micro-batch.
+        num_microbatches: how many a per-replica batch is split into.
+        number: how many states to derive.
     """
-    position = step * shares + tf.cast(share, tf.int64)
+    # One number for the place, as in a nested loop, so that it costs one random operation.
+    place = step * num_replicas + tf.cast(replica, tf.int64)
+    place = (place * num_train_steps + train_step) * num_microbatches + microbatch
     return tf.random.stateless_uniform(
-        (number, 2), (tf.constant(seed, tf.int64), position), None, None, tf.uint32
+        (number, 2), (tf.constant(seed, tf.int64), place), None, None, tf.uint32
     )

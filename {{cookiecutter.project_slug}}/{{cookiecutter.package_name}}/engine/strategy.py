@@ -6,31 +6,37 @@ import os
 
 import tensorflow as tf
 
-from ..config import Config
 from .errors import UsageError
 
 
-def create_strategy(config: Config) -> tf.distribute.Strategy:
-    """The distribution strategy of `config`; says in one line which it is and why.
+def create_strategy(
+    name: str = "auto", *, virtual_replicas: int = 0, deterministic: bool = False
+) -> tf.distribute.Strategy:
+    """The distribution strategy; prints in one line which it is and why.
 
     To be called before any TensorFlow operation: virtual devices and MultiWorkerMirroredStrategy
-    both ask for that.
+    both need that.
+
+    Args:
+        name: what `--strategy` says.
+        virtual_replicas: logical devices to split the CPU into; 0 doesn't.
+        deterministic: same bits in every run, also on GPUs.
 
     Raises:
         UsageError: a device or strategy that isn't there.
     """
-    if config.deterministic:
+    if deterministic:
         tf.config.experimental.enable_op_determinism()
-    if config.virtual_replicas:
-        _split_cpu(config.virtual_replicas)
-    name, why = _choose(config)
-    strategy = CREATE[name]()
+    if virtual_replicas:
+        _split_cpu(virtual_replicas)
+    chosen, why = _choose(name, virtual_replicas)
+    strategy = CREATE[chosen]()
     replicas = strategy.num_replicas_in_sync
-    print(f"strategy: {name}, {replicas} replica{'s' * (replicas > 1)}, because {why}")
+    print(f"strategy: {chosen}, {replicas} replica{'s' * (replicas > 1)}, because {why}")
     return strategy
 
 
-def name_of(strategy: tf.distribute.Strategy) -> str:
+def strategy_name(strategy: tf.distribute.Strategy) -> str:
     """What --strategy calls it."""
     names = {
         tf.distribute.OneDeviceStrategy: "one_device",
@@ -41,14 +47,14 @@ def name_of(strategy: tf.distribute.Strategy) -> str:
     return names.get(type(strategy), "none")
 
 
-def _choose(config: Config) -> tuple[str, str]:
-    if config.strategy != "auto":
-        return config.strategy, f"of --strategy {config.strategy}"
+def _choose(name: str, virtual_replicas: int) -> tuple[str, str]:
+    if name != "auto":
+        return name, f"of --strategy {name}"
     if os.environ.get("TF_CONFIG"):
         return "multi_worker", "TF_CONFIG is set"
     gpus = len(tf.config.list_physical_devices("GPU"))
-    if config.virtual_replicas > 1:
-        return "mirrored", f"of --virtual-replicas {config.virtual_replicas}"
+    if virtual_replicas > 1:
+        return "mirrored", f"of --virtual-replicas {virtual_replicas}"
     if gpus > 1:
         return "mirrored", f"there are {gpus} GPUs"
     if gpus == 1:
@@ -88,8 +94,8 @@ def _mirrored() -> tf.distribute.Strategy:
 def _multi_worker() -> tf.distribute.Strategy:
     if not os.environ.get("TF_CONFIG"):
         raise UsageError(
-            "--strategy multi_worker needs the environment variable TF_CONFIG to name the workers "
-            "and this one's place among them; on one machine use --strategy mirrored."
+            "--strategy multi_worker needs the environment variable TF_CONFIG, which lists the "
+            "workers and says which one this is; on one machine use --strategy mirrored."
         )
     return tf.distribute.MultiWorkerMirroredStrategy()
 

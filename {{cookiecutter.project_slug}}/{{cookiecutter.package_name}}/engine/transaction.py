@@ -1,187 +1,289 @@
-"""One replica's share of a train step as a pure computation: nothing is written.
+"""A train step that is computed first, and then committed as a whole or dropped as a whole.
 
-Your step reads and writes Keras variables as usual. A `keras.StatelessScope` answers the reads with
-the values given here and keeps the writes, so that the step can be compiled as a whole, cut into
-micro-batches, and committed or dropped as one.
+In a classic custom loop the step itself calls the tape and `optimizer.apply_gradients`, and metrics
+and normalization statistics change while it runs. Here:
+
+- **The tape** is in `_forward_backward`: your train step runs under it, in a
+  `keras.StatelessScope`, which answers every read of a Keras variable with a value given here and
+  keeps every write. So a step is a pure function: values in; losses, gradients, new values out.
+- **XLA** (`--jit`) compiles `_forward_backward` and nothing else: what comes after talks to other
+  replicas, which XLA can't compile (TF 2.21).
+- **Writes are captured** so that a step whose loss or gradient isn't finite changes nothing at all:
+  no weight, no metric, no moving average. `commit` is the only place that writes variables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from .errors import CollectiveInXlaError, UsageError
+from .gradients import undo_optimizer_allreduce
+from .loss_scale import LossScale, LossScaling
 from .replicas import derive_seeds, is_random_state
-from .types import Replica, Run
+from .types import Replica, Run, Step
 
-TrainStep = Callable[[Run, Any, Replica], dict[str, tf.Tensor]]
+Writes = list[tf.Tensor | None]  # new values of the captured variables, None where not written
 
 
-class Share(NamedTuple):
-    """What a train step computes from one replica's share."""
+class StepResult(NamedTuple):
+    """What a train step computes on one replica, before anything is summed or written."""
 
     losses: dict[str, tf.Tensor]  # scalars, by optimizer
-    gradients: dict[str, list[tf.Tensor]]  # of the losses times the loss scale, by optimizer
-    writes: dict[str, tf.Tensor]  # new values of variables, by position in `Transaction.state`
+    gradients: dict[str, list[tf.Tensor]]  # of the scaled losses, by optimizer
+    writes: Writes  # for Transaction.state
+
+
+class Capture:
+    """Runs a step on one replica so that what it would write is returned instead.
+
+    Args:
+        run: what the factories made; the metrics written to are those of this run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        frozen = [v for model in run.models.values() for v in model.non_trainable_variables]
+        self.random_states = [v for v in frozen if is_random_state(v)]
+        self.state = [v for v in frozen if not is_random_state(v)]
+        self.state += [v for metric in run.metrics.values() for v in metric.variables]
+
+    def read(self) -> list[tf.Tensor]:
+        """The current values of `state` on this replica."""
+        return [tf.convert_to_tensor(variable.value) for variable in self.state]
+
+    def call(
+        self,
+        step: Step,
+        batch: Any,
+        replica: Replica,
+        *,
+        seeds: tf.Tensor,
+        state: list[tf.Tensor],
+        trained: list[tuple[keras.Variable, tf.Tensor]],
+    ) -> tuple[dict[str, tf.Tensor], Writes]:
+        """The losses of a step, and the new values of `state`.
+
+        Args:
+            step: a function of task/steps.py.
+            batch: this replica's examples.
+            replica: what the step is told about the replica.
+            seeds: uint32 (random states, 2).
+            state: the values that the step reads from `state`.
+            trained: variables and the values that the step reads from them instead.
+
+        Raises:
+            UsageError: the step returns or writes what it may not.
+        """
+        mapping = [
+            *zip(self.random_states, tf.unstack(seeds, len(self.random_states)), strict=True),
+            *zip(self.state, state, strict=True),
+            *trained,
+        ]
+        # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
+        with keras.StatelessScope(mapping, collect_losses=True) as scope:
+            losses = step(self.run, batch, replica)
+        known = self.run.optimizers
+        if not isinstance(losses, dict) or set(losses) - set(known):
+            raise UsageError(
+                f"{step.__name__} returns {losses!r}; it must return losses by the names of their "
+                f"optimizers, which are: {', '.join(map(repr, known))}."
+            )
+        if set(scope.state_mapping) - {id(variable) for variable, _ in mapping}:
+            raise UsageError(
+                f"{step.__name__} changes a Keras variable that belongs to no model and no metric "
+                "of the run, so the change would be lost. For random numbers use replica.seed "
+                "with tf.random.stateless_*, or a SeedGenerator that is an attribute of the model."
+            )
+        writes: Writes = []
+        for variable, before in zip(self.state, state, strict=True):
+            after = scope.get_current_value(variable)
+            writes.append(None if after is before else tf.cast(after, variable.dtype))
+        return losses, writes
+
+    def write(self, writes: Writes) -> None:
+        """Give each replica's `state` its own new values; called inside a replica."""
+        written = [i for i, value in enumerate(writes) if value is not None]
+
+        def assign(strategy: tf.distribute.Strategy, values: list[Any]) -> None:
+            # `assign` inside a replica would average over the replicas once more: write each copy.
+            for i, value in zip(written, values, strict=True):
+                strategy.extended.update(
+                    self.state[i].value, lambda v, new: v.assign(new), (value,), group=False
+                )
+
+        values = [writes[i] for i in written]
+        tf.distribute.get_replica_context().merge_call(assign, args=(values,))
 
 
 class Transaction:
-    """The train steps of one run, made pure.
+    """The train steps of one run: compute now, commit later or never.
 
     Args:
         run: what the factories made.
-        accumulate: micro-batches per share; their gradients are added.
-        jit: "on", "off" or "auto": compile forward and backward with XLA.
-        synchronized: the models average over the replicas inside forward and backward.
+        accumulate: micro-batches in a per-replica batch; their losses and gradients are added.
+        jit: compile forward and backward with XLA.
+        jit_is_optional: run without XLA, and print so, where a step can't be compiled.
+        loss_scaling: of float16 training.
     """
 
-    def __init__(self, run: Run, accumulate: int, jit: str, synchronized: bool) -> None:
+    def __init__(
+        self,
+        run: Run,
+        *,
+        accumulate: int,
+        jit: bool,
+        jit_is_optional: bool,
+        loss_scaling: LossScaling,
+    ) -> None:
         self.run = run
         self.accumulate = accumulate
-        variables = [v for model in run.models.values() for v in model.non_trainable_variables]
-        self.random_states = [v for v in variables if is_random_state(v)]
-        self.state = [v for v in variables if not is_random_state(v)]
-        self.state += [v for metric in run.metrics.values() for v in metric.variables]
-        self.jit = _resolve_jit(jit, synchronized)
-        self._jit_is_optional = jit == "auto"
-        self._compiled: dict[tuple[int, ...], Any] = {}  # by what trains: shapes don't tell it
+        self.jit = jit
+        self.capture = Capture(run)
+        self._jit_is_optional = jit_is_optional
+        self._loss_scaling = loss_scaling
+        # By train step and by what trains, which shapes alone don't tell.
+        self._compiled: dict[tuple[int, ...], Any] = {}
 
-    def share(
-        self, train_step: TrainStep, batch: Any, count: tf.Tensor, step: tf.Tensor, scale: tf.Tensor
-    ) -> Share:
-        """Losses, gradients and writes of one replica's `batch`, micro-batch by micro-batch."""
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        index = self.run.task.train_steps.index(train_step)
-        shares = (
-            self.run.strategy.num_replicas_in_sync
-            * len(self.run.task.train_steps)
-            * self.accumulate
-        )
-        first = (replica * len(self.run.task.train_steps) + index) * self.accumulate
-        state = [tf.convert_to_tensor(v.value) for v in self.state]
-        values = [tf.convert_to_tensor(v.value) for v in self.trainable]
-        total: Share | None = None
-        for part in range(self.accumulate):
+    @property
+    def state(self) -> list[keras.Variable]:
+        """What a step may write: normalization statistics and metrics."""
+        return self.capture.state
+
+    def compute(
+        self,
+        train_step: int,
+        batch: Any,
+        *,
+        global_count: tf.Tensor,
+        step: tf.Tensor,
+        loss_scale: LossScale,
+    ) -> StepResult:
+        """Losses, gradients and writes of one replica's batch; one micro-batch after the other.
+
+        Args:
+            train_step: which of the task's train steps.
+            batch: this replica's examples.
+            global_count: int32 scalar.
+            step: int64 scalar, train steps made before this one.
+            loss_scale: of float16 training.
+        """
+        index = tf.distribute.get_replica_context().replica_id_in_sync_group
+        num_replicas = self.run.strategy.num_replicas_in_sync
+        values = [tf.convert_to_tensor(v.value) for v in self.run.trainable_variables]
+        before = state = self.capture.read()
+        total: StepResult | None = None
+        for microbatch in range(self.accumulate):
             seeds = derive_seeds(
-                self.run.seed, step, first + part, shares, len(self.random_states) + 1
+                self.run.seed,
+                step=step,
+                train_step=train_step,
+                num_train_steps=len(self.run.functions.train_steps),
+                replica=index,
+                num_replicas=num_replicas,
+                microbatch=microbatch,
+                num_microbatches=self.accumulate,
+                number=len(self.capture.random_states) + 1,
             )
             # One micro-batch at a time, or all would be in memory at once.
             with tf.control_dependencies(tf.nest.flatten(total.gradients) if total else []):
-                piece = tf.nest.map_structure(
-                    lambda t, p=part: tf.identity(self._piece(t, p)), batch
-                )
-            more = self._compute(train_step, piece, count, scale, seeds, values, state)
-            for key, value in more.writes.items():
-                state[int(key)] = value
-            total = more if total is None else _add(total, more)
+                rows = tf.nest.map_structure(lambda t, m=microbatch: self._rows(t, m), batch)
+            result = self._run(
+                train_step, rows, (global_count, index, step), seeds, loss_scale, values, state
+            )
+            state = [
+                old if new is None else new for old, new in zip(state, result.writes, strict=True)
+            ]
+            total = result if total is None else _add(total, result)
         assert total is not None
-        return total
+        writes = [None if new is old else new for old, new in zip(before, state, strict=True)]
+        return total._replace(writes=writes)
 
-    @property
-    def trainable(self) -> list[keras.Variable]:
-        """The variables that train now."""
-        return [v for model in self.run.models.values() for v in model.trainable_variables]
+    def commit(self, gradients: dict[str, list[tf.Tensor]], writes: Writes) -> None:
+        """Apply summed gradients, and write what the step wrote; called inside a replica.
 
-    def _compute(self, *arguments: Any) -> Share:
+        Args:
+            gradients: by optimizer, summed over the replicas and final.
+            writes: of `compute`, on this replica.
+        """
+        for name, values in gradients.items():
+            optimizer, variables = self.run.optimizers[name], self.run.variables_of(name)
+            values = undo_optimizer_allreduce(
+                optimizer, values, self.run.strategy.num_replicas_in_sync
+            )
+            if variables:  # none while everything that the optimizer trains is frozen
+                optimizer.apply(values, variables)
+        self.capture.write(writes)
+
+    def _rows(self, t: tf.Tensor, microbatch: int) -> tf.Tensor:
+        rows = t.shape[0] // self.accumulate
+        return tf.identity(t[microbatch * rows : (microbatch + 1) * rows])
+
+    def _run(self, train_step: int, *arguments: Any) -> StepResult:
+        """`_forward_backward`, compiled or not."""
         if self.jit:
-            trainable = tuple(map(id, self.trainable))
-            if trainable not in self._compiled:
-                self._compiled[trainable] = tf.function(
-                    self._compute_part, jit_compile=True, autograph=False
+            key = (train_step, *map(id, self.run.trainable_variables))
+            if key not in self._compiled:
+                self._compiled[key] = tf.function(
+                    lambda *a: self._forward_backward(train_step, *a),
+                    jit_compile=True,
+                    autograph=False,
                 )
             try:
-                return Share(*self._compiled[trainable](*arguments))
+                return StepResult(*self._compiled[key](*arguments))
             except CollectiveInXlaError as error:
                 if not self._jit_is_optional:
                     raise
                 print(f"jit: off. {error}")
                 self.jit = False
-        return Share(*self._compute_part(*arguments))
+        return StepResult(*self._forward_backward(train_step, *arguments))
 
-    def _piece(self, t: tf.Tensor, part: int) -> tf.Tensor:
-        rows = t.shape[0] // self.accumulate
-        return t[part * rows : (part + 1) * rows]
-
-    def _compute_part(
+    def _forward_backward(
         self,
-        train_step: TrainStep,
+        train_step: int,
         batch: Any,
-        count: tf.Tensor,
-        scale: tf.Tensor,
+        place: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
         seeds: tf.Tensor,
+        loss_scale: LossScale,
         values: list[tf.Tensor],
         state: list[tf.Tensor],
-    ) -> tuple[dict[str, tf.Tensor], dict[str, list[tf.Tensor]], dict[str, tf.Tensor]]:
-        trainable = self.trainable
-        mapping = [
-            *zip(self.random_states, tf.unstack(seeds[1:]), strict=True),
-            *zip(self.state, state, strict=True),
-            *zip(trainable, values, strict=True),
-        ]
-        seed = tf.bitcast(seeds[0], tf.int32)
-        replica = Replica(count, self.accumulate, seed, self.jit)
+    ) -> tuple[dict[str, tf.Tensor], dict[str, list[tf.Tensor]], Writes]:
+        """The forward and backward pass of a micro-batch; `place`: global count, replica, step."""
+        global_count, index, step = place
+        trainable = self.run.trainable_variables
+        replica = Replica(
+            global_count=global_count,
+            index=index,
+            num_replicas=self.run.strategy.num_replicas_in_sync,
+            step=step,
+            seed=tf.bitcast(seeds[0], tf.int32),
+            num_microbatches=self.accumulate,
+            compiled=self.jit,
+        )
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(values)
-            # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
-            with keras.StatelessScope(mapping, collect_losses=True) as scope:
-                losses = train_step(self.run, batch, replica)
-            self._refuse_unknown(losses, scope, mapping)
-            scaled = {name: loss * tf.cast(scale, loss.dtype) for name, loss in losses.items()}
+            losses, writes = self.capture.call(
+                self.run.functions.train_steps[train_step],
+                batch,
+                replica,
+                seeds=seeds[1:],
+                state=state,
+                trained=list(zip(trainable, values, strict=True)),
+            )
+            scaled = {n: self._loss_scaling.scale(loss, loss_scale) for n, loss in losses.items()}
         by_id = {id(v): value for v, value in zip(trainable, values, strict=True)}
         gradients = {}
         for name, loss in scaled.items():
             sources = [by_id[id(v)] for v in self.run.variables_of(name)]
             found = tape.gradient(loss, sources, unconnected_gradients="zero")
             gradients[name] = [tf.convert_to_tensor(g) for g in found]  # embeddings' slices too
-        writes = {}
-        for i, (variable, before) in enumerate(zip(self.state, state, strict=True)):
-            value = scope.get_current_value(variable)
-            if value is not before:
-                writes[str(i)] = tf.cast(value, variable.dtype)
         return losses, gradients, writes
 
-    def _refuse_unknown(
-        self, losses: dict[str, tf.Tensor], scope: keras.StatelessScope, mapping: list[Any]
-    ) -> None:
-        if not isinstance(losses, dict) or set(losses) - set(self.run.optimizers):
-            names = ", ".join(map(repr, self.run.optimizers))
-            raise UsageError(
-                f"A train step returns {losses!r}; it must return losses by the names of their "
-                f"optimizers, which are: {names}."
-            )
-        if set(scope.state_mapping) - {id(variable) for variable, _ in mapping}:
-            raise UsageError(
-                "The train step changes a Keras variable that belongs to no model and no metric "
-                "of the run, so the change would be lost. For random numbers use replica.seed "
-                "with tf.random.stateless_*, or a SeedGenerator that is an attribute of the model."
-            )
 
-
-def _resolve_jit(choice: str, synchronized: bool) -> bool:
-    """Whether to compile: with "auto" where there is an accelerator.
-
-    Raises:
-        UsageError: "on", and XLA can't take the models.
-    """
-    if synchronized and choice == "on":
-        raise UsageError(
-            "--jit on: BatchNormalization averages over the replicas inside the model, which XLA "
-            "can't compile (TF 2.21); use --jit off, or GroupNormalization or LayerNormalization."
-        )
-    # Not on the CPU: there XLA makes convolutions up to ten times slower (TF 2.21).
-    accelerated = any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
-    return choice == "on" or (choice == "auto" and accelerated and not synchronized)
-
-
-def _add(a: Share, b: Share) -> Share:
-    return Share(
-        {name: a.losses[name] + b.losses[name] for name in a.losses},
-        {
-            name: [x + y for x, y in zip(a.gradients[name], b.gradients[name], strict=True)]
-            for name in a.gradients
-        },
-        a.writes | b.writes,
+def _add(a: StepResult, b: StepResult) -> StepResult:
+    losses, gradients = tf.nest.map_structure(
+        lambda x, y: x + y, (a.losses, a.gradients), (b.losses, b.gradients)
     )
+    return StepResult(losses, gradients, b.writes)

@@ -1,4 +1,4 @@
-"""The three small types that pass between your task and the engine."""
+"""The small types that pass between your task and the engine."""
 
 from __future__ import annotations
 
@@ -15,63 +15,84 @@ MAIN = "main"  # the name of a model, loss or optimizer that is the only one
 
 
 class Replica(NamedTuple):
-    """What one replica knows of the others while it computes its share of a step.
+    """What a step knows about the replica it runs on.
 
     Attributes:
-        count: int32 scalar, what your `count` found, summed over ALL replicas: the
+        global_count: int32 scalar, what your `count` returns, summed over ALL replicas: the
             `global_batch_size` that `tf.nn.compute_average_loss` divides by.
-        microbatches: into how many parts `--accumulate` cuts this share.
-        compiled: whether XLA compiles this.
-        seed: int32 (2,) for `tf.random.stateless_*`, new in each step, replica and micro-batch.
+        index: int32 scalar, 0 to `num_replicas` - 1.
+        num_replicas: how many replicas compute this step together.
+        step: int64 scalar, train steps made before this one; in evaluation the number of batches.
+        seed: int32 (2,) for `tf.random.stateless_*`, different in each step, replica and
+            micro-batch.
+        num_microbatches: parts of the per-replica batch that `--accumulate` makes.
+        compiled: whether XLA compiles this step.
     """
 
-    count: tf.Tensor
-    microbatches: int
+    global_count: tf.Tensor
+    index: tf.Tensor
+    num_replicas: int
+    step: tf.Tensor
     seed: tf.Tensor
+    num_microbatches: int = 1
     compiled: bool = False
+
+    def regularization(self, model: keras.Model) -> tf.Tensor:
+        """The sum of `model.losses` (weight regularization and `add_loss`), float scalar.
+
+        For `tf.nn.scale_regularization_loss`. Divided by the number of micro-batches, because the
+        engine adds their losses and gradients, and the sum must hold the regularization once.
+        """
+        losses = [tf.cast(loss, keras.config.floatx()) for loss in model.losses]
+        total = tf.add_n(losses) if losses else tf.zeros((), keras.config.floatx())
+        return total / self.num_microbatches
 
     def all_gather(self, value: tf.Tensor) -> tf.Tensor:
         """The rows of every replica, (rows, ...) -> (rows of all replicas, ...); differentiable.
 
         Raises:
-            CollectiveInXlaError: inside XLA, where replicas can't talk to each other (TF 2.21).
+            CollectiveInXlaError: inside XLA, which can't compile collectives (TF 2.21).
         """
-        context = tf.distribute.get_replica_context()
-        if context.num_replicas_in_sync == 1:
+        if self.num_replicas == 1:
             return value
         if self.compiled:
             raise CollectiveInXlaError(
                 "replica.all_gather can't be compiled with XLA; use --jit off."
             )
-        return context.all_gather(value, axis=0)
+        return tf.distribute.get_replica_context().all_gather(value, axis=0)
+
+
+Step = Callable[["Run", Any, Replica], dict[str, tf.Tensor]]
 
 
 @dataclass(frozen=True)
-class Task:
+class TaskFunctions:
     """The functions of `task/` that the engine calls."""
 
-    train_steps: tuple[Callable[[Run, Any, Replica], dict[str, tf.Tensor]], ...]
-    validation_step: Callable[[Run, Any, Replica], dict[str, tf.Tensor]]
-    test_step: Callable[[Run, Any, Replica], dict[str, tf.Tensor]]
+    train_steps: tuple[Step, ...]
+    validation_step: Step
+    test_step: Step
     count: Callable[[Any], tf.Tensor]
     process_gradients: Callable[[list[tf.Tensor], list[keras.Variable]], list[tf.Tensor]]
-    augment: Callable[[Any, tf.Tensor], Any] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """Everything the factories made; every step receives it.
 
-    One model is kept under the name "main" and is also `run.model`. An optimizer trains the model
-    of its own name; an only optimizer trains all models.
+    A single model is stored under the name "main" and is also `run.model`. An optimizer trains the
+    model of its own name; a single optimizer trains all models. In validation and test steps
+    `metrics` are objects of their own: evaluating never resets what training has gathered.
     """
 
     strategy: tf.distribute.Strategy
     models: dict[str, keras.Model]
     losses: dict[str, Callable[..., tf.Tensor]]
     metrics: dict[str, keras.metrics.Metric]
+    evaluation_metrics: dict[str, keras.metrics.Metric]
     optimizers: dict[str, keras.optimizers.Optimizer]
-    task: Task
+    functions: TaskFunctions
+    task: Any  # your TaskConfig: the flags of the task
     global_batch_size: int
     seed: int = 0
 
@@ -86,7 +107,25 @@ class Run:
             raise ValueError(f"there are several models: use run.models[...], {list(self.models)}")
         return next(iter(self.models.values()))
 
-    def variables_of(self, name: str) -> list[keras.Variable]:
-        """The variables that optimizer `name` trains now (a frozen layer's are left out)."""
-        models = self.models.values() if len(self.optimizers) == 1 else [self.models[name]]
-        return [variable for model in models for variable in model.trainable_variables]
+    def models_of(self, optimizer: str) -> list[keras.Model]:
+        """The models that an optimizer trains, by its name."""
+        return list(self.models.values()) if len(self.optimizers) == 1 else [self.models[optimizer]]
+
+    def variables_of(self, optimizer: str) -> list[keras.Variable]:
+        """The variables that an optimizer trains now (those of frozen layers are left out)."""
+        return [v for model in self.models_of(optimizer) for v in model.trainable_variables]
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """The variables of all models that train now."""
+        return [v for model in self.models.values() for v in model.trainable_variables]
+
+    @property
+    def layers(self) -> list[keras.layers.Layer]:
+        """Every layer of every model, nested ones included, always in the same order."""
+        return [layer for model in self.models.values() for layer in model._flatten_layers()]
+
+    @property
+    def loss_names(self) -> list[str]:
+        """What the losses are called in results, in the order of the optimizers."""
+        return ["loss" if name == MAIN else f"{name}_loss" for name in self.optimizers]

@@ -1,4 +1,4 @@
-"""What is done with a trained model: predictions and export."""
+"""Use a trained model: predictions for files, and export."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .types import Run
 
 
 def predict_file(run: Run, file: Path, directory: Path) -> Path:
-    """Write what the only model makes of the inputs in `file`; returns where.
+    """Write the only model's predictions for the inputs in `file`; returns where.
 
     Raises:
         UsageError: the inputs don't fit the model, or there are several models.
@@ -45,7 +45,7 @@ def export_models(models: dict[str, keras.Model], directory: Path) -> Iterator[s
     """Export each model, load it again and compare; yields a line for each.
 
     Raises:
-        UsageError: what was exported gives other outputs than the model.
+        UsageError: an exported model gives other outputs than the original.
     """
     directory.mkdir(exist_ok=True)
     for name, model in models.items():

@@ -1,4 +1,7 @@
-"""What can't be right on more than one replica is refused before the first step, with the fix."""
+"""What can't be right on more than one replica is refused before the first step, with the fix.
+
+A rule holds on one replica too, so that a task that runs on a laptop runs on any number of devices.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 import keras
 
 from .errors import UsageError
+from .gradients import all_optimizers
 
 # What Keras does inside `apply` comes too early or fails on more than one replica (Keras 3.15).
 OPTIMIZER_ARGUMENTS = {
@@ -19,7 +23,7 @@ OPTIMIZER_ARGUMENTS = {
 }
 
 
-def refuse_reductions(losses: Mapping[str, Any]) -> None:
+def validate_losses(losses: Mapping[str, Any]) -> None:
     """Refuse loss objects that average by themselves.
 
     Raises:
@@ -30,11 +34,11 @@ def refuse_reductions(losses: Mapping[str, Any]) -> None:
         if reduction not in (None, "none"):
             raise UsageError(
                 f"The loss {name!r} has reduction={reduction!r}, which averages over one replica's "
-                'share only; create it with reduction="none" and leave averaging to compute_loss.'
+                'batch only; create it with reduction="none" and leave averaging to compute_loss.'
             )
 
 
-def refuse_metrics(metrics: Mapping[str, keras.metrics.Metric]) -> None:
+def validate_metrics(metrics: Mapping[str, keras.metrics.Metric]) -> None:
     """Refuse metrics whose parts on several replicas, or on padded rows, don't add up.
 
     Raises:
@@ -60,20 +64,21 @@ def refuse_metrics(metrics: Mapping[str, keras.metrics.Metric]) -> None:
             )
 
 
-def refuse_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+def validate_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
     """Refuse an optimizer that does by itself what is only right on the summed gradients.
 
     Raises:
         UsageError: one of its arguments, or its class, has to be replaced by a flag.
     """
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        raise UsageError(
-            "create_optimizer returns a LossScaleOptimizer, which looks at replica 0 only (keras "
-            "#19891); return the inner optimizer and use --precision float16."
-        )
-    for argument, reason in OPTIMIZER_ARGUMENTS.items():
-        if getattr(optimizer, argument, None):
-            raise UsageError(f"{type(optimizer).__name__}({argument}=...) {reason}.")
+    for each in all_optimizers(optimizer):
+        if isinstance(each, keras.optimizers.LossScaleOptimizer):
+            raise UsageError(
+                "create_optimizer returns a LossScaleOptimizer, which looks at replica 0 only "
+                "(keras #19891); return the inner optimizer and use --precision float16."
+            )
+        for argument, reason in OPTIMIZER_ARGUMENTS.items():
+            if getattr(each, argument, None):
+                raise UsageError(f"{type(each).__name__}({argument}=...) {reason}.")
     if not optimizer.built:
         raise UsageError(
             "An optimizer isn't built: call optimizer.build(model.trainable_variables) under the "

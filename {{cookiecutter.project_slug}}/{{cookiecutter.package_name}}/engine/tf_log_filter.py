@@ -9,6 +9,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+from .versions import require_keras
+
 # What TF 2.21 says at every start on a machine where nothing is wrong, some of it straight to fd 2.
 NOISE = re.compile(
     r"All log messages before absl|oneDNN custom operations|cudart_stub|cuda_platform.*cuInit"
@@ -18,8 +20,13 @@ NOISE = re.compile(
 
 
 @contextlib.contextmanager
-def quiet_import() -> Iterator[None]:
-    """Hold back stderr, devices being looked for included, and show what isn't known noise."""
+def filtered_tf_import() -> Iterator[None]:
+    """Hold back stderr while TensorFlow is imported, and show what isn't known noise.
+
+    Raises:
+        UsageError: the installed Keras gives wrong results.
+    """
+    require_keras()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     sys.stderr.flush()
     saved = os.dup(2)

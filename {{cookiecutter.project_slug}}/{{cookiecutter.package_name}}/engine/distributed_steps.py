@@ -1,0 +1,216 @@
+"""The distributed train step: many steps in one graph call, each of them all or nothing.
+
+Read from the top: `distributed_train_step` makes steps in a graph loop; `_step` is one of them, on
+all replicas: forward and backward on each, one sum over them, look whether it is finite, clip, and
+then commit or drop. Your train step is called by `transaction.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from .batches import BatchLayout, on_replicas
+from .errors import UsageError
+from .gradients import clip, global_norm, sum_over_replicas
+from .loss_scale import LossScaling
+from .progress import Progress, start
+from .replicas import shorten_traces
+from .transaction import Transaction, Writes
+from .types import Run
+
+Iterator = Any  # of tf.data: elements are nests of (replicas of this worker, rows, ...)
+
+
+class ReducedStep(NamedTuple):
+    """A step summed over the replicas, not yet committed; all but `writes` is equal on each."""
+
+    count: tf.Tensor  # int32 scalar, the global count
+    losses: dict[str, tf.Tensor]  # scalars, by optimizer
+    norm: tf.Tensor  # float scalar, global norm of the gradients before clipping
+    finite: tf.Tensor  # bool scalar
+    gradients: dict[str, list[tf.Tensor]]  # as they will be applied, by optimizer
+    writes: Writes
+
+
+class DistributedSteps:
+    """The distributed train steps of one run.
+
+    Args:
+        run: what the factories made, with optimizers whose own sum is switched off.
+        layout: how the global batch is divided among the replicas.
+        clip_norm: largest global norm of the gradients; 0 doesn't clip.
+        jit: "on", "off" or "auto": compile forward and backward with XLA.
+        max_skipped_steps: more than this many skipped steps in a row end the graph call.
+        constant_denominator: use the global batch size as the count of every batch.
+        synchronized: the models sum over the replicas inside forward and backward.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        layout: BatchLayout,
+        *,
+        clip_norm: float = 0.0,
+        jit: str = "off",
+        max_skipped_steps: int = 0,
+        constant_denominator: bool = False,
+        synchronized: bool = False,
+    ) -> None:
+        self.run = run
+        self.layout = layout
+        self.clip_norm = clip_norm
+        self.max_skipped_steps = max_skipped_steps
+        self.constant_denominator = constant_denominator
+        self.loss_scaling = LossScaling(
+            enabled=any(model.compute_dtype == "float16" for model in run.models.values())
+        )
+        self.transaction = Transaction(
+            run,
+            accumulate=layout.accumulate,
+            jit=resolve_jit(jit, synchronized),
+            jit_is_optional=jit == "auto",
+            loss_scaling=self.loss_scaling,
+        )
+        self._built_for = {id(v) for v in run.trainable_variables}
+        self._graphs: dict[tuple[int, ...], Any] = {}  # one for each set of trainable variables
+
+    @property
+    def jit(self) -> bool:
+        """Whether XLA compiles forward and backward; "auto" may turn it off during the trace."""
+        return self.transaction.jit
+
+    def start(self) -> Progress:
+        """The progress of a run that has made no step."""
+        return start(len(self.run.optimizers), self.loss_scaling)
+
+    def distributed_train_step(
+        self, iterator: Iterator, steps: int, progress: Progress
+    ) -> Progress:
+        """Make `steps` train steps in one graph call, fewer if too many in a row are skipped.
+
+        Raises:
+            UsageError: a variable trains that no optimizer was built for.
+        """
+        trainable = tuple(map(id, self.run.trainable_variables))
+        if not self._built_for.issuperset(trainable):
+            raise UsageError(
+                "A layer was set trainable that wasn't when the optimizer was built; create it "
+                "trainable, and freeze it with a callback at_step(0, ...)."
+            )
+        # A layer frozen after a trace would go on training in it (Keras 3.15).
+        if trainable not in self._graphs:
+            self._graphs[trainable] = tf.function(self._steps, autograph=False)
+        return self._graphs[trainable](iterator, tf.constant(steps, tf.int64), progress)
+
+    def _steps(self, iterator: Iterator, steps: tf.Tensor, progress: Progress) -> Progress:
+        last = progress.step + steps
+
+        def more(progress: Progress) -> tf.Tensor:
+            return (progress.step < last) & (progress.skips.in_a_row <= self.max_skipped_steps)
+
+        def once(progress: Progress) -> tuple[Progress]:
+            return (self._step(next(iterator), progress),)
+
+        return tf.while_loop(more, once, (progress,))[0]
+
+    def _step(self, stacked: Any, progress: Progress) -> Progress:
+        """One step: each of the task's train steps in turn, and what they make of the progress."""
+        strategy = self.run.strategy
+        batch = on_replicas(stacked, strategy, self.layout)
+        losses = dict(zip(self.run.optimizers, tf.unstack(progress.latest.losses), strict=True))
+        finite, norm, count = tf.constant(True), tf.zeros((), keras.config.floatx()), tf.constant(0)
+        for train_step in range(len(self.run.functions.train_steps)):
+            reduced = strategy.run(self._reduce, args=(train_step, batch, progress))
+
+            def commit(reduced: ReducedStep = reduced) -> None:
+                strategy.run(self.transaction.commit, args=(reduced.gradients, reduced.writes))
+
+            finite &= self._local(reduced.finite)  # after one that isn't, the rest is dropped too
+            tf.cond(finite, commit, lambda: None)
+            losses |= self._local(reduced.losses)
+            norm = tf.maximum(norm, self._local(reduced.norm))
+            count = self._local(reduced.count)
+        return progress.after(
+            losses=tf.stack([losses[name] for name in self.run.optimizers]),
+            count=count,
+            gradient_norm=norm,
+            finite=finite,
+            loss_scaling=self.loss_scaling,
+        )
+
+    def _reduce(self, train_step: int, batch: Any, progress: Progress) -> ReducedStep:
+        """On one replica: forward and backward, one sum over the replicas, look, clip."""
+        shorten_traces(tf.distribute.get_replica_context())
+        count = self._global_count(batch)
+        result = self.transaction.compute(
+            train_step,
+            batch,
+            global_count=count,
+            step=progress.step,
+            loss_scale=progress.loss_scale,
+        )
+        sums = sum_over_replicas(tf.nest.flatten((result.losses, result.gradients)))
+        losses, gradients = tf.nest.pack_sequence_as((result.losses, result.gradients), sums)
+        norms = []
+        for name, values in gradients.items():
+            values = self.loss_scaling.unscale(values, progress.loss_scale)
+            values = self.run.functions.process_gradients(values, self.run.variables_of(name))
+            norms.append(global_norm(values))
+            gradients[name] = clip(values, norms[-1], self.clip_norm) if self.clip_norm else values
+        losses = {name: tf.cast(loss, keras.config.floatx()) for name, loss in losses.items()}
+        norm = tf.reduce_max(norms)
+        finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(list(losses.values())))
+        return ReducedStep(count, losses, norm, finite, gradients, result.writes)
+
+    def dry_run(self, iterator: Iterator, progress: Progress) -> list[ReducedStep]:
+        """What each train step of the next step gives; nothing is committed."""
+
+        @tf.function(autograph=False)
+        def graph(stacked: Any) -> list[Any]:
+            batch = on_replicas(stacked, self.run.strategy, self.layout)
+            indices = range(len(self.run.functions.train_steps))
+            return [
+                self._local(self.run.strategy.run(self._reduce, args=(i, batch, progress)))
+                for i in indices
+            ]
+
+        return [ReducedStep(*reduced) for reduced in graph(next(iterator))]
+
+    def num_traces(self) -> int:
+        """How often the step was traced; once for each set of trainable variables is right."""
+        return sum(graph.experimental_get_tracing_count() for graph in self._graphs.values())
+
+    def _global_count(self, batch: Any) -> tf.Tensor:
+        if self.constant_denominator:
+            return tf.constant(self.layout.global_batch_size)
+        return global_count(self.run, batch)
+
+    def _local(self, value: Any) -> Any:
+        """The value on this worker's first replica, of what is the same on every replica."""
+        first = self.run.strategy.experimental_local_results
+        return tf.nest.map_structure(lambda t: None if t is None else first(t)[0], value)
+
+
+def global_count(run: Run, batch: Any) -> tf.Tensor:
+    """The sum of the task's `count` over all replicas, int32 scalar; called inside a replica."""
+    count = tf.cast(run.functions.count(batch), tf.int32)
+    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, count)
+
+
+def resolve_jit(choice: str, synchronized: bool) -> bool:
+    """Whether to compile: with "auto" where there is an accelerator.
+
+    Raises:
+        UsageError: "on", and XLA can't compile the models.
+    """
+    if synchronized and choice == "on":
+        raise UsageError(
+            "--jit on: BatchNormalization sums over the replicas inside the model, which XLA "
+            "can't compile (TF 2.21); use --jit off, or GroupNormalization or LayerNormalization."
+        )
+    # Not on the CPU: there XLA makes convolutions up to ten times slower (TF 2.21).
+    accelerated = any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
+    return choice == "on" or (choice == "auto" and accelerated and not synchronized)

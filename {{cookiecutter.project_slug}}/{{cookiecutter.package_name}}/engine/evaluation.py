@@ -1,0 +1,156 @@
+"""Evaluation: losses and metrics over a split, every example counted once.
+
+It has metric objects of its own, and writes nothing but those: neither what training has gathered
+nor normalization statistics nor random states move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import tensorflow as tf
+
+from .batches import BatchLayout, Split, evaluation_batches, num_examples, on_replicas
+from .data_errors import data_errors, split_label
+from .distributed_steps import Iterator, global_count
+from .errors import UsageError
+from .progress import Sums
+from .replicas import derive_seeds
+from .transaction import Capture
+from .types import Replica, Run, Step
+
+
+class Evaluation:
+    """The distributed validation and test steps of one run.
+
+    Args:
+        run: what the factories made.
+        splits: the data by name: "train", "validation", "test"; None for one that is left out.
+        layout: how a global batch is divided among the replicas.
+
+    Raises:
+        UsageError: a split is empty.
+    """
+
+    def __init__(self, run: Run, splits: dict[str, Split], layout: BatchLayout) -> None:
+        self.run = replace(run, metrics=run.evaluation_metrics)
+        self.splits = {name: split for name, split in splits.items() if split is not None}
+        self.layout = layout
+        self._capture = Capture(self.run)
+        self._graphs: dict[tuple[Any, ...], Any] = {}
+        self._batches: dict[str, tuple[tf.data.Dataset, int]] = {}
+        for name, split in self.splits.items():
+            if not num_examples(split):
+                raise UsageError(
+                    f"The {split_label(name)} is empty; create_datasets may leave it out."
+                )
+
+    def evaluate(self, split: str, num_batches: int = 0) -> dict[str, float]:
+        """Mean losses and metrics of a split, as "<split>_<name>"; 0 batches evaluates all.
+
+        Raises:
+            UsageError: the data can't be used.
+        """
+        for metric in self.run.metrics.values():
+            metric.reset_state()
+        sums = self._run(split, num_batches)
+        values: dict[str, Any] = dict(zip(self.run.loss_names, sums.means(), strict=True))
+        values |= {name: metric.result() for name, metric in self.run.metrics.items()}
+        return {f"{split}_{name}": float(value) for name, value in values.items()}
+
+    def trace(self) -> None:
+        """Make the graphs of validation and test without evaluating anything.
+
+        Raises:
+            UsageError: the data doesn't fit the model.
+        """
+        for split in self.splits:
+            if split != "train":
+                self._run(split, None)
+
+    def distributed_validation_step(self, iterator: Iterator, steps: int, sums: Sums) -> Sums:
+        """Evaluate `steps` batches of validation data in one graph call, and add to `sums`."""
+        step = self.run.functions.validation_step
+        return self._graph("validation", step)(iterator, tf.constant(steps, tf.int64), sums)
+
+    def distributed_test_step(self, iterator: Iterator, steps: int, sums: Sums) -> Sums:
+        """Evaluate `steps` batches of test data in one graph call, and add to `sums`."""
+        step = self.run.functions.test_step
+        return self._graph("test", step)(iterator, tf.constant(steps, tf.int64), sums)
+
+    def _run(self, split: str, num_batches: int | None) -> Sums:
+        """Evaluate so many batches of a split, all for 0, none for None."""
+        if split not in self._batches:
+            self._batches[split] = evaluation_batches(self.splits[split], self.layout)
+        batches, number = self._batches[split]
+        steps = 0 if num_batches is None else min(num_batches or number, number)
+        step = self.distributed_validation_step
+        if split == "test":
+            step = self.distributed_test_step
+        with data_errors(split, self.run, batches.element_spec):
+            return step(iter(batches), steps, Sums.zero(len(self.run.optimizers)))
+
+    def _graph(self, kind: str, step: Step) -> Any:
+        """The graph of a step; another one for each set of trainable variables.
+
+        In the graph of another set, a frozen layer would still be regularized.
+        """
+
+        def evaluate(iterator: Iterator, steps: tf.Tensor, sums: Sums) -> Sums:
+            def once(number: tf.Tensor, sums: Sums) -> tuple[tf.Tensor, Sums]:
+                batch = on_replicas(next(iterator), self.run.strategy, self.layout)
+                counts, losses = self.run.strategy.run(
+                    self._on_one_replica, args=(step, batch, number)
+                )
+                count = self.run.strategy.experimental_local_results(counts)[0]
+                total = self.run.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
+                return number + 1, sums.add(count, total)
+
+            start = tf.zeros((), tf.int64), sums
+            return tf.while_loop(lambda number, _: number < steps, once, start)[1]
+
+        key = (kind, *map(id, self.run.trainable_variables))
+        if key not in self._graphs:
+            self._graphs[key] = tf.function(evaluate, autograph=False)
+        return self._graphs[key]
+
+    def _on_one_replica(
+        self, step: Step, batch: Any, number: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Global count and this replica's losses, float64 (losses,); updates the metrics."""
+        index = tf.distribute.get_replica_context().replica_id_in_sync_group
+        num_replicas = self.run.strategy.num_replicas_in_sync
+        seeds = derive_seeds(
+            self.run.seed,
+            step=-1 - number,  # no train step has this number
+            replica=index,
+            num_replicas=num_replicas,
+            number=len(self._capture.random_states) + 1,
+        )
+        # What is there, always: --denominator is about training.
+        count = global_count(self.run, batch)
+        replica = Replica(
+            global_count=count,
+            index=index,
+            num_replicas=num_replicas,
+            step=number,
+            seed=tf.bitcast(seeds[0], tf.int32),
+        )
+        losses, writes = self._capture.call(
+            step,
+            batch,
+            replica,
+            seeds=seeds[1:],
+            state=self._capture.read(),
+            trained=[(v, tf.convert_to_tensor(v.value)) for v in self.run.trainable_variables],
+        )
+        metrics = {id(v) for metric in self.run.metrics.values() for v in metric.variables}
+        state = self._capture.state
+        self._capture.write(
+            [w if id(v) in metrics else None for v, w in zip(state, writes, strict=True)]
+        )
+        missing = [name for name in self.run.optimizers if name not in losses]
+        if missing:
+            raise UsageError(f"{step.__name__} returns no loss named {missing[0]!r}.")
+        return count, tf.stack([tf.cast(losses[n], tf.float64) for n in self.run.optimizers])

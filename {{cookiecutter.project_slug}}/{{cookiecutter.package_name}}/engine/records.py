@@ -1,0 +1,114 @@
+"""The numbers of a run: history.csv, steps.csv, the same for TensorBoard, and curves.png."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import tensorflow as tf
+from matplotlib.figure import Figure
+
+from .files import replace_file, writing
+
+Row = dict[str, float]
+
+matplotlib.use("Agg")  # pictures go to files, also where there is no display
+
+
+class Records:
+    """What a run has measured so far.
+
+    Args:
+        directory: the run directory.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.history: list[Row] = []  # a row for each validation
+        self._columns: list[str] = []  # of steps.csv
+        self._writers: dict[str, Any] = {}
+
+    def add_validation(self, row: Row) -> None:
+        """Add a row to history.csv; TensorBoard gets its validation_* numbers."""
+        self.history.append(row)
+        _write_csv(self.directory / "history.csv", self.history)
+        prefix = "validation_"
+        numbers = {n.removeprefix(prefix): v for n, v in row.items() if n.startswith(prefix)}
+        self._write_summary("validation", numbers, int(row["step"]))
+
+    def add_log(self, row: Row) -> None:
+        """Add a row to steps.csv, and to TensorBoard's curves of training."""
+        file = self.directory / "steps.csv"
+        if not self._columns:
+            self._columns = list(row)
+            replace_file(file, ",".join(self._columns) + "\n")
+        with writing(file), file.open("a", encoding="utf-8") as lines:
+            lines.write(_line(row, self._columns))
+        numbers = {name: value for name, value in row.items() if name not in ("epoch", "step")}
+        self._write_summary("train", numbers, int(row["step"]))
+
+    def resume(self, step: int) -> None:
+        """Read back the rows up to `step`; later ones are made again."""
+        self.history = _read_csv(self.directory / "history.csv", step)
+        if rows := _read_csv(self.directory / "steps.csv", step):
+            self._columns = list(rows[0])
+            _write_csv(self.directory / "steps.csv", rows)
+
+    @property
+    def latest(self) -> Row:
+        """Losses and metrics of the latest validation's row."""
+        row = self.history[-1] if self.history else {}
+        return {name: value for name, value in row.items() if name not in ("epoch", "step")}
+
+    def draw_curves(self) -> None:
+        """Losses and metrics by epoch as curves.png, once there is a row in the history."""
+        if not self.history:
+            return
+        names = [n.removeprefix("train_") for n in self.history[0] if n.startswith("train_")]
+        figure = Figure(figsize=(4.5 * len(names), 3.5), layout="constrained")
+        for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+            for split in ("train", "validation"):
+                column = f"{split}_{name}"
+                points = [(row["epoch"], row[column]) for row in self.history if column in row]
+                if points:
+                    axes.plot(*zip(*points, strict=True), marker=".", label=split)
+            axes.set(xlabel="epoch", title=name.replace("_", " "))
+            axes.grid(alpha=0.3)
+            axes.legend()
+        figure.savefig(self.directory / "curves.png", dpi=110)
+
+    def _write_summary(self, name: str, numbers: Row, step: int) -> None:
+        """Scalars for TensorBoard; training and validation share their charts."""
+        if not numbers:
+            return
+        with writing(self.directory / "log"):
+            # Only now: a run that is refused when it is resumed must leave no file behind.
+            if name not in self._writers:
+                path = str(self.directory / "log" / name)
+                self._writers[name] = tf.summary.create_file_writer(path)
+            with self._writers[name].as_default():
+                for tag, value in numbers.items():
+                    tf.summary.scalar(tag, value, step=step)
+            self._writers[name].flush()
+
+
+def _read_csv(file: Path, last_step: int) -> list[Row]:
+    if not file.exists():
+        return []
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith("\n")]  # the last may be of a killed process
+    rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(whole)]
+    return [row for row in rows if row["step"] <= last_step]
+
+
+def _write_csv(file: Path, rows: list[Row]) -> None:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = ",".join(names) + "\n" + "".join(_line(row, names) for row in rows)
+    replace_file(file, text)
+
+
+def _line(row: Row, names: list[str]) -> str:
+    values = [row.get(name, "") for name in names]
+    return ",".join(f"{v:.17g}" if isinstance(v, float) else str(v) for v in values) + "\n"

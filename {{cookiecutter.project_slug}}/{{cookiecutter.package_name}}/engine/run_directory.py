@@ -1,0 +1,130 @@
+"""The run directory: made, found again, locked; configuration, model summary and results."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import keras
+import yaml
+from filelock import FileLock, Timeout
+
+from .errors import UsageError
+from .files import replace_file
+
+# Flags that change how a run is made, not what comes out.
+MAY_DIFFER = {
+    *("strategy", "virtual_replicas", "jit", "steps_per_call", "log_every_steps"),
+    *("max_stop_secs", "resume"),
+}
+
+
+class RunDirectory:
+    """`runs/<time>-<name>/`.
+
+    Args:
+        path: the directory.
+        is_new: whether it holds no checkpoint and no history yet.
+    """
+
+    def __init__(self, path: Path, *, is_new: bool = False) -> None:
+        self.path = path
+        self.is_new = is_new
+        self._lock_file = FileLock(path / "lock")  # the system's own: gone when the process is
+
+    @classmethod
+    def open(cls, runs: Path, name: str, resume: str, config: str) -> RunDirectory:
+        """A new directory, or the one that is resumed; locked either way.
+
+        Args:
+            runs: where run directories are made.
+            name: the last part of a new one's name.
+            resume: a run directory; "auto" for the latest unfinished one of the same flags; "" for
+                a new one.
+            config: the flags as YAML, for config.yaml.
+
+        Raises:
+            UsageError: it can't be written to, or another process trains in it.
+        """
+        path = Path(resume) if resume else None
+        if resume == "auto":
+            path = _find_unfinished(runs, config)
+        directory = cls(path or _make(runs, name, config), is_new=path is None)
+        directory._lock()
+        return directory
+
+    def __enter__(self) -> RunDirectory:
+        """Nothing more: `open` has locked it."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Unlock it; delete it if the run failed before there was anything to keep."""
+        self._lock_file.release()
+        # Not asked of the disk: one that fails for a moment must not cost the checkpoints.
+        if kind is not None and self.is_new:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def _lock(self) -> None:
+        try:
+            self._lock_file.acquire(timeout=0)
+        except Timeout as error:
+            raise UsageError(f"{self.path} is being trained by another process.") from error
+        except OSError as error:
+            raise UsageError(f"{self.path} can't be written to: {error.strerror}.") from error
+
+    def write_config(self, config: str) -> None:
+        """The flags as config.yaml, as they turned out: "auto" replaced by what was chosen."""
+        replace_file(self.path / "config.yaml", config)
+
+    def write_models(self, models: dict[str, keras.Model]) -> None:
+        """The summary of every model as model.txt."""
+        lines: list[str] = []
+        for model in models.values():
+            model.summary(print_fn=lines.append, line_length=100)
+        replace_file(self.path / "model.txt", "\n".join(lines) + "\n")
+
+    def write_results(self, results: dict[str, Any]) -> None:
+        """results.json; a run that has it is finished."""
+        replace_file(self.path / "results.json", json.dumps(results, indent=2) + "\n")
+
+
+def _make(runs: Path, name: str, config: str) -> Path:
+    """A new run directory, never one that exists."""
+    first = runs / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{name}"
+    for number in itertools.count(2):
+        path = first if number == 2 else first.with_name(f"{first.name}-{number - 1}")
+        try:
+            path.mkdir(parents=True)
+            (path / "config.yaml").write_text(config, encoding="utf-8")
+            return path
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UsageError(f"{path} can't be made: {error.strerror}.") from error
+    raise AssertionError  # the loop has no end
+
+
+def _find_unfinished(runs: Path, config: str) -> Path | None:
+    """The latest run of the same configuration that has a checkpoint but no results."""
+    for file in sorted(runs.glob("*/config.yaml"), reverse=True):
+        started = any(file.parent.glob("checkpoints/latest/*.index"))
+        finished = (file.parent / "results.json").exists()
+        same = _identity(file.read_text(encoding="utf-8")) == _identity(config)
+        if started and not finished and same:
+            return file.parent
+    return None
+
+
+def _identity(config: str) -> dict[str, Any]:
+    """The flags of a config.yaml that must be equal for two runs to be the same run."""
+    try:
+        flags = yaml.safe_load(config)
+    except yaml.YAMLError:
+        flags = None
+    if not isinstance(flags, dict):  # no longer a run's
+        return {}
+    return {name: value for name, value in flags.items() if name not in MAY_DIFFER}

@@ -1,0 +1,108 @@
+"""The log between validations: losses and metrics since the last log point, rates, speed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from .callbacks import learning_rates
+from .progress import Progress
+from .records import Records
+from .types import Run
+
+LOGS_PER_EPOCH = 100  # at most, where the interval is automatic
+LARGEST_COST = 0.01  # fraction of the time that automatic logs may take
+
+
+class StepLog:
+    """Writes a row to steps.csv, and to TensorBoard, every so many steps.
+
+    An observer: metrics and losses are sums, over the steps as over the replicas, so what a window
+    of steps gave is what has been added since the window before. Nothing is reset, and a run has
+    the same bits with any number of log points.
+
+    Args:
+        run: whose training metrics are read.
+        records: where rows go.
+        steps_per_epoch: train steps in an epoch.
+        every_steps: steps between log points; 0 for automatic ones.
+    """
+
+    def __init__(
+        self, run: Run, records: Records, *, steps_per_epoch: int, every_steps: int
+    ) -> None:
+        self._run = run
+        self._records = records
+        self._steps_per_epoch = steps_per_epoch
+        self._every_steps = every_steps
+        self._variables = [v for metric in run.metrics.values() for v in metric.variables]
+        self._step = 0  # of the last log point
+        self._train_secs = 0.0  # in graph calls since then
+        self._ended, self._cost = -np.inf, 0.0  # when its writing ended, and how long it took
+        self.restart()
+
+    def restart(self) -> None:
+        """Start a window where all sums are zero: at the beginning, and after a validation."""
+        self._metrics = [np.zeros(v.shape, v.dtype) for v in self._variables]
+        self._count, self._losses = 0, np.zeros(len(self._run.optimizers))
+
+    def add_time(self, secs: float) -> None:
+        """Add the seconds that a graph call took."""
+        self._train_secs += secs
+
+    def is_due(self, step: int) -> bool:
+        """Whether to log after `step`, at the end of a graph call."""
+        if self._every_steps:
+            return step % self._every_steps == 0
+        enough_steps = (step - self._step) * LOGS_PER_EPOCH >= self._steps_per_epoch
+        return enough_steps and (time.perf_counter() - self._ended) * LARGEST_COST >= self._cost
+
+    def write(self, progress: Progress) -> None:
+        """Log the window that ends here, and start the next one.
+
+        Raises:
+            UsageError: the log can't be written.
+        """
+        started = time.perf_counter()
+        step, rates = int(progress.step), learning_rates(self._run)
+        examples = (step - self._step) * self._run.global_batch_size
+        row: dict[str, float] = {"step": step, "epoch": step / self._steps_per_epoch}
+        row |= self._close_window(progress)
+        for name, rate in rates.items():
+            row["learning_rate" if len(rates) == 1 else f"learning_rate_{name}"] = rate
+        row["gradient_norm"] = float(progress.latest.gradient_norm)
+        row["examples_per_second"] = examples / (self._train_secs or np.inf)
+        row["skipped_steps"] = int(progress.skips.total)
+        row["loss_scale"] = float(progress.loss_scale.value)
+        self._records.add_log(row)
+        self._step, self._train_secs = step, 0.0
+        self._ended = time.perf_counter()
+        self._cost = self._ended - started
+
+    def get_state(self) -> dict[str, Any]:
+        """Where the window starts, as JSON."""
+        metrics = [value.tolist() for value in self._metrics]
+        losses = self._losses.tolist()
+        return {"step": self._step, "count": self._count, "losses": losses, "metrics": metrics}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Start the window where `get_state` did."""
+        self._step, self._count = state["step"], state["count"]
+        self._losses = np.asarray(state["losses"])
+        pairs = zip(state["metrics"], self._variables, strict=True)
+        self._metrics = [np.asarray(value, v.dtype) for value, v in pairs]
+
+    def _close_window(self, progress: Progress) -> dict[str, float]:
+        """Mean losses and metrics of the window; the next one starts."""
+        now = [np.asarray(tf.convert_to_tensor(v.value)) for v in self._variables]
+        added = [new - old for new, old in zip(now, self._metrics, strict=True)]
+        with keras.StatelessScope(zip(self._variables, added, strict=True)):
+            metrics = {name: float(m.result()) for name, m in self._run.metrics.items()}
+        count, losses = int(progress.sums.count), progress.sums.losses.numpy()
+        means = (losses - self._losses) / ((count - self._count) or np.nan)
+        self._metrics, self._count, self._losses = now, count, losses
+        return dict(zip(self._run.loss_names, means.tolist(), strict=True)) | metrics
