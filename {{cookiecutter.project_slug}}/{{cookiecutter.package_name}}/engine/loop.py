@@ -170,9 +170,7 @@ class Loop:
                 steps = max(1, self._next_steps(steps, secs / made))
             if interrupts.received:
                 self._save()
-                display.say(
-                    f"interrupted after step {self.step}; to resume: {self.resume_command}"
-                )
+                display.say(f"interrupted after step {self.step}; to resume: {self.resume_command}")
                 raise SystemExit(RESUMABLE)
         self._save()
 
@@ -206,9 +204,7 @@ class Loop:
     def _train_call(self, steps: int) -> int:
         """Make `steps` train steps in one graph call, or fewer; returns how many."""
         with data_errors("train", self.run, self._iterator.element_spec):
-            self.progress = self.steps.distributed_train_step(
-                self._iterator, steps, self.progress
-            )
+            self.progress = self.steps.distributed_train_step(self._iterator, steps, self.progress)
         made = int(self.progress.step) - self.step
         self.step += made
         return made
