@@ -32,7 +32,7 @@ DEFAULT_BATCH_SIZE = 96  # divided evenly by 1, 2, 3, 4, 6 and 8 replicas
 def create_run(
     strategy: tf.distribute.Strategy, datasets: dict[str, Any], config: Config, task: TaskConfig
 ) -> tuple[Run, DistributedSteps, TrainingBatches]:
-    """What the factories make of `datasets` on `strategy`, its train steps, and their batches.
+    """Everything the factories make, the distributed train steps, and their batches.
 
     Raises:
         UsageError: a setting, a factory's result or the data doesn't fit the others.

@@ -215,12 +215,11 @@ class TrainingBatches:
 
     def _in_order(self, split: Split, size: int, first_step: int) -> tf.data.Dataset:
         """Batches of a stream, or of row numbers int32 (size,), without end."""
-        span = self._last_batch == "span"
-        first_epoch, position = divmod(first_step, self.steps_per_epoch)
-        if span:
-            first_epoch, position = 0, first_step
+        examples, seed, span = num_examples(split), self._seed, self._last_batch == "span"
+        first_epoch, skipped = divmod(first_step, self.steps_per_epoch)  # epochs, then batches
+        if span:  # epochs, then examples
+            first_epoch, skipped = divmod(first_step * size, examples)
         epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
-        examples, seed = num_examples(split), self._seed
         if isinstance(split, tf.data.Dataset):
 
             @without_autograph
@@ -245,9 +244,8 @@ class TrainingBatches:
                 return tf.data.Dataset.from_tensor_slices(order)
 
             batches = epochs.flat_map(epoch_of_rows)
-        if span:
-            batches = batches.batch(size, drop_remainder=True)
-        return batches.skip(position)
+        batches = batches.skip(skipped)
+        return batches.batch(size, drop_remainder=True) if span else batches
 
 
 def evaluation_batches(split: Split, layout: BatchLayout) -> tuple[tf.data.Dataset, int]:

@@ -13,7 +13,7 @@ from tqdm import tqdm
 class ProgressDisplay:
     """On a terminal a bar with losses, examples per second and time left; elsewhere lines only.
 
-    A terminal or a pipe that is gone doesn't end a run: what can't be shown is dropped.
+    A closed terminal or pipe doesn't end a run: what can't be shown is dropped.
 
     Args:
         steps: train steps of the whole run.

@@ -117,7 +117,7 @@ class DistributedSteps:
         return tf.while_loop(more, once, (progress,))[0]
 
     def _step(self, stacked: Any, progress: Progress) -> Progress:
-        """One step: each of the task's train steps in turn, and what they make of the progress."""
+        """One step: each of the task's train steps in turn; returns the progress after it."""
         strategy = self.run.strategy
         batch = on_replicas(stacked, strategy, self.layout)
         losses = dict(zip(self.run.optimizers, tf.unstack(progress.latest.losses), strict=True))

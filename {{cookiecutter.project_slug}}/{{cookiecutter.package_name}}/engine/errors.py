@@ -19,18 +19,6 @@ def fail(sentence: str) -> NoReturn:
     raise SystemExit(2)
 
 
-class TodoError(UsageError):
-    """A TODO that must be filled in before the run can continue.
-
-    Args:
-        number: that of its TODO.
-        what: the function, its file, and what it is expected to do.
-    """
-
-    def __init__(self, number: int, what: str) -> None:
-        super().__init__(f"TODO({number}) is next: {what}.")
-
-
 class CollectiveInXlaError(UsageError):
     """A collective inside what XLA compiles."""
 

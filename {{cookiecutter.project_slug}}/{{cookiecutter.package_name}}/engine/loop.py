@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
-
 
 from .batches import TrainingBatches
 from .callbacks import Callback, Event, every_epochs, every_secs, every_steps
@@ -119,7 +119,7 @@ class Loop:
     @property
     def resume_command(self) -> str:
         """What to type to resume this run."""
-        return f"python train.py --resume {self.directory.path}"
+        return f"python train.py --resume {shlex.quote(str(self.directory.path))}"
 
     def start(self, *, resume: bool) -> None:
         """Restore a run, or call what is due before the first step; then make every graph.
@@ -212,12 +212,11 @@ class Loop:
     def _report_skips(self, display: ProgressDisplay, made: int) -> None:
         skips = self.progress.skips
         step, in_a_row = int(skips.last_step) + 1, int(skips.in_a_row)
-        if step <= self.step - made:
-            return
         losses = zip(self.run.loss_names, skips.last_losses.numpy(), strict=True)
         found = ", ".join(f"{name} {value:.4g}" for name, value in losses)
-        total = int(skips.total)
-        display.say(f"step {step} skipped, not finite: {found} ({total} skipped so far)")
+        if step > self.step - made:
+            total = int(skips.total)
+            display.say(f"step {step} skipped, not finite: {found} ({total} skipped so far)")
         if in_a_row > self.steps.max_skipped_steps:
             raise UsageError(
                 f"Stopped at step {step}: {in_a_row} steps in a row were not finite ({found}); "
