@@ -1,12 +1,13 @@
-# Two commands for a fresh machine; all they need is make and Python 3.10 to 3.13 with pip and venv.
+# All that these commands need is make, and Python 3.10 to 3.13 with pip and venv.
 #   make demo    render the default project and train it
-#   make test    test the template and what it renders
+#   make test    what must pass on every change
+#   make full    every test, and every page of proofs anew
 # Another Python: make test PYTHON=python3.12
 
 PYTHON ?= python3
 NOX := .venv/bin/nox
 
-demo test: $(NOX)
+demo test full: $(NOX)
 	$(NOX) --session $@
 
 $(NOX):
@@ -15,4 +16,4 @@ $(NOX):
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet nox
 
-.PHONY: demo test
+.PHONY: demo test full

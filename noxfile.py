@@ -1,4 +1,4 @@
-"""What `make demo` and `make test` do, and the longer sessions."""
+"""The commands of this repository; CONTRIBUTING.md says when to run which."""
 
 import shutil
 from pathlib import Path
@@ -39,24 +39,34 @@ def install_all(session: nox.Session) -> None:
     session.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", DEFAULT_SLUG)
 
 
-def run_tests(session: nox.Session, *arguments: str) -> None:
-    """Run the template's tests in an environment that also holds what a rendered project needs."""
-    install_all(session)
+def lint(session: nox.Session) -> None:
+    """Look for mistakes in code, format and spelling."""
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("pytest", *arguments, *session.posargs)
+    session.run("codespell")
+
+
+def prove(session: nox.Session, *names: str) -> None:
+    """Make pages of docs/, all of them unless some are named."""
+    with session.chdir("tests"):
+        session.run("python", "-m", "proofs", *names)
 
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """Test the template and the projects it renders."""
-    run_tests(session)
+    """Run what must pass on every change; of each proof a sample."""
+    install_all(session)
+    lint(session)
+    session.run("pytest", *session.posargs)
 
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Run every test, the long ones included."""
-    run_tests(session, "-m", "full or not full")
+    """Run every test, and make every proof instead of its sample."""
+    install_all(session)
+    lint(session)
+    session.run("pytest", "-m", "not short", *session.posargs)
+    prove(session)
 
 
 @nox.session
@@ -67,39 +77,15 @@ def render_only(session: nox.Session) -> None:
 
 
 @nox.session
-def mutations(session: nox.Session) -> None:
-    """Plant every known fault in a rendered project and write docs/mutations.md."""
+def proofs(session: nox.Session) -> None:
+    """Make pages of docs/: all, or `nox -s proofs -- parity mutations reliability starters`."""
     install_all(session)
-    session.chdir("tests")
-    session.run("python", "-m", "mutations.table")
-
-
-@nox.session
-def parity(session: nox.Session) -> None:
-    """Measure how far N replicas are from one, and write docs/parity.md."""
-    install_all(session)
-    session.chdir("tests")
-    session.run("python", "-m", "engine.parity")
-
-
-@nox.session
-def faults(session: nox.Session) -> None:
-    """Kill runs, fill their disks, feed them bad data, and write docs/reliability.md."""
-    install_all(session)
-    session.run("python", "tests/faults", "docs/reliability.md")
-
-
-@nox.session
-def starters(session: nox.Session) -> None:
-    """Train every starter, compare four replicas with one, and write docs/starters.md."""
-    install_all(session)
-    session.chdir("tests")
-    session.run("python", "-m", "starters.table")
+    prove(session, *session.posargs)
 
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Set the loop beside its peers, see what grows, and write the tables in benchmarks/."""
+    """Compare the loop's speed with its peers', see what grows, and write benchmarks/*.md."""
     install_all(session)
     session.run("python", "benchmarks/peers.py")
     session.run("python", "benchmarks/growth.py")
@@ -107,7 +93,7 @@ def benchmarks(session: nox.Session) -> None:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """Render the default project, train it, and say where the pictures are."""
+    """Render the default project, train it, and list its pictures."""
     install(session, "demo")
     project = render(session, "demo")
     session.install("--editable", str(project))

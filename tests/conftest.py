@@ -1,4 +1,4 @@
-"""Rendered projects to look at, each rendered once."""
+"""Rendered projects for the tests, each rendered once."""
 
 import json
 import os
@@ -23,7 +23,7 @@ Render = Callable[..., Path]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _nobody_elses_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the developer's defaults out of the tests, and the tests' answers out of their home."""
     home = tmp_path_factory.mktemp("settings")
     config = home / "config.yaml"
@@ -50,7 +50,7 @@ def render(tmp_path_factory: pytest.TempPathFactory) -> Render:
 
 @pytest.fixture(scope="session", params=product(STARTERS, LICENSES), ids="-".join)
 def combination(request: pytest.FixtureRequest, render: Render) -> tuple[str, str, Path]:
-    """Every starter with every licence, as (starter, licence, project)."""
+    """Every starter with every license, as (starter, license, project)."""
     starter, license = request.param
     return starter, license, render(starter=starter, license=license)
 

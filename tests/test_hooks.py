@@ -1,4 +1,4 @@
-"""The hooks refuse what can't work, put things in place once, and say what comes next."""
+"""The hooks refuse what can't work, put files in place once, and print what to do next."""
 
 import os
 import re
@@ -62,10 +62,10 @@ def test_an_answer_that_cannot_work_is_refused_in_one_line(
     errors = [line for line in capfd.readouterr().err.splitlines() if line.startswith("ERROR: ")]
     assert len(errors) == 1
     assert errors[0].startswith(f"ERROR: {message}") or message in errors[0]
-    assert re.search(r"; (try|use|keep|give) |begins .*; try ", errors[0])  # how to mend it
+    assert re.search(r"; (try|use|keep|give) |begins .*; try ", errors[0])  # how to fix it
 
 
-def test_a_project_cannot_bear_the_name_of_anything_it_depends_on(render: Render) -> None:
+def test_a_project_cannot_have_the_name_of_anything_it_depends_on(render: Render) -> None:
     metadata = tomllib.loads((render() / "pyproject.toml").read_text(encoding="utf-8"))
     for requirement in metadata["project"]["dependencies"]:
         with pytest.raises(FailedHookException):
@@ -79,17 +79,17 @@ def test_a_refusal_ends_with_an_exit_code_and_leaves_nothing(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_end_says_what_to_type_and_how_many_todos_wait(
+def test_the_hook_prints_what_to_type_and_how_many_todos_are_left(
     render: Render, capfd: pytest.CaptureFixture[str]
 ) -> None:
     project = render()
-    said = capfd.readouterr().out
+    printed = capfd.readouterr().out
     sources = (project / "my_experiment" / "task").rglob("*.py")
     todos = sum(source.read_text(encoding="utf-8").count("# TODO(") for source in sources)
     assert todos > 0
     commands = [f'cd "{project}"', 'python -m pip install -e ".[dev]"', "python train.py"]
-    assert [line.strip() for line in said.splitlines() if line.startswith("    ")] == commands
-    assert f"{todos} numbered TODOs in my_experiment/task/" in said
+    assert [line.strip() for line in printed.splitlines() if line.startswith("    ")] == commands
+    assert f"{todos} numbered TODOs in my_experiment/task/" in printed
 
 
 def run_post_hook(project: Path) -> None:

@@ -31,6 +31,10 @@ def test_other_names_are_lint_and_format_clean_too(render: Render, name: str, pa
     python_m("ruff", "format", "--no-cache", "--check", ".", cwd=project)
 
 
+def test_imports_go_one_way(project: Path) -> None:
+    python_m("pytest", "--noconftest", "-q", "tests/engine/test_imports.py", cwd=project)
+
+
 @pytest.mark.environment
 def test_types_agree(project: Path, tmp_path: Path) -> None:
     python_m("mypy", "--cache-dir", str(tmp_path), cwd=project)

@@ -25,7 +25,7 @@ def test_every_choice_of_starter_is_a_directory_with_a_task_and_a_page() -> None
         assert (TEMPLATE / "starters" / starter / "README.md").exists()
 
 
-def test_every_choice_of_licence_is_a_file() -> None:
+def test_every_choice_of_license_is_a_file() -> None:
     assert {path.name for path in (TEMPLATE / "licenses").iterdir()} == set(CONFIG["license"]) - {
         "none"
     }

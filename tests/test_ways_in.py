@@ -71,19 +71,19 @@ def test_with_enter_for_every_question_at_a_terminal(tmp_path: Path, render: Ren
     )  # fmt: skip
     os.close(theirs)
     os.write(ours, b"\n" * 7)
-    said = b""
+    printed = b""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             chunk = os.read(ours, 4096)
-        except OSError:  # Linux's way to say that the other end is closed
+        except OSError:  # on Linux: the other end is closed
             break
         if not chunk:
             break
-        said += chunk
+        printed += chunk
     os.close(ours)
-    assert child.wait(timeout=10) == 0, said.decode()
-    assert b"python train.py" in said
+    assert child.wait(timeout=10) == 0, printed.decode()
+    assert b"python train.py" in printed
     assert files(tmp_path / "my-experiment") == files(render())
 
 

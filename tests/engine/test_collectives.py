@@ -24,17 +24,15 @@ from engine import toys
 from engine.worked import GAN
 
 toys.strategy_of = lambda replicas: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-toy, knobs = {"gan": (GAN, {}), "accumulate": (toys.Toy(), {"accumulate": 4})}.get(
+toy, flags = {"gan": (GAN, {}), "accumulate": (toys.Toy(), {"accumulate": 4})}.get(
     sys.argv[1], (toys.Toy(), {})
 )
-keras.config.set_floatx("float64")
-keras.config.set_dtype_policy("float64")
-distribution = toys.build(toy, 2, **knobs)
-iterator = toys.batches(toy, distribution, 0, 2)
-distribution.distributed_train_step(iterator, 1, distribution.start())
-(function,) = distribution._functions.values()
+built = toys.build(toy, 2, **flags)
+iterator = built.iterator(0, 2)
+built.steps.distributed_train_step(iterator, 1, built.steps.start())
+(function,) = built.steps._graphs.values()
 graph = function.get_concrete_function(
-    iterator, tf.constant(1, tf.int64), distribution.start()
+    iterator, tf.constant(1, tf.int64), built.steps.start()
 ).graph.as_graph_def()
 nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
 for node in nodes:

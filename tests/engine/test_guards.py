@@ -10,14 +10,13 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from proof.engine.batches import evaluation_batches
 from proof.engine.callbacks import at_step, every_epochs, every_steps
 from proof.engine.data_errors import data_errors
 from proof.engine.errors import UsageError, usage_errors
-from proof.engine.report import RunDirectory
+from proof.engine.evaluation import Evaluation
+from proof.engine.run_directory import RunDirectory
 
-from .toys import CLASSES, FEATURES, Toy, batches, build, plain_data
+from .toys import CLASSES, FEATURES, Toy, build, plain_data
 
 pytestmark = pytest.mark.quick
 
@@ -52,30 +51,30 @@ def test_data_that_a_model_cannot_take(
     model: Callable[[], keras.Model], data: tuple[np.ndarray, ...], sentence: str
 ) -> None:
     toy = Toy(model, data=data)
-    distribution = build(toy)
-    iterator = batches(toy, distribution, 0, 2)
+    built = build(toy)
+    iterator = built.iterator(0, 2)
     with (
         pytest.raises(UsageError, match=f"The training data .*{sentence}"),
-        data_errors("train", distribution.run, iterator.element_spec),
+        data_errors("train", built.run, iterator.element_spec),
     ):
-        distribution.distributed_train_step(iterator, 2, distribution.start())
+        built.steps.distributed_train_step(iterator, 2, built.steps.start())
 
 
 def test_data_that_ends_early() -> None:
     toy = Toy()
-    distribution = build(toy)
-    iterator = batches(toy, distribution, 0, 1)
+    built = build(toy)
+    iterator = built.iterator(0, 1)
     with (
         pytest.raises(UsageError, match="The training data ended early"),
-        data_errors("train", distribution.run, iterator.element_spec),
+        data_errors("train", built.run, iterator.element_spec),
     ):
-        distribution.distributed_train_step(iterator, 2, distribution.start())
+        built.steps.distributed_train_step(iterator, 2, built.steps.start())
 
 
-def test_faults_of_the_task_keep_their_traceback() -> None:
-    distribution = build(Toy())
-    spec = batches(Toy(), distribution, 0, 1).element_spec
-    with pytest.raises(ValueError, match="in a layer"), data_errors("test", distribution.run, spec):
+def test_bugs_of_the_task_keep_their_traceback() -> None:
+    built = build(Toy())
+    spec = built.iterator(0, 1).element_spec
+    with pytest.raises(ValueError, match="in a layer"), data_errors("test", built.run, spec):
         raise ValueError("a mistake in a layer")
 
 
@@ -86,18 +85,12 @@ def test_a_layer_frozen_between_two_evaluations_is_no_longer_regularized() -> No
         return keras.Model(inputs, dense(inputs))
 
     toy = Toy(model)
-    distribution = build(toy)
-
-    def evaluate() -> float:
-        split, steps = evaluation_batches(toy.data, distribution.layout)
-        start = tf.zeros((), tf.int64), tf.zeros(1, tf.float64)
-        count, losses = distribution.distributed_validation_step(iter(split), steps, start)
-        return float(losses[0]) / float(count)
-
-    before = evaluate()
-    distribution.run.model.layers[-1].trainable = False
-    squares = float(np.sum(np.square(distribution.run.model.layers[-1].kernel.numpy())))
-    assert before - evaluate() == pytest.approx(squares)
+    built = build(toy)
+    evaluation = Evaluation(built.run, toy.splits, built.steps.layout)
+    before = evaluation.evaluate("train")["train_loss"]
+    built.run.model.layers[-1].trainable = False
+    squares = float(np.sum(np.square(built.run.model.layers[-1].kernel.numpy())))
+    assert before - evaluation.evaluate("train")["train_loss"] == pytest.approx(squares)
 
 
 @pytest.mark.parametrize("when", [every_steps, every_epochs])
@@ -114,17 +107,16 @@ def test_a_disk_that_cannot_be_written_gets_a_sentence(
     with pytest.raises(SystemExit) as end, usage_errors():
         raise OSError(number, "No space left on device", "curves.png")
     assert end.value.code == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: curves.png can't be written (No space left on device);")
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith("error: curves.png can't be written (No space left on device);")
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_failed_run_is_deleted_only_if_it_never_saved(tmp_path: Path, saved: bool) -> None:
     def fail() -> None:
         with RunDirectory(path, is_new=True) as run:
-            if saved:
-                run.add_epoch({"epoch": 1, "step": 3, "train_loss": 0.5})
+            run.is_new = not saved
             raise ZeroDivisionError
 
     path = tmp_path / "run"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from proof.config import Config
 from proof.engine.callbacks import Callback, Event, at_step, every_epochs, every_secs, every_steps
 from proof.engine.errors import UsageError
-from proof.engine.loop import Loop
-from proof.engine.report import RunDirectory
+from proof.engine.evaluation import Evaluation
+from proof.engine.loop import Loop, Schedule
+from proof.engine.run_directory import RunDirectory
 
 from .toys import BATCH, CLASSES, FEATURES, Toy, build, plain_data
 
@@ -21,17 +22,30 @@ TOY = Toy(data=plain_data(7 * BATCH))  # seven steps an epoch
 
 
 def loop(
-    path: Path, callbacks: Sequence[Callback] = (), replicas: int = 1, toy: Toy = TOY, **knobs: Any
+    path: Path,
+    callbacks: Sequence[Callback] = (),
+    replicas: int = 1,
+    toy: Toy = TOY,
+    *,
+    epochs: int = 2,
+    flags: dict[str, Any] | None = None,
+    **schedule: Any,
 ) -> Loop:
-    """A run of two epochs, up to 20 steps a call."""
-    config = Config(**{"epochs": 2, "steps_per_call": 20, "max_stop_seconds": 1e9} | knobs)
-    skipped = config.max_skipped_steps if config.non_finite == "skip" else 0
-    distribution = build(toy, replicas, max_skipped_steps=skipped)
+    """A started run, with up to 20 steps in a call."""
+    built = build(toy, replicas, **flags or {})
     path.mkdir(exist_ok=True)
-    return Loop(
-        distribution.run, distribution, {"train": toy.data}, RunDirectory(path), config,
-        callbacks=callbacks, monitor="train_loss", larger_is_better=False,
-    )  # fmt: skip
+    defaults = {"num_steps": 7 * epochs, "steps_per_call": 20, "max_stop_secs": 1e9}
+    run = Loop(
+        *built,
+        Evaluation(built.run, toy.splits, built.steps.layout),
+        RunDirectory(path),
+        Schedule(**defaults | schedule),
+        callbacks=callbacks,
+        monitor="train_loss",
+        larger_is_better=False,
+    )
+    run.start(resume=False)
+    return run
 
 
 def _steps_at(when: Callable[[Callable[[Event], None]], Callback], path: Path) -> list[int]:
@@ -65,17 +79,66 @@ def test_graph_calls_are_cut_at_due_steps_and_nowhere_else(
 ) -> None:
     run = loop(tmp_path, [every_steps(5, print), at_step(6, print)])
     calls: list[int] = []
-    step = run.distribution.distributed_train_step
+    step = run.steps.distributed_train_step
 
     def record(iterator: Any, steps: int, progress: Any) -> Any:
         calls.append(steps)
         return step(iterator, steps, progress)
 
-    monkeypatch.setattr(run.distribution, "distributed_train_step", record)
+    monkeypatch.setattr(run.steps, "distributed_train_step", record)
     run.train()
-    # To 5, 6, 7 (an epoch), 10, 14; a call of no steps only makes the trace.
-    assert [steps for steps in calls if steps] == [5, 1, 1, 3, 4]
-    assert run.distribution.number_of_traces() == 1
+    assert calls == [5, 1, 1, 3, 4]  # to 5, 6, 7 (an epoch), 10, 14
+    assert run.steps.num_traces() == 1
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_logging_changes_no_bit_of_what_is_learned(
+    replicas: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validated = Toy(data=TOY.data, others={"validation": plain_data(BATCH + 5)})
+    logged = loop(tmp_path / "a", (), replicas, validated, log_every_steps=1)
+    silent = loop(tmp_path / "b", (), replicas, validated)
+    monkeypatch.setattr(silent, "_log", lambda: None)
+    for run in (logged, silent):
+        run.train()
+    lines = (tmp_path / "a" / "steps.csv").read_text().splitlines()
+    assert len(lines) == 1 + 14
+    assert not (tmp_path / "b" / "steps.csv").exists()
+    histories = [(tmp_path / name / "history.csv").read_bytes() for name in "ab"]
+    assert histories[0] == histories[1]
+    for a, b in zip(_bits(logged), _bits(silent), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def _bits(run: Loop) -> list[np.ndarray]:
+    optimizers = run.run.optimizers.values()
+    return [*run.run.model.get_weights(), *(v.numpy() for o in optimizers for v in o.variables)]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_log_points_and_validations_within_an_epoch_add_up(replicas: int, tmp_path: Path) -> None:
+    whole = loop(tmp_path / "a", (), replicas)
+    parts = loop(tmp_path / "b", (), replicas, validate_every_steps=3, log_every_steps=2)
+    for run in (whole, parts):
+        run.train()
+    rows, steps = (_columns(tmp_path / "b" / f"{name}.csv") for name in ("history", "steps"))
+    assert rows["step"].tolist() == [3, 6, 9, 12, 14]
+    np.testing.assert_allclose(rows["epoch"], rows["step"] / 7)
+    # A log point at each validation too: its window ends where the validation resets the metrics.
+    assert steps["step"].tolist() == [2, 3, 4, 6, 8, 9, 10, 12, 14]
+    wholes = _columns(tmp_path / "a" / "history.csv")
+    for name in ("loss", "accuracy"):  # all batches are full: means weigh as their steps do
+        for column, table in ((f"train_{name}", rows), (name, steps)):
+            made = np.diff(table["step"], prepend=0)
+            total = np.sum(made * table[column])
+            np.testing.assert_allclose(total, 7 * np.sum(wholes[f"train_{name}"]), rtol=1e-9)
+
+
+def _columns(file: Path) -> dict[str, np.ndarray]:
+    with file.open(newline="") as lines:
+        names, *rows = csv.reader(lines)
+    return dict(zip(names, np.array(rows, float).T, strict=True))
 
 
 def test_callbacks_do_not_change_what_is_learned(tmp_path: Path) -> None:
@@ -155,13 +218,13 @@ def _bad(first: int = 0) -> Toy:
 @pytest.mark.quick
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_too_many_skipped_steps_in_a_row_stop_the_run(replicas: int, tmp_path: Path) -> None:
-    run = loop(tmp_path, replicas=replicas, toy=_bad(), max_skipped_steps=3)
+    run = loop(tmp_path, replicas=replicas, toy=_bad(), flags={"max_skipped_steps": 3})
     with pytest.raises(UsageError, match=r"Stopped at step 4: 4 steps in a row .*loss nan"):
         run.train()
 
 
 def test_non_finite_stop_stops_at_the_first(tmp_path: Path) -> None:
-    run = loop(tmp_path, toy=_bad(), non_finite="stop")
+    run = loop(tmp_path, toy=_bad(), flags={"non_finite": "stop"})
     with pytest.raises(UsageError, match="Stopped at step 1: 1 step"):
         run.train()
 

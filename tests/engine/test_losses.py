@@ -16,7 +16,7 @@ from .worked import CONTRASTIVE, GAN, tokens
 
 layers = keras.layers
 ADAM = lambda: keras.optimizers.Adam(0.01)  # noqa: E731
-SHARES = {"full": 2 * BATCH, "short": BATCH + 17, "empty": BATCH + 1}  # rows in the data
+ROWS = {"full": 2 * BATCH, "short": BATCH + 17, "one more": BATCH + 1}
 
 
 def regularized(*, activity: bool, added: bool) -> keras.Model:
@@ -37,7 +37,7 @@ def regularized(*, activity: bool, added: bool) -> keras.Model:
     return keras.Model(inputs, layers.Dense(CLASSES)(x))
 
 
-@pytest.mark.parametrize("rows", SHARES.values(), ids=SHARES)
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_weight_regularization_is_counted_once(rows: int, accumulate: int) -> None:
     toy = Toy(lambda: regularized(activity=False, added=False), ADAM, plain_data(rows))
@@ -54,13 +54,13 @@ def test_losses_that_depend_on_inputs_are_right_on_full_batches(
     assert assert_parity(toy).losses[0] > plain.losses[0]  # it is in the loss at all
 
 
-@pytest.mark.parametrize("rows", SHARES.values(), ids=SHARES)
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 def test_sample_weights_reach_the_same_loss(rows: int) -> None:
     weights = np.random.default_rng(2).choice([0.0, 0.5, 1.0, 2.0], rows)
     assert_parity(Toy(optimizer=ADAM, data=(*plain_data(rows), weights)))
 
 
-@pytest.mark.parametrize("rows", SHARES.values(), ids=SHARES)
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 def test_labels_with_two_dimensions_are_averaged_per_example(rows: int) -> None:
     def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, weights = batch
@@ -77,7 +77,7 @@ def test_labels_with_two_dimensions_are_averaged_per_example(rows: int) -> None:
     assert_parity(Toy(model, ADAM, (inputs, labels), (step,), metrics=dict))
 
 
-@pytest.mark.parametrize("rows", SHARES.values(), ids=SHARES)
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_tokens_can_be_what_counts(rows: int, accumulate: int) -> None:
     assert_parity(tokens(rows), accumulate=accumulate)
@@ -150,16 +150,16 @@ def test_the_loss_is_the_mean_over_the_examples_or_over_the_global_batch() -> No
     rows = BATCH + 1
     for replicas in (1, 2, 4):
         examples, constant = (
-            _second_loss(Toy(data=plain_data(rows)), replicas, constant_denominator=knob)
-            for knob in (False, True)
+            _second_loss(Toy(data=plain_data(rows)), replicas, denominator=choice)
+            for choice in ("examples", "global_batch")
         )
         np.testing.assert_allclose(examples, BATCH * constant, rtol=1e-12)
 
 
-def _second_loss(toy: Toy, replicas: int, **knobs: Any) -> float:
+def _second_loss(toy: Toy, replicas: int, **flags: Any) -> float:
     # A rate of zero: the second loss must not depend on the first step.
     still = Toy(data=toy.data, optimizer=lambda: keras.optimizers.SGD(0.0))
-    trained: Trained = train(still, replicas, steps=2, steps_per_call=1, **knobs)
+    trained: Trained = train(still, replicas, steps=2, steps_per_call=1, **flags)
     return float(trained.losses[1][0])
 
 
@@ -169,7 +169,7 @@ def test_clipping_looks_at_the_norm_of_the_sum(replicas: int) -> None:
     trained = train(toy, replicas, steps=1, steps_per_call=1, clip_norm=0.01)
     start = train(toy, replicas, steps=0).weights
     moved = np.sqrt(sum(np.sum((a - b) ** 2) for a, b in zip(trained.weights, start, strict=True)))
-    assert float(trained.progress.gradient_norm) > 0.01
+    assert float(trained.progress.latest.gradient_norm) > 0.01
     assert moved == pytest.approx(0.01, rel=1e-9)
 
 
@@ -184,5 +184,5 @@ def test_process_gradients_gets_the_sum_before_it_is_clipped() -> None:
             Toy(process_gradients=double), replicas, steps=1, steps_per_call=1, clip_norm=1e-3
         )
         np.testing.assert_allclose(
-            twice.progress.gradient_norm, 2 * plain.progress.gradient_norm, rtol=1e-12
+            twice.progress.latest.gradient_norm, 2 * plain.progress.latest.gradient_norm, rtol=1e-12
         )

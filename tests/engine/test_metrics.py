@@ -9,11 +9,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.batches import evaluation_batches
+from proof.engine.evaluation import Evaluation
 from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 
-from .toys import CLASSES, Toy, build, cross_entropy, plain_data, train
+from .toys import BATCH, CLASSES, Toy, build, cross_entropy, plain_data, train
 
 metrics = keras.metrics
 ROWS = 29  # the last batch of 24 has 5 examples: on four replicas 5, 0, 0 and 0
@@ -92,15 +92,12 @@ def toy_with(names: list[str], weighted: bool = False) -> Toy:
     return Toy(data=data, train_steps=(step,), metrics=lambda: {n: METRICS[n][0]() for n in names})
 
 
-def evaluate(toy: Toy, replicas: int) -> tuple[dict[str, Any], float, Any]:
+def evaluate(toy: Toy, replicas: int) -> tuple[dict[str, float], float, Any]:
     """Metrics and mean loss over all examples, and the model."""
-    distribution = build(toy, replicas)
-    batches, steps = evaluation_batches(toy.data, distribution.layout)
-    sums = (tf.zeros((), tf.int64), tf.zeros(1, tf.float64))
-    count, losses = distribution.distributed_test_step(iter(batches), steps, sums)
-    run = distribution.run
-    results = {name: np.asarray(metric.result()) for name, metric in run.metrics.items()}
-    return results, float(losses[0]) / int(count), run.model
+    built = build(toy, replicas)
+    evaluation = Evaluation(built.run, {"test": toy.data}, built.steps.layout)
+    values = {name.removeprefix("test_"): v for name, v in evaluation.evaluate("test").items()}
+    return values, values.pop("loss"), built.run.model
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
@@ -117,6 +114,19 @@ def test_evaluation_is_exact(replicas: int, weighted: bool) -> None:
     of = np.ones(ROWS) if not weights else weights[0]
     # compute_average_loss multiplies by weights in float32, whatever it gets (TF 2.21).
     assert loss == pytest.approx(np.sum(values * of) / np.count_nonzero(of), rel=1e-7)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_constant_denominator_is_for_training_only(replicas: int, split: str) -> None:
+    toy = toy_with(["SparseCategoricalAccuracy"])
+    built = build(toy, replicas, denominator="global_batch")
+    evaluation = Evaluation(built.run, {split: toy.data}, built.steps.layout)
+    inputs, labels = toy.data
+    values = cross_entropy()["main"](labels, built.run.model(inputs)).numpy()
+    assert len(values) % BATCH, "no short batch"
+    assert evaluation.evaluate(split)[f"{split}_loss"] == pytest.approx(values.mean(), rel=1e-7)
 
 
 @pytest.mark.quick

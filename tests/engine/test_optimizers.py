@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from .toys import CLASSES, FEATURES, Toy, assert_parity, batches, build, train
+from .toys import CLASSES, FEATURES, Toy, assert_parity, build, train
 
 optimizers = keras.optimizers
 OPTIMIZERS: dict[str, Any] = {
@@ -56,9 +56,9 @@ def test_lion_sees_the_same_losses_and_gradients() -> None:
 
 
 def _gradients(toy: Toy, replicas: int) -> list[np.ndarray]:
-    distribution = build(toy, replicas)
-    (outcome,) = distribution.probe(batches(toy, distribution, 0, 1), distribution.start())
-    return [gradient.numpy() for gradient in outcome.gradients["main"]]
+    built = build(toy, replicas)
+    (reduced,) = built.steps.dry_run(built.iterator(0, 1), built.steps.start())
+    return [gradient.numpy() for gradient in reduced.gradients["main"]]
 
 
 def test_the_average_of_the_weights_is_kept_too() -> None:
@@ -97,8 +97,6 @@ def test_a_changed_learning_rate_holds_from_the_next_step_without_a_trace() -> N
         trained = train(toy, replicas, steps=5)
         before = trained.weights
         trained.run.optimizers["main"].learning_rate = 0.0
-        trained.distribution.distributed_train_step(
-            batches(toy, trained.distribution, 5, 6), 1, trained.progress
-        )
+        trained.steps.distributed_train_step(trained.built.iterator(5, 6), 1, trained.progress)
         tf.nest.map_structure(np.testing.assert_array_equal, before, trained.weights)
-        assert trained.distribution.number_of_traces() == 1
+        assert trained.steps.num_traces() == 1

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.distribution import FIRST_SCALE, GROWTH_INTERVAL, Progress
 from proof.engine.errors import UsageError
+from proof.engine.loss_scale import FIRST_VALUE, GROWTH_INTERVAL
+from proof.engine.progress import Progress
 from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 
-from .toys import BATCH, CLASSES, FEATURES, Toy, Trained, batches, build, plain_data, train
+from .toys import BATCH, CLASSES, FEATURES, Toy, Trained, build, plain_data, train
 from .worked import CONTRASTIVE
 
 layers = keras.layers
-
-
-@contextmanager
-def policy(name: str) -> Iterator[None]:
-    """Compute in `name`, with float32 weights."""
-    keras.config.set_floatx("float32")
-    keras.config.set_dtype_policy(name)
-    yield
 
 
 def half_model() -> keras.Model:
@@ -41,88 +33,86 @@ HALF = Toy(half_model)
 
 def scaled_by(scale: float) -> Callable[[Progress], Progress]:
     """Begin with this loss scale."""
-    return lambda progress: progress._replace(scale=tf.constant(scale))
+    return lambda progress: progress._replace(
+        loss_scale=progress.loss_scale._replace(value=tf.constant(scale))
+    )
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_the_loss_scale_is_halved_on_overflow_until_it_fits(replicas: int) -> None:
-    with policy("mixed_float16"):
-        start = 2.0**40
-        trained = train(HALF, replicas, start=scaled_by(start), max_skipped_steps=0, steps=40)
+    start = 2.0**40
+    flags = {"precision": "float16", "max_skipped_steps": 0}
+    trained = train(HALF, replicas, start=scaled_by(start), steps=40, **flags)
     progress = trained.progress
-    overflows = int(progress.overflows)
+    overflows = int(progress.skips.overflows)
     assert 5 < overflows < 40
-    assert float(progress.scale) == start / 2**overflows
+    assert float(progress.loss_scale.value) == start / 2**overflows
     # An overflow is no skipped step, however many there are in a row: it never stops a run.
-    assert (int(progress.step), int(progress.skipped)) == (40, 0)
-    assert int(progress.examples) == (40 - overflows) * BATCH
+    assert (int(progress.step), int(progress.skips.total)) == (40, 0)
+    assert int(progress.sums.count) == (40 - overflows) * BATCH
     assert int(trained.run.optimizers["main"].iterations.numpy()) == 40 - overflows
 
 
 def test_the_loss_scale_doubles_after_enough_good_steps() -> None:
     def almost(progress: Progress) -> Progress:
-        return progress._replace(good_steps=tf.constant(GROWTH_INTERVAL - 2, tf.int64))
+        good_steps = tf.constant(GROWTH_INTERVAL - 2, tf.int64)
+        return progress._replace(loss_scale=progress.loss_scale._replace(good_steps=good_steps))
 
-    with policy("mixed_float16"):
-        trained = train(HALF, 2, start=almost, steps=3, steps_per_call=1)
-    assert float(trained.progress.scale) == 2 * FIRST_SCALE
-    assert int(trained.progress.good_steps) == 1
+    trained = train(HALF, 2, start=almost, steps=3, steps_per_call=1, precision="float16")
+    assert float(trained.progress.loss_scale.value) == 2 * FIRST_VALUE
+    assert int(trained.progress.loss_scale.good_steps) == 1
 
 
 @pytest.mark.quick
 def test_an_overflow_on_the_second_replica_alone_is_seen_by_all() -> None:
-    """A large weight on one example of the second replica's share overflows its gradient only."""
+    """A large weight on one example of the second replica overflows the gradient there only."""
     inputs, labels = plain_data(BATCH)
     toy = Toy(half_model, data=(inputs, labels, np.ones(BATCH)))
-    with policy("mixed_float16"):
-        distribution = build(toy, 2)
-        (shares,) = list(batches(toy, distribution, 0, 1))
-        x, y, weights = shares  # (replicas, rows, ...)
-        heavy = weights.numpy()
-        heavy[1, 0] = 1e4
-        iterator = iter(tf.data.Dataset.from_tensors((x, y, tf.constant(heavy))).repeat(2))
-        before = Trained(distribution, distribution.start(), []).everything()
-        progress = distribution.distributed_train_step(iterator, 1, distribution.start())
-        after = Trained(distribution, progress, []).everything()
-    assert (int(progress.overflows), int(progress.skipped)) == (1, 0)
+    built = build(toy, 2, precision="float16")
+    (x, y, weights) = next(built.iterator(0, 1))  # (replicas, rows, ...)
+    heavy = weights.numpy()
+    heavy[1, 0] = 1e4
+    iterator = iter(tf.data.Dataset.from_tensors((x, y, tf.constant(heavy))).repeat(2))
+    before = Trained(built, built.steps.start(), []).everything()
+    progress = built.steps.distributed_train_step(iterator, 1, built.steps.start())
+    after = Trained(built, progress, []).everything()
+    assert (int(progress.skips.overflows), int(progress.skips.total)) == (1, 0)
     for a, b in zip(before, after, strict=True):
         np.testing.assert_array_equal(a, b)
-    for variable in distribution.run.model.trainable_variables:
+    for variable in built.run.model.trainable_variables:
         first, second = variable.value.values
         np.testing.assert_array_equal(first, second)
 
 
 def test_a_loss_that_is_not_finite_is_no_overflow() -> None:
     bad = Toy(half_model, data=(np.full((48, FEATURES), np.nan), np.zeros(48, int)))
-    with policy("mixed_float16"):
-        progress = train(bad, 2, steps=2, steps_per_call=2).progress
-    assert (int(progress.overflows), int(progress.skipped)) == (0, 2)
-    assert float(progress.scale) == FIRST_SCALE
-    assert int(progress.good_steps) == 0
+    progress = train(bad, 2, steps=2, steps_per_call=2, precision="float16").progress
+    assert (int(progress.skips.overflows), int(progress.skips.total)) == (0, 2)
+    assert float(progress.loss_scale.value) == FIRST_VALUE
+    assert int(progress.loss_scale.good_steps) == 0
 
 
-@pytest.mark.parametrize("name", ["mixed_float16", "mixed_bfloat16"])
-def test_the_loss_falls_in_reduced_precision(name: str) -> None:
-    with policy(name):
-        trained = train(HALF, 2, steps=40)
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_the_loss_falls_in_reduced_precision(precision: str) -> None:
+    trained = train(HALF, 2, steps=40, precision=precision)
     assert trained.losses[-1][0] < 0.8 * trained.losses[0][0]
 
 
 def test_jit_compiles_forward_and_backward() -> None:
     for replicas in (1, 2):
         trained = train(Toy(), replicas, steps=1, steps_per_call=1, jit="on")
-        (compiled,) = trained.distribution.transaction._compiled.values()
+        (compiled,) = trained.steps.transaction._compiled.values()
         assert compiled.experimental_get_tracing_count() >= 1
 
 
 def normalized() -> keras.Model:
-    """A model that must talk between replicas."""
+    """A model that sums over the replicas once `create_run` has synchronized it."""
     x = keras.Input((FEATURES,))
     return keras.Model(x, layers.Dense(CLASSES)(layers.BatchNormalization()(x)))
 
 
 def synchronized() -> keras.Model:
-    """The same, by the owner's own word."""
+    """The same, synchronized by its owner."""
     x = keras.Input((FEATURES,))
     return keras.Model(x, layers.Dense(CLASSES)(layers.BatchNormalization(synchronized=True)(x)))
 
@@ -141,12 +131,13 @@ def test_jit_on_is_refused_where_a_loss_crosses_replicas() -> None:
 def test_jit_auto_falls_back_where_a_loss_crosses_replicas(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    distribution = build(CONTRASTIVE, 2, jit="auto")
-    distribution.transaction.jit = True  # as on a machine with an accelerator
-    iterator = batches(CONTRASTIVE, distribution, 0, 1)
-    progress = distribution.distributed_train_step(iterator, 1, distribution.start())
+    built = build(CONTRASTIVE, 2, jit="auto")
+    built.steps.transaction.jit = True  # as on a machine with an accelerator
+    iterator = built.iterator(0, 1)
+    progress = built.steps.distributed_train_step(iterator, 1, built.steps.start())
     assert int(progress.step) == 1
     assert "jit: off" in capsys.readouterr().out
+    assert not built.steps.jit
 
 
 def test_a_train_step_can_return_a_half_precision_loss() -> None:
@@ -155,6 +146,6 @@ def test_a_train_step_can_return_a_half_precision_loss() -> None:
         per_example = run.losses["main"](labels, run.model(inputs, training=True))
         return {"main": tf.cast(compute_loss(per_example, weights, run.model, replica), "float16")}
 
-    with policy("mixed_float16"):
-        progress = train(Toy(half_model, train_steps=(step,)), 2, start=scaled_by(8.0)).progress
-    assert int(progress.overflows) == int(progress.skipped) == 0
+    toy = Toy(half_model, train_steps=(step,))
+    progress = train(toy, 2, start=scaled_by(8.0), precision="float16").progress
+    assert int(progress.skips.overflows) == int(progress.skips.total) == 0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from .toys import CLASSES, FEATURES, Toy, Trained, assert_parity, batches, build, plain_data, train
+from .toys import CLASSES, FEATURES, Toy, Trained, assert_parity, build, plain_data, train
 
 layers = keras.layers
 
@@ -72,10 +72,10 @@ def _masks(replicas: int, step: int, accumulate: int = 1) -> list[float]:
         model, data=(np.ones((48, 64)), np.zeros(48)), train_steps=(step_function,), losses=dict,
         metrics=lambda: {"mask": keras.metrics.Mean()},
     )  # fmt: skip
-    distribution = build(toy, replicas, accumulate=accumulate)
-    progress = distribution.start()._replace(step=tf.constant(step, tf.int64))
-    progress = distribution.distributed_train_step(batches(toy, distribution, 0, 1), 1, progress)
-    return [copy.numpy() for copy in distribution.run.metrics["mask"].total.value.values]
+    built = build(toy, replicas, accumulate=accumulate)
+    progress = built.steps.start()._replace(step=tf.constant(step, tf.int64))
+    progress = built.steps.distributed_train_step(built.iterator(0, 1), 1, progress)
+    return [copy.numpy() for copy in built.run.metrics["mask"].total.value.values]
 
 
 def test_dropout_masks_differ_between_replicas_and_steps() -> None:
@@ -101,8 +101,8 @@ def test_dropout_resumes_with_the_same_masks() -> None:
         other.run.model.trainable_variables, halves.run.model.trainable_variables, strict=True
     ):
         new.assign(old.numpy())
-    progress = other.distributed_train_step(batches(DROPOUT, other, 3, 6), 3, halves.progress)
-    np.testing.assert_array_equal(progress.last_losses, whole.progress.last_losses)
+    progress = other.steps.distributed_train_step(other.iterator(3, 6), 3, halves.progress)
+    np.testing.assert_array_equal(progress.latest.losses, whole.progress.latest.losses)
     for new, value in zip(other.run.model.trainable_variables, whole.weights, strict=True):
         np.testing.assert_array_equal(new.numpy(), value)
 
@@ -125,25 +125,25 @@ BAD = Toy(model_with(layers.BatchNormalization), lambda: keras.optimizers.Adam(0
 @pytest.mark.quick
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_step_that_is_not_finite_leaves_everything_as_it_was(replicas: int) -> None:
-    distribution = build(BAD, replicas)
-    iterator = batches(BAD, distribution, 0, 2)
-    progress, skipped = distribution.start(), 0
+    built = build(BAD, replicas)
+    iterator = built.iterator(0, 2)
+    progress, skipped = built.steps.start(), 0
     for step in range(2):  # the bad example is in one of the two batches
-        before = Trained(distribution, progress, []).everything()
-        progress = distribution.distributed_train_step(iterator, 1, progress)
-        after = Trained(distribution, progress, []).everything()
+        before = Trained(built, progress, []).everything()
+        progress = built.steps.distributed_train_step(iterator, 1, progress)
+        after = Trained(built, progress, []).everything()
         same = all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
-        assert same == (int(progress.skipped) > skipped)
+        assert same == (int(progress.skips.total) > skipped)
         if same:
-            assert int(progress.skipped_step) == step
-            assert not np.isfinite(progress.skipped_losses).any()
-        skipped = int(progress.skipped)
-    assert (int(progress.step), skipped, int(progress.examples)) == (2, 1, 24)
+            assert int(progress.skips.last_step) == step
+            assert not np.isfinite(progress.skips.last_losses).any()
+        skipped = int(progress.skips.total)
+    assert (int(progress.step), skipped, int(progress.sums.count)) == (2, 1, 24)
 
 
 def test_skipped_steps_are_the_same_on_any_number_of_replicas() -> None:
     one = assert_parity(BAD, steps=8, steps_per_call=4)
-    assert int(one.progress.skipped) == 4
+    assert int(one.progress.skips.total) == 4
 
 
 @pytest.mark.parametrize("allowed", [0, 3])
@@ -152,7 +152,7 @@ def test_a_call_ends_after_more_than_max_skipped_steps_in_a_row(allowed: int) ->
     for replicas in (1, 2):
         trained = train(toy, replicas, steps=20, steps_per_call=20, max_skipped_steps=allowed)
         assert int(trained.progress.step) == allowed + 1
-        assert int(trained.progress.skipped_in_a_row) == allowed + 1
+        assert int(trained.progress.skips.in_a_row) == allowed + 1
 
 
 def test_a_good_step_starts_the_row_anew() -> None:
@@ -167,16 +167,16 @@ def test_a_frozen_layer_stays_put_and_the_others_go_on() -> None:
         model.get_layer("hidden").trainable = False
         frozen, free = model.get_layer("hidden").get_weights(), model.get_layer("logits")
         before = free.get_weights()
-        iterator = batches(Toy(), trained.distribution, 5, 9)
-        progress = trained.distribution.distributed_train_step(iterator, 2, trained.progress)
+        iterator = trained.built.iterator(5, 9)
+        progress = trained.steps.distributed_train_step(iterator, 2, trained.progress)
         for a, b in zip(frozen, model.get_layer("hidden").get_weights(), strict=True):
             np.testing.assert_array_equal(a, b)
         assert not np.array_equal(before[0], free.get_weights()[0])
-        assert trained.distribution.number_of_traces() == 2
+        assert trained.steps.num_traces() == 2
         model.get_layer("hidden").trainable = True
-        trained.distribution.distributed_train_step(iterator, 2, progress)
+        trained.steps.distributed_train_step(iterator, 2, progress)
         assert not np.array_equal(frozen[0], model.get_layer("hidden").get_weights()[0])
-        assert trained.distribution.number_of_traces() == 2  # that set has its trace already
+        assert trained.steps.num_traces() == 2  # that set has its trace already
 
 
 @pytest.mark.parametrize("jit", ["off", "on"])
@@ -192,17 +192,17 @@ def test_freezing_one_layer_and_then_its_twin_trains_the_right_one(jit: str) -> 
     toy = Toy(model)
     after = []
     for once in (False, True):
-        distribution = build(toy, 1, jit=jit)
-        iterator, progress = batches(toy, distribution, 0, 2), distribution.start()
-        layer = distribution.run.model.get_layer
+        built = build(toy, 1, jit=jit)
+        iterator, progress = built.iterator(0, 2), built.steps.start()
+        layer = built.run.model.get_layer
         if not once:
             layer("first").trainable = False
-            distribution.distributed_train_step(iterator, 1, progress)
+            built.steps.distributed_train_step(iterator, 1, progress)
             layer("first").trainable = True
-            distribution.run.model.set_weights(build(toy, 1).run.model.get_weights())
-            iterator = batches(toy, distribution, 0, 2)
+            built.run.model.set_weights(build(toy, 1).run.model.get_weights())
+            iterator = built.iterator(0, 2)
         layer("second").trainable = False
-        distribution.distributed_train_step(iterator, 1, progress)
-        after.append(distribution.run.model.get_weights())
+        built.steps.distributed_train_step(iterator, 1, progress)
+        after.append(built.run.model.get_weights())
     for a, b in zip(*after, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)

@@ -9,21 +9,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.batches import (
-    Layout,
-    evaluation_batches,
-    number_of_examples,
-    training_batches,
-)
+from proof.engine.batches import BatchLayout, TrainingBatches, evaluation_batches, num_examples
 from proof.engine.errors import UsageError
 
 
-def _order(seed: int, **knobs: Any) -> np.ndarray:
-    stream = tf.data.Dataset.range(48)
-    data = training_batches(
-        stream, Layout(24, 2, 0, 2), seed=seed, first_step=0, last_step=4, **knobs
-    )
-    return np.array([ids.ravel() for ids, _ in data.as_numpy_iterator()])
+def _order(seed: int) -> np.ndarray:
+    batches = TrainingBatches(tf.data.Dataset.range(48), BatchLayout(24, 2, 0, 2), seed=seed)
+    return np.array([ids.ravel() for ids, _ in batches.dataset(0, 4).as_numpy_iterator()])
 
 
 @pytest.mark.quick
@@ -37,62 +29,61 @@ def test_a_stream_can_be_shuffled_after_the_default_seed_is_set() -> None:
     assert sorted(zero[:2].ravel()) == sorted(zero[2:].ravel()) == list(range(48))
 
 
-def _parts(examples: int) -> Any:
+def _shards(examples: int) -> Any:
     return lambda workers, index: tf.data.Dataset.range(examples).shard(workers, index)
 
 
-def _as_worker(monkeypatch: pytest.MonkeyPatch, index: int) -> Layout:
+def _as_worker(monkeypatch: pytest.MonkeyPatch, index: int) -> BatchLayout:
     """One of two workers with two replicas each, and a global batch of 24."""
     task = {"type": "worker", "index": index}
     cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": task}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
-    return Layout(24, 4, 2 * index, 2)
+    return BatchLayout(24, 4, 2 * index, 2)
 
 
 @pytest.mark.quick
-def test_each_worker_reads_its_part_and_together_they_see_every_example_once(
+def test_each_worker_reads_its_shard_and_together_they_see_every_example_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     epochs = []
     for index in (0, 1):
         layout = _as_worker(monkeypatch, index)
-        assert number_of_examples(_parts(54)) == 54
-        order = {"seed": 0, "first_step": 0, "last_step": 6}
-        training = training_batches(_parts(54), layout, **order, last_batch="pad")
-        evaluation, steps = evaluation_batches(_parts(54), layout)
-        assert steps == 3
+        assert num_examples(_shards(54)) == 54
+        training = TrainingBatches(_shards(54), layout, last_batch="pad")
+        evaluation, steps = evaluation_batches(_shards(54), layout)
+        assert steps == training.steps_per_epoch == 3
         seen = [
             [ids[weights > 0] for ids, weights in batches.as_numpy_iterator()]
-            for batches in (training, evaluation)
+            for batches in (training.dataset(0, 6), evaluation)
         ]
         assert all((ids % 2 == index).all() for batches in seen for ids in batches)
         epochs.append([seen[0][:3], seen[0][3:], seen[1]])
-        again = training_batches(_parts(54), layout, **{**order, "first_step": 4}, last_batch="pad")
-        resumed = [ids[weights > 0] for ids, weights in again.as_numpy_iterator()]
+        again = training.dataset(4, 6).as_numpy_iterator()
+        resumed = [ids[weights > 0] for ids, weights in again]
         assert np.array_equal(np.concatenate(resumed), np.concatenate(seen[0][4:]))
-    for parts in zip(*epochs, strict=True):
-        ids = np.concatenate([batch for worker in parts for batch in worker])
+    for shards in zip(*epochs, strict=True):
+        ids = np.concatenate([batch for worker in shards for batch in worker])
         assert sorted(ids) == list(range(54))
 
 
 @pytest.mark.quick
-def test_the_parts_of_two_workers_are_augmented_differently(
+def test_the_shards_of_two_workers_are_augmented_differently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def augment(batch: Any, seed: tf.Tensor) -> Any:
         return tf.random.stateless_uniform(tf.shape(batch[0]), seed), batch[1]
 
-    order = {"seed": 0, "first_step": 0, "last_step": 2}
     numbers = set()
     for index in (0, 1):
         layout = _as_worker(monkeypatch, index)
-        for batch, _ in training_batches(_parts(54), layout, **order, augment=augment):
+        training = TrainingBatches(_shards(54), layout, augment=augment)
+        for batch, _ in training.dataset(0, 2):
             numbers |= set(batch.numpy().ravel())
     assert len(numbers) == 2 * 24
 
 
 @pytest.mark.quick
-def test_parts_that_differ_in_length_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_that_differ_in_length_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     _as_worker(monkeypatch, 0)
     with pytest.raises(UsageError, match=r"have \[27, 26\] examples"):
-        number_of_examples(_parts(53))
+        num_examples(_shards(53))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import keras
 import numpy as np
+import proof.run
 import tensorflow as tf
-from proof.engine.batches import create_layout, training_batches
+from proof.config import Config
+from proof.engine.batches import TrainingBatches
 from proof.engine.check import relative_difference
-from proof.engine.distribution import Distribution, Progress
-from proof.engine.types import Replica, Run, Task
+from proof.engine.distributed_steps import DistributedSteps
+from proof.engine.progress import Progress
+from proof.engine.types import Replica, Run
+from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss, count
 
 BATCH, FEATURES, CLASSES = 24, 5, 3
@@ -61,30 +66,54 @@ class Toy:
     }
     count: Callable[[Any], tf.Tensor] = count
     process_gradients: Callable[..., Any] = lambda gradients, variables: gradients
+    validation_step: Callable[..., Any] | None = None  # the first train step
+    others: dict[str, Any] = field(default_factory=dict)  # validation and test data
+
+    @property
+    def splits(self) -> dict[str, Any]:
+        """All data, as `create_datasets` returns it."""
+        return {"train": self.data, **self.others}
+
+
+class Built(NamedTuple):
+    """What `create_run` makes of a toy."""
+
+    run: Run
+    steps: DistributedSteps
+    batches: TrainingBatches
+
+    def iterator(self, first: int, last: int) -> Iterator[Any]:
+        """The batches of steps `first` to `last` - 1."""
+        return iter(self.batches.dataset(first, last))
 
 
 @dataclass
 class Trained:
     """A toy after its steps."""
 
-    distribution: Distribution
+    built: Built
     progress: Progress
     losses: list[np.ndarray]  # one (losses,) for each step that ended a graph call
 
     @property
     def run(self) -> Run:
         """What was trained."""
-        return self.distribution.run
+        return self.built.run
+
+    @property
+    def steps(self) -> DistributedSteps:
+        """What trained it."""
+        return self.built.steps
 
     @property
     def weights(self) -> list[np.ndarray]:
         """Every trainable variable of every model."""
-        return [v.numpy() for m in self.run.models.values() for v in m.trainable_variables]
+        return [v.numpy() for v in self.run.trainable_variables]
 
     @property
     def state(self) -> list[np.ndarray]:
         """Normalization statistics and the variables of metrics."""
-        return [v.numpy() for v in self.distribution.transaction.state]
+        return [v.numpy() for v in self.steps.transaction.state]
 
     @property
     def slots(self) -> list[np.ndarray]:
@@ -106,39 +135,31 @@ def strategy_of(replicas: int | str) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
 
 
-def build(toy: Toy, replicas: int | str = 1, *, batch: int = BATCH, **knobs: Any) -> Distribution:
-    """The distributed steps of `toy`; made in the order of `run.py`."""
-    strategy = strategy_of(replicas)
-    keras.utils.set_random_seed(0)
-    with strategy.scope():
-        losses, metrics = toy.losses(), toy.metrics()
-        models = _named(toy.model())
-        optimizers = _named(toy.optimizer())
-        for name, optimizer in optimizers.items():
-            trained = list(models.values()) if len(optimizers) == 1 else [models[name]]
-            if optimizer is not None:
-                optimizer.build([v for model in trained for v in model.trainable_variables])
+def build(toy: Toy, replicas: int | str = 1, **flags: Any) -> Built:
+    """What `create_run` makes of `toy`, in place of the task, and of the flags of `Config`."""
     (first, *_) = toy.train_steps
-    task = Task(toy.train_steps, first, first, toy.count, toy.process_gradients)
-    run = Run(strategy, models, losses, metrics, optimizers, task, batch)
-    layout = create_layout(strategy, batch, knobs.pop("accumulate", 1))
-    return Distribution(run, layout, **{"max_skipped_steps": 99} | knobs)
-
-
-def batches(
-    toy: Toy, distribution: Distribution, first: int, last: int, last_batch: Any = "pad"
-) -> Any:
-    """An iterator over the batches of steps `first` to `last` - 1."""
-    return iter(
-        training_batches(
-            toy.data,
-            distribution.layout,
-            seed=0,
-            first_step=first,
-            last_step=last,
-            last_batch=last_batch,
+    task = {
+        "create_augment": lambda task: None,
+        "create_model": lambda task, datasets: toy.model(),
+        "create_losses": lambda task: toy.losses(),
+        "create_metrics": lambda task: toy.metrics(),
+        "create_optimizer": lambda task, num_steps: toy.optimizer(),
+        "count": toy.count,
+        "process_gradients": toy.process_gradients,
+        "TRAIN_STEPS": toy.train_steps,
+        "validation_step": toy.validation_step or first,
+        "test_step": toy.validation_step or first,
+    }
+    defaults: dict[str, Any] = {
+        "global_batch_size": BATCH, "last_batch": "pad", "max_skipped_steps": 99,
+        "precision": "float64", "jit": "off",
+    }  # fmt: skip
+    with patch.multiple(proof.run, **task):
+        return Built(
+            *proof.run.create_run(
+                strategy_of(replicas), toy.splits, Config(**defaults | flags), TaskConfig()
+            )
         )
-    )
 
 
 def train(
@@ -147,46 +168,41 @@ def train(
     *,
     steps: int = 20,
     steps_per_call: int = 5,
-    last_batch: Any = "pad",
     start: Callable[[Progress], Progress] = lambda progress: progress,
-    prepare: Callable[[Distribution], None] | None = None,
-    **knobs: Any,
+    prepare: Callable[[Built], None] | None = None,
+    **flags: Any,
 ) -> Trained:
     """Build `toy` and train it, from the progress that `start` makes of that of a new run."""
-    distribution = build(toy, replicas, **knobs)
+    built = build(toy, replicas, **flags)
     if prepare:
-        prepare(distribution)
-    iterator = batches(toy, distribution, 0, steps, last_batch)
-    progress, losses = start(distribution.start()), []
+        prepare(built)
+    iterator = built.iterator(0, steps)
+    progress, losses = start(built.steps.start()), []
     for _ in range(steps // steps_per_call):
-        progress = distribution.distributed_train_step(iterator, steps_per_call, progress)
-        losses.append(progress.last_losses.numpy())
-    return Trained(distribution, progress, losses)
+        progress = built.steps.distributed_train_step(iterator, steps_per_call, progress)
+        losses.append(progress.latest.losses.numpy())
+    return Trained(built, progress, losses)
 
 
 def differences(one: Trained, several: Trained) -> dict[str, float]:
     """The largest relative difference of each kind."""
     return {
         "losses": relative_difference(np.nan_to_num(one.losses), np.nan_to_num(several.losses)),
-        "mean losses": relative_difference(one.progress.losses, several.progress.losses),
+        "mean losses": relative_difference(one.progress.sums.losses, several.progress.sums.losses),
         "weights": relative_difference(one.weights, several.weights),
         "state": relative_difference(one.state, several.state) if one.state else 0.0,
     }
 
 
 def assert_parity(
-    toy: Toy, replicas: Sequence[int] = (2, 4), tolerance: float = 1e-9, **knobs: Any
+    toy: Toy, replicas: Sequence[int] = (2, 4), tolerance: float = 1e-9, **flags: Any
 ) -> Trained:
     """Train on one replica and on several, compare, and return what one gave."""
-    one = train(toy, 1, **knobs)
+    one = train(toy, 1, **flags)
     for number in replicas:
-        several = train(toy, number, **knobs)
+        several = train(toy, number, **flags)
         for what, difference in differences(one, several).items():
             assert difference <= tolerance, f"{what} differ by {difference:.0e} on {number}"
-        assert int(several.progress.examples) == int(one.progress.examples)
-        assert several.distribution.number_of_traces() == 1
+        assert int(several.progress.sums.count) == int(one.progress.sums.count)
+        assert several.steps.num_traces() == 1
     return one
-
-
-def _named(made: Any) -> dict[str, Any]:
-    return made if isinstance(made, dict) else {"main": made}

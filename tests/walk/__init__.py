@@ -1,1 +1,1 @@
-"""The walk from the blank starter to a classifier of one's own arrays."""
+"""The walk from the blank starter to a classifier of your own arrays."""

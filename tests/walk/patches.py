@@ -57,7 +57,7 @@ return {"main": loss}
     ),
     Patch(6, "metrics.py", 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}'),
     Patch(7, "optimizer.py", "return keras.optimizers.Adam(1e-2)"),
-    Patch(8, "pictures.py", "del datasets, file"),
+    Patch(8, "pictures.py", "return"),
     Patch(9, "callbacks.py", "return []"),
     Patch(10, "losses.py", "return tf.math.count_nonzero(batch[-1], dtype=tf.int32)"),
     Patch(
@@ -85,5 +85,5 @@ return {"main": compute_loss(per_example, weights, run.model, replica)}
 """,
     ),
     Patch(14, "steps.py", "return validation_step(run, batch, replica)"),
-    Patch(15, "pictures.py", "del run, datasets, file"),
+    Patch(15, "pictures.py", "return"),
 )

@@ -1,4 +1,4 @@
-"""From the blank starter to a trained model: at each TODO every command says the next one."""
+"""From the blank starter to a trained model: at each TODO every command names the next one."""
 
 import ast
 import json
@@ -21,7 +21,7 @@ PACKAGE = "walk_along"
 
 @pytest.fixture(scope="module")
 def blank(render: Render) -> Path:
-    """A project with nothing filled in."""
+    """The project as it is rendered: nothing is filled in."""
     return render(starter="blank", package_name=PACKAGE)
 
 
@@ -43,17 +43,17 @@ def fill_in(project: Path, patch: Patch) -> None:
     lines[error.lineno - 1 : error.end_lineno] = body.splitlines()
     text = re.sub(rf"# TODO\({patch.number}\):.*\n(# .*\n)*", "", "\n".join(lines) + "\n")
     if "TodoError(" not in text:
-        text = text.replace("from ..engine.errors import TodoError\n", "")
+        text = text.replace("from .next_todo import TodoError\n", "")
     future = "from __future__ import annotations\n\n"
     file.write_text(text.replace(future, f"{future}{patch.imports}\n" if patch.imports else future))
 
 
 def next_todo(project: Path, *command: str) -> int:
     """The number of the TODO that a command stops at."""
-    said = run(sys.executable, *command, cwd=project, status=2).stderr
-    assert said.count("\n") == 1, said
-    match = re.match(r"error: TODO\((\d+)\) is next: \w+ in task/\w+\.py ", said)
-    assert match, said
+    message = run(sys.executable, *command, cwd=project, status=2).stderr
+    assert message.count("\n") == 1, message
+    match = re.match(r"error: TODO\((\d+)\) is next: \w+ in task/\w+\.py ", message)
+    assert match, message
     return int(match[1])
 
 
@@ -62,7 +62,7 @@ def test_the_walk_takes_few_lines() -> None:
 
 
 @pytest.mark.parametrize("thorough", [False, pytest.param(True, marks=pytest.mark.full)])
-def test_every_command_says_the_next_todo_until_all_are_filled_in(
+def test_every_command_names_the_next_todo_until_all_are_filled_in(
     render: Render, thorough: bool
 ) -> None:
     project = render(starter="blank", package_name=PACKAGE)
@@ -72,12 +72,14 @@ def test_every_command_says_the_next_todo_until_all_are_filled_in(
         assert listed[-1] == f"{len(PATCHES) - i} TODOs left"
         if thorough or patch.number in QUICK:
             assert next_todo(project, "train.py", "--epochs", "2") == patch.number
-        if thorough and patch.number not in {8, 9, 13, 14, 15}:  # check doesn't come upon these
+        if thorough and patch.number not in {8, 9, 13, 14, 15}:  # check doesn't call these
             assert next_todo(project, "-m", PACKAGE, "check") == patch.number
-        if patch.number < 14:  # later ones are come upon after training, which is kept
+        if patch.number < 15:  # that one is reached after training, whose result is kept
             assert not list(project.glob("runs/*")), "a run that never trained left a directory"
         fill_in(project, patch)
     assert python_m(PACKAGE, "todo", cwd=project).stdout == "no TODOs left\n"
+    (project / "conftest.py").unlink()
+    (project / PACKAGE / "task" / "next_todo.py").unlink()
     run(sys.executable, "-m", "ruff", "check", "--fix", ".", cwd=project)
     python_m("mypy", cwd=project)
     assert "WRONG" not in python_m(PACKAGE, "check", cwd=project).stdout
@@ -91,6 +93,6 @@ def test_every_command_says_the_next_todo_until_all_are_filled_in(
 
 
 def test_tests_that_need_a_todo_are_skipped_with_its_name(blank: Path) -> None:
-    said = python_m("pytest", "-k", "command_line or check", cwd=blank).stdout
-    assert re.search(r"SKIPPED .*TODO\(1\) is next: TaskConfig in task/config.py", said)
-    assert "failed" not in said.splitlines()[-1]
+    output = python_m("pytest", "-k", "command_line or check", cwd=blank).stdout
+    assert re.search(r"SKIPPED .*TODO\(1\) is next: TaskConfig in task/config.py", output)
+    assert "failed" not in output.splitlines()[-1]

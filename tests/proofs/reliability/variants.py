@@ -1,6 +1,6 @@
-"""Goes into a rendered project: train.py, or `check`, on a task that the variable FAULT changes.
+"""Is copied into a rendered project: train.py, or `check`, on a variant of the default task.
 
-python broken.py [check] FLAGS
+VARIANT=name python variants.py [check] FLAGS
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 import proof.task.config
 from proof.engine.command_line import parse
 from proof.engine.errors import usage_errors
-from proof.engine.quiet import quiet_import
+from proof.engine.tf_log_filter import filtered_tf_import
 
 command = sys.argv.pop(1) if sys.argv[1:2] == ["check"] else "train"
 if command == "train":
@@ -18,70 +18,71 @@ if command == "train":
 
     config, task = parse(training=Config, task=proof.task.config.TaskConfig)
 
-with quiet_import():
+with filtered_tf_import():
     import keras
     import numpy as np
     import tensorflow as tf
     from proof.engine.callbacks import at_step, every_steps
     from proof.task import callbacks, data, model, optimizer
 
-fault = os.environ.get("FAULT", "")
+variant = os.environ["VARIANT"]
 sound_datasets, sound_model = data.create_datasets, model.create_model
 sized = tf.data.experimental.assert_cardinality
 
 
 def changed(task):
-    """The data with the fault in it."""
+    """The data of the variant."""
     splits = sound_datasets(task)
     images, labels = splits["train"]
     stream = tf.data.Dataset.from_tensor_slices(splits["validation"])
-    if fault == "fewer examples":
+    if variant == "fewer examples":
         images, labels = images[:-48], labels[:-48]
-    elif fault == "no training data":
+    elif variant == "no training data":
         images, labels = images[:0], labels[:0]
-    elif fault == "arrays of different length":
+    elif variant == "arrays of different length":
         labels = labels[:-1]
-    elif fault == "one image is NaN":
+    elif variant == "one image is NaN":
         images[7] = np.nan
-    elif fault == "all images are NaN":
+    elif variant == "all images are NaN":
         images[:] = np.nan
-    elif fault == "a label too large":
+    elif variant == "a label too large":
         labels[7] = 10
-    elif fault == "a negative label":
+    elif variant == "a negative label":
         labels[7] = -1
-    elif fault == "a validation label too large":
+    elif variant == "a validation label too large":
         splits["validation"][1][7] = 10
-    elif fault == "no validation data":
+    elif variant == "no validation data":
         splits["validation"] = tuple(array[:0] for array in splits["validation"])
-    elif fault == "validation images of another size":
-        splits["validation"] = np.zeros((48, 9, 9, 1), "float32"), splits["validation"][1]
-    elif fault == "validation images are text":
-        splits["validation"] = np.full((48, 8, 8, 1), "text"), splits["validation"][1]
-    elif fault == "validation data ends early":
-        splits["validation"] = stream.take(20).apply(sized(48))
-    elif fault == "more validation data than said":
+    elif variant == "validation images of another size":
+        splits["validation"] = np.zeros((72, 9, 9, 1), "float32"), splits["validation"][1]
+    elif variant == "validation images are text":
+        splits["validation"] = np.full((72, 8, 8, 1), "text"), splits["validation"][1]
+    elif variant == "validation data ends early":
+        splits["validation"] = stream.take(20).apply(sized(72))
+    elif variant == "more validation data than announced":
         splits["validation"] = stream.apply(sized(20))
     splits["train"] = images, labels
     return splits
 
 
 class Statistics:
-    """A callback with state that steers the run: it lowers dropout when the loss has fallen."""
+    """A callback with state that depends on every step, and asks for checkpoints of its own."""
 
     def __init__(self):
         self.losses = []
 
     def __call__(self, event):
+        """Keep the loss."""
         self.losses.append(event.losses["loss"])
         if len(self.losses) % 7 == 0:
             event.save()
 
     def get_state(self):
-        """Whatever JSON can hold."""
+        """What goes into a checkpoint."""
         return self.losses
 
     def set_state(self, state):
-        """Take up where the checkpoint was written."""
+        """Continue from a checkpoint."""
         self.losses = state
 
 
@@ -91,12 +92,12 @@ def freeze(event):
 
 
 data.create_datasets = changed
-if fault == "rich":  # all that a run can carry along beside the default task
+if variant == "rich":  # state of every kind that the default task does not have
     model.keras.layers.LayerNormalization = keras.layers.BatchNormalization
     callbacks.create_callbacks = lambda task: [every_steps(1, Statistics()), at_step(9, freeze)]
-elif fault == "another optimizer":
+elif variant == "another optimizer":
     optimizer.create_optimizer = lambda task, steps: keras.optimizers.SGD(0.1)
-elif fault == "another model":
+elif variant == "another model":
     model.CLASSES = 11
 
 if command == "check":

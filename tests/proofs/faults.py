@@ -1,4 +1,4 @@
-"""The faults: where each is planted, and who must say what."""
+"""The known faults: where each is planted, which command must fail, and its message."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = "my_experiment"
-CHECK = ("check", "-m", PACKAGE, "check")
-STEP_TESTS = ("tests/test_step.py", "-m", "pytest", "-q", "-x", "tests/test_step.py")
 TASK, ENGINE = f"{PACKAGE}/task", f"{PACKAGE}/engine"
+
+
+def _tests(file: str) -> tuple[str, ...]:
+    return (file, "-m", "pytest", "-q", "-x", file)
+
+
+CHECK = ("check", "-m", PACKAGE, "check")
+STEP_TESTS = _tests("tests/engine/test_step.py")
+EVALUATION_TESTS = _tests("tests/engine/test_evaluation.py")
+COMMANDS = (CHECK, STEP_TESTS, EVALUATION_TESTS)
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,7 @@ class Fault:
 
     name: str
     replacements: tuple[tuple[str, str, str], ...]  # file, text, what takes its place
-    caught_by: tuple[str, ...]  # what it is called in the table, and the arguments of Python
+    caught_by: tuple[str, ...]  # its name in the table, and the arguments of Python
     message: str  # a regular expression
 
     def plant(self, project: Path) -> None:
@@ -33,7 +41,7 @@ class Fault:
     def catch(self, project: Path) -> str | None:
         """The line that names the fault, or None if the command passes or doesn't name it."""
         status, output = run(self.caught_by, project)
-        # Only what is said of the failure: a traceback quotes the source as well.
+        # Only the lines about the failure: a traceback quotes the source as well.
         found = re.search(f"^(?:E  |WRONG|FAILED) *(.*(?:{self.message}).*)", output, re.MULTILINE)
         return found[1] if status and found else None
 
@@ -52,15 +60,15 @@ FAULTS = (
         "the default reduction of a loss",
         ((f"{TASK}/losses.py", 'from_logits=True, reduction="none")', "from_logits=True)"),),
         CHECK,
-        "has reduction='sum_over_batch_size', which averages over one replica's share",
+        "has reduction='sum_over_batch_size', which averages over one replica's batch",
     ),
     Fault(
         "regularization that isn't scaled",
         (
             (
                 f"{TASK}/losses.py",
-                "tf.nn.scale_regularization_loss(regularization)",
-                "regularization",
+                "tf.nn.scale_regularization_loss(replica.regularization(model))",
+                "replica.regularization(model)",
             ),
         ),
         CHECK,
@@ -89,16 +97,22 @@ FAULTS = (
         (
             (
                 f"{TASK}/losses.py",
-                "global_batch_size=replica.count",
+                "global_batch_size=replica.global_count",
                 "global_batch_size=tf.shape(weights)[0]",
             ),
         ),
         CHECK,
-        "averaged twice, or over the replica's own batch: use replica.count",
+        r"averaged twice, or over the replica's own batch: use replica\.global_count",
     ),
     Fault(
         "a loss that isn't scaled for float16",
-        ((f"{ENGINE}/transaction.py", "loss * tf.cast(scale, loss.dtype)", "loss"),),
+        (
+            (
+                f"{ENGINE}/loss_scale.py",
+                "return loss * tf.cast(state.value, loss.dtype) if self.enabled else loss",
+                "return loss",
+            ),
+        ),
         STEP_TESTS,
         "float16 gradients are 100% off: the loss must be scaled before the gradients are taken",
     ),
@@ -109,7 +123,7 @@ FAULTS = (
             (f"{ENGINE}/replicas.py", "layer.synchronized = True", "layer.synchronized = False"),
         ),
         CHECK,
-        "depends on how the batch is split: through statistics of one replica's share",
+        "depends on how the batch is split: through statistics of one replica's batch",
     ),
     Fault(
         "normalization statistics of one replica, in a model that has none",
@@ -119,7 +133,13 @@ FAULTS = (
     ),
     Fault(
         "the same dropout mask on every replica",
-        ((f"{ENGINE}/transaction.py", "first = (replica * ", "first = (0 * "),),
+        (
+            (
+                f"{ENGINE}/replicas.py",
+                "place = step * num_replicas + tf.cast(replica, tf.int64)",
+                "place = step * num_replicas",
+            ),
+        ),
         STEP_TESTS,
         "replicas draw the same dropout mask",
     ),
@@ -129,8 +149,8 @@ FAULTS = (
             (f"{TASK}/metrics.py", "SparseCategoricalAccuracy()", "Mean()"),
             (
                 f"{TASK}/steps.py",
-                "update_state(labels, predictions, weights)",
-                "update_state(compute_loss(per_example, weights, run.model, replica))",
+                "update_state(labels, predictions, weights)\n    # From",
+                "update_state(compute_loss(per_example, weights, run.model, replica))\n    # From",
             ),
         ),
         CHECK,
@@ -154,7 +174,7 @@ FAULTS = (
         (
             (
                 f"{ENGINE}/gradients.py",
-                "optimizer._all_reduce_sum_gradients = lambda gradients: gradients",
+                "each._all_reduce_sum_gradients = lambda grads_and_vars: grads_and_vars",
                 "pass",
             ),
         ),
@@ -163,13 +183,7 @@ FAULTS = (
     ),
     Fault(
         "an optimizer that is built late",
-        (
-            (
-                f"{PACKAGE}/run.py",
-                "optimizer.build([v for model in trained for v in model.trainable_variables])",
-                "pass",
-            ),
-        ),
+        ((f"{PACKAGE}/run.py", "optimizer.build(run.variables_of(name))", "pass"),),
         CHECK,
         r"An optimizer isn't built: call optimizer\.build\(model\.trainable_variables\)",
     ),
@@ -177,12 +191,36 @@ FAULTS = (
         "a step that writes though it is not finite",
         (
             (
-                f"{ENGINE}/distribution.py",
+                f"{ENGINE}/distributed_steps.py",
                 "tf.cond(finite, commit, lambda: None)",
                 "tf.cond(tf.constant(True), commit, lambda: None)",
             ),
         ),
         STEP_TESTS,
         "a skipped step has changed a variable",
+    ),
+    Fault(
+        "evaluation that divides a short batch by the global batch size",
+        (
+            (
+                f"{ENGINE}/evaluation.py",
+                "count = global_count(self.run, batch)",
+                "count = tf.constant(self.layout.global_batch_size)",
+            ),
+        ),
+        EVALUATION_TESTS,
+        "test_an_example_counts_the_same_in_a_short_last_batch",
+    ),
+    Fault(
+        "evaluation that uses the metrics of training",
+        (
+            (
+                f"{ENGINE}/evaluation.py",
+                "self.run = replace(run, metrics=run.evaluation_metrics)",
+                "self.run = run",
+            ),
+        ),
+        EVALUATION_TESTS,
+        "test_evaluating_moves_nothing_that_training_uses",
     ),
 )  # fmt: skip

@@ -1,5 +1,8 @@
-"""A rendered project whose runs are killed, starved and fed bad data, and what came of it."""
+"""A rendered project whose runs are started, killed, resumed and compared."""
 
+from __future__ import annotations
+
+import csv
 import json
 import os
 import random
@@ -17,11 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-EXAMPLES = {"train": 288, "validation": 48, "test": 48}  # six steps an epoch
+from .. import ROOT
+
+EXAMPLES = {"train": 288, "validation": 72, "test": 48}  # six steps an epoch
 TINY = ["--epochs", "4", "--global-batch-size", "48", "--save-every-steps", "1"]
 STEPS = 24
+TIMES = {"examples_per_second"}  # the columns that measure time
 PATIENCE = 300  # seconds until a process counts as hung
 
 # Lines of TensorFlow's own log, which no Python code can hold back.
@@ -36,8 +40,8 @@ class Ended(NamedTuple):
     err: str
 
     @property
-    def said(self) -> list[str]:
-        """The lines of stderr that are ours."""
+    def own_lines(self) -> list[str]:
+        """The lines of stderr that the project wrote."""
         return [line for line in self.err.splitlines() if line and not LOG.match(line)]
 
 
@@ -59,33 +63,35 @@ def render(directory: Path) -> Path:
     with np.load(digits) as file:
         some = {name: file[name][: EXAMPLES[name.split("_")[0]]] for name in file.files}
     np.savez(digits, **some)
-    shutil.copy(HERE / "broken.py", project)
+    shutil.copy(Path(__file__).with_name("variants.py"), project)
     return project
 
 
 class Project:
-    """The rendered project, as the one who types commands sees it."""
+    """The rendered project, used by its commands."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def start(
-        self, *flags: object, fault: str | None = None, file_size: int = 0, check: bool = False
-    ) -> "subprocess.Popen[str]":
-        """Start a run; with a fault, that of broken.py."""
-        script = ["train.py"] if fault is None else ["broken.py", *(["check"] if check else [])]
+        self, *flags: object, variant: str = "", file_size: int = 0, check: bool = False
+    ) -> subprocess.Popen[str]:
+        """Start a run, or `check`; of a variant, by variants.py."""
+        script = ["variants.py", *(["check"] if check else [])] if variant else ["train.py"]
         environment = {n: v for n, v in os.environ.items() if n != "PYTHONPATH"}
 
         def prepare() -> None:
-            # A shell that starts the tests in the background has it ignored, and that is inherited.
+            # A shell ignores SIGINT in what it starts in the background, nohup ignores SIGHUP, and
+            # both are inherited.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             if file_size:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
 
         return subprocess.Popen(
             [sys.executable, *script, *map(str, flags)],
             cwd=self.path,
-            env=environment | {"FAULT": fault or "", "TF_NUM_INTRAOP_THREADS": "1"},
+            env=environment | {"VARIANT": variant, "TF_NUM_INTRAOP_THREADS": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -97,7 +103,7 @@ class Project:
         return end(self.start(*flags, **options))  # type: ignore[arg-type]
 
 
-def end(process: "subprocess.Popen[str]") -> Ended:
+def end(process: subprocess.Popen[str]) -> Ended:
     """Wait for a process."""
     try:
         out, err = process.communicate(timeout=PATIENCE)
@@ -108,7 +114,7 @@ def end(process: "subprocess.Popen[str]") -> Ended:
     return Ended(process.returncode, out, err)
 
 
-def wait(process: "subprocess.Popen[str]", condition: Callable[[], object]) -> bool:
+def wait(process: subprocess.Popen[str], condition: Callable[[], object]) -> bool:
     """Whether `condition` came true before the process ended."""
     deadline = time.monotonic() + PATIENCE
     while process.poll() is None and time.monotonic() < deadline:
@@ -144,9 +150,19 @@ def what_is_left(run: Path) -> dict[str, object]:
     del results["seconds"]
     return {
         **{name: np.asarray(reader.get_tensor(name)).tobytes() for name in names},
-        "history": (run / "history.csv").read_text(),
-        "results": results,
+        "history.csv": rows(run / "history.csv"),
+        "steps.csv": rows(run / "steps.csv"),
+        "results.json": results,
     }
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file as they are written, without what measures time."""
+    with file.open(newline="", encoding="utf-8") as lines:
+        return [
+            {name: text for name, text in row.items() if name not in TIMES}
+            for row in csv.DictReader(lines)
+        ]
 
 
 def readable(run: Path) -> tuple[int, int]:
@@ -174,10 +190,10 @@ class Kill(NamedTuple):
 
 
 def kill(
-    project: Project, runs: Path, flags: list[object], fault: str | None, dice: random.Random
+    project: Project, runs: Path, flags: list[object], variant: str, dice: random.Random
 ) -> Kill | None:
     """Start or resume a run and kill it at a random moment; None if it ended before."""
-    process = project.start("--resume", "auto", "--runs", runs, *flags, fault=fault)
+    process = project.start("--resume", "auto", "--runs", runs, *flags, variant=variant)
     moment = dice.choices(
         ["while saving", "while saving the best", "between saves", "at any time"], [5, 1, 3, 1]
     )[0]
@@ -217,25 +233,25 @@ class Killed(NamedTuple):
 
 
 def campaign(
-    project: Project, directory: Path, flags: list[object], fault: str | None, kills: int, seed: int
+    project: Project, directory: Path, flags: list[object], variant: str, kills: int, seed: int
 ) -> Killed:
     """Kill a run of one configuration again and again, let it finish, and compare."""
     dice = random.Random(seed)
     flags = [*TINY, *flags]
     whole, runs = directory / "whole", directory / "killed"
-    ended = project.run("--runs", whole, *flags, fault=fault)
+    ended = project.run("--runs", whole, *flags, variant=variant)
     if ended.code:
-        raise RuntimeError(f"the run that nobody stops failed: {ended.err[-3000:]}")
+        raise RuntimeError(f"the run that is never stopped failed: {ended.err[-3000:]}")
     done: list[Kill] = []
     different: list[str] = []
     while len(done) < kills:
-        if killed := kill(project, runs, flags, fault, dice):
+        if killed := kill(project, runs, flags, variant, dice):
             done.append(killed)
         if (last := newest(runs)) and (last / "results.json").exists():
             different += compare(whole, last)
             shutil.rmtree(runs)  # it came to its end: the next kill starts another
     if runs.exists():
-        ended = project.run("--resume", "auto", "--runs", runs, *flags, fault=fault)
+        ended = project.run("--resume", "auto", "--runs", runs, *flags, variant=variant)
         last = newest(runs)
         assert last is not None
         if ended.code:

@@ -113,4 +113,4 @@ def test_a_layer_set_trainable_that_the_optimizer_does_not_know() -> None:
     trained = train(Toy(model), steps=1, steps_per_call=1)
     trained.run.model.get_layer("hidden").trainable = True
     with pytest.raises(UsageError, match="create it trainable, and freeze it with a callback"):
-        trained.distribution.distributed_train_step(iter([]), 1, trained.progress)
+        trained.steps.distributed_train_step(iter([]), 1, trained.progress)

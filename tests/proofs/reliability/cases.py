@@ -1,4 +1,6 @@
-"""Every fault that isn't a kill: what it is, the exit code, and the sentence that must come."""
+"""Everything but kills: what is done to a run, the exit code, and the sentence that must come."""
+
+from __future__ import annotations
 
 import os
 import re
@@ -8,10 +10,11 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import (
+from .harness import (
     TINY,
     Ended,
     Project,
@@ -24,8 +27,9 @@ from harness import (
     wait,
 )
 
-LONG = ["--epochs", "400", "--global-batch-size", "48", "--save-every-steps", "5"]
+LONG = ["--epochs", "4000", "--global-batch-size", "48", "--save-every-steps", "5"]
 OK, REFUSED, RESUMABLE, AT_ONCE = 0, 2, 138, 130
+INTERRUPTED = r"interrupted after step \d+"
 
 
 class Case(NamedTuple):
@@ -33,24 +37,27 @@ class Case(NamedTuple):
 
     what: str
     code: int
-    said: str
+    message: str
     wrong: list[str]  # what was not as it must be
 
 
-def judge(what: str, ended: Ended, code: int, sentence: str, *also: bool | str) -> Case:
+def judge(
+    what: str, ended: Ended, code: int | tuple[int, ...], sentence: str, *also: bool | str
+) -> Case:
     """Compare what happened with what must; each of `also` is False or a text that says what."""
-    wrong = [] if ended.code == code else [f"exit code {ended.code}, not {code}"]
+    codes = code if isinstance(code, tuple) else (code,)
+    wrong = [] if ended.code in codes else [f"exit code {ended.code}, not {code}"]
     if "Traceback" in ended.err + ended.out:
-        wrong.append("a traceback")
-    # A refusal is the only line on stderr; a run that goes on or can be resumed says it on stdout.
-    lines = ended.said if code == REFUSED else ended.out.splitlines()
-    if code == REFUSED and len(lines) != 1:
+        wrong.append(f"a traceback: {ended.err[-600:]}")
+    # A refusal is the only line on stderr; a run that continues or can be resumed prints to stdout.
+    lines = ended.own_lines if codes == (REFUSED,) else ended.out.splitlines()
+    if codes == (REFUSED,) and len(lines) != 1:
         wrong.append(f"{len(lines)} lines on stderr")
-    said = next((line for line in lines if sentence and re.search(sentence, line)), "")
-    if sentence and not said:
+    message = next((line for line in lines if sentence and re.search(sentence, line)), "")
+    if sentence and not message:
         wrong.append(f"no sentence with {sentence!r}: {ended.err[-600:]}")
     wrong += [check for check in also if isinstance(check, str)]
-    return Case(what, ended.code, _anonymous(said), wrong)
+    return Case(what, ended.code, _anonymous(message), wrong)
 
 
 def _anonymous(sentence: str) -> str:
@@ -64,34 +71,62 @@ def unless(fine: object, problem: str) -> str | bool:
     return True if fine else problem
 
 
-def stops(project: Project, directory: Path) -> Iterator[Case]:
-    """Signals; what the first leaves behind in `directory`/runs serves the refusals."""
+def groups(project: Project, directory: Path, short: bool) -> list[Callable[[], Iterator[Case]]]:
+    """The cases in groups that don't depend on each other."""
+    if short:
+        others = ("resumed with another batch size", "resumed with another optimizer")
+        bad = ("a label too large", "validation images of another size")
+        return [
+            lambda: chain(
+                stops(project, directory, delays=(0.05,)), refusals(project, directory, others)
+            ),
+            lambda: chain(versions(project, directory), data(project, directory, bad)),
+        ]
+    return [
+        lambda: chain(stops(project, directory), refusals(project, directory)),
+        lambda: chain(damage(project, directory), disks(project, directory)),
+        lambda: data(project, directory),
+        lambda: chain(more_data(project, directory), versions(project, directory)),
+        lambda: fall_back(project, directory),
+    ]
+
+
+def stops(
+    project: Project, directory: Path, delays: tuple[float, ...] = (0, 0.02, 0.05, 0.1, 0.2, 0.4)
+) -> Iterator[Case]:
+    """Signals; what the first leaves behind in `directory`/runs serves the refusals.
+
+    Args:
+        project: the rendered project.
+        directory: where the runs go.
+        delays: seconds from SIGTERM to Ctrl-C.
+    """
     runs = directory / "runs"
-
-    def started(*flags: object) -> "subprocess.Popen[str]":
-        process = project.start(*LONG, "--runs", runs, *flags)
-        wait(process, lambda: max(steps_saved(newest(runs)), default=0) > 8)
-        return process
-
-    process = started()
+    process = project.start(*LONG, "--runs", runs)
+    wait(process, lambda: max(steps_saved(newest(runs)), default=0) > 8)
     process.send_signal(signal.SIGTERM)
     ended = end(process)
     run = newest(runs)
     assert run is not None
-    yield judge("SIGTERM", ended, RESUMABLE, r"interrupted after step \d+; to go on: python train")
+    yield judge("SIGTERM", ended, RESUMABLE, INTERRUPTED + "; to .*: python train")
 
-    before = max(steps_saved(run))
-    process = project.start("--resume", run)
-    wait(process, lambda: max(steps_saved(run)) > before + 8)
+    def resumed() -> subprocess.Popen[str]:
+        before = max(steps_saved(run))
+        process = project.start("--resume", run)
+        wait(process, lambda: max(steps_saved(run)) > before + 8)
+        return process
+
+    process = resumed()
     second = project.run("--resume", run)
     yield judge("a second process resumes the same run", second, REFUSED, "by another process")
-    process.send_signal(signal.SIGINT)
-    ended = end(process)
-    yield judge("Ctrl-C in a resumed run", ended, RESUMABLE, "interrupted after step")
+    process.send_signal(signal.SIGHUP)
+    yield judge("SIGHUP, from a lost ssh connection", end(process), RESUMABLE, INTERRUPTED)
 
-    before = max(steps_saved(run))
-    process = project.start("--resume", run)
-    wait(process, lambda: max(steps_saved(run)) > before + 8)
+    process = resumed()
+    process.send_signal(signal.SIGINT)
+    yield judge("Ctrl-C in a resumed run", end(process), RESUMABLE, INTERRUPTED)
+
+    process = resumed()
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
     began = time.monotonic()
@@ -99,17 +134,24 @@ def stops(project: Project, directory: Path) -> Iterator[Case]:
     at_once = unless(time.monotonic() - began < 2, "it took longer than two seconds")
     yield judge("a second signal right after the first", ended, AT_ONCE, "", at_once)
 
+    for delay in delays:
+        process = resumed()
+        process.send_signal(signal.SIGTERM)
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        what = f"SIGTERM, and Ctrl-C {delay:g} s later: stopped at once, or saved by then"
+        yield judge(what, end(process), (AT_ONCE, RESUMABLE), "")
+
     process = project.start(*LONG, "--runs", directory / "early")
     time.sleep(0.8)
     process.send_signal(signal.SIGINT)
-    ended = end(process)
-    yield judge("Ctrl-C while TensorFlow is imported", ended, AT_ONCE, "")
+    yield judge("Ctrl-C while TensorFlow is imported", end(process), AT_ONCE, "")
 
 
-OTHERS: dict[str, tuple[list[object], str | None, str]] = {
-    "resumed with another batch size": (["--global-batch-size", 36], None, "batch size was 48"),
-    "resumed with another seed": (["--seed", 1], None, "its seed was 0, and now it is 1"),
-    "resumed in another precision": (["--precision", "float16"], None, "precision was float32"),
+OTHERS: dict[str, tuple[list[object], str, str]] = {
+    "resumed with another batch size": (["--global-batch-size", 36], "", "batch size was 48"),
+    "resumed with another seed": (["--seed", 1], "", "its seed was 0, and now it is 1"),
+    "resumed in another precision": (["--precision", "float16"], "", "precision was float32"),
     "resumed with another optimizer": ([], "another optimizer", "was Adam, and now it is SGD"),
     "resumed with another model": ([], "another model", "its model main was"),
     "resumed with other data": ([], "fewer examples", "examples was 288, and now it is 240"),
@@ -119,7 +161,7 @@ OTHERS: dict[str, tuple[list[object], str | None, str]] = {
 def refusals(
     project: Project, directory: Path, names: tuple[str, ...] = (*OTHERS,)
 ) -> Iterator[Case]:
-    """A run that can't be resumed, or not as it is asked to."""
+    """A run that can't be resumed, or not with these flags."""
     yield judge(
         "--resume of what isn't a run directory",
         project.run("--resume", directory / "runs" / "nothing"),
@@ -139,8 +181,8 @@ def refusals(
 
     before = contents(run)
     for what in names:
-        flags, fault, sentence = OTHERS[what]
-        ended = project.run("--resume", run, *flags, fault=fault)
+        flags, variant, sentence = OTHERS[what]
+        ended = project.run("--resume", run, *flags, variant=variant)
         kept = unless(contents(run) == before, "files of the run were changed")
         yield judge(what, ended, REFUSED, sentence, kept)
 
@@ -187,11 +229,11 @@ def damage(project: Project, directory: Path) -> Iterator[Case]:
 
 
 def disks(project: Project, directory: Path) -> Iterator[Case]:
-    """A disk that is full or read-only; once that is mended, the run ends as if nothing was."""
-    whole = directory / "whole"
-    if not whole.exists():
-        project.run(*TINY, "--runs", whole)
-    limited = directory / "limited" / "runs"
+    """A disk that is full or read-only; once it is repaired, the run ends as if nothing happened.
+
+    To be called after `damage`, whose unstopped run it compares with.
+    """
+    whole, limited = directory / "whole", directory / "limited" / "runs"
     ended = project.run(*TINY, "--runs", limited, file_size=400_000)
     yield judge("a limit on the size of files", ended, REFUSED, "File too large")
     try:
@@ -215,7 +257,7 @@ def _on_a_small_disk(project: Project, disk: Path, whole: Path) -> Iterator[Case
         ended = project.run("--resume", "auto", *TINY, "--runs", runs)
         run = newest(runs)
         same = unless(run and not compare(whole, run), f"it ended differently: {ended.err[-500:]}")
-        yield judge(f"{what}, then it is mended", ended, OK, "", same)
+        yield judge(f"{what}, space is freed, the run is resumed", ended, OK, "", same)
         shutil.rmtree(runs)
 
     process = project.start(*TINY, "--runs", runs)
@@ -237,7 +279,7 @@ def _on_a_small_disk(project: Project, disk: Path, whole: Path) -> Iterator[Case
     _mount("-o", "remount,rw", disk)
     ended = project.run("--resume", run)
     same = unless(run and not compare(whole, run), f"it ended differently: {ended.err[-500:]}")
-    yield judge("the disk becomes read-only, then it is mended", ended, OK, "resuming", same)
+    yield judge("the disk is writable again, the run is resumed", ended, OK, "resuming", same)
 
 
 def _mount(*arguments: object) -> None:
@@ -253,8 +295,8 @@ DATA = {
     "a validation label too large": "The validation data can't be used: a label is 10",
     "validation images of another size": "The validation data doesn't fit the model.*9, 9, 1.*8, 8",
     "validation images are text": "The validation data doesn't fit the model.*string",
-    "validation data ends early": "said to have 48 examples, and has only 20",
-    "more validation data than said": "said to have 20 examples, and has at least 21",
+    "validation data ends early": "72 examples.* only 20",
+    "more validation data than announced": "20 examples.* at least 21",
     "all images are NaN": "21 steps in a row were not finite",
 }
 
@@ -263,15 +305,40 @@ def data(project: Project, directory: Path, names: tuple[str, ...] = (*DATA,)) -
     """Data that can't be trained on."""
     short = [*TINY, "--epochs", "5", "--runs", directory / "data"]
     for what in names:
-        yield judge(what, project.run(*short, fault=what), REFUSED, DATA[what])
+        yield judge(what, project.run(*short, variant=what), REFUSED, DATA[what])
 
 
 def more_data(project: Project, directory: Path) -> Iterator[Case]:
     """Data that can be trained on, with a warning; and too little of it."""
-    short = [*TINY, "--epochs", "1", "--runs", directory / "data"]
-    ended = project.run(*short, fault="one image is NaN")
+    short = [*TINY, "--epochs", "1", "--runs", directory / "more-data"]
+    ended = project.run(*short, variant="one image is NaN")
     yield judge("one image is NaN", ended, OK, r"step \d+ skipped, not finite")
     ended = project.run(*short, "--global-batch-size", "300")
     yield judge("a batch larger than the data", ended, REFUSED, "more than the 288 training ex")
-    ended = project.run(fault="one image is NaN", check=True)
+    ended = project.run(variant="one image is NaN", check=True)
     yield judge("one image is NaN, seen by `check`", ended, OK, "NaN or infinity in 1 examples")
+
+
+def versions(project: Project, directory: Path) -> Iterator[Case]:
+    """A Keras that reports wrong metrics on several replicas."""
+    ended = project.run(*TINY, "--runs", directory / "old", variant="Keras 3.9.2")
+    yield judge("Keras is older than 3.10", ended, REFUSED, r"keras.*3\.10")
+
+
+def fall_back(project: Project, directory: Path) -> Iterator[Case]:
+    """A train step that can't be compiled with `--jit auto`, as on a machine with a GPU."""
+    runs = directory / "gathers" / "runs"
+    flags = [*TINY, "--virtual-replicas", "2", "--runs", runs]
+    process = project.start(*flags, variant="gathers over replicas")
+    wait(process, lambda: max(steps_saved(newest(runs)), default=0) > 8)
+    process.send_signal(signal.SIGTERM)
+    ended = end(process)
+    run = newest(runs)
+    assert run is not None
+    recorded = unless(
+        re.search("^jit: '?off'?$", (run / "config.yaml").read_text(), re.MULTILINE),
+        "config.yaml doesn't have jit: off",
+    )
+    yield judge("`--jit auto` falls back, then SIGTERM", ended, RESUMABLE, "jit: off", recorded)
+    ended = project.run("--resume", run, variant="gathers over replicas")
+    yield judge("`--jit auto` fell back, the run is resumed", ended, OK, "resuming")

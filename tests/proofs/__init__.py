@@ -1,0 +1,20 @@
+"""The proofs: each module measures one claim and makes one page of docs/.
+
+In tests/: python -m proofs [NAME ...]
+
+A module has a function `make(short: bool) -> Page`. The short form takes a small sample of the
+measurements; `nox -s test` runs it on every change.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("parity", "mutations", "reliability", "starters")
+
+
+class Page(NamedTuple):
+    """What a proof gives."""
+
+    text: str  # Markdown
+    wrong: list[str]  # the measurements that are not as they must be; empty: the claim holds

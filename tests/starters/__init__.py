@@ -1,1 +1,0 @@
-"""What each starter reaches, and that all of them are right on four replicas and after a kill."""
