@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, subcommand
 
@@ -79,28 +80,36 @@ class Evaluate:
     def __call__(self) -> None:
         """Print them as JSON."""
         _, evaluation = _open(self.run)
-        if self.split not in evaluation.splits:
-            fail(f"there is no {self.split} data; there is: {', '.join(evaluation.splits)}.")
+        _split(evaluation, self.split)
         print(json.dumps(evaluation.evaluate(self.split), indent=2))
 
 
 @dataclass
 class Predict:
-    """Write the predictions of a run's best weights for inputs in files to RUN/predictions/."""
+    """Write the predictions of a run's best weights to RUN/predictions/."""
 
     run: Positional[Path]  # the run directory
-    files: Positional[tuple[Path, ...]]  # .npy with inputs, or .npz with one array for each input
+    files: Positional[tuple[Path, ...]] = ()  # .npy with inputs, or .npz with an array per input
+    # data to predict instead of files; none: files
+    split: Literal["train", "validation", "test", "none"] = "none"
+    model: str = ""  # the model to use where there are several
 
     def __call__(self) -> None:
-        """Write a file for each."""
+        """Print the name of each file written."""
+        if bool(self.files) == (self.split != "none"):
+            fail("give either files with inputs or --split.")
         for file in self.files:
             if not file.is_file() or file.suffix not in (".npy", ".npz"):
                 fail(f"{file} is not a .npy or .npz file.")
-        run, _ = _open(self.run)
-        from .engine.export import predict_file
+        run, evaluation = _open(self.run)
+        from .engine.predict import model_of, predict_files, predict_split
 
-        for file in self.files:
-            print(predict_file(run, file, self.run / "predictions"))
+        model, directory = model_of(run, self.model), self.run / "predictions"
+        for path in predict_files(model, self.files, directory):
+            print(path)
+        if self.split != "none":
+            split = _split(evaluation, self.split)
+            print(predict_split(model, self.split, split, directory))
 
 
 @dataclass
@@ -131,17 +140,26 @@ def _open(run: Path) -> tuple[Run, Evaluation]:
     """A run with its best weights, without a strategy, and the evaluation of its data."""
     flags = ["--resume", str(run), "--strategy", "none", "--virtual-replicas", "0"]
     config, task = parse(flags, training=Config, task=TaskConfig)
+    os.environ.pop("TF_CONFIG", None)  # this is one process, wherever the run was trained
     with filtered_tf_import():
+        import tensorflow as tf
+
         from .engine.checkpoints import BestWeights
         from .engine.evaluation import Evaluation
-        from .engine.strategy import create_strategy
         from .run import create_run
         from .task.data import create_datasets
-    strategy, datasets = create_strategy(config.strategy), create_datasets(task)
-    made, steps, _ = create_run(strategy, datasets, config, task)
+    datasets = create_datasets(task)
+    made, steps, _ = create_run(tf.distribute.get_strategy(), datasets, config, task)
     if not BestWeights(run / "checkpoints" / "best", made).restore():
         fail(f"{run} has no weights yet: it was not validated before it ended.")
     return made, Evaluation(made, datasets, steps.layout)
+
+
+def _split(evaluation: Evaluation, name: str) -> Any:
+    """A split of the data; one sentence if there is none of that name."""
+    if name not in evaluation.splits:
+        fail(f"there is no {name} data; there is: {', '.join(evaluation.splits)}.")
+    return evaluation.splits[name]
 
 
 if __name__ == "__main__":

@@ -319,15 +319,21 @@ def _loader(split: Split, positions: np.ndarray) -> Load:
 def _with_weights(batch: Any, present: tf.Tensor) -> tuple[Any, ...]:
     """x, (x, y) or (x, y, weights) -> the same with weights last: zero for what isn't there."""
     parts = batch if isinstance(batch, tuple) else (batch,)
-    if len(parts) > 3:
+    if not 1 <= len(parts) <= 3:
         raise UsageError(
             f"An example of create_datasets has {len(parts)} parts; it may have inputs, labels and "
             "weights: put several inputs or labels in a dict."
         )
     weights = tf.cast(present, keras.config.floatx())
+    examples = tuple(tf.nest.map_structure(_in_floatx, part) for part in parts[:2])
     if len(parts) < 3:
-        return (*parts, weights)
+        return (*examples, weights)
     given = tf.cast(parts[2], weights.dtype)
     for _ in range(given.shape.rank - weights.shape.rank):
         weights = weights[..., tf.newaxis]
-    return (*parts[:2], given * weights)
+    return (*examples, given * weights)
+
+
+def _in_floatx(t: tf.Tensor) -> tf.Tensor:
+    """Floats in the precision of the weights, so that --precision float64 fits labels too."""
+    return tf.cast(t, keras.config.floatx()) if t.dtype.is_floating else t

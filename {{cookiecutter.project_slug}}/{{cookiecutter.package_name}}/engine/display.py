@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-from collections.abc import Iterator
 
 from tqdm import tqdm
 
 
 class ProgressDisplay:
     """On a terminal a bar with losses, examples per second and time left; elsewhere lines only.
-
-    A closed terminal or pipe doesn't end a run: what can't be shown is dropped.
 
     Args:
         steps: train steps of the whole run.
@@ -28,22 +23,20 @@ class ProgressDisplay:
             total=steps,
             initial=done,
             unit="step",
-            disable=not _is_terminal(sys.stderr),
+            disable=not sys.stderr.isatty(),
             dynamic_ncols=True,
         )
 
     def advance(self, steps: int, losses: dict[str, float], examples_per_second: float) -> None:
         """Show that `steps` more steps are made."""
         text = f"{_listed(losses)}, {examples_per_second:,.0f} examples/s"
-        with _if_it_can_be_shown():
-            self._bar.set_postfix_str(text, refresh=False)
-            self._bar.update(steps)
+        self._bar.set_postfix_str(text, refresh=False)
+        self._bar.update(steps)
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""
-        with _if_it_can_be_shown():
-            self._bar.write(line, file=sys.stdout)
-            sys.stdout.flush()
+        self._bar.write(line, file=sys.stdout)
+        sys.stdout.flush()
 
     def show_validation(self, row: dict[str, float]) -> None:
         """Print a row of the history."""
@@ -57,35 +50,7 @@ class ProgressDisplay:
 
     def close(self) -> None:
         """Leave the bar as it is."""
-        with _if_it_can_be_shown():
-            self._bar.close()
-
-
-@contextlib.contextmanager
-def _if_it_can_be_shown() -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError):  # a closed pipe, a terminal that hung up, a closed file
-        for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
-            if stream is not None and not _can_flush(stream):
-                # What is still buffered would raise again at exit.
-                with contextlib.suppress(OSError):
-                    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-
-
-def _can_flush(stream: object) -> bool:
-    try:
-        stream.flush()  # type: ignore[attr-defined]
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def _is_terminal(stream: object) -> bool:
-    try:
-        return bool(stream.isatty())  # type: ignore[attr-defined]
-    except (AttributeError, ValueError):  # no stderr at all, or a closed one
-        return False
+        self._bar.close()
 
 
 def _listed(numbers: dict[str, float]) -> str:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import NoReturn
 
+from .output import forgiving_output
+
 
 class UsageError(Exception):
     """Shown as one sentence that says what is wrong and how to fix it, with exit code 2."""
@@ -40,7 +42,8 @@ def cannot_write(what: object, error: Exception) -> str:
 def usage_errors() -> Iterator[None]:
     """Show a `UsageError` or a full disk as one sentence, and Ctrl-C as nothing: no traceback."""
     try:
-        yield
+        with forgiving_output():
+            yield
     except UsageError as error:
         fail(str(error))
     except OSError as error:

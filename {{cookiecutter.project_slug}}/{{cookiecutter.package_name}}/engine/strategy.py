@@ -30,6 +30,8 @@ def create_strategy(
     if virtual_replicas:
         _split_cpu(virtual_replicas)
     chosen, why = _choose(name, virtual_replicas)
+    if chosen != "multi_worker":
+        os.environ.pop("TF_CONFIG", None)  # there are no other workers, whatever it says
     strategy = CREATE[chosen]()
     replicas = strategy.num_replicas_in_sync
     print(f"strategy: {chosen}, {replicas} replica{'s' * (replicas > 1)}, because {why}")

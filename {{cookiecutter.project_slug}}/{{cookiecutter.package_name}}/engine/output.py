@@ -1,0 +1,56 @@
+"""Standard output and error that may go away while a run goes on. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+class _Forgiving:
+    """A text stream that drops what can't be written: to a closed pipe, or a terminal hung up."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            self._stream.write(text)
+        except UnicodeEncodeError:  # the encoding has no such character, as under LANG=C
+            plain = text.encode(self._stream.encoding, "backslashreplace")
+            self._stream.write(plain.decode(self._stream.encoding))
+        except (OSError, ValueError):
+            self._discard()
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._discard()
+
+    def _discard(self) -> None:
+        # What is still buffered would raise again when Python exits.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+
+@contextlib.contextmanager
+def forgiving_output() -> Iterator[None]:
+    """Let nothing end because its output can't be shown: `train.py | head -1` trains to the end."""
+    before = sys.stdout, sys.stderr
+    nowhere = Path(os.devnull).open("w", encoding="utf-8")  # None: closed before Python started
+    sys.stdout, sys.stderr = (_Forgiving(nowhere if s is None else s) for s in before)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        sys.stdout, sys.stderr = before
+        nowhere.close()
