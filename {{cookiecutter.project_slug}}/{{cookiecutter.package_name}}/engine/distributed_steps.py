@@ -27,7 +27,7 @@ Iterator = Any  # of tf.data: elements are nests of (replicas of this worker, ro
 class ReducedStep(NamedTuple):
     """A step summed over the replicas, not yet committed; all but `writes` is equal on each."""
 
-    count: tf.Tensor  # int32 scalar, the global count
+    count: tf.Tensor  # int32 scalar, the weight of the step in mean losses
     losses: dict[str, tf.Tensor]  # scalars, by optimizer
     norm: tf.Tensor  # float scalar, global norm of the gradients before clipping
     finite: tf.Tensor  # bool scalar
@@ -144,11 +144,15 @@ class DistributedSteps:
     def _reduce(self, train_step: int, batch: Any, progress: Progress) -> ReducedStep:
         """On one replica: forward and backward, one sum over the replicas, look, clip."""
         shorten_traces(tf.distribute.get_replica_context())
-        count = self._global_count(batch)
+        if self.constant_denominator:
+            size = tf.constant(self.layout.global_batch_size)
+            counts = tf.nest.map_structure(lambda _: size, self.run.functions.count(batch))
+        else:
+            counts = global_count(self.run, batch)
         result = self.transaction.compute(
             train_step,
             batch,
-            global_count=count,
+            global_count=counts,
             step=progress.step,
             loss_scale=progress.loss_scale,
         )
@@ -163,7 +167,7 @@ class DistributedSteps:
         losses = {name: tf.cast(loss, keras.config.floatx()) for name, loss in losses.items()}
         norm = tf.reduce_max(norms)
         finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(list(losses.values())))
-        return ReducedStep(count, losses, norm, finite, gradients, result.writes)
+        return ReducedStep(total_count(counts), losses, norm, finite, gradients, result.writes)
 
     def dry_run(self, iterator: Iterator, progress: Progress) -> list[ReducedStep]:
         """What each train step of the next step gives; nothing is committed."""
@@ -183,21 +187,28 @@ class DistributedSteps:
         """How often the step was traced; once for each set of trainable variables is right."""
         return sum(graph.experimental_get_tracing_count() for graph in self._graphs.values())
 
-    def _global_count(self, batch: Any) -> tf.Tensor:
-        if self.constant_denominator:
-            return tf.constant(self.layout.global_batch_size)
-        return global_count(self.run, batch)
-
     def _local(self, value: Any) -> Any:
         """The value on this worker's first replica, of what is the same on every replica."""
         first = self.run.strategy.experimental_local_results
         return tf.nest.map_structure(lambda t: None if t is None else first(t)[0], value)
 
 
-def global_count(run: Run, batch: Any) -> tf.Tensor:
-    """The sum of the task's `count` over all replicas, int32 scalar; called inside a replica."""
-    count = tf.cast(run.functions.count(batch), tf.int32)
-    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, count)
+def global_count(run: Run, batch: Any) -> Any:
+    """The task's `count` summed over all replicas, int32; called inside a replica.
+
+    A dict of counts has at least 1 in each: a part of the loss for which nothing counts in a batch
+    is 0 then, and not 0 / 0.
+    """
+    counts = run.functions.count(batch)
+    sums = sum_over_replicas([tf.cast(count, tf.int32) for count in tf.nest.flatten(counts)])
+    if isinstance(counts, dict):
+        sums = [tf.maximum(total, 1) for total in sums]
+    return tf.nest.pack_sequence_as(counts, sums)
+
+
+def total_count(counts: Any) -> tf.Tensor:
+    """The weight of a step in mean losses: its global count, or the sum of several."""
+    return tf.add_n(tf.nest.flatten(counts))
 
 
 def resolve_jit(choice: str, synchronized: bool) -> bool:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from .batches import BatchLayout, Split, evaluation_batches, num_examples, on_replicas
 from .data_errors import data_errors, split_label
-from .distributed_steps import Iterator, global_count
+from .distributed_steps import Iterator, global_count, total_count
 from .errors import UsageError
 from .progress import Sums
 from .replicas import derive_seeds
@@ -118,7 +118,7 @@ class Evaluation:
     def _on_one_replica(
         self, step: Step, batch: Any, number: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Global count and this replica's losses, float64 (losses,); updates the metrics."""
+        """Global count, and this replica's losses, float64 (losses,); updates the metrics."""
         index = tf.distribute.get_replica_context().replica_id_in_sync_group
         num_replicas = self.run.strategy.num_replicas_in_sync
         seeds = derive_seeds(
@@ -129,9 +129,9 @@ class Evaluation:
             number=len(self._capture.random_states) + 1,
         )
         # What is there, always: --denominator is about training.
-        count = global_count(self.run, batch)
+        counts = global_count(self.run, batch)
         replica = Replica(
-            global_count=count,
+            global_count=counts,
             index=index,
             num_replicas=num_replicas,
             step=number,
@@ -153,4 +153,6 @@ class Evaluation:
         missing = [name for name in self.run.optimizers if name not in losses]
         if missing:
             raise UsageError(f"{step.__name__} returns no loss named {missing[0]!r}.")
-        return count, tf.stack([tf.cast(losses[n], tf.float64) for n in self.run.optimizers])
+        return total_count(counts), tf.stack(
+            [tf.cast(losses[n], tf.float64) for n in self.run.optimizers]
+        )

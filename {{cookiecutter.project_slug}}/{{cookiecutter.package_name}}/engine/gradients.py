@@ -43,6 +43,10 @@ def sum_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     sums: dict[int, tf.Tensor] = {}
     for dtype in {tensor.dtype: None for tensor in tensors}:
         members = [i for i, tensor in enumerate(tensors) if tensor.dtype == dtype]
+        if len(members) == 1:
+            (i,) = members
+            sums[i] = context.all_reduce(tf.distribute.ReduceOp.SUM, tensors[i])
+            continue
         flat = tf.concat([tf.reshape(tensors[i], [-1]) for i in members], axis=0)
         flat = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
         parts = tf.split(flat, [tensors[i].shape.num_elements() for i in members])

@@ -45,12 +45,12 @@ class _Forgiving:
 def forgiving_output() -> Iterator[None]:
     """Let nothing end because its output can't be shown: `train.py | head -1` trains to the end."""
     before = sys.stdout, sys.stderr
-    nowhere = Path(os.devnull).open("w", encoding="utf-8")  # None: closed before Python started
-    sys.stdout, sys.stderr = (_Forgiving(nowhere if s is None else s) for s in before)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        sys.stdout, sys.stderr = before
-        nowhere.close()
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        # A stream that was closed before Python started is None.
+        sys.stdout, sys.stderr = (_Forgiving(nowhere if s is None else s) for s in before)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            sys.stdout, sys.stderr = before

@@ -157,7 +157,7 @@ class Transaction:
         train_step: int,
         batch: Any,
         *,
-        global_count: tf.Tensor,
+        global_count: Any,
         step: tf.Tensor,
         loss_scale: LossScale,
     ) -> StepResult:
@@ -166,7 +166,7 @@ class Transaction:
         Args:
             train_step: which of the task's train steps.
             batch: this replica's examples.
-            global_count: int32 scalar.
+            global_count: int32 scalar, or several in a dict.
             step: int64 scalar, train steps made before this one.
             loss_scale: of float16 training.
         """
@@ -244,7 +244,7 @@ class Transaction:
         self,
         train_step: int,
         batch: Any,
-        place: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+        place: tuple[Any, tf.Tensor, tf.Tensor],
         seeds: tf.Tensor,
         loss_scale: LossScale,
         values: list[tf.Tensor],

@@ -19,7 +19,8 @@ class Replica(NamedTuple):
 
     Attributes:
         global_count: int32 scalar, what your `count` returns, summed over ALL replicas: the
-            `global_batch_size` that `tf.nn.compute_average_loss` divides by.
+            `global_batch_size` that `tf.nn.compute_average_loss` divides by. Where `count` returns
+            a dict, so that each part of a loss has a denominator of its own, a dict of at least 1.
         index: int32 scalar, 0 to `num_replicas` - 1.
         num_replicas: how many replicas compute this step together.
         step: int64 scalar, train steps made before this one; in evaluation the number of batches.
@@ -29,7 +30,7 @@ class Replica(NamedTuple):
         compiled: whether XLA compiles this step.
     """
 
-    global_count: tf.Tensor
+    global_count: Any
     index: tf.Tensor
     num_replicas: int
     step: tf.Tensor
@@ -72,7 +73,7 @@ class TaskFunctions:
     train_steps: tuple[Step, ...]
     validation_step: Step
     test_step: Step
-    count: Callable[[Any], tf.Tensor]
+    count: Callable[[Any], Any]
     process_gradients: Callable[[list[tf.Tensor], list[keras.Variable]], list[tf.Tensor]]
 
 
