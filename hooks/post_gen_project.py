@@ -1,4 +1,4 @@
-"""Put the chosen starter and licence in place, remove the others, and say what to type next.
+"""Put the chosen starter and license in place, remove the others, and say what to type next.
 
 Offline, and safe to run twice: whatever has been moved already is left alone.
 """
