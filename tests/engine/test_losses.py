@@ -12,7 +12,7 @@ from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 
 from .toys import BATCH, CLASSES, FEATURES, Toy, Trained, assert_parity, plain_data, train
-from .worked import CONTRASTIVE, GAN, tokens
+from .worked import CONTRASTIVE, GAN, parts, tokens
 
 layers = keras.layers
 ADAM = lambda: keras.optimizers.Adam(0.01)  # noqa: E731
@@ -81,6 +81,13 @@ def test_labels_with_two_dimensions_are_averaged_per_example(rows: int) -> None:
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_tokens_can_be_what_counts(rows: int, accumulate: int) -> None:
     assert_parity(tokens(rows), accumulate=accumulate)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_each_part_of_a_loss_can_have_its_own_denominator(accumulate: int) -> None:
+    one = assert_parity(parts(), accumulate=accumulate, steps_per_call=1)
+    assert np.isfinite(one.losses).all()  # also where nothing counts in a part
 
 
 @pytest.mark.quick

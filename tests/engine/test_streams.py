@@ -29,7 +29,7 @@ def test_a_stream_can_be_shuffled_after_the_default_seed_is_set() -> None:
     assert sorted(zero[:2].ravel()) == sorted(zero[2:].ravel()) == list(range(48))
 
 
-def _shards(examples: int) -> Any:
+def _splits(examples: int) -> Any:
     return lambda workers, index: tf.data.Dataset.range(examples).shard(workers, index)
 
 
@@ -42,15 +42,15 @@ def _as_worker(monkeypatch: pytest.MonkeyPatch, index: int) -> BatchLayout:
 
 
 @pytest.mark.quick
-def test_each_worker_reads_its_shard_and_together_they_see_every_example_once(
+def test_each_worker_reads_its_split_and_together_they_see_every_example_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     epochs = []
     for index in (0, 1):
         layout = _as_worker(monkeypatch, index)
-        assert num_examples(_shards(54)) == 54
-        training = TrainingBatches(_shards(54), layout, last_batch="pad")
-        evaluation, steps = evaluation_batches(_shards(54), layout)
+        assert num_examples(_splits(54)) == 54
+        training = TrainingBatches(_splits(54), layout, last_batch="pad")
+        evaluation, steps = evaluation_batches(_splits(54), layout)
         assert steps == training.steps_per_epoch == 3
         seen = [
             [ids[weights > 0] for ids, weights in batches.as_numpy_iterator()]
@@ -61,13 +61,13 @@ def test_each_worker_reads_its_shard_and_together_they_see_every_example_once(
         again = training.dataset(4, 6).as_numpy_iterator()
         resumed = [ids[weights > 0] for ids, weights in again]
         assert np.array_equal(np.concatenate(resumed), np.concatenate(seen[0][4:]))
-    for shards in zip(*epochs, strict=True):
-        ids = np.concatenate([batch for worker in shards for batch in worker])
+    for splits in zip(*epochs, strict=True):
+        ids = np.concatenate([batch for worker in splits for batch in worker])
         assert sorted(ids) == list(range(54))
 
 
 @pytest.mark.quick
-def test_the_shards_of_two_workers_are_augmented_differently(
+def test_the_splits_of_two_workers_are_augmented_differently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def augment(batch: Any, seed: tf.Tensor) -> Any:
@@ -76,14 +76,14 @@ def test_the_shards_of_two_workers_are_augmented_differently(
     numbers = set()
     for index in (0, 1):
         layout = _as_worker(monkeypatch, index)
-        training = TrainingBatches(_shards(54), layout, augment=augment)
+        training = TrainingBatches(_splits(54), layout, augment=augment)
         for batch, _ in training.dataset(0, 2):
             numbers |= set(batch.numpy().ravel())
     assert len(numbers) == 2 * 24
 
 
 @pytest.mark.quick
-def test_shards_that_differ_in_length_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splits_that_differ_in_length_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     _as_worker(monkeypatch, 0)
     with pytest.raises(UsageError, match=r"have \[27, 26\] examples"):
-        num_examples(_shards(53))
+        num_examples(_splits(53))

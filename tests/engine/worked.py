@@ -1,4 +1,4 @@
-"""Toys for several tests: tokens that count, a GAN, a loss that crosses replicas."""
+"""Toys for several tests: tokens and parts that count, a GAN, a loss that crosses replicas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 
-from .toys import CLASSES, FEATURES, Toy
+from .toys import BATCH, CLASSES, FEATURES, Toy, plain_data
 
 layers = keras.layers
 
@@ -40,6 +40,43 @@ def tokens(rows: int = 48) -> Toy:
     return Toy(
         _tokens_model, lambda: keras.optimizers.Adam(0.01), data, (_tokens_step,),
         metrics=dict, count=_count_tokens,
+    )  # fmt: skip
+
+
+def _parts_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    inputs, labels, weights = batch
+    logits = run.model(inputs, training=True)
+    of_class_0 = weights * tf.cast(labels == 0, weights.dtype)
+    parts = {
+        "all": (run.losses["main"](labels, logits), weights),
+        "class 0": (tf.square(logits[:, 0]), of_class_0),
+    }
+    return {
+        "main": tf.add_n(
+            tf.nn.compute_average_loss(
+                per_example, sample_weight=weights, global_batch_size=replica.global_count[name]
+            )
+            for name, (per_example, weights) in parts.items()
+        )
+    }
+
+
+def _count_parts(batch: Any) -> dict[str, tf.Tensor]:
+    _, labels, weights = batch
+    return {
+        "all": tf.math.count_nonzero(weights, dtype=tf.int32),
+        "class 0": tf.math.count_nonzero((weights > 0) & (labels == 0), dtype=tf.int32),
+    }
+
+
+def parts(rows: int = BATCH + 1) -> Toy:
+    """A loss of two parts, each with a denominator of its own; the second is often 0."""
+    inputs, labels = plain_data(rows)
+    labels[:-3] = np.maximum(labels[:-3], 1)
+    labels[-3:] = 0
+    return Toy(
+        optimizer=lambda: keras.optimizers.Adam(0.01), data=(inputs, labels),
+        train_steps=(_parts_step,), count=_count_parts, metrics=dict,
     )  # fmt: skip
 
 

@@ -204,8 +204,8 @@ FAULTS = (
         (
             (
                 f"{ENGINE}/evaluation.py",
-                "count = global_count(self.run, batch)",
-                "count = tf.constant(self.layout.global_batch_size)",
+                "counts = global_count(self.run, batch)",
+                "counts = tf.constant(self.layout.global_batch_size)",
             ),
         ),
         EVALUATION_TESTS,

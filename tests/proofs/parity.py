@@ -10,7 +10,7 @@ import engine  # noqa: F401  # before Keras: it renders `proof` and splits the C
 import keras
 import numpy as np
 from engine.toys import BATCH, FEATURES, Toy, Trained, build, differences, plain_data, train
-from engine.worked import CONTRASTIVE, GAN, tokens
+from engine.worked import CONTRASTIVE, GAN, parts, tokens
 from proof.engine.check import relative_difference, silence_random_layers
 
 from . import Page
@@ -94,6 +94,7 @@ KINDS = {
     "dropout, switched off": Kind(_toy(model=_model(dropout=True)), silent=True),
     "embeddings, tokens count": Kind(tokens()),
     "embeddings, tokens count, short": Kind(tokens(PARTLY)),
+    "two denominators": Kind(parts()),
     "GAN": Kind(GAN),
     "GAN, jit": Kind(GAN, {"jit": "on"}),
     "contrastive": Kind(CONTRASTIVE),

@@ -3,9 +3,17 @@
 VARIANT=name python variants.py [check] FLAGS
 """
 
+import importlib.metadata
 import os
 import runpy
 import sys
+
+variant = os.environ["VARIANT"]
+if variant == "Keras 3.9.2":
+    installed = importlib.metadata.version
+    importlib.metadata.version = lambda name: "3.9.2" if name == "keras" else installed(name)
+    runpy.run_path("train.py", run_name="__main__")
+    sys.exit()
 
 import proof.task.config
 from proof.engine.command_line import parse
@@ -22,11 +30,11 @@ with filtered_tf_import():
     import keras
     import numpy as np
     import tensorflow as tf
+    from proof.engine import distributed_steps
     from proof.engine.callbacks import at_step, every_steps
-    from proof.task import callbacks, data, model, optimizer
+    from proof.task import callbacks, data, model, optimizer, steps
 
-variant = os.environ["VARIANT"]
-sound_datasets, sound_model = data.create_datasets, model.create_model
+sound_datasets, sound_step = data.create_datasets, steps.train_step
 sized = tf.data.experimental.assert_cardinality
 
 
@@ -91,6 +99,12 @@ def freeze(event):
     event.run.model.layers[1].trainable = False
 
 
+def gather(run, batch, replica):
+    """A train step that XLA can't compile on several replicas."""
+    replica.all_gather(batch[-1])
+    return sound_step(run, batch, replica)
+
+
 data.create_datasets = changed
 if variant == "rich":  # state of every kind that the default task does not have
     model.keras.layers.LayerNormalization = keras.layers.BatchNormalization
@@ -99,6 +113,10 @@ elif variant == "another optimizer":
     optimizer.create_optimizer = lambda task, steps: keras.optimizers.SGD(0.1)
 elif variant == "another model":
     model.CLASSES = 11
+elif variant == "gathers over replicas":
+    steps.TRAIN_STEPS = (gather,)
+    # As on a machine with a GPU.
+    distributed_steps.resolve_jit = lambda choice, synchronized: choice != "off"
 
 if command == "check":
     sys.argv.insert(1, "check")
