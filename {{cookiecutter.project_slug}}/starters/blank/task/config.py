@@ -13,7 +13,7 @@ class TaskConfig:
     """The task."""
 
     monitor: str = "validation_loss"  # column of history.csv that selects the best weights
-    larger_is_better: bool = False  # whether larger values of it are better
+    larger_is_better: bool = False  # whether larger values of --monitor are better
 
     def __post_init__(self) -> None:
         """Check the values.

@@ -15,7 +15,7 @@ class TaskConfig:
     learning_rate: float = 1e-3  # learning rate of both models at the start; decays to 0
     dropout: float = 0.3  # fraction of the discriminator's features that training drops; 0 disables
     monitor: str = "validation_frechet"  # column of history.csv that selects the best weights
-    larger_is_better: bool = False  # whether larger values of it are better
+    larger_is_better: bool = False  # whether larger values of --monitor are better
 
     def __post_init__(self) -> None:
         """Check the values.

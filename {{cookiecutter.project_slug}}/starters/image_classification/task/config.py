@@ -11,14 +11,14 @@ from typing import Literal
 class TaskConfig:
     """Image classification."""
 
-    # the images: 8x8 digits that come with the project, or 28x28 clothes, downloaded once
+    # images to classify: 8x8 digits that come with the project, or 28x28 clothes, downloaded once
     dataset: Literal["digits", "fashion_mnist"] = "digits"
     learning_rate: float = 2e-3  # learning rate at the start; decays to 0 along a cosine
     dropout: float = 0.3  # fraction of features that training drops; 0 disables
     l2: float = 1e-4  # factor of the squared convolution weights in the loss; 0 disables
     shift: float = 0.5  # largest random shift of a training image, in pixels; 0 disables
     monitor: str = "validation_accuracy"  # column of history.csv that selects the best weights
-    larger_is_better: bool = True  # whether larger values of it are better
+    larger_is_better: bool = True  # whether larger values of --monitor are better
 
     def __post_init__(self) -> None:
         """Check the values.

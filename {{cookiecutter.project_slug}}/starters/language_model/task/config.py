@@ -18,7 +18,7 @@ class TaskConfig:
     learning_rate: float = 3e-3  # largest learning rate; it rises first, then decays to 0
     warmup: float = 0.05  # fraction of the run in which the learning rate rises; 0 disables
     monitor: str = "validation_exact_match"  # column of history.csv that selects the best weights
-    larger_is_better: bool = True  # whether larger values of it are better
+    larger_is_better: bool = True  # whether larger values of --monitor are better
 
     def __post_init__(self) -> None:
         """Check the values.

@@ -15,7 +15,7 @@ class TaskConfig:
     foreground_weight: float = 2.0  # weight of a digit's pixel in the loss; the background's is 1
     warp: float = 0.15  # largest random rotation, shear and scaling in training; 0 disables
     monitor: str = "validation_mean_iou"  # column of history.csv that selects the best weights
-    larger_is_better: bool = True  # whether larger values of it are better
+    larger_is_better: bool = True  # whether larger values of --monitor are better
 
     def __post_init__(self) -> None:
         """Check the values.

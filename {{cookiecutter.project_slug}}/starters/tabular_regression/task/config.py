@@ -16,7 +16,7 @@ class TaskConfig:
     width: int = 32  # units of the hidden layer
     dropout: float = 0.3  # fraction of hidden units that training drops; 0 disables
     monitor: str = "validation_loss"  # column of history.csv that selects the best weights
-    larger_is_better: bool = False  # whether larger values of it are better
+    larger_is_better: bool = False  # whether larger values of --monitor are better
 
     def __post_init__(self) -> None:
         """Check the values.

@@ -17,7 +17,7 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """
     # num_regressors stays unset: with it, R2Score counts rows of weight 0 too (Keras 3.15).
     r2 = keras.metrics.R2Score()
-    # It creates its variables in its first update, which is too late inside a graph.
+    # It creates its variables in its first update, which is too late inside a train step.
     r2.update_state(tf.zeros((1, 1)), tf.zeros((1, 1)))
     r2.reset_state()
     return {"mae": keras.metrics.MeanAbsoluteError(), "r2": r2}
