@@ -26,6 +26,8 @@ def select_starter(project):
         print(f"Kept the {task.relative_to(project)}/ that was there: it is yours.")
     else:
         shutil.move(starter / "task", task)
+        for path in starter.glob("*.py"):  # what a starter needs at the project's top
+            path.replace(project / path.name)
     readme = project / "README.md"
     page = readme.read_text(encoding="utf-8")
     section = (starter / "README.md").read_text(encoding="utf-8")

@@ -48,6 +48,9 @@ def main(config: Config, task: TaskConfig) -> None:
         Path(config.runs), config.name, config.resume, to_yaml(config, task)
     ) as directory:
         print(f"run directory: {directory.path}")
+        if directory.is_new:
+            directory.write_models(run.models)
+            draw_samples(datasets, directory.path / "samples.png")
         loop = Loop(
             run,
             steps,
@@ -59,9 +62,6 @@ def main(config: Config, task: TaskConfig) -> None:
             monitor=task.monitor,
             larger_is_better=task.larger_is_better,
         )
-        if directory.is_new:
-            directory.write_models(run.models)
-            draw_samples(datasets, directory.path / "samples.png")
         loop.start(resume=not directory.is_new)
         directory.write_config(to_yaml(resolved(config, steps), task))
 

@@ -51,13 +51,15 @@ def create_run(
     _set_precision(config.precision)
     with strategy.scope():
         models = _named(create_model(task, datasets))
+        losses = create_losses(task)
+        metrics, evaluation_metrics = create_metrics(task), create_metrics(task)
         optimizers = _named(create_optimizer(task, num_steps(config, batches)))
         run = Run(
             strategy=strategy,
             models=models,
-            losses=create_losses(task),
-            metrics=create_metrics(task),
-            evaluation_metrics=create_metrics(task),
+            losses=losses,
+            metrics=metrics,
+            evaluation_metrics=evaluation_metrics,
             optimizers=optimizers,
             functions=TaskFunctions(
                 TRAIN_STEPS, validation_step, test_step, count, process_gradients

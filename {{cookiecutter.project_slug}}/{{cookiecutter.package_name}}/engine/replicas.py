@@ -19,7 +19,8 @@ def synchronize_batch_normalization(models: Iterable[keras.Model]) -> list[str]:
     names = []
     for model in models:
         for layer in model._flatten_layers():
-            if isinstance(layer, keras.layers.BatchNormalization):
+            # A frozen one normalizes by its moving statistics, which are the same everywhere.
+            if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
                 layer.synchronized = True
                 names.append(layer.name)
     return names
