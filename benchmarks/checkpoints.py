@@ -1,9 +1,9 @@
-"""What writing checkpoints asynchronously saves: python benchmarks/checkpoints.py
+"""What asynchronous checkpoints save, and what they cost: python benchmarks/checkpoints.py
 
 Trains a model of 12 million weights with Adam (140 MB a checkpoint) with and without
-`experimental_enable_async_checkpoint`, each in a process of its own, and prints how long saving
-holds up the loop, how long 20 steps take with a checkpoint after every fifth, whether what is
-restored is what was saved, and what a disk that can't be written does.
+`experimental_enable_async_checkpoint`, each in a process of its own. Prints how long the loop waits
+for a save, how long 20 steps take with a checkpoint after every fifth, whether the restored values
+are the saved ones, and what happens when the disk can't be written.
 """
 
 import json
@@ -19,7 +19,7 @@ SAVES = STEPS // EVERY
 
 
 def measure(replicas: int, asynchronous: bool, directory: Path) -> dict[str, object]:
-    """Seconds, and what came of the checkpoints."""
+    """Seconds of saves and of the loop, and whether the checkpoints are right."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import keras
     import numpy as np
@@ -63,7 +63,7 @@ def measure(replicas: int, asynchronous: bool, directory: Path) -> dict[str, obj
     train_step(inputs)
     manager.save(checkpoint_number=0, options=options)  # the first one builds graphs and threads
     manager.sync()
-    held_up, saved = [], {}
+    waited, saved = [], {}
     began = time.perf_counter()
     for step in range(1, STEPS + 1):
         train_step(inputs)
@@ -71,7 +71,7 @@ def measure(replicas: int, asynchronous: bool, directory: Path) -> dict[str, obj
             saved[step] = np.asarray(model.variables[0]).tobytes()
             asked = time.perf_counter()
             manager.save(checkpoint_number=step, options=options)
-            held_up.append(time.perf_counter() - asked)
+            waited.append(time.perf_counter() - asked)
     loop = time.perf_counter() - began
     manager.sync()
     whole = time.perf_counter() - began
@@ -83,7 +83,7 @@ def measure(replicas: int, asynchronous: bool, directory: Path) -> dict[str, obj
         return found == saved[step] and at == step + 1  # one step warmed up
 
     def failing() -> str:
-        (directory / "ckpt-99_temp").write_text("in the way")  # as good as a full disk
+        (directory / "ckpt-99_temp").write_text("in the way")  # fails like a full disk
         for number in (99, 100):
             try:
                 manager.save(checkpoint_number=number, options=options)
@@ -96,17 +96,17 @@ def measure(replicas: int, asynchronous: bool, directory: Path) -> dict[str, obj
         return "never raised"
 
     return {
-        "held_up": sorted(held_up)[len(held_up) // 2],
+        "waited": sorted(waited)[len(waited) // 2],
         "loop": loop,
         "whole": whole,
-        "right": all(is_right(step) for step in (STEPS - EVERY, STEPS)),  # training went on
+        "right": all(is_right(step) for step in (STEPS - EVERY, STEPS)),  # training continued
         "failure": failing(),
     }
 
 
 def main() -> None:
     """Print a table."""
-    print("| replicas | asynchronous | held up | the loop | until written | right | a failure is |")
+    print("| replicas | asynchronous | wait | the loop | until written | right | a failure is |")
     print("| ---: | --- | ---: | ---: | ---: | --- | --- |")
     for replicas in (1, 2):
         for asynchronous in (False, True):
@@ -123,7 +123,7 @@ def main() -> None:
                 print(f"| {replicas} | {asynchronous} | {last[:200]} |")
                 continue
             got = json.loads(done.stdout.splitlines()[-1])
-            times = " | ".join(f"{got[name]:.2f} s" for name in ("held_up", "loop", "whole"))
+            times = " | ".join(f"{got[name]:.2f} s" for name in ("waited", "loop", "whole"))
             print(f"| {replicas} | {asynchronous} | {times} | {got['right']} | {got['failure']} |")
 
 

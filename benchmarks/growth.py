@@ -1,7 +1,7 @@
-"""What grows and what mustn't: python benchmarks/growth.py; writes growth.md.
+"""What grows, and what must not: python benchmarks/growth.py; writes growth.md.
 
-Seconds until something happens, memory over 50 epochs, traces, and the time of a step as replicas
-and data grow. Each figure comes from a process of its own.
+Seconds until something happens, memory over 50 epochs, traces, the time of a step as replicas and
+data grow, and what logging costs. Each figure comes from a process of its own.
 """
 
 import gc
@@ -20,6 +20,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 ROUNDS = 5
 STREAMED_STEPS, STREAMED = 3000, 20_000  # examples at 1x; more than the shuffle buffer holds
+# Logging is measured in turns with and without it: epochs of the default project, or steps of long
+# epochs, which last an odd number of turns, so that validations fall on turns of both kinds.
+LOG_EPOCHS = 200
+LOG_STEPS, LOG_TURNS, LOG_EPOCH = 300, 60, 7  # steps in a turn, turns, turns in an epoch
+WARM_UP = 6  # turns that aren't counted, because graph calls are still growing; an even number
 
 
 def megabytes() -> float:
@@ -28,15 +33,22 @@ def megabytes() -> float:
     return pages * resource.getpagesize() / 2**20
 
 
+def run_train(*flags: str) -> None:
+    """Run the project's train.py as it is, in this process."""
+    sys.argv = ["train.py", *flags]
+    runpy.run_path("train.py", run_name="__main__")
+
+
 def train(replicas: int, epochs: int) -> dict[str, float]:
-    """Run train.py as it is: seconds to its first step, memory and traces after some epochs."""
+    """Seconds to the first step of train.py, memory and traces after some epochs."""
     started = time.perf_counter()
     import keras  # noqa: F401
     import tensorflow  # noqa: F401
 
     imported = time.perf_counter()
     from bench_project.engine.callbacks import at_step, every_epochs
-    from bench_project.engine.distribution import Distribution
+    from bench_project.engine.distributed_steps import DistributedSteps
+    from bench_project.engine.evaluation import Evaluation
     from bench_project.task import callbacks
 
     seen: dict[str, float] = {}
@@ -46,15 +58,14 @@ def train(replicas: int, epochs: int) -> dict[str, float]:
 
     def epoch(event: Any) -> None:
         if event.epoch in (1, 5, epochs):
-            (distribution,) = [o for o in gc.get_objects() if isinstance(o, Distribution)]
-            functions = distribution._functions.values()
-            traces = sum(function.experimental_get_tracing_count() for function in functions)
+            tracers = [o for o in gc.get_objects() if isinstance(o, DistributedSteps | Evaluation)]
+            graphs = [graph for tracer in tracers for graph in tracer._graphs.values()]
+            traces = sum(graph.experimental_get_tracing_count() for graph in graphs)
             seen.update({f"traces {event.epoch}": traces, f"memory {event.epoch}": megabytes()})
 
     mine = [at_step(1, first_step), every_epochs(1, epoch)]
     callbacks.create_callbacks = lambda task: mine  # type: ignore[assignment]
-    sys.argv = ["train.py", f"--epochs={epochs}", f"--virtual-replicas={replicas}"]
-    runpy.run_path("train.py", run_name="__main__")
+    run_train(f"--epochs={epochs}", f"--virtual-replicas={replicas}")
     return {"import": imported - started, **seen}
 
 
@@ -63,31 +74,77 @@ def step(replicas: int, stream: int = 0, compiled: int = 0) -> dict[str, float]:
     import numpy as np
     import tensorflow as tf
     from bench_project.config import Config
-    from bench_project.engine.batches import training_batches
+    from bench_project.engine.batches import TrainingBatches
     from bench_project.engine.strategy import create_strategy
     from bench_project.run import create_run
     from bench_project.task.config import TaskConfig
 
-    config = Config(
-        virtual_replicas=replicas,
-        batch_size_per_replica=64,
-        clip_norm=1.0,
-        jit="on" if compiled else "auto",
-    )
-    strategy = create_strategy(config)
+    config = Config(batch_size_per_replica=64, clip_norm=1.0, jit="on" if compiled else "auto")
+    strategy = create_strategy(virtual_replicas=replicas)
     data: Any = (np.ones((2048, 8, 8, 1), "float32"), np.zeros(2048, "int64"))
-    _, distribution = create_run(strategy, {"train": data}, config, TaskConfig())
+    _, distributed, _ = create_run(strategy, {"train": data}, config, TaskConfig())
     if stream:
         numbers = tf.data.Dataset.range(stream)
         data = numbers.map(lambda i: (tf.fill((8, 8, 1), tf.cast(i, "float32")), i % 10))
     steps = STREAMED_STEPS if stream else 200
-    order = {"seed": 0, "first_step": 0, "last_step": 2 * steps}
-    iterator = iter(training_batches(data, distribution.layout, **order))
-    progress = distribution.distributed_train_step(iterator, 20, distribution.start())
+    batches = TrainingBatches(data, distributed.layout)  # without augmentation
+    iterator = iter(batches.dataset(0, 2 * steps))
+    progress = distributed.distributed_train_step(iterator, 20, distributed.start())
     started = time.perf_counter()
-    distribution.distributed_train_step(iterator, steps, progress).step.numpy()
+    distributed.distributed_train_step(iterator, steps, progress).step.numpy()
     seconds = time.perf_counter() - started
     return {"ms": 1000 * seconds / steps, "memory": megabytes()}
+
+
+def log_cost(long: int) -> dict[str, float]:
+    """What automatic logging adds to the time of training, as a fraction of it.
+
+    One run of train.py, in which turns with logs and turns without take each other's place: epochs
+    of the default project as it is, or, with `long`, some hundred steps of a long epoch.
+    """
+    import numpy as np
+    from bench_project.engine.callbacks import every_epochs, every_steps
+    from bench_project.engine.loop import Loop
+    from bench_project.task import callbacks, data
+
+    ends: list[float] = []
+    logs: list[float] = []
+    log = Loop._log
+
+    def log_every_other_turn(loop: Loop) -> None:
+        if len(ends) % 2:
+            started = time.perf_counter()
+            log(loop)
+            logs.append(time.perf_counter() - started)
+
+    def end_turn(_: Any) -> None:
+        ends.append(time.perf_counter())
+
+    Loop._log = log_every_other_turn  # type: ignore[method-assign]
+    if long:
+        datasets = data.create_datasets(data.TaskConfig())
+        images, labels = datasets["train"]
+        rows = np.arange(96 * LOG_STEPS * LOG_EPOCH) % len(images)  # 96: the default batch
+        datasets |= {"train": (images[rows], labels[rows])}
+        data.create_datasets = lambda task: datasets  # type: ignore[assignment]
+        turns = [every_steps(LOG_STEPS, end_turn)]
+        flags = [f"--steps={LOG_STEPS * (WARM_UP + LOG_TURNS)}"]
+    else:
+        turns = [every_epochs(1, end_turn)]
+        flags = [f"--epochs={WARM_UP + LOG_EPOCHS}"]
+    callbacks.create_callbacks = lambda task: turns  # type: ignore[assignment]
+    run_train(*flags)
+    taken = np.diff(ends, prepend=np.nan)  # seconds of turn 0, 1, 2, ...; the odd ones have logs
+    without, with_logs = taken[WARM_UP::2], taken[WARM_UP + 1 :: 2]
+    low, middle, high = statistics.quantiles((with_logs / without - 1).tolist(), n=4)
+    return {
+        "cost": middle,
+        "low": low,
+        "high": high,
+        "turn": float(np.median(without)),
+        "log": statistics.median(logs),
+        "logs per turn": len(logs) / (len(ends) / 2),
+    }
 
 
 def child(project: Path, *arguments: Any) -> dict[str, float]:
@@ -113,10 +170,10 @@ def seconds(*command: str, cwd: Path) -> float:
 def main() -> None:
     """Measure, print and write."""
     lines = ["# What grows, and what must not", "", "Made by `python benchmarks/growth.py`.", ""]
-    lines += ["| what | seen | asked |", "| --- | --- | --- |"]
+    lines += ["| what | measured | limit |", "| --- | --- | --- |"]
 
-    def add(what: str, seen: str, asked: str = "") -> None:
-        lines.append(f"| {what} | {seen} | {asked} |")
+    def add(what: str, measured: str, limit: str = "") -> None:
+        lines.append(f"| {what} | {measured} | {limit} |")
         print(lines[-1], flush=True)
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -143,7 +200,7 @@ def main() -> None:
         one = child(project, "step", 0)["ms"]
         for replicas in (1, 2, 4, 8):
             several = child(project, "step", replicas if replicas > 1 else 0)["ms"]
-            cost = f"{several:.2f} ms, {several / one / replicas:.2f} of as many on one device"
+            cost = f"{several:.2f} ms, {several / one / replicas:.2f} of {replicas} x the first"
             add(f"a step of {replicas} x 64 examples on {replicas} replicas", cost)
         compiled = child(project, "step", 0, 0, 1)["ms"]
         add("time of a step with --jit on, of the time with auto", f"{compiled / one:.2f}")
@@ -151,6 +208,12 @@ def main() -> None:
             streamed = child(project, "step", 0, times * STREAMED)
             cost = f"{streamed['ms']:.2f} ms a step, {streamed['memory']:.0f} MB"
             add(f"streaming {times * STREAMED:,} examples", cost, "unchanged")
+        for long, where in ((1, "in a long epoch"), (0, "default project, short epochs")):
+            log = child(project, "log_cost", long)
+            cost = f"{log['cost']:+.1%} ({log['low']:+.1%} to {log['high']:+.1%}); "
+            cost += f"{log['logs per turn']:.1f} logs in {log['turn']:.2f} s, "
+            cost += f"{1000 * log['log']:.1f} ms each"
+            add(f"time added by automatic logging, {where}", cost, "1%")
     (ROOT / "benchmarks" / "growth.md").write_text("\n".join(lines) + "\n")
 
 
@@ -158,5 +221,5 @@ if __name__ == "__main__":
     if len(sys.argv) == 1:
         main()
     else:
-        function = {"train": train, "step": step}[sys.argv[1]]
+        function = {"train": train, "step": step, "log_cost": log_cost}[sys.argv[1]]
         print(json.dumps(function(*map(int, sys.argv[2:]))))

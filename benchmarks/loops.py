@@ -1,49 +1,65 @@
-"""Train one model on so many replicas with every loop in turn.
+"""Time every loop on one model and one number of replicas, in turns.
 
-Run by peers.py in a process of its own, as loops.py PROJECT MODEL REPLICAS FILE. All loops train
-the same model with the same optimizer on the same data; they take turns, so that whatever else the
-machine does hits all of them alike.
+peers.py runs it in a process of its own: loops.py PROJECT MODEL REPLICAS ROUNDS FILE. All loops
+train the same model with the same optimizer on the same data. In each round every loop takes one
+turn, so that a busy moment of the machine hits all of them.
+
+A turn is two calls, of n and of 3n steps: T(n) and T(3n). peers.py takes their slope,
+(T(3n) - T(n)) / 2n, for the time of a step, so what a loop does once per call doesn't count.
 """
 
 import json
+import math
 import os
+import random
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-PROJECT, MODEL, REPLICAS, FILE = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
+PROJECT, MODEL, REPLICAS, ROUNDS = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+FILE = Path(sys.argv[5])
 sys.path.insert(0, PROJECT)
 
 import keras
 import numpy as np
 import tensorflow as tf
+from bench_project import run as project_run
 from bench_project.config import Config
-from bench_project.engine.batches import create_layout, evaluation_batches, training_batches
-from bench_project.engine.distribution import Distribution
+from bench_project.engine.batches import TrainingBatches, evaluation_batches
+from bench_project.engine.distributed_steps import DistributedSteps
+from bench_project.engine.evaluation import Evaluation
+from bench_project.engine.progress import Sums
 from bench_project.engine.strategy import create_strategy
-from bench_project.engine.types import Run, Task
+from bench_project.engine.types import Replica, Run
 from bench_project.task.config import TaskConfig
+from bench_project.task.losses import compute_loss as compute_project_loss
+from bench_project.task.model import create_model as create_project_model
+from bench_project.task.steps import TRAIN_STEPS
 
-ROUNDS = 25
-SECONDS = 0.2  # of one turn
+# Seconds that 2n steps take at least, so that the slope stands well above the noise of a call.
+DIFFERENCE = 0.15
+FIT_DIFFERENCE = 0.7  # a call of fit costs tenths of a second, which vary
 BATCH = 64
 EXAMPLES = 2048
 SHAPES = {"tiny": (20,), "cnn8": (8, 8, 1), "cnn28": (28, 28, 1)}
 SHAPES |= {"small8": (8, 8, 1), "small28": (28, 28, 1)}
 CLASSES = 10
 
-Loop = Callable[[int], None]  # makes so many train steps
+Loop = Callable[[int], None]  # makes so many steps
+Turns = dict[str, dict[str, Any]]  # by loop: n, and in each round the seconds of n and of 3n steps
 
-random = np.random.default_rng(0)
-inputs = random.random((EXAMPLES, *SHAPES[MODEL]), "float32")
-labels = random.integers(0, CLASSES, EXAMPLES)
+generator = np.random.default_rng(0)
+inputs = generator.random((EXAMPLES, *SHAPES[MODEL]), "float32")
+labels = generator.integers(0, CLASSES, EXAMPLES)
 cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
 
-def create_model() -> keras.Model:
+def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
     """A tiny dense model, the default starter's CNN, the CNN of a tutorial, or a small CNN."""
     keras.utils.set_random_seed(0)
     layers = keras.layers
@@ -52,9 +68,7 @@ def create_model() -> keras.Model:
             [keras.Input(SHAPES[MODEL]), layers.Dense(32, "relu"), layers.Dense(CLASSES)]
         )
     if MODEL == "cnn8":
-        from bench_project.task.model import create_model
-
-        return create_model(TaskConfig(), {"train": (inputs, labels)})
+        return create_project_model(task, datasets)
     first, second = (64, 128) if MODEL == "cnn28" else (8, 16)
     return keras.Sequential(
         [
@@ -73,63 +87,57 @@ def create_model() -> keras.Model:
 def in_scope(strategy: tf.distribute.Strategy) -> tuple[keras.Model, Any, Any]:
     """A model, its built optimizer and a metric under a strategy."""
     with strategy.scope():
-        model, optimizer = create_model(), keras.optimizers.Adam(1e-3)
+        model = create_model(TaskConfig(), {"train": (inputs, labels)})
+        optimizer = keras.optimizers.Adam(1e-3)
         optimizer.build(model.trainable_variables)
         return model, optimizer, keras.metrics.SparseCategoricalAccuracy()
 
 
-def distribution(strategy: tf.distribute.Strategy, without: str = "") -> Distribution:
-    """The rendered project's steps with every guard on, or without one of them."""
-    model, optimizer, metric = in_scope(strategy)
-    from bench_project.task.losses import count
-    from bench_project.task.steps import train_step
+def train_step_without_metrics(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """The default task's train step, but no metric is updated."""
+    features, targets, weights = batch
+    per_example = run.losses["main"](targets, run.model(features, training=True))  # (batch,)
+    return {"main": compute_project_loss(per_example, weights, run.model, replica)}
 
-    def without_metrics(run: Run, batch: Any, replica: Any) -> dict[str, tf.Tensor]:
-        from bench_project.task.losses import compute_loss
 
-        per_example = run.losses["main"](batch[1], run.model(batch[0], training=True))
-        return {"main": compute_loss(per_example, batch[2], run.model, replica)}
-
-    step = without_metrics if without == "metrics" else train_step
-    task = Task((step,), step, step, count, lambda gradients, _: gradients)
-    metrics = {"accuracy": metric}
-    run = Run(
-        strategy,
-        {"main": model},
-        {"main": cross_entropy},
-        metrics,
-        {"main": optimizer},
-        task,
-        BATCH,
-    )
-    return Distribution(
-        run,
-        create_layout(strategy, BATCH),
+def create_run(
+    strategy: tf.distribute.Strategy, without: str = ""
+) -> tuple[Run, DistributedSteps, TrainingBatches]:
+    """The rendered project's own create_run with every guard on, or without one of them."""
+    config = Config(
+        global_batch_size=BATCH,
         clip_norm=0.0 if without == "clip" else 1.0,
-        max_skipped_steps=20,
-        constant_denominator=without == "exact count",
+        denominator="global_batch" if without == "exact count" else "examples",
     )
+    train_steps = (train_step_without_metrics,) if without == "metrics" else TRAIN_STEPS
+    factories = {
+        "create_augment": lambda task: None,
+        "create_model": create_model,
+        "create_optimizer": lambda task, steps: keras.optimizers.Adam(1e-3),
+        "TRAIN_STEPS": train_steps,
+    }
+    with mock.patch.multiple(project_run, **factories):
+        return project_run.create_run(strategy, {"train": (inputs, labels)}, config, TaskConfig())
 
 
 def ours(strategy: tf.distribute.Strategy, *, without: str = "") -> Loop:
-    """Our train steps; K of them in a graph call, as many as fit the turn."""
-    steps_of = distribution(strategy, without)
-    order = {"seed": 0, "first_step": 0, "last_step": 2**40}
-    batches = training_batches((inputs, labels), steps_of.layout, **order)
+    """Our train steps, all of a call in the graph."""
+    _, steps, batches = create_run(strategy, without)
+    dataset = batches.dataset(0, 2**40)
     if without == "input pipeline":
-        batches = tf.data.Dataset.from_tensors(next(iter(batches))).repeat()
-    iterator = iter(batches)
-    state = {"progress": steps_of.start()}
+        dataset = tf.data.Dataset.from_tensors(next(iter(dataset))).repeat()
+    iterator = iter(dataset)
+    progress = steps.start()
 
-    def loop(steps: int) -> None:
-        progress = steps_of.distributed_train_step(iterator, steps, state["progress"])
-        state["progress"] = progress
-        progress.last_losses.numpy()
+    def loop(num_steps: int) -> None:
+        nonlocal progress
+        progress = steps.distributed_train_step(iterator, num_steps, progress)
+        progress.latest.losses.numpy()
 
     return loop
 
 
-def dataset(strategy: tf.distribute.Strategy) -> Iterator[Any]:
+def distributed_batches(strategy: tf.distribute.Strategy) -> Iterator[Any]:
     """Shuffled batches as tf.distribute hands them out."""
     source = tf.data.Dataset.from_tensor_slices((inputs, labels)).cache()
     batches = source.shuffle(EXAMPLES).repeat().batch(BATCH).prefetch(tf.data.AUTOTUNE)
@@ -137,7 +145,7 @@ def dataset(strategy: tf.distribute.Strategy) -> Iterator[Any]:
 
 
 def compute_loss(model: keras.Model, y: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-    """The loss of a replica's share, with a constant denominator."""
+    """One replica's part of the loss, with a constant denominator."""
     per_example = cross_entropy(y, predictions)
     loss = tf.nn.compute_average_loss(per_example, global_batch_size=BATCH)
     if model.losses:
@@ -148,7 +156,7 @@ def compute_loss(model: keras.Model, y: tf.Tensor, predictions: tf.Tensor) -> tf
 def tutorial(strategy: tf.distribute.Strategy, *, hooks: bool = False) -> Loop:
     """A Python call per step, as in TensorFlow's tutorial; with `hooks` a filter before the sum."""
     model, optimizer, metric = in_scope(strategy)
-    iterator = dataset(strategy)
+    iterator = distributed_batches(strategy)
 
     def step(batch: Any) -> tf.Tensor:
         x, y = batch
@@ -168,10 +176,11 @@ def tutorial(strategy: tf.distribute.Strategy, *, hooks: bool = False) -> Loop:
         losses = strategy.run(step, args=(batch,))
         return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 
-    def loop(steps: int) -> None:
-        total = 0.0
-        for _ in range(steps):
+    def loop(num_steps: int) -> None:
+        total = tf.zeros(())
+        for _ in range(num_steps):
             total += distributed_train_step(next(iterator))
+        total.numpy()
 
     return loop
 
@@ -179,13 +188,13 @@ def tutorial(strategy: tf.distribute.Strategy, *, hooks: bool = False) -> Loop:
 def floor(strategy: tf.distribute.Strategy) -> Loop:
     """Forward, backward and apply on one batch in memory, in a graph loop: no guard, no metric."""
     model, optimizer, _ = in_scope(strategy)
-    rows = BATCH // REPLICAS
+    size = BATCH // REPLICAS
 
-    def share(context: Any) -> Any:
-        first = context.replica_id_in_sync_group * rows
-        return tf.constant(inputs[first : first + rows]), tf.constant(labels[first : first + rows])
+    def part(context: Any) -> Any:
+        first = context.replica_id_in_sync_group * size
+        return tf.constant(inputs[first : first + size]), tf.constant(labels[first : first + size])
 
-    batch = strategy.experimental_distribute_values_from_function(share)
+    batch = strategy.experimental_distribute_values_from_function(part)
 
     def step(batch: Any) -> None:
         with tf.GradientTape() as tape:
@@ -194,18 +203,21 @@ def floor(strategy: tf.distribute.Strategy) -> Loop:
         optimizer.apply(gradients, model.trainable_variables)
 
     @tf.function(autograph=False)
-    def graph(steps: tf.Tensor) -> tf.Tensor:
+    def graph(num_steps: tf.Tensor) -> tf.Tensor:
         def once(i: tf.Tensor) -> tuple[tf.Tensor]:
             strategy.run(step, args=(batch,))
             return (i + 1,)
 
-        return tf.while_loop(lambda i: i < steps, once, (tf.constant(0),))
+        return tf.while_loop(lambda i: i < num_steps, once, (tf.constant(0),))
 
-    return lambda steps: graph(tf.constant(steps))
+    def loop(num_steps: int) -> None:
+        graph(tf.constant(num_steps))[0].numpy()
+
+    return loop
 
 
 def fit(strategy: tf.distribute.Strategy, steps_per_execution: int, jit: bool) -> Loop:
-    """Keras' own loop with one of its settings."""
+    """Keras' own loop with one of its settings; makes multiples of steps_per_execution."""
     model, optimizer, metric = in_scope(strategy)
     with strategy.scope():
         model.compile(
@@ -218,22 +230,22 @@ def fit(strategy: tf.distribute.Strategy, steps_per_execution: int, jit: bool) -
     source = tf.data.Dataset.from_tensor_slices((inputs, labels)).cache()
     batches = source.shuffle(EXAMPLES).repeat().batch(BATCH).prefetch(tf.data.AUTOTUNE)
 
-    def loop(steps: int) -> None:
-        rounded = max(steps_per_execution, steps // steps_per_execution * steps_per_execution)
-        model.fit(batches, steps_per_epoch=rounded, epochs=1, verbose=0)
+    def loop(num_steps: int) -> None:
+        model.fit(batches, steps_per_epoch=num_steps, epochs=1, verbose=0)
 
     return loop
 
 
 def our_evaluation(strategy: tf.distribute.Strategy) -> Loop:
-    """Our test steps, in one graph call."""
-    steps_of = distribution(strategy)
-    batches, _ = evaluation_batches((inputs, labels), steps_of.layout)
+    """Our test steps, all of a call in the graph."""
+    run, steps, _ = create_run(strategy)
+    evaluation = Evaluation(run, {"test": (inputs, labels)}, steps.layout)
+    batches, _ = evaluation_batches((inputs, labels), steps.layout)
     iterator = iter(batches.repeat())
 
-    def loop(steps: int) -> None:
-        sums = tf.zeros((), tf.int64), tf.zeros(1, tf.float64)
-        steps_of.distributed_test_step(iterator, steps, sums)[1].numpy()
+    def loop(num_steps: int) -> None:
+        sums = Sums(tf.zeros((), tf.int64), tf.zeros(1, tf.float64))
+        evaluation.distributed_test_step(iterator, num_steps, sums).losses.numpy()
 
     return loop
 
@@ -241,7 +253,7 @@ def our_evaluation(strategy: tf.distribute.Strategy) -> Loop:
 def tutorial_evaluation(strategy: tf.distribute.Strategy, *, compiled: bool) -> Loop:
     """A Python call per batch, as in TensorFlow's tutorial, compiled or eager."""
     model, _, metric = in_scope(strategy)
-    iterator = dataset(strategy)
+    iterator = distributed_batches(strategy)
 
     def step(batch: Any) -> None:
         metric.update_state(batch[1], model(batch[0], training=False))
@@ -252,49 +264,82 @@ def tutorial_evaluation(strategy: tf.distribute.Strategy, *, compiled: bool) -> 
     if compiled:
         distributed_test_step = tf.function(distributed_test_step)
 
-    def loop(steps: int) -> None:
-        for _ in range(steps):
+    def loop(num_steps: int) -> None:
+        for _ in range(num_steps):
             distributed_test_step(next(iterator))
         metric.result().numpy()
 
     return loop
 
 
-def seconds_per_step(loop: Loop, steps: int) -> float:
-    """How long a step takes, the mean over one turn."""
+def seconds(loop: Loop, num_steps: int) -> float:
+    """How long a call of so many steps takes."""
     started = time.perf_counter()
-    loop(steps)
-    return (time.perf_counter() - started) / steps
+    loop(num_steps)
+    return time.perf_counter() - started
 
 
-def turn(loop: Loop) -> int:
-    """So many steps that a turn takes long enough; traces on the way."""
-    loop(20)
-    steps = 20
-    while (seconds := seconds_per_step(loop, steps) * steps) < SECONDS / 2:
-        steps *= 2
-    return max(20, int(steps * SECONDS / seconds) // 20 * 20)
+def slope(loop: Loop, num_steps: int) -> float:
+    """The time of a step, without what a call costs."""
+    short = seconds(loop, num_steps)
+    return (seconds(loop, 3 * num_steps) - short) / (2 * num_steps)
 
 
-def best_fit(strategy: tf.distribute.Strategy) -> tuple[str, Loop] | None:
-    """The fastest setting of Model.fit that runs."""
-    found: list[tuple[float, str, Loop]] = []
-    for steps_per_execution in (1, 20):
+def choose_steps(loop: Loop, difference: float, multiple: int = 1) -> int:
+    """The n of a loop's turns: 2n steps take about `difference` seconds, at least.
+
+    Args:
+        loop: not traced yet.
+        difference: in seconds.
+        multiple: n is a multiple of it.
+    """
+    loop(multiple)  # traces
+    n = multiple
+    while (step := min(slope(loop, n) for _ in range(2))) * 2 * n < difference / 2:
+        n *= 2
+    return math.ceil(difference / (2 * step) / multiple) * multiple
+
+
+def best_fit(strategy: tf.distribute.Strategy) -> tuple[str, Loop, int] | None:
+    """The fastest setting of Model.fit that runs: its name, its loop, and what n is a multiple of.
+
+    The settings are steps_per_execution of 1, 20 and, where a step is short enough for the turns
+    to be, 100; each with and without XLA.
+    """
+    found: list[tuple[float, str, Loop, int]] = []
+    for steps_per_execution in (1, 20) if MODEL.endswith("28") else (1, 20, 100):
         for jit in (False, True):
+            name = f"steps_per_execution={steps_per_execution}, jit_compile={jit}"
+            multiple = max(20, steps_per_execution)
             try:
                 loop = fit(strategy, steps_per_execution, jit)
-                loop(20)
-                seconds = min(seconds_per_step(loop, 40) for _ in range(3))
-                name = f"steps_per_execution={steps_per_execution}, jit_compile={jit}"
-                found.append((seconds, name, loop))
-            except Exception as error:  # what doesn't run on replicas is part of the result
-                print(f"fit {steps_per_execution} {jit}: {type(error).__name__}", flush=True)
+                loop(multiple)  # traces
+                if found and seconds(loop, multiple) > 1 + 3 * multiple * min(found)[0]:
+                    continue  # XLA makes some convolutions ten times slower on a CPU (TF 2.21)
+                n = choose_steps(loop, DIFFERENCE, multiple)
+            except tf.errors.OpError as error:  # not every setting runs on several replicas
+                print(f"Model.fit, {name}: {type(error).__name__}", flush=True)
+                continue
+            step = statistics.median(slope(loop, n) for _ in range(3))
+            found.append((step, name, loop, multiple))
     return min(found)[1:] if found else None
 
 
+def take_turns(loops: dict[str, Loop], steps: dict[str, int]) -> Turns:
+    """In every round, in a new order, each loop's calls of n and of 3n steps."""
+    turns: Turns = {name: {"n": steps[name], "short": [], "long": []} for name in loops}
+    order, shuffler = list(loops), random.Random(0)
+    for _ in range(ROUNDS):
+        shuffler.shuffle(order)
+        for name in order:
+            turns[name]["short"].append(seconds(loops[name], steps[name]))
+            turns[name]["long"].append(seconds(loops[name], 3 * steps[name]))
+    return turns
+
+
 def main() -> None:
-    """Let every loop take its turns, and write seconds per step."""
-    strategy = create_strategy(Config(virtual_replicas=REPLICAS if REPLICAS > 1 else 0))
+    """Let every loop take its turns, and write how long they took."""
+    strategy = create_strategy(virtual_replicas=REPLICAS if REPLICAS > 1 else 0)
     plain = strategy  # what a user of tf.distribute would make
     if REPLICAS > 1:
         plain = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(REPLICAS)])
@@ -307,27 +352,20 @@ def main() -> None:
     }
     for guard in ("exact count", "clip", "metrics", "input pipeline"):
         loops[f"ours without {guard}"] = ours(strategy, without=guard)
-    setting = ""
-    if fitted := best_fit(plain):
-        setting, loops["fit"] = fitted
     evaluations = {
         "ours": our_evaluation(strategy),
         "tutorial, compiled": tutorial_evaluation(plain, compiled=True),
         "tutorial, eager": tutorial_evaluation(plain, compiled=False),
     }
-    measured = {"fit": setting, "seconds per step": take_turns(loops, ROUNDS)}
-    measured["seconds per evaluation step"] = take_turns(evaluations, ROUNDS)
+    steps = {name: choose_steps(loop, DIFFERENCE) for name, loop in loops.items()}
+    setting = ""
+    if fitted := best_fit(plain):
+        setting, loops["fit"], multiple = fitted
+        steps["fit"] = choose_steps(loops["fit"], FIT_DIFFERENCE, multiple)
+    training = take_turns(loops, steps)
+    steps = {name: choose_steps(loop, DIFFERENCE) for name, loop in evaluations.items()}
+    measured = {"fit": setting, "training": training, "evaluation": take_turns(evaluations, steps)}
     FILE.write_text(json.dumps(measured))
-
-
-def take_turns(loops: dict[str, Loop], rounds: int) -> dict[str, list[float]]:
-    """Seconds per step of every loop in every round."""
-    steps = {name: turn(loop) for name, loop in loops.items()}
-    turns: dict[str, list[float]] = {name: [] for name in loops}
-    for _ in range(rounds):
-        for name, loop in loops.items():
-            turns[name].append(seconds_per_step(loop, steps[name]))
-    return turns
 
 
 if __name__ == "__main__":

@@ -1,18 +1,20 @@
-"""Our loop beside its peers: python benchmarks/peers.py; writes peers.json, peers.md and peers.png.
+"""Our loop beside other loops: python benchmarks/peers.py
 
-Every figure is a median of paired ratios of speed: in each round every loop takes one turn, and the
-ratio is taken within the round. The floor against itself shows the noise.
+Writes peers.json (every turn), peers.md and peers.png. A figure is a median of ratios: in each
+round every loop takes one turn, which gives one slope (see loops.py), and ratios are taken within
+a round. The floor against itself shows the noise.
 """
 
 import argparse
 import json
+import math
 import platform
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, NamedTuple
 
 from cookiecutter.main import cookiecutter
 from matplotlib.figure import Figure
@@ -25,6 +27,7 @@ MODELS = {
     "small28": "small CNN on 28x28 (8, 16 filters)",
     "cnn28": "CNN on 28x28 (64, 128 filters)",
 }
+ON_FOUR_REPLICAS = ("tiny", "cnn8")  # of two cores; all models there would take 5 minutes more
 PEERS = {
     "tutorial": "tutorial's loop",
     "hooks in one graph": "hooks in one graph",
@@ -36,23 +39,85 @@ EVALUATIONS = {
     "tutorial, eager": "eager evaluation",
 }
 GUARDS = ("exact count", "clip", "metrics", "input pipeline")
+ODD = 2.0  # a slope that is so many times its loop's median, or so many times less, is counted
+
+Turns = dict[str, dict[str, Any]]
 
 
-def measure(project: Path, model: str, replicas: int) -> dict[str, Any]:
-    """Seconds per step of each loop in each round, in a process of its own."""
+class Ratio(NamedTuple):
+    """Over the rounds."""
+
+    median: float
+    low: float  # lower quartile
+    high: float  # upper quartile
+
+    def __str__(self) -> str:
+        """As a cell of the table."""
+        return f"{self.median:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def measure(project: Path, model: str, replicas: int, rounds: int) -> dict[str, Any]:
+    """The turns of each loop, from a process of its own."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "turns.json"
-        script = str(HERE / "loops.py")
-        command = [sys.executable, script, str(project), model, str(replicas), str(file)]
-        subprocess.run(command, check=True)
+        arguments = [str(project), model, str(replicas), str(rounds), str(file)]
+        subprocess.run([sys.executable, str(HERE / "loops.py"), *arguments], check=True)
         return dict(json.loads(file.read_text()))
 
 
-def ratio(turns: dict[str, list[float]], slow: str, fast: str = "ours") -> tuple[float, ...]:
-    """How many times `fast` is as fast as `slow`: median, lower and upper quartile."""
-    pairs = [a / b for a, b in zip(turns[slow], turns[fast], strict=True)]
+def slopes(turns: Turns, name: str) -> list[float]:
+    """Seconds of a step in each round, without what a call costs; NaN where it isn't positive."""
+    loop = turns[name]
+    pairs = zip(loop["short"], loop["long"], strict=True)
+    found = [(long - short) / (2 * loop["n"]) for short, long in pairs]
+    return [slope if slope > 0 else math.nan for slope in found]
+
+
+def typical(found: list[float]) -> float:
+    """The median of those slopes that are positive; NaN if none is."""
+    positive = [slope for slope in found if slope > 0]
+    return median(positive) if positive else math.nan
+
+
+def per_call(turns: Turns, name: str) -> float:
+    """Seconds that a call takes beside its steps, the median over the rounds."""
+    loop = turns[name]
+    pairs = zip(loop["short"], loop["long"], strict=True)
+    return median((3 * short - long) / 2 for short, long in pairs)
+
+
+def ratio(turns: Turns, slow: str, fast: str = "ours") -> Ratio | None:
+    """How many times `fast` is as fast as `slow`; None if a round in four has no such ratio."""
+    both = list(zip(slopes(turns, slow), slopes(turns, fast), strict=True))
+    pairs = [a / b for a, b in both if a > 0 and b > 0]
+    if len(pairs) < max(2, 0.75 * len(both)):
+        return None
     low, _, high = quantiles(pairs, n=4)
-    return median(pairs), low, high
+    return Ratio(median(pairs), low, high)
+
+
+def describe_odd_slopes(results: dict[str, Any]) -> list[str]:
+    """How many slopes can't be right, or are far from their loop's median, and whose they are."""
+    total, negative, odd = 0, [], []
+    for key, result in results.items():
+        for kind in ("training", "evaluation"):
+            for name in result[kind]:
+                found = slopes(result[kind], name)
+                middle = typical(found)
+                far = [s for s in found if s > 0 and not middle / ODD <= s <= middle * ODD]
+                total += len(found)
+                place = f"{name} ({kind}, {key} replicas)"
+                negative += [place] * sum(not slope > 0 for slope in found)
+                odd += [place] * len(far)
+    lines = [f"- {total} slopes were measured."]
+    for what, places in (
+        ("were not positive, and give no ratio", negative),
+        (f"are more than {ODD:g} times or less than 1/{ODD:g} of their loop's median", odd),
+    ):
+        counts = {place: places.count(place) for place in dict.fromkeys(places)}
+        named = ", ".join(f"{place} {number}" for place, number in counts.items())
+        lines.append(f"- {len(places)} {what}{': ' if named else ''}{named}.")
+    return lines
 
 
 def main() -> None:
@@ -60,56 +125,92 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--output", type=Path, default=HERE, help="directory of the results")
     arguments = parser.parse_args()
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as directory:
         answers = {"package_name": "bench_project"}
         project = cookiecutter(
-            str(HERE.parent), no_input=True, output_dir=directory, extra_context=answers
+            str(HERE.parent),
+            no_input=True,
+            output_dir=directory,
+            extra_context=answers,
+            default_config=True,
         )
         for model in arguments.models:
             for replicas in arguments.replicas:
-                if model.startswith("small") and replicas > 2:
-                    continue  # these two only show how the ratios grow as a step shrinks
-                results[f"{model}, {replicas}"] = measure(Path(project), model, replicas)
-                print(f"{model}, {replicas} replicas: done", flush=True)
+                if replicas > 2 and model not in ON_FOUR_REPLICAS:
+                    continue
+                key = f"{model}, {replicas}"
+                results[key] = measure(Path(project), model, replicas, arguments.rounds)
+                print(f"{key} replicas: done", flush=True)
     machine = f"{platform.machine()}, {platform.system()}, CPU only"
-    (HERE / "peers.json").write_text(json.dumps({"machine": machine, **results}) + "\n")
+    (arguments.output / "peers.json").write_text(
+        json.dumps({"machine": machine, **rounded(results)}) + "\n"
+    )
     text = table(results)
-    (HERE / "peers.md").write_text(text)
+    (arguments.output / "peers.md").write_text(text)
     print(text)
-    draw(results, HERE / "peers.png")
+    draw(results, arguments.output / "peers.png")
+
+
+def rounded(value: Any) -> Any:
+    """Seconds to the microsecond, so that the file stays small."""
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def table(results: dict[str, Any]) -> str:
-    """Ratios of speed as Markdown: of training, of evaluation, and what the guards cost."""
-    rows: dict[str, list[list[str]]] = {"Training": [], "Evaluation": [], "Guards": []}
+    """Ratios of speed as Markdown: of training, of evaluation, and what guards and calls cost."""
+    rows: dict[str, list[list[str]]] = {name: [] for name in ("Training", "Evaluation", "Guards")}
+    rows["Once per call"] = []
     for key, result in results.items():
-        turns, evaluation = result["seconds per step"], result["seconds per evaluation step"]
+        turns, evaluation = result["training"], result["evaluation"]
         model, replicas = key.split(", ")
         name = [MODELS[model], replicas]
-        ratios = [f"{ratio(turns, peer)[0]:.2f}" if peer in turns else "-" for peer in PEERS]
-        _, low, high = ratio(turns, "floor again", "floor")
-        rows["Training"].append([*name, *ratios, f"{low:.2f} to {high:.2f}"])
-        ratios = [f"{ratio(evaluation, peer)[0]:.2f}" for peer in EVALUATIONS]
+        ratios = [str(ratio(turns, peer) or "unclear") if peer in turns else "-" for peer in PEERS]
+        noise = ratio(turns, "floor again", "floor")
+        step = typical(slopes(turns, "ours"))
+        rows["Training"].append([*name, f"{1000 * step:.3g} ms", *ratios, str(noise or "unclear")])
+        ratios = [str(ratio(evaluation, peer) or "unclear") for peer in EVALUATIONS]
         rows["Evaluation"].append([*name, *ratios])
-        costs = [1 - 1 / ratio(turns, "ours", f"ours without {guard}")[0] for guard in GUARDS]
-        rows["Guards"].append([*name, *(f"{cost:.0%}" for cost in costs)])
+        without = [ratio(turns, "ours", f"ours without {guard}") for guard in GUARDS]
+        costs = [f"{100 - round(100 / cost.median)}%" if cost else "unclear" for cost in without]
+        rows["Guards"].append([*name, *costs])
+        calls = [
+            f"{1000 * per_call(turns, loop):.0f} ms" if loop in turns else "-"
+            for loop in ("ours", "fit")
+        ]
+        rows["Once per call"].append([*name, *calls, result["fit"] or "none runs"])
     heads = {
-        "Training": [*(f"ours / {peer}" for peer in PEERS.values()), "floor / itself (quartiles)"],
+        "Training": [
+            "our step",
+            *(f"ours / {peer}" for peer in PEERS.values()),
+            "floor / itself",
+        ],
         "Evaluation": [f"ours / {peer}" for peer in EVALUATIONS.values()],
         "Guards": [f"cost of {guard}" for guard in GUARDS],
+        "Once per call": ["ours", "best Model.fit", "its settings"],
     }
-    lines = [
-        "# The loop beside its peers",
-        "",
-        "Made by `python benchmarks/peers.py`; above 1 ours",
-    ]
-    lines[-1] += " is faster. [How it is measured](README.md)."
+    before = {
+        "Training": "Medians of the ratios, with their quartiles.",
+        "Guards": "Part of a step's time that is saved by leaving the guard out.",
+        "Once per call": "What a call takes beside its steps. It is in none of the tables above.",
+    }
+    lines = ["# Our loop beside other loops", ""]
+    lines += ["Made by `python benchmarks/peers.py`. Above 1, ours is faster."]
+    lines += ["[How it is measured](README.md)."]
     for title, head in heads.items():
         lines += ["", f"## {title}", ""]
+        if title in before:
+            lines += [before[title], ""]
         table = [["model", "replicas", *head], ["---"] * (len(head) + 2), *rows[title]]
         lines += ["| " + " | ".join(cells) + " |" for cells in table]
+    lines += ["", "## Slopes that look wrong", "", *describe_odd_slopes(results)]
     return "\n".join(lines) + "\n"
 
 
@@ -118,8 +219,12 @@ def draw(results: dict[str, Any], file: Path) -> None:
     figure = Figure(figsize=(9, 0.5 * len(results) + 1.5), layout="constrained")
     axes = figure.subplots()
     for i, (name, label) in enumerate(PEERS.items()):
-        rows = [(j, r["seconds per step"]) for j, r in enumerate(results.values())]
-        points = [(j + 0.15 * i, *ratio(turns, name)) for j, turns in rows if name in turns]
+        found = [
+            (j + 0.15 * i, ratio(r["training"], name))
+            for j, r in enumerate(results.values())
+            if name in r["training"]
+        ]
+        points = [(at, *seen) for at, seen in found if seen]
         if points:
             at, middle, low, high = zip(*points, strict=True)
             below = [m - a for m, a in zip(middle, low, strict=True)]
