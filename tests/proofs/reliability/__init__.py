@@ -42,12 +42,13 @@ Made by `nox -s proofs -- reliability`, with {versions}, on logical CPU devices;
 
 Each run was killed {per_cell} times, resumed with `--resume auto`, and at the end compared, bit by
 bit, with a run that was never stopped: weights, optimizer, metrics and all else in the last
-checkpoint, `history.csv` and `steps.csv` without the columns that measure time, and `results.json`
-without the seconds. There was a checkpoint after every step. The moments were drawn at random:
-while a checkpoint is written, while the best weights are written, between two checkpoints, or at
-any time after the start of the process. After each kill every checkpoint on disk was read from
-beginning to end. The fourth line has validations and log points within an epoch; kills fall between
-them.
+checkpoint, `history.csv`, and `results.json` without the seconds. There was a checkpoint after
+every step. The moments were drawn at random: while a checkpoint is written, while the best weights
+are written, between two checkpoints, or at any time after the start of the process. After each kill
+every checkpoint on disk was read from beginning to end.
+
+In the fourth line, validations and log points fall within an epoch, and kills between them; there
+`steps.csv` is compared too, without the speed. In the others log points come by the clock.
 
 | | {strategies} |
 | --- |{rules}

@@ -26,6 +26,7 @@ EXAMPLES = {"train": 288, "validation": 72, "test": 48}  # six steps an epoch
 TINY = ["--epochs", "4", "--global-batch-size", "48", "--save-every-steps", "1"]
 STEPS = 24
 TIMES = {"examples_per_second"}  # the columns that measure time
+TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # the loop's state in a checkpoint
 PATIENCE = 300  # seconds until a process counts as hung
 
 # Lines of TensorFlow's own log, which no Python code can hold back.
@@ -145,15 +146,21 @@ def what_is_left(run: Path) -> dict[str, object]:
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(str(run / f"checkpoints/latest/ckpt-{STEPS}"))
-    names = set(reader.get_variable_to_shape_map()) - {"_CHECKPOINTABLE_OBJECT_GRAPH"}
+    names = set(reader.get_variable_to_shape_map()) - {"_CHECKPOINTABLE_OBJECT_GRAPH", TEXT}
+    text = json.loads(reader.get_tensor(TEXT))
     results = json.loads((run / "results.json").read_text())
     del results["seconds"]
-    return {
+    left = {
         **{name: np.asarray(reader.get_tensor(name)).tobytes() for name in names},
+        "text in the checkpoint": text,
         "history.csv": rows(run / "history.csv"),
-        "steps.csv": rows(run / "steps.csv"),
         "results.json": results,
     }
+    if re.search("^log_every_steps: 0$", (run / "config.yaml").read_text(), re.MULTILINE):
+        del text["loop"]["log"]  # log points come by the clock
+    else:
+        left["steps.csv"] = rows(run / "steps.csv")
+    return left
 
 
 def rows(file: Path) -> list[dict[str, str]]:
