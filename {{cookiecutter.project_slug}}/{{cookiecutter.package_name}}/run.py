@@ -134,9 +134,9 @@ def global_batch_size(config: Config, num_replicas: int) -> int:
     if size % parts:
         below, above = size // parts * parts, (size // parts + 1) * parts
         nearest = f"{below} or {above}" if below else f"{above}"
-        among = f"{num_replicas} replicas" + (
-            f" x --accumulate {config.accumulate}" if config.accumulate > 1 else ""
-        )
+        among = f"{num_replicas} replica{'s' * (num_replicas > 1)}"
+        if config.accumulate > 1:
+            among += f" x --accumulate {config.accumulate}"
         raise UsageError(
             f"A global batch of {size} can't be divided evenly among {among}; use {nearest}."
         )
