@@ -9,6 +9,8 @@ from typing import Any
 import matplotlib
 import tensorflow as tf
 from matplotlib.figure import Figure
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
 from .files import replace_file, writing
 
@@ -88,9 +90,13 @@ class Records:
             if name not in self._writers:
                 path = str(self.directory / "log" / name)
                 self._writers[name] = tf.summary.create_file_writer(path)
+            summary = (
+                Summary()
+            )  # one call for all: tf.summary.scalar for each takes six times as long
+            for tag, value in numbers.items():
+                summary.MergeFrom(scalar_pb(tag, value))
             with self._writers[name].as_default():
-                for tag, value in numbers.items():
-                    tf.summary.scalar(tag, value, step=step)
+                tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=step)
             self._writers[name].flush()
 
 
