@@ -1,6 +1,8 @@
-"""Run by test_parity.py in a process of its own: python replicas.py N FILE.
+"""Trains your task on N replicas; test_parity.py runs it in a process for each N.
 
-Trains the project's own task on N replicas in every scenario and writes to FILE what came out.
+python -m tests.replicas N FILE SCENARIO ...
+
+FILE receives a pickled dict with what each scenario gave.
 """
 
 from __future__ import annotations
@@ -8,112 +10,132 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import keras
 import numpy as np
 import tensorflow as tf
-from scenarios import BATCH, ROWS, SCENARIOS, STEPS, Scenario
 
 from {{ cookiecutter.package_name }}.config import Config
-from {{ cookiecutter.package_name }}.engine.batches import own_part, training_batches
+from {{ cookiecutter.package_name }}.engine.batches import TrainingBatches
 from {{ cookiecutter.package_name }}.engine.check import silence_random_layers
-from {{ cookiecutter.package_name }}.engine.distribution import Distribution
+from {{ cookiecutter.package_name }}.engine.distributed_steps import DistributedSteps
 from {{ cookiecutter.package_name }}.engine.errors import UsageError
 from {{ cookiecutter.package_name }}.engine.strategy import create_strategy
 from {{ cookiecutter.package_name }}.engine.types import Run
 from {{ cookiecutter.package_name }}.run import create_run
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
-from {{ cookiecutter.package_name }}.task.data import create_datasets
+from {{ cookiecutter.package_name }}.task.data import create_augment, create_datasets
+
+from .scenarios import BATCH, ROWS, SCENARIOS, STEPS, Scenario
 
 
-def trimmed(split: Any, scenario: Scenario) -> Any:
-    """The first examples of `split`, with weights and a NaN where the scenario asks for them."""
-    rows = ROWS[scenario.share]
-    split = own_part(split)
+def trimmed(split: Any, rows: int) -> Any:
+    """`rows` examples of `split`, repeated if it has fewer; a stream stays a stream."""
+    if callable(split):
+        return lambda workers, index: trimmed(split(workers, index), rows)
     if isinstance(split, tf.data.Dataset):
-        split = next(iter(split.take(rows).batch(rows)))
-    split = tf.nest.map_structure(lambda array: np.array(array[:rows]), split)
-    parts = split if isinstance(split, tuple) else (split,)
-    if len(parts) == 2 and (scenario.weights or scenario.skip):
-        weights = np.ones(rows, "float64")
-        if scenario.weights:
-            weights = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.0], rows)
-        parts = (*parts, weights)
-    if scenario.skip:
-        floats = [a for a in tf.nest.flatten(parts) if np.issubdtype(a.dtype, np.floating)]
-        floats[-1][7] = np.nan  # the weights where there are some: they reach every loss
-    return parts if len(parts) > 1 else parts[0]
+        return split.repeat().take(rows)
+
+    def first(array: Any) -> np.ndarray:
+        array = np.asarray(array[:rows])
+        return array[np.arange(rows) % len(array)]
+
+    return tf.nest.map_structure(first, split)
+
+
+def create_small_datasets(rows: int) -> dict[str, Any]:
+    """Your data with `rows` examples in each split."""
+    splits = create_datasets(TaskConfig())
+    return {name: trimmed(split, rows) for name, split in splits.items() if split is not None}
+
+
+def weighted(split: Any, rows: int) -> Any:
+    """`split` with a weight for each example, where an example is (inputs, labels)."""
+    weights = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.0], rows)
+    if callable(split):
+        return lambda workers, index: weighted(split(workers, index), rows)
+    if not isinstance(split, tf.data.Dataset):
+        return (*split, weights) if isinstance(split, tuple) and len(split) == 2 else split
+    if not isinstance(split.element_spec, tuple) or len(split.element_spec) != 2:
+        return split
+    pairs = tf.data.Dataset.zip((split, tf.data.Dataset.from_tensor_slices(weights)))
+    return pairs.map(lambda example, weight: (*example, weight))
+
+
+def spoiled(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Every second batch with a NaN as its first weight, which reaches every loss."""
+
+    def spoil(step: tf.Tensor, batch: tuple[Any, ...]) -> tuple[Any, ...]:
+        *parts, weights = batch  # (replicas, rows, ...)
+        nan = tf.fill([1, *weights.shape[2:]], tf.constant(np.nan, weights.dtype))
+        with_nan = tf.tensor_scatter_nd_update(weights, [[0, 0]], nan)
+        return (*parts, tf.where(step % 2 == 1, with_nan, weights))
+
+    return batches.enumerate().map(spoil)
 
 
 def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
     """What a scenario gives: in float64 after all steps, else the gradients of the first."""
+    # XLA compiles for each replica anew, in seconds: two of them show what four would.
+    jit = scenario.jit and strategy.num_replicas_in_sync <= 2
     config = Config(
         global_batch_size=BATCH,
         accumulate=scenario.accumulate,
         clip_norm=0.1 if scenario.clip else 0.0,
-        jit="on" if scenario.jit else "off",
+        jit="on" if jit else "off",
         precision=scenario.precision,  # type: ignore[arg-type]
         max_skipped_steps=STEPS,
         last_batch="pad",
     )
-    datasets = create_datasets(TaskConfig())
-    split = trimmed(datasets["train"], scenario)
-    datasets["train"] = split
-    try:
-        run, distribution = create_run(strategy, datasets, config, TaskConfig())
-    except UsageError:
-        if not scenario.jit:
-            raise
-        # XLA can't take BatchNormalization on several replicas: without it, then.
-        run, distribution = create_run(strategy, datasets, replace(config, jit="off"), TaskConfig())
+    task, rows = TaskConfig(), ROWS[scenario.second_batch]
+    datasets = create_small_datasets(rows)
+    run, steps, _ = create_run(strategy, datasets, config, task)
     silence_random_layers(run.models)
-    batches = training_batches(
-        split,
-        distribution.layout,
-        seed=0,
-        first_step=0,
-        last_step=STEPS,
+    split = datasets["train"]
+    batches = TrainingBatches(
+        weighted(split, rows) if scenario.weights else split,
+        steps.layout,
         last_batch="pad",
-        augment=run.task.augment,
-    )
+        augment=create_augment(task),
+    ).dataset(0, STEPS)
+    if scenario.skip:
+        batches = spoiled(batches)
     if scenario.precision == "float64":
-        return train(run, distribution, batches, scenario.steps_per_call)
-    # A smaller share overflows later: leave headroom, so that all do the same.
-    start = distribution.start()._replace(scale=tf.constant(128.0))
-    if scenario.precision != "float16":
-        start = distribution.start()
-    probes = distribution.probe(iter(batches), start)
+        return train(run, steps, batches, scenario.steps_per_call)
+    start = steps.start()
+    if scenario.precision == "float16":
+        # A smaller per-replica batch overflows later: with a small scale none does.
+        start = start._replace(loss_scale=start.loss_scale._replace(value=tf.constant(128.0)))
+    reduced = steps.dry_run(iter(batches), start)
     return {
-        "losses": [float(loss) for probe in probes for loss in probe.losses.values()],
-        "gradients": [g.numpy() for p in probes for g in tf.nest.flatten(p.gradients)],
+        "losses": [float(loss) for step in reduced for loss in step.losses.values()],
+        "gradients": [g.numpy() for step in reduced for g in tf.nest.flatten(step.gradients)],
     }
 
 
 def train(
-    run: Run, distribution: Distribution, batches: tf.data.Dataset, steps_per_call: int
+    run: Run, steps: DistributedSteps, batches: tf.data.Dataset, steps_per_call: int
 ) -> dict[str, Any]:
     """Losses, metrics and weights after all steps."""
-    iterator, progress = iter(batches), distribution.start()
+    iterator, progress = iter(batches), steps.start()
     losses = []
     for _ in range(STEPS // steps_per_call):
-        progress = distribution.distributed_train_step(iterator, steps_per_call, progress)
-        losses.append(np.nan_to_num(progress.last_losses.numpy()))
+        progress = steps.distributed_train_step(iterator, steps_per_call, progress)
+        losses.append(np.nan_to_num(progress.latest.losses.numpy()))
     models = run.models.values()
     return {
         "losses": losses,
-        "mean losses": progress.losses.numpy(),
-        "examples": int(progress.examples),
-        "skipped": int(progress.skipped),
+        "mean losses": progress.sums.losses.numpy(),
+        "examples": int(progress.sums.count),
+        "skipped": int(progress.skips.total),
         "metrics": {name: float(metric.result()) for name, metric in run.metrics.items()},
         "regularization": sum(float(loss) for model in models for loss in model.losses),
         "weights": [v.numpy() for model in models for v in model.trainable_variables],
-        "state": [v.numpy() for v in distribution.transaction.state],
+        "state": [v.numpy() for v in steps.transaction.state],
         "looks at the batch": any(
             isinstance(layer, keras.layers.BatchNormalization)
             or getattr(layer, "activity_regularizer", None) is not None
@@ -124,19 +146,28 @@ def train(
     }
 
 
-def main(replicas: int, file: Path) -> None:
-    """Observe every scenario on so many replicas."""
+def main(replicas: int, file: Path, names: list[str]) -> None:
+    """Observe the scenarios of these names on so many replicas."""
+    # The same device for every number of replicas.
+    tf.config.set_visible_devices(tf.config.list_physical_devices("CPU")[:1])
     # For 20 steps it doesn't pay to optimize a graph: of a U-Net on four replicas it takes minutes.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    strategy = create_strategy(Config(virtual_replicas=replicas if replicas > 1 else 0))
+    strategy = create_strategy(virtual_replicas=replicas if replicas > 1 else 0)
     results: dict[str, Any] = {}
-    for name, scenario in SCENARIOS.items():
+    for name in names:
+        scenario = SCENARIOS[name]
         try:
-            results[name] = observe(strategy, scenario)
+            try:
+                results[name] = observe(strategy, scenario)
+            except UsageError:
+                if not scenario.jit:
+                    raise
+                # XLA can't compile what sums or gathers over the replicas: run it without.
+                results[name] = observe(strategy, scenario._replace(jit=False))
         except Exception as error:
             results[name] = {"error": f"{type(error).__name__}: {error}"}
     file.write_bytes(pickle.dumps(results))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

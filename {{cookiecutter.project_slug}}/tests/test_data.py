@@ -1,8 +1,10 @@
-"""Which examples a step sees depends on the seed and the step only; evaluation sees each once."""
+"""Your data: a step sees the same examples in every run, and evaluation counts each one once."""
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,105 +12,88 @@ import tensorflow as tf
 
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.batches import (
-    LastBatch,
-    Layout,
-    Split,
+    BatchLayout,
+    TrainingBatches,
     evaluation_batches,
-    number_of_examples,
-    training_batches,
 )
-from {{ cookiecutter.package_name }}.engine.errors import UsageError
-from {{ cookiecutter.package_name }}.run import create_run, global_batch_size
+from {{ cookiecutter.package_name }}.engine.distributed_steps import total_count
+from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
+from {{ cookiecutter.package_name }}.engine.progress import Sums
+from {{ cookiecutter.package_name }}.run import create_run
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
-from {{ cookiecutter.package_name }}.task.data import create_datasets
+from {{ cookiecutter.package_name }}.task.data import create_augment
 
-EXAMPLES, BATCH = 29, 12
-ARRAYS = np.arange(EXAMPLES)
-STREAM = tf.data.Dataset.range(EXAMPLES)
+from .replicas import create_small_datasets
+from .scenarios import BATCH, ROWS
 
-
-def layout(replicas: int) -> Layout:
-    return Layout(BATCH, replicas, 0, replicas)
+SHORT = ROWS["short"]  # the second batch of these is short
 
 
-def examples(batches: tf.data.Dataset) -> list[list[int]]:
-    """The real examples of each batch."""
-    return [ids[weights > 0].tolist() for ids, weights in batches.as_numpy_iterator()]
+@pytest.fixture(scope="module")
+def datasets() -> dict[str, Any]:
+    """A few examples of each split; a stream stays a stream."""
+    return create_small_datasets(SHORT)
 
 
-def training(
-    split: Split, first: int, last: int, last_batch: LastBatch, replicas: int = 1
-) -> list[list[int]]:
-    """The examples of steps `first` to `last` - 1."""
-    return examples(
-        training_batches(
-            split,
-            layout(replicas),
-            seed=1,
-            first_step=first,
-            last_step=last,
-            last_batch=last_batch,
-        )
-    )
+@pytest.fixture(scope="module")
+def evaluation(datasets: dict[str, Any]) -> Callable[..., Evaluation]:
+    """The evaluation of these splits on so many replicas, with so many flags."""
+
+    @cache
+    def evaluation(replicas: int, **flags: Any) -> Evaluation:
+        strategy = tf.distribute.get_strategy()
+        if replicas > 1:
+            devices = [f"CPU:{i}" for i in range(replicas)]
+            strategy = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
+        config = Config(global_batch_size=BATCH, **flags)
+        run, steps, _ = create_run(strategy, datasets, config, TaskConfig())
+        return Evaluation(run, datasets, steps.layout)
+
+    return evaluation
 
 
-@pytest.mark.parametrize("split", [ARRAYS, STREAM], ids=["arrays", "stream"])
-@pytest.mark.parametrize("last_batch", ["drop", "span", "pad"])
-def test_a_run_sees_the_same_examples_wherever_it_was_interrupted(
-    split: Split, last_batch: LastBatch
+def flat(batch: Any) -> list[np.ndarray]:
+    """The rows of all replicas."""
+    return [np.reshape(t, (-1, *t.shape[2:])) for t in tf.nest.flatten(batch)]
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_a_step_sees_the_same_batch_on_any_number_of_replicas_and_wherever_a_run_starts(
+    datasets: dict[str, Any], replicas: int
 ) -> None:
-    whole = training(split, 0, 9, last_batch)
-    for step in range(9):
-        assert training(split, step, 9, last_batch) == whole[step:]
+    def batches(replicas: int, first: int) -> list[list[np.ndarray]]:
+        layout, augment = BatchLayout(BATCH, replicas, 0, replicas), create_augment(TaskConfig())
+        training = TrainingBatches(
+            datasets["train"], layout, seed=1, last_batch="pad", augment=augment
+        )
+        return [flat(batch) for batch in training.dataset(first, 4)]
+
+    wanted, found = batches(1, 0)[1:], batches(replicas, 1)
+    tf.nest.map_structure(np.testing.assert_array_equal, found, wanted)
 
 
-@pytest.mark.parametrize("split", [ARRAYS, STREAM], ids=["arrays", "stream"])
-def test_the_order_does_not_depend_on_the_number_of_replicas(split: Split) -> None:
-    assert training(split, 0, 5, "pad", 4) == training(split, 0, 5, "pad", 1)
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_a_short_batch_counts_every_example_once(
+    evaluation: Callable[..., Evaluation], datasets: dict[str, Any], split: str
+) -> None:
+    two = evaluation(2)
+    if split not in datasets:
+        pytest.skip(f"there is no {split} data")
+    step = two.distributed_test_step if split == "test" else two.distributed_validation_step
+    batches, number = evaluation_batches(datasets[split], two.layout)
+    sums = step(iter(batches), number, Sums.zero(len(two.run.optimizers)))
+    together, _ = evaluation_batches(datasets[split], BatchLayout(SHORT, 1, 0, 1))
+    (batch,) = (tf.nest.map_structure(lambda t: t[0], batch) for batch in together)
+    assert int(sums.count) == int(total_count(two.run.functions.count(batch)))
 
 
-@pytest.mark.parametrize("split", [ARRAYS, STREAM], ids=["arrays", "stream"])
-def test_last_batches(split: Split) -> None:
-    dropped, padded = training(split, 0, 4, "drop"), training(split, 0, 6, "pad")
-    assert [len(batch) for batch in dropped] == [12, 12, 12, 12]
-    assert [len(batch) for batch in padded] == [12, 12, 5, 12, 12, 5]
-    assert sorted(chain(*padded[:3])) == ARRAYS.tolist()
-    assert padded[:3] != padded[3:]  # another order in every epoch
-    spanning = list(chain(*training(split, 0, 29, "span")))
-    assert sorted(spanning[:EXAMPLES]) == ARRAYS.tolist()
-    assert np.bincount(spanning).tolist() == [BATCH] * EXAMPLES
-
-
-@pytest.mark.parametrize("split", [ARRAYS, STREAM], ids=["arrays", "stream"])
-@pytest.mark.parametrize("replicas", [1, 2, 3, 4])
-def test_evaluation_sees_every_example_once(split: Split, replicas: int) -> None:
-    batches, steps = evaluation_batches(split, layout(replicas))
-    seen = examples(batches)
-    assert len(seen) == steps
-    assert list(chain(*seen)) == ARRAYS.tolist()
-
-
-def test_a_short_validation_batch_counts_every_example_once() -> None:
-    datasets = create_datasets(TaskConfig())
-    split = datasets.get("validation", datasets["train"])
-    strategy = tf.distribute.MirroredStrategy(
-        ["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice()
-    )
-    run, distribution = create_run(strategy, datasets, Config(), TaskConfig())
-    batches, steps = evaluation_batches(split, distribution.layout)
-    sums = (tf.zeros((), tf.int64), tf.zeros(len(run.optimizers), tf.float64))
-    count, _ = distribution.distributed_validation_step(iter(batches), steps, sums)
-    real = sum(int(run.task.count(tf.nest.map_structure(_rows, b))) for b in batches)
-    assert int(count) == real
-    assert number_of_examples(split) % distribution.layout.global_batch_size, "no short batch"
-
-
-def _rows(shares: tf.Tensor) -> tf.Tensor:
-    return tf.reshape(shares, [-1, *shares.shape[2:]])
-
-
-def test_a_batch_that_the_replicas_cannot_share_names_the_nearest() -> None:
-    with pytest.raises(UsageError, match="use 96 or 100"):
-        global_batch_size(Config(global_batch_size=97), 4)
-    with pytest.raises(UsageError, match="use 96 or 104"):
-        global_batch_size(Config(global_batch_size=97, accumulate=2), 4)
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_evaluation_divides_by_the_examples_in_a_short_batch(
+    evaluation: Callable[..., Evaluation], datasets: dict[str, Any], split: str, replicas: int
+) -> None:
+    if split not in datasets:
+        pytest.skip(f"there is no {split} data")
+    wanted = evaluation(replicas).evaluate(split)
+    found = evaluation(replicas, denominator="global_batch").evaluate(split)
+    assert found == wanted, "--denominator global_batch is about training only"

@@ -1,7 +1,9 @@
-"""N replicas train exactly like one: on your model, losses, metrics, optimizer and data.
+"""N replicas train exactly like one: with your model, losses, metrics, optimizer and data.
 
-Your code runs in float64 here, where rounding can't hide a fault: where it makes tensors by itself,
-it should take `keras.config.floatx()` as their dtype.
+python -m pytest tests/test_parity.py -k short_weighted-4    # one case
+
+Your code runs in float64 here, where rounding can't hide a fault. Tensors that it creates itself
+should have the dtype `keras.config.floatx()`.
 """
 
 from __future__ import annotations
@@ -9,55 +11,71 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scenarios import SCENARIOS
 
 from {{ cookiecutter.package_name }}.engine.check import explain, relative_difference
+
+from .scenarios import SCENARIOS
 
 # Largest differences, relative to the norm, of one step's losses and gradients in each precision;
 # in float64 of losses, metrics and weights after 20 steps.
 TOLERANCES = {"float64": 1e-9, "float32": 1e-5, "float16": 5e-3, "bfloat16": 3e-2}
 SIGN_BASED = {"Lion"}  # the sign of a rounding error is as large as any other
+ROOT = Path(__file__).parents[1]
 
-Observations = dict[int, dict[str, dict[str, Any]]]
+Observe = Callable[[str, int], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
-def observations(tmp_path_factory: pytest.TempPathFactory) -> Observations:
-    """What 1, 2, 3 and 4 replicas did in every scenario; each number in a process of its own."""
-    directory = tmp_path_factory.mktemp("replicas")
-    script = Path(__file__).with_name("replicas.py")
+def observe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Observe:
+    """What a scenario gives on so many replicas; each number of replicas in its own process.
 
-    def observe(replicas: int) -> dict[str, dict[str, Any]]:
+    A process runs the scenarios of all selected tests, so that TensorFlow starts only once in it.
+    """
+    directory = tmp_path_factory.mktemp("replicas")
+    wanted: dict[int, dict[str, None]] = {replicas: {} for replicas in (4, 1, 2, 3)}
+    for item in request.session.items:
+        if isinstance(item, pytest.Function) and "observe" in item.fixturenames:
+            parameters: dict[str, Any] = item.callspec.params
+            for replicas in (1, parameters["replicas"]):
+                wanted[replicas] |= dict.fromkeys([parameters["name"], *parameters.get("also", [])])
+
+    def run(replicas: int) -> dict[str, dict[str, Any]]:
+        if not wanted[replicas]:
+            return {}
         file = directory / f"{replicas}.pickle"
-        command = [sys.executable, str(script), str(replicas), str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [sys.executable, "-m", "tests.replicas", str(replicas), str(file)]
+        command += wanted[replicas]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         return dict(pickle.loads(file.read_bytes()))
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        numbers = (4, 1, 2, 3)
-        return dict(zip(numbers, pool.map(observe, numbers), strict=True))
+        results = dict(zip(wanted, pool.map(run, wanted), strict=True))
+
+    def observe(name: str, replicas: int) -> dict[str, Any]:
+        result = results[replicas][name]
+        assert "error" not in result, f"{replicas} replicas: {result['error']}"
+        return result
+
+    return observe
 
 
 @pytest.mark.parametrize("replicas", [2, 3, 4])
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_n_replicas_train_exactly_like_one(
-    observations: Observations, name: str, replicas: int
-) -> None:
-    one, several = observations[1][name], observations[replicas][name]
+def test_n_replicas_train_exactly_like_one(observe: Observe, name: str, replicas: int) -> None:
+    one, several = observe(name, 1), observe(name, replicas)
     scenario, tolerance = SCENARIOS[name], TOLERANCES[SCENARIOS[name].precision]
-    assert "error" not in one, one["error"]
-    assert "error" not in several, several["error"]
     if scenario.precision != "float64":
         assert relative_difference(one["losses"], several["losses"]) <= tolerance
         assert relative_difference(one["gradients"], several["gradients"]) <= tolerance
         return
-    if one["looks at the batch"] and scenario.share != "full":
+    if one["looks at the batch"] and scenario.second_batch != "full":
         pytest.skip("BatchNormalization and activity regularizers are exact on full batches only")
     assert several["examples"] == one["examples"]
     assert several["skipped"] == one["skipped"]
@@ -70,8 +88,11 @@ def test_n_replicas_train_exactly_like_one(
         assert difference <= tolerance, f"{what} differ by {difference:.0e}: {reason}"
 
 
-def test_float16_gradients_are_scaled_and_unscaled(observations: Observations) -> None:
-    full, half = observations[2]["float32"], observations[2]["float16"]
+@pytest.mark.parametrize(("name", "replicas", "also"), [("float16", 2, ["float32"])], ids=["2"])
+def test_float16_gradients_are_scaled_and_unscaled(
+    observe: Observe, name: str, replicas: int, also: list[str]
+) -> None:
+    half, full = (observe(scenario, replicas) for scenario in (name, *also))
     difference = relative_difference(full["gradients"], half["gradients"])
     assert difference < 0.05, (
         f"float16 gradients are {difference:.0%} off: the loss must be scaled before the gradients "

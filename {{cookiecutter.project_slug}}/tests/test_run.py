@@ -22,12 +22,18 @@ def python(*arguments: str | Path, status: int = 0) -> str:
     return done.stdout
 
 
+def column(file: Path, name: str) -> list[str]:
+    with file.open(newline="") as lines:
+        return [row[name] for row in csv.DictReader(lines)]
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run directory of two epochs on two replicas."""
+    """The run directory of some steps on two replicas."""
     runs = tmp_path_factory.mktemp("runs")
-    flags = ["--epochs", "2", "--virtual-replicas", "2", "--runs", str(runs), "--name", "short"]
-    python("train.py", *flags)
+    when = ["--steps", "12", "--validate-every-steps", "8", "--log-every-steps", "3"]
+    where = ["--virtual-replicas", "2", "--runs", str(runs), "--name", "short"]
+    python("train.py", *when, "--validation-steps", "1", *where)
     (directory,) = runs.glob("*-short")
     return directory
 
@@ -35,22 +41,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_leaves_everything_behind(run: Path) -> None:
     for name in ("model.txt", "curves.png"):
         assert (run / name).stat().st_size > 100
-    with (run / "history.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["epoch"] for row in rows] == ["1", "2"]
+    assert column(run / "history.csv", "step") == ["8", "12"]
+    assert column(run / "steps.csv", "step") == ["3", "6", "8", "9", "12"]
     results = json.loads((run / "results.json").read_text())
-    assert (results["strategy"], results["replicas"]) == ("mirrored", 2)
-    assert results["epochs"] == 2
-    assert {"steps", "seconds"} <= set(results)
+    assert (results["strategy"], results["replicas"], results["steps"]) == ("mirrored", 2, 12)
+    assert {"epochs", "seconds"} <= set(results)
     assert any(name.startswith("train_") and name.endswith("loss") for name in results)
     config = yaml.safe_load((run / "config.yaml").read_text())
-    assert config["virtual_replicas"] == 2
+    assert (config["virtual_replicas"], config["steps"]) == (2, 12)
 
 
 def test_weights_of_two_replicas_evaluate_the_same_without_a_strategy(run: Path) -> None:
     results = json.loads((run / "results.json").read_text())
-    said = python("-m", "{{ cookiecutter.package_name }}", "evaluate", run)
-    for name, value in json.loads(said[said.index("{") :]).items():
+    printed = python("-m", "{{ cookiecutter.package_name }}", "evaluate", run)
+    for name, value in json.loads(printed[printed.index("{") :]).items():
         assert value == pytest.approx(results[name], rel=1e-5)
 
 
@@ -60,9 +64,9 @@ def test_weights_are_exported(run: Path) -> None:
 
 
 def test_the_task_passes_its_check() -> None:
-    said = python("-m", "{{ cookiecutter.package_name }}", "check")
-    assert "two replicas make the same step as one" in said
-    assert "WRONG" not in said
+    printed = python("-m", "{{ cookiecutter.package_name }}", "check")
+    assert "two replicas make the same step as one" in printed
+    assert "WRONG" not in printed
 
 
 def test_todos_are_listed_with_file_and_line() -> None:

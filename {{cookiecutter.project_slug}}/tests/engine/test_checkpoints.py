@@ -1,0 +1,107 @@
+"""Checkpoints: damaged ones are passed over, and those of another run are refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from {{ cookiecutter.package_name }}.engine.errors import UsageError
+from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory
+from {{ cookiecutter.package_name }}.engine.types import Run
+
+from .toys import create_loop, create_run, run_loop
+
+
+def checkpoints(directory: Path) -> list[Path]:
+    """The data files of all checkpoints, the latest last."""
+    return sorted((directory / "checkpoints" / "latest").glob("*.data*"))
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """The directory of a run that made six steps and saved the third and the sixth."""
+    run_loop(tmp_path, save_every_steps=3, num_steps=6)
+    return tmp_path
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
+    saved: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (saved / "checkpoints" / "latest" / "ckpt-2.data-00000-of-00001").touch()  # of a save killed
+    latest = checkpoints(saved)[-1]
+    damaged = bytearray(latest.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    latest.write_bytes(damaged)
+    run_loop(saved, save_every_steps=3, resume=True)
+    assert "ckpt-6 can't be read" in capsys.readouterr().out
+    whole = tmp_path_factory.mktemp("whole")
+    run_loop(whole, save_every_steps=3)
+    kept = [file.name.partition(".")[0] for file in checkpoints(saved)]
+    assert kept == ["ckpt-3", "ckpt-6", "ckpt-8"]
+    assert (saved / "history.csv").read_text() == (whole / "history.csv").read_text()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "no index"])
+def test_without_a_checkpoint_that_can_be_read_nothing_is_resumed(saved: Path, damage: str) -> None:
+    for file in checkpoints(saved):
+        if damage == "truncated":
+            os.truncate(file, 100)
+        else:
+            file.with_name(f"{file.name.partition('.')[0]}.index").unlink()
+    with pytest.raises(UsageError, match="holds no checkpoint"):
+        create_loop(saved).start(resume=True)
+
+
+def other_optimizer(run: Run) -> Run:
+    optimizer = keras.optimizers.Ftrl(1.0)
+    optimizer.build(run.model.trainable_variables)
+    return replace(run, optimizers={"main": optimizer})
+
+
+def other_model(run: Run) -> Run:
+    return create_run(layer=keras.layers.BatchNormalization())
+
+
+def other_precision(run: Run) -> Run:
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    return create_run()
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "message"),
+    [
+        (lambda run: replace(run, global_batch_size=4), {}, "global batch size was 8, .* is 4"),
+        (lambda run: replace(run, seed=1), {}, "seed was 0, and now it is 1"),
+        (lambda run: run, {"last_batch": "pad"}, "last batch was drop, and now it is pad"),
+        (other_precision, {}, "precision was float64, and now it is mixed_bfloat16"),
+        (other_optimizer, {}, "optimizer main was SGD, and now it is Ftrl"),
+        (other_model, {}, "model main was nothing more, and now it is .*batch_normalization"),
+    ],
+    ids=["batch size", "seed", "last batch", "precision", "optimizer", "model"],
+)
+def test_another_run_is_refused_and_nothing_on_disk_changes(
+    saved: Path, change: Callable[[Run], Run], settings: dict[str, Any], message: str
+) -> None:
+    unfinished = saved / "checkpoints" / "latest" / "unfinished" / "ckpt-7_temp"
+    unfinished.mkdir(parents=True)
+    (unfinished / "part").touch()
+    before = contents(saved)
+    with pytest.raises(UsageError, match=message):
+        create_loop(saved, run=change(create_run()), **settings).start(resume=True)
+    assert contents(saved) == before
+
+
+def test_a_run_directory_in_use_is_refused(tmp_path: Path) -> None:
+    first = RunDirectory.open(tmp_path, "first", "", "")
+    with pytest.raises(UsageError, match="another process"):
+        RunDirectory.open(tmp_path, "", str(first.path), "")

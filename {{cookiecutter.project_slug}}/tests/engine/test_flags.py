@@ -1,0 +1,111 @@
+"""Flags: bad ones get one sentence and exit code 2, good ones reach what they are about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from {{ cookiecutter.package_name }}.config import Config
+from {{ cookiecutter.package_name }}.engine.batches import BatchLayout, TrainingBatches
+from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
+from {{ cookiecutter.package_name }}.engine.errors import UsageError
+from {{ cookiecutter.package_name }}.run import create_schedule, global_batch_size
+
+# Four steps an epoch.
+BATCHES = TrainingBatches(np.zeros(48), BatchLayout(12, 1, 0, 1))
+
+
+def parsed(*arguments: str) -> Config:
+    (config,) = parse(arguments, training=Config)
+    return config
+
+
+def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The message of a bad command line."""
+    with pytest.raises(SystemExit) as end:
+        parsed(*arguments)
+    assert end.value.code == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert message.count("\n") == 1
+    return message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--epochz", "3"], "--epochz"),
+        (["--epochs", "many"], "many"),
+        (["--epochs", "0"], "--epochs is 0"),
+        (["--steps", "0"], "--steps is 0"),
+        (["--epochs", "3", "--steps", "5"], "not both"),
+        (["--validate-every-steps", "-1"], "--validate-every-steps is -1"),
+        (["--strategy", "horovod"], "horovod"),
+        (["--global-batch-size", "96", "--batch-size-per-replica", "12"], "not both"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml"),
+        (["--resume", "nowhere"], "not a run directory"),
+        (["--config"], "--config needs a value"),
+    ],
+)
+def test_bad_flags_get_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], part: str
+) -> None:
+    assert part in error(capsys, *arguments)
+
+
+def test_flags_override_a_file_which_overrides_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("epochs: 7\nseed: 3\n")
+    config = parsed("--config", str(file), "--seed", "5")
+    assert (config.epochs, config.seed, config.strategy) == (7, 5, "auto")
+
+
+def test_an_unknown_name_in_a_file_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("epoch: 7\n")
+    assert "--epoch" in error(capsys, "--config", str(file))
+
+
+@pytest.mark.parametrize("flags", [["--epochs", "3"], ["--steps", "3"], []])
+def test_a_printed_configuration_can_be_read_back(flags: list[str], tmp_path: Path) -> None:
+    first = parsed(*flags, "--deterministic", "--global-batch-size", "48")
+    file = tmp_path / "config.yaml"
+    file.write_text(to_yaml(first))
+    assert parsed("--config", str(file)) == first
+
+
+@pytest.mark.parametrize(
+    ("flags", "steps"), [([], 160), (["--epochs", "2"], 8), (["--steps", "7"], 7)]
+)
+def test_a_run_lasts_so_many_epochs_or_steps(flags: list[str], steps: int) -> None:
+    assert create_schedule(parsed(*flags), BATCHES).num_steps == steps
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "validate_every_steps",
+        "validation_steps",
+        "log_every_steps",
+        "save_every_epochs",
+        "save_every_steps",
+        "save_every_secs",
+        "keep_checkpoints",
+        "steps_per_call",
+        "max_stop_secs",
+    ],
+)
+def test_a_flag_reaches_the_schedule(name: str) -> None:
+    config = parsed(f"--{name.replace('_', '-')}", "3")
+    assert getattr(create_schedule(config, BATCHES), name) == 3
+
+
+def test_a_batch_that_the_replicas_cannot_divide_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="96 or 100"):
+        global_batch_size(Config(global_batch_size=97), 4)
+    with pytest.raises(UsageError, match="96 or 104"):
+        global_batch_size(Config(global_batch_size=97, accumulate=2), 4)

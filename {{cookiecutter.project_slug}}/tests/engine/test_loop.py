@@ -1,0 +1,149 @@
+"""The loop: what is recorded at which step, and what callbacks and a resumed run see."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from {{ cookiecutter.package_name }}.engine.callbacks import Event, at_step, every_steps
+
+from .toys import create_loop, run_loop
+
+
+def column(file: Path, name: str) -> list[float]:
+    with file.open(newline="") as lines:
+        return [float(row[name]) for row in csv.DictReader(lines)]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "validated", "epochs"),
+    [
+        ({}, [4, 8], [1, 2]),
+        ({"num_steps": 6}, [4, 6], [1, 1.5]),
+        ({"validate_every_steps": 3}, [3, 6, 8], [0.75, 1.5, 2]),
+        ({"num_steps": 2}, [2], [0.5]),
+    ],
+    ids=["epochs", "steps", "every 3", "less than an epoch"],
+)
+def test_history_has_a_row_for_each_validation(
+    schedule: dict[str, Any], validated: list[int], epochs: list[float], tmp_path: Path
+) -> None:
+    run_loop(tmp_path, **schedule)
+    assert column(tmp_path / "history.csv", "step") == validated
+    assert column(tmp_path / "history.csv", "epoch") == epochs
+
+
+@pytest.mark.parametrize(
+    ("schedule", "logged"),
+    [
+        ({"log_every_steps": 2}, [2, 4, 6, 8]),
+        ({"log_every_steps": 3}, [3, 4, 6, 8]),  # and where a validation starts new sums
+        ({"log_every_steps": 5, "validate_every_steps": 8}, [5, 8]),
+    ],
+    ids=["2", "3", "5"],
+)
+def test_steps_csv_has_a_row_for_each_log_point_and_validation(
+    schedule: dict[str, Any], logged: list[int], tmp_path: Path
+) -> None:
+    run_loop(tmp_path, **schedule)
+    assert column(tmp_path / "steps.csv", "step") == logged
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_row_holds_the_means_since_the_row_before(replicas: int, tmp_path: Path) -> None:
+    run_loop(tmp_path / "each", replicas, log_every_steps=1)
+    run_loop(tmp_path / "some", replicas, log_every_steps=3, validate_every_steps=5)
+    for name in ("loss", "mean"):
+        each = column(tmp_path / "each" / "steps.csv", name)
+        means = [np.mean(each[a:b]) for a, b in ((0, 5), (5, 8))]
+        found = column(tmp_path / "some" / "history.csv", f"train_{name}")
+        assert found == pytest.approx(means, rel=1e-9)
+        means = [np.mean(each[a:b]) for a, b in ((0, 3), (3, 5), (5, 6), (6, 8))]
+        assert column(tmp_path / "some" / "steps.csv", name) == pytest.approx(means, rel=1e-9)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_validating_more_often_changes_nothing_that_training_records(
+    replicas: int, tmp_path: Path
+) -> None:
+    rare = run_loop(tmp_path / "rare", replicas, log_every_steps=1, validate_every_steps=8)
+    often = run_loop(tmp_path / "often", replicas, log_every_steps=1, validate_every_steps=1)
+    for name in ("loss", "mean", "gradient_norm"):
+        wanted, found = (column(tmp_path / n / "steps.csv", name) for n in ("rare", "often"))
+        assert found == pytest.approx(wanted, rel=1e-9)  # rounded: differences of longer sums
+    pairs = zip(rare.run.model.get_weights(), often.run.model.get_weights(), strict=True)
+    assert all(np.array_equal(a, b) for a, b in pairs)
+
+
+def test_a_validation_takes_as_many_batches_as_asked(tmp_path: Path) -> None:
+    loop = run_loop(tmp_path, validation_steps=2)
+    assert loop.records.latest["validation_loss"] == pytest.approx(
+        loop.evaluation.evaluate("validation", num_batches=2)["validation_loss"]
+    )
+    assert loop.records.latest["validation_loss"] != pytest.approx(
+        loop.evaluation.evaluate("validation")["validation_loss"]
+    )
+
+
+@pytest.mark.parametrize(("killed", "replicas"), [(4, 1), (7, 1), (7, 2)])
+def test_a_run_killed_between_two_validations_records_the_same_when_resumed(
+    killed: int, replicas: int, tmp_path: Path
+) -> None:
+    def kill(event: Event) -> None:
+        raise KeyboardInterrupt
+
+    schedule: dict[str, Any] = {"validate_every_steps": 5, "log_every_steps": 3}
+    schedule["save_every_steps"] = 2
+    run_loop(tmp_path / "whole", replicas, **schedule)
+    with pytest.raises(KeyboardInterrupt):
+        run_loop(tmp_path / "killed", replicas, [at_step(killed, kill)], **schedule)
+    run_loop(tmp_path / "killed", replicas, resume=True, **schedule)
+    whole, killed_run = (tmp_path / name for name in ("whole", "killed"))
+    assert (killed_run / "history.csv").read_text() == (whole / "history.csv").read_text()
+    for name in ("step", "epoch", "loss", "mean", "learning_rate", "gradient_norm"):
+        assert column(killed_run / "steps.csv", name) == column(whole / "steps.csv", name)
+
+
+def test_what_callbacks_asked_for_holds_after_a_resume(tmp_path: Path) -> None:
+    class Seen:
+        """A callback with state."""
+
+        def __init__(self) -> None:
+            self.steps: list[int] = []
+
+        def __call__(self, event: Event) -> None:
+            self.steps.append(event.step)
+
+        def get_state(self) -> list[int]:
+            return self.steps
+
+        def set_state(self, state: list[int]) -> None:
+            self.steps = state
+
+    def save_and_stop(event: Event) -> None:
+        event.save()
+        event.stop()
+
+    def callbacks(seen: Seen) -> list[Any]:
+        return [at_step(2, save_and_stop), every_steps(1, seen)]  # called after the save is asked
+
+    run_loop(tmp_path, 1, callbacks(Seen()))
+    seen = Seen()
+    loop = run_loop(tmp_path, 1, callbacks(seen), resume=True)
+    assert seen.steps == [1, 2]
+    assert loop.step == 2
+
+
+def test_a_layer_frozen_by_a_callback_stays_frozen_after_a_resume(tmp_path: Path) -> None:
+    def freeze(event: Event) -> None:
+        event.run.model.layers[0].trainable = False
+
+    callbacks = [at_step(3, freeze)]
+    run_loop(tmp_path, 1, callbacks, num_steps=4)
+    loop = create_loop(tmp_path, 1, callbacks)
+    loop.start(resume=True)
+    assert not loop.run.trainable_variables

@@ -1,0 +1,127 @@
+"""A model of a few weights, what trains it, and its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from {{ cookiecutter.package_name }}.engine.batches import LastBatch, TrainingBatches, create_layout
+from {{ cookiecutter.package_name }}.engine.callbacks import Callback
+from {{ cookiecutter.package_name }}.engine.distributed_steps import DistributedSteps
+from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
+from {{ cookiecutter.package_name }}.engine.gradients import disable_optimizer_allreduce
+from {{ cookiecutter.package_name }}.engine.loop import Loop, Schedule
+from {{ cookiecutter.package_name }}.engine.replicas import synchronize_batch_normalization
+from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory
+from {{ cookiecutter.package_name }}.engine.types import Replica, Run, Step, TaskFunctions
+
+BATCH, FEATURES = 8, 6
+INPUTS = np.random.default_rng(0).normal(size=(BATCH, FEATURES)) + np.arange(BATCH)[:, np.newaxis]
+
+
+def count(batch: Any) -> tf.Tensor:
+    """The examples of a batch that aren't padding."""
+    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
+
+
+def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """The mean of the squared outputs, so small that float16 gradients need their loss scale."""
+    inputs, weights = batch
+    outputs = tf.cast(run.model(inputs, training=True), weights.dtype)  # (batch, features)
+    per_example = 1e-7 * tf.reduce_mean(tf.square(outputs), axis=1)  # (batch,)
+    run.metrics["mean"].update_state(per_example, weights)
+    loss = tf.nn.compute_average_loss(
+        per_example, sample_weight=weights, global_batch_size=replica.global_count
+    )
+    return {"main": loss}
+
+
+def create_run(
+    replicas: int = 1, layer: keras.layers.Layer | None = None, train_step: Step = step
+) -> Run:
+    """A dense layer, with `layer` on top of it."""
+    strategy = tf.distribute.get_strategy()
+    if replicas > 1:
+        devices = [f"CPU:{i}" for i in range(replicas)]
+        strategy = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
+    keras.utils.set_random_seed(0)
+    with strategy.scope():
+        # Named, since a checkpoint refuses a model with other names, as a second one would have.
+        layers = [keras.layers.Dense(FEATURES, name="dense"), *([layer] if layer else [])]
+        model = keras.Sequential([keras.Input((FEATURES,)), *layers], name="model")
+        optimizer = keras.optimizers.SGD(1e5, momentum=0.9, name="sgd")
+        optimizer.build(model.trainable_variables)
+        metrics, evaluation_metrics = ({"mean": keras.metrics.Mean()} for _ in range(2))
+    if replicas > 1:
+        synchronize_batch_normalization([model])
+    disable_optimizer_allreduce(optimizer)
+    return Run(
+        strategy=strategy,
+        models={"main": model},
+        losses={},
+        metrics=metrics,
+        evaluation_metrics=evaluation_metrics,
+        optimizers={"main": optimizer},
+        functions=TaskFunctions((train_step,), step, step, count, lambda gradients, _: gradients),
+        task=None,
+        global_batch_size=BATCH,
+    )
+
+
+def create_batches(
+    run: Run, rows: np.ndarray = INPUTS, last_batch: LastBatch = "drop"
+) -> TrainingBatches:
+    """`rows` as training data."""
+    layout = create_layout(run.strategy, run.global_batch_size)
+    return TrainingBatches(rows.astype(keras.config.floatx()), layout, last_batch=last_batch)
+
+
+def train(
+    steps: DistributedSteps, num_steps: int, rows: np.ndarray = INPUTS
+) -> tuple[list[np.ndarray], Any]:
+    """All variables of the model and its optimizer after `num_steps` steps, and the progress."""
+    iterator = iter(create_batches(steps.run, rows).dataset(0, num_steps))
+    progress = steps.distributed_train_step(iterator, num_steps, steps.start())
+    variables = [*steps.run.model.variables, *steps.run.optimizers["main"].variables]
+    return [v.numpy() for v in variables if v.dtype != "uint32"], progress
+
+
+def create_loop(
+    path: Path,
+    replicas: int = 1,
+    callbacks: Sequence[Callback] = (),
+    run: Run | None = None,
+    last_batch: LastBatch = "drop",
+    **schedule: Any,
+) -> Loop:
+    """The loop of a run directory: four steps an epoch, two epochs, three batches to validate."""
+    path.mkdir(exist_ok=True)
+    run = run or create_run(replicas)
+    random = np.random.default_rng(1)
+    batches = create_batches(run, random.normal(size=(4 * BATCH, FEATURES)), last_batch)
+    steps = DistributedSteps(run, create_layout(run.strategy, run.global_batch_size))
+    splits = {"validation": random.normal(size=(3 * BATCH, FEATURES))}
+    return Loop(
+        run,
+        steps,
+        batches,
+        Evaluation(run, splits, steps.layout),
+        RunDirectory(path),
+        Schedule(**{"num_steps": 8, "save_every_epochs": 0, "save_every_secs": 0} | schedule),
+        callbacks=callbacks,
+        monitor="validation_loss",
+        larger_is_better=False,
+    )
+
+
+def run_loop(path: Path, *arguments: Any, resume: bool = False, **settings: Any) -> Loop:
+    """A loop after it has trained to the end."""
+    loop = create_loop(path, *arguments, **settings)
+    loop.start(resume=resume)
+    loop.train()
+    return loop
