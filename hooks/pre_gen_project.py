@@ -12,7 +12,7 @@ TEXTS = ("project_name", "description", "author_name")
 TAKEN = set(ANSWERS["_taken_names"].split())
 # A project that bears the name of something it depends on can't be installed.
 DEPENDENCIES = ["filelock", "keras", "matplotlib", "numpy", "pyyaml"]
-DEPENDENCIES += ["tensorboard", "tensorflow", "tqdm", "tyro"]
+DEPENDENCIES += ["setuptools", "tensorboard", "tensorflow", "tqdm", "tyro"]
 WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 LONGEST_SLUG = 64
 LONGEST_PACKAGE = 30  # what every import of it has room for in a line of code
