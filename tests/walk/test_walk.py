@@ -87,7 +87,8 @@ def test_every_command_names_the_next_todo_until_all_are_filled_in(
     (results,) = project.glob("runs/*/results.json")
     assert json.loads(results.read_text())["test_accuracy"] > 0.9
     if thorough:
-        summary = python_m("pytest", cwd=project).stdout.splitlines()[-1]
+        # Not those of the engine, which are the same in every project.
+        summary = python_m("pytest", "--ignore=tests/engine", cwd=project).stdout.splitlines()[-1]
         assert "passed" in summary
         assert "TODO" not in summary
 
