@@ -86,7 +86,7 @@ def run(
     env: dict[str, str] | None = None,
     **options: Any,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command to its end, in an environment that leads to no other project's code."""
+    """Run a command to its end, without the PYTHONPATH of the tests."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     result = subprocess.run(
         [str(part) for part in command],

@@ -1,4 +1,4 @@
-"""A rendered project passes its own checks, untouched, the moment it is rendered."""
+"""A freshly rendered project passes its own checks."""
 
 import shutil
 import zipfile

@@ -1,4 +1,4 @@
-"""Whatever is chosen, the right files come out, whole and legal everywhere."""
+"""Every choice gives exactly its files, complete, with names that are legal everywhere."""
 
 import ast
 import json

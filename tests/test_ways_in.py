@@ -1,4 +1,4 @@
-"""However the template is reached and answered, the same project comes out."""
+"""Every way to reach the template and to answer it gives the same project."""
 
 import os
 import shutil

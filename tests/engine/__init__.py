@@ -1,4 +1,4 @@
-"""What the engine does beyond the default task, on models of a few weights.
+"""Tests of the engine on models of a few weights, with options that the default task doesn't use.
 
 Importing this renders a project that can be imported as `proof`, and splits the CPU into four
 devices: both must be done before anything else asks for TensorFlow.

@@ -1,4 +1,4 @@
-"""What holds for all tests of the engine."""
+"""Settings of all tests of the engine."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ collect_ignore_glob = [] if HAS_TENSORFLOW else ["test_*.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of this needs TensorFlow; what isn't marked `quick` waits for the long session."""
+    """Mark every test as `environment`, and as `full` if it isn't marked `quick`."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("environment")
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _float64() -> Iterator[None]:
-    """Rounding can't hide a fault in float64."""
+    """Compute in float64, where rounding can't hide a mistake."""
     import keras
 
     keras.config.set_floatx("float64")

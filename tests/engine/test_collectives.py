@@ -13,7 +13,7 @@ from tensorflow.python.ops import custom_gradient
 
 from .toys import CLASSES, FEATURES, Toy, train
 
-# Collective operations, which only a process of its own can use with another set of devices.
+# In a process of its own: MirroredStrategy with collective operations needs other devices.
 SCRIPT = """
 import sys
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Bad data and full disks get one sentence, and what a run resumes to is what it was."""
+"""Bad data and full disks end a run with one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callbacks are called at the very step, with all they need; runs stop when they should."""
+"""Callbacks run at exactly their step, logging changes nothing, runs stop when they should."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def _steps_at(when: Callable[[Callable[[Event], None]], Callback], path: Path) -
     ],
     ids=["3", "1", "at 5", "at 0", "epoch", "2 epochs", "secs", "never"],
 )
-def test_a_callback_is_called_at_the_very_step(when: Any, steps: list[int], tmp_path: Path) -> None:
+def test_a_callback_is_called_at_exactly_its_step(
+    when: Any, steps: list[int], tmp_path: Path
+) -> None:
     found = _steps_at(when, tmp_path)
     assert [step for step in found if step or steps[:1] == [0]] == steps
 

@@ -20,7 +20,7 @@ ROWS = {"full": 2 * BATCH, "short": BATCH + 17, "one more": BATCH + 1}
 
 
 def regularized(*, activity: bool, added: bool) -> keras.Model:
-    """The default toy with L2 and, on top, losses that depend on its inputs."""
+    """The default toy with L2, and with losses that depend on its inputs."""
 
     class Added(keras.layers.Layer):
         def call(self, x: tf.Tensor) -> tf.Tensor:
@@ -51,7 +51,7 @@ def test_losses_that_depend_on_inputs_are_right_on_full_batches(
 ) -> None:
     toy = Toy(lambda: regularized(activity=activity, added=added), ADAM)
     plain = train(Toy(lambda: regularized(activity=False, added=False), ADAM))
-    assert assert_parity(toy).losses[0] > plain.losses[0]  # it is in the loss at all
+    assert assert_parity(toy).losses[0] > plain.losses[0]  # they are part of the loss
 
 
 @pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
@@ -101,7 +101,7 @@ def test_the_second_train_step_sees_the_update_of_the_first() -> None:
 
     def first(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         del batch, replica
-        # The gradient is 1 on all replicas together: SGD(1) takes 1 from the weight.
+        # The gradient is 1 on all replicas together: SGD(1) subtracts 1 from the weight.
         weight = run.models["a"].trainable_variables[0]
         return {
             "a": tf.reduce_sum(tf.convert_to_tensor(weight)) / run.strategy.num_replicas_in_sync

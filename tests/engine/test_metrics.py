@@ -32,17 +32,17 @@ def one_hot(y: Any, p: Any) -> tuple[Any, Any]:
 
 
 def binary(y: Any, p: Any) -> tuple[Any, Any]:
-    """Is it class 0?"""
+    """Class 0 against the others: labels and probabilities."""
     return tf.cast(y == 0, p.dtype), tf.nn.sigmoid(p[:, 0])
 
 
 def classes(y: Any, p: Any) -> tuple[Any, Any]:
-    """Two class numbers."""
+    """Labels and predicted classes."""
     return y, tf.argmax(p, axis=1)
 
 
 def logits(y: Any, p: Any) -> tuple[Any, Any]:
-    """As they are."""
+    """Labels and logits, unchanged."""
     return y, p
 
 
@@ -50,7 +50,7 @@ METRICS: dict[str, tuple[Callable[[], Any], Callable[[Any, Any], tuple[Any, Any]
     "SparseCategoricalAccuracy": (metrics.SparseCategoricalAccuracy, logits),
     "SparseTopKCategoricalAccuracy": (
         lambda: metrics.SparseTopKCategoricalAccuracy(2),
-        lambda y, p: (y, tf.cast(p, "float32")),  # all that its operation takes
+        lambda y, p: (y, tf.cast(p, "float32")),  # the only dtype that its operation takes
     ),
     "SparseCategoricalCrossentropy": (
         lambda: metrics.SparseCategoricalCrossentropy(from_logits=True), logits,

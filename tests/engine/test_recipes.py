@@ -1,4 +1,4 @@
-"""The code in docs/ runs as it stands there."""
+"""The code in docs/ runs unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BLOCKS = {
     for name, code in BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
 }
 LAYOUT = BatchLayout(8, 2, 0, 2)
-GIVEN: dict[str, Any] = {  # what the files have imported that the blocks belong to
+GIVEN: dict[str, Any] = {  # imports of the files that the blocks belong to
     "np": np, "tf": tf, "keras": keras, "csv": csv, "Any": Any, "TaskConfig": TaskConfig,
     "Callback": callbacks.Callback, "Event": callbacks.Event, "at_step": callbacks.at_step,
     "every_steps": callbacks.every_steps, "every_epochs": callbacks.every_epochs,

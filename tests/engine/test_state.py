@@ -96,7 +96,7 @@ def test_dropout_masks_can_be_made_again_from_the_step_alone() -> None:
 def test_dropout_resumes_with_the_same_masks() -> None:
     whole = train(DROPOUT, 2, steps=6, steps_per_call=3)
     halves = train(DROPOUT, 2, steps=3, steps_per_call=3)
-    other = build(DROPOUT, 2)  # a new process, as it were: other variables, other random states
+    other = build(DROPOUT, 2)  # like a new process: new variables, new random states
     for new, old in zip(
         other.run.model.trainable_variables, halves.run.model.trainable_variables, strict=True
     ):
@@ -108,7 +108,7 @@ def test_dropout_resumes_with_the_same_masks() -> None:
 
 
 def test_with_dropout_replicas_are_not_one() -> None:
-    """Otherwise the other tests of dropout would show nothing."""
+    """If they were, the other tests of dropout would prove nothing."""
     assert train(DROPOUT, 1).weights[0].sum() != train(DROPOUT, 2).weights[0].sum()
 
 
@@ -176,7 +176,7 @@ def test_a_frozen_layer_stays_put_and_the_others_go_on() -> None:
         model.get_layer("hidden").trainable = True
         trained.steps.distributed_train_step(iterator, 2, progress)
         assert not np.array_equal(frozen[0], model.get_layer("hidden").get_weights()[0])
-        assert trained.steps.num_traces() == 2  # that set has its trace already
+        assert trained.steps.num_traces() == 2  # this set of variables was traced before
 
 
 @pytest.mark.parametrize("jit", ["off", "on"])

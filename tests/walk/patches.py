@@ -1,4 +1,4 @@
-"""What a person writes, TODO by TODO: a classifier of points that lie in three heaps.
+"""What a person writes, TODO by TODO: a classifier of points in three clusters.
 
 `body` replaces the TODO's error; `imports` stand above the file's other imports, if it needs any.
 The marker goes with the error.

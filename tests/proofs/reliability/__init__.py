@@ -48,7 +48,7 @@ are written, between two checkpoints, or at any time after the start of the proc
 every checkpoint on disk was read from beginning to end.
 
 In the fourth line, validations and log points fall within an epoch, and kills between them; there
-`steps.csv` is compared too, without the speed. In the others log points come by the clock.
+`steps.csv` is compared too, without the speed. In the other lines log points depend on the clock.
 
 | | {strategies} |
 | --- |{rules}

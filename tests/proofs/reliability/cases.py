@@ -1,4 +1,4 @@
-"""Everything but kills: what is done to a run, the exit code, and the sentence that must come."""
+"""All cases but kills: what happens to a run, its exit code, and the sentence it must print."""
 
 from __future__ import annotations
 
@@ -44,7 +44,15 @@ class Case(NamedTuple):
 def judge(
     what: str, ended: Ended, code: int | tuple[int, ...], sentence: str, *also: bool | str
 ) -> Case:
-    """Compare what happened with what must; each of `also` is False or a text that says what."""
+    """Compare what happened with what must happen.
+
+    Args:
+        what: the case.
+        ended: the process.
+        code: the exit code that is required, or several possible ones.
+        sentence: a regular expression for a line that it must print; "" for none.
+        also: texts that say what else is wrong; a bool says nothing.
+    """
     codes = code if isinstance(code, tuple) else (code,)
     wrong = [] if ended.code in codes else [f"exit code {ended.code}, not {code}"]
     if "Traceback" in ended.err + ended.out:

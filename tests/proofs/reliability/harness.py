@@ -157,7 +157,7 @@ def what_is_left(run: Path) -> dict[str, object]:
         "results.json": results,
     }
     if re.search("^log_every_steps: 0$", (run / "config.yaml").read_text(), re.MULTILINE):
-        del text["loop"]["log"]  # log points come by the clock
+        del text["loop"]["log"]  # log points depend on the clock
     else:
         left["steps.csv"] = rows(run / "steps.csv")
     return left
