@@ -99,28 +99,29 @@ def step(replicas: int, stream: int = 0, compiled: int = 0) -> dict[str, float]:
 def log_cost(long: int) -> dict[str, float]:
     """What automatic logging adds to the time of training, as a fraction of it.
 
-    One run of train.py, in which turns with logs and turns without take each other's place: epochs
-    of the default project as it is, or, with `long`, some hundred steps of a long epoch.
+    One run of train.py, in which turns with logs and turns without alternate. A turn is an epoch
+    of the default project as it is or, with `long`, some hundred steps of a long epoch.
     """
     import numpy as np
     from bench_project.engine.callbacks import every_epochs, every_steps
-    from bench_project.engine.loop import Loop
+    from bench_project.engine.progress import Progress
+    from bench_project.engine.step_log import StepLog
     from bench_project.task import callbacks, data
 
     ends: list[float] = []
     logs: list[float] = []
-    log = Loop._log
+    write = StepLog.write
 
-    def log_every_other_turn(loop: Loop) -> None:
+    def write_every_other_turn(log: StepLog, progress: Progress) -> None:
         if len(ends) % 2:
             started = time.perf_counter()
-            log(loop)
+            write(log, progress)
             logs.append(time.perf_counter() - started)
 
     def end_turn(_: Any) -> None:
         ends.append(time.perf_counter())
 
-    Loop._log = log_every_other_turn  # type: ignore[method-assign]
+    StepLog.write = write_every_other_turn  # type: ignore[method-assign]
     if long:
         datasets = data.create_datasets(data.TaskConfig())
         images, labels = datasets["train"]
