@@ -1,0 +1,608 @@
+"""The tasks of docs/tasks.md train on one and two replicas, and resume, as the page says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from proof.engine.callbacks import Callback, Event, at_step, every_steps
+from proof.engine.check import relative_difference
+from proof.engine.errors import CollectiveInXlaError, UsageError
+from proof.engine.evaluation import Evaluation
+from proof.engine.loop import Loop, Schedule
+from proof.engine.run_directory import RunDirectory
+from proof.engine.types import Replica, Run
+from proof.task.config import TaskConfig
+from proof.task.losses import compute_loss
+
+from .test_recipes import BLOCK, DOCS, GIVEN
+from .toys import (
+    BATCH,
+    CLASSES,
+    FEATURES,
+    Toy,
+    assert_parity,
+    build,
+    differences,
+    plain_data,
+    strategy_of,
+    train,
+)
+
+layers = keras.layers
+PAGE = (DOCS / "tasks.md").read_text(encoding="utf-8")
+BLOCKS = dict(BLOCK.findall(PAGE))
+IMPORTED = GIVEN | {
+    "Path": Path, "Callable": Callable, "Run": Run, "Replica": Replica,
+    "compute_loss": compute_loss,
+}  # fmt: skip
+# Keras' own, when it saves a model (Keras 3.15 with numpy 2).
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+ROWS = 2 * BATCH - 7  # the second batch has padding
+# tf.nn.compute_average_loss rounds losses with weights to float32, in float64 too (TF 2.21).
+SINGLE = 1e-6
+
+
+def blocks(*names: str) -> dict[str, Any]:
+    """What blocks define together, as files of one task."""
+    defined = IMPORTED | {"__name__": "proof.task.page", "__package__": "proof.task"}
+    for name in names:
+        exec(compile(BLOCKS[name], name, "exec", dont_inherit=True), defined)
+    return defined
+
+
+def adam(rate: float = 0.01) -> Any:
+    return lambda: keras.optimizers.Adam(rate)
+
+
+def dense(inputs: int, *units: int) -> keras.Model:
+    x = first = keras.Input((inputs,))
+    for number in units[:-1]:
+        x = layers.Dense(number, activation="tanh")(x)
+    return keras.Model(first, layers.Dense(units[-1])(x))
+
+
+def contrastive(rows: int = ROWS) -> Toy:
+    random = np.random.default_rng(0)
+    left = random.normal(size=(rows, FEATURES))
+    return Toy(
+        lambda: dense(FEATURES, 4, 3), adam(),
+        (left, left + 0.1 * random.normal(size=left.shape)),
+        (blocks("contrastive")["train_step"],), losses=dict,
+    )  # fmt: skip
+
+
+def vae() -> Toy:
+    names = blocks("vae")
+    names["WARM_UP"] = 8
+    inputs, _ = plain_data(ROWS)
+    return Toy(
+        lambda: {"encoder": dense(FEATURES, 4, 4), "decoder": dense(2, 4, FEATURES)},
+        adam(), (inputs, inputs), (names["train_step"],),
+        losses=lambda: {"main": keras.losses.MeanSquaredError(reduction="none")},
+        metrics=lambda: {name: keras.metrics.Mean() for name in ("error", "kl")},
+        validation_step=names["validation_step"],
+    )  # fmt: skip
+
+
+def heads() -> Toy:
+    names = blocks("heads")
+    inputs, labels = plain_data(ROWS)
+    random = np.random.default_rng(2)
+    missing = {"color": random.random(ROWS) < 0.3, "shape": random.random(ROWS) < 0.8}
+
+    def model() -> keras.Model:
+        x = first = keras.Input((FEATURES,))
+        x = layers.Dense(4, "tanh", kernel_regularizer=keras.regularizers.L2(0.01))(x)
+        outputs = {head: layers.Dense(CLASSES, name=head)(x) for head in names["HEADS"]}
+        return keras.Model(first, outputs)
+
+    def metrics() -> dict[str, keras.metrics.Metric]:
+        made: dict[str, keras.metrics.Metric] = {}
+        for head in names["HEADS"]:
+            made[f"{head}_loss"] = keras.metrics.Mean()
+            made[f"{head}_accuracy"] = keras.metrics.SparseCategoricalAccuracy()
+        return made
+
+    cross_entropy = keras.losses.SparseCategoricalCrossentropy
+    return Toy(
+        model, adam(),
+        (inputs, {head: np.where(missing[head], -1, labels) for head in missing}),
+        (names["train_step"],),
+        losses=lambda: {
+            head: cross_entropy(from_logits=True, reduction="none") for head in missing
+        },
+        metrics=metrics, count=names["count"],
+    )  # fmt: skip
+
+
+def distillation() -> Toy:
+    names = blocks("distillation")
+    if not names["TEACHER"].exists():
+        dense(FEATURES, 8, CLASSES).save(names["TEACHER"])
+    return Toy(
+        optimizer=adam(), data=plain_data(ROWS), train_steps=(names["train_step"],),
+        losses=lambda: names["create_losses"](TaskConfig()),
+    )  # fmt: skip
+
+
+def generator_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    _, latents, weights = batch
+    generated = run.models["generator"](latents, training=True)
+    on_generated = run.models["critic"](generated, training=True)[:, 0]
+    loss = compute_loss(tf.nn.softplus(-on_generated), weights, run.models["generator"], replica)
+    return {"generator": loss}
+
+
+def penalty() -> Toy:
+    real, _ = plain_data(ROWS)
+    latents = np.random.default_rng(3).normal(size=(ROWS, 2))
+    return Toy(
+        lambda: {"critic": dense(FEATURES, 4, 1), "generator": dense(2, 4, FEATURES)},
+        lambda: {"critic": adam()(), "generator": adam()()},
+        (real, latents), (blocks("penalty")["critic_step"], generator_step), losses=dict,
+        metrics=lambda: {"steepness": keras.metrics.Mean()},
+    )  # fmt: skip
+
+
+def smoothing() -> Toy:
+    names = blocks("smoothing")
+    return Toy(data=plain_data(ROWS), losses=lambda: names["create_losses"](TaskConfig()))
+
+
+def fine_tuning(*, rates: bool = False) -> Toy:
+    names = blocks("fine_tuning", "rates")
+    if not names["BACKBONE"].exists():
+        x = first = keras.Input((FEATURES,))
+        for _ in range(2):
+            x = layers.Activation("tanh")(layers.BatchNormalization()(layers.Dense(4)(x)))
+        keras.Model(first, x).save(names["BACKBONE"])
+    return Toy(
+        lambda: names["create_model"](TaskConfig(), {}),
+        (lambda: names["create_optimizer"](TaskConfig(), 0)) if rates else adam(),
+        plain_data(ROWS),
+    )  # fmt: skip
+
+
+def forecast() -> Toy:
+    names = blocks("forecast_data", "forecast_model", "forecast_step")
+    if not names["SERIES"].exists():
+        names["SERIES"].parent.mkdir()
+        hours = np.arange(250)
+        table = np.stack([hours, np.sin(hours / 4) * 20 + 300, np.cos(hours / 4)], axis=1)
+        cells = [[f"{value:.3f}" for value in row] for row in table]
+        for row, column in ((3, 1), (40, 2), (50, 1), (51, 1), (90, 1), (110, 1)):
+            cells[row][column] = ""
+        lines = ["hour,load,temperature", *(",".join(row) for row in cells)]
+        names["SERIES"].write_text("\n".join(lines) + "\n")
+    datasets = names["create_datasets"](TaskConfig())
+    return Toy(
+        lambda: names["create_model"](TaskConfig(), datasets), adam(), datasets["train"],
+        (names["train_step"],), losses=dict, count=names["count"],
+        others={split: datasets[split] for split in ("validation", "test")},
+        metrics=lambda: names["create_metrics"](TaskConfig()),
+    )  # fmt: skip
+
+
+TASKS: dict[str, Callable[[], Toy]] = {
+    "contrastive": contrastive, "vae": vae, "heads": heads, "distillation": distillation,
+    "penalty": penalty, "smoothing": smoothing, "fine_tuning": fine_tuning,
+    "forecast": forecast,
+}  # fmt: skip
+HAS_MULTI = hasattr(keras.optimizers, "MultiOptimizer")  # not all of the supported versions
+needs_multi = pytest.mark.skipif(not HAS_MULTI, reason="no MultiOptimizer in this Keras")
+if HAS_MULTI:
+    TASKS["rates"] = lambda: fine_tuning(rates=True)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def loop(toy: Toy, replicas: int, callbacks: Sequence[Callback] = (), **schedule: Any) -> Loop:
+    """A run in ./run that isn't started, two steps in an epoch."""
+    built = build(toy, replicas)
+    directory = Path("run")
+    directory.mkdir(exist_ok=True)
+    return Loop(
+        *built,
+        Evaluation(built.run, toy.splits, built.steps.layout),
+        RunDirectory(directory),
+        Schedule(max_stop_secs=1e9, save_every_epochs=0, **schedule),
+        callbacks=callbacks,
+        monitor=f"train_{built.run.loss_names[0]}",
+        larger_is_better=False,
+    )
+
+
+def state_of(run: Run) -> list[np.ndarray]:
+    """Every weight and every variable of the optimizers."""
+    variables = [v for model in run.models.values() for v in model.variables]
+    variables += [v for optimizer in run.optimizers.values() for v in optimizer.variables]
+    return [tf.convert_to_tensor(v.value).numpy() for v in variables]
+
+
+def assert_resumes(
+    toy: Toy, create_callbacks: Callable[[], Sequence[Callback]] = tuple, replicas: int = 2
+) -> None:
+    """Five steps are the same as three, a restored checkpoint and two more."""
+    whole = loop(toy, replicas, create_callbacks(), num_steps=5, save_every_steps=3)
+    whole.start(resume=False)
+    whole.train()
+    for file in Path("run/checkpoints/latest").glob("ckpt-5.*"):
+        file.unlink()
+    resumed = loop(toy, replicas, create_callbacks(), num_steps=5)
+    resumed.start(resume=True)
+    assert resumed.step == 3
+    resumed.train()
+    for a, b in zip(state_of(whole.run), state_of(resumed.run), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def evaluate(toy: Toy, batch_size: int = BATCH, replicas: int = 1) -> dict[str, float]:
+    """What untrained weights give for the training data."""
+    splits = {"validation": toy.data}
+    built = build(toy, replicas, global_batch_size=batch_size)
+    found = Evaluation(built.run, splits, built.steps.layout).evaluate("validation")
+    return {name.removeprefix("validation_"): value for name, value in found.items()}
+
+
+def first_loss(toy: Toy, replicas: int = 1, **flags: Any) -> float:
+    """The loss of the first step."""
+    (loss,) = train(toy, replicas, steps=1, steps_per_call=1, **flags).losses
+    return float(loss[0])
+
+
+@contextmanager
+def edited(name: str, before: str, after: str) -> Iterator[None]:
+    """A block with another line."""
+    code = BLOCKS[name]
+    assert code.count(before) == 1
+    BLOCKS[name] = code.replace(before, after)
+    try:
+        yield
+    finally:
+        BLOCKS[name] = code
+
+
+@pytest.mark.quick
+def test_every_block_of_the_page_is_run() -> None:
+    source = Path(__file__).read_text(encoding="utf-8")
+    calls = re.findall(r"blocks\(((?:\"\w+\",? ?)+)\)", source)
+    assert set(re.findall(r"\w+", " ".join(calls))) == set(BLOCKS)
+    assert PAGE.count("```python") == len(BLOCKS)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.quick if n == "heads" else ()) for n in TASKS]
+)
+def test_two_replicas_train_exactly_like_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = TASKS[name]()
+    if name == "vae":  # its noise differs on two replicas
+        monkeypatch.setattr(
+            tf.random, "stateless_normal", lambda shape, seed, dtype: tf.zeros(shape, dtype)
+        )
+    trained = assert_parity(toy, (2,), steps=6, steps_per_call=2)
+    assert np.isfinite(trained.losses).all()
+    assert int(trained.progress.skips.total) == 0
+    assert all(trained.losses[-1] != trained.losses[0])
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_resumed_run_ends_with_the_same_bits(name: str) -> None:
+    assert_resumes(TASKS[name]())
+
+
+def test_padding_is_no_negative() -> None:
+    padded, whole = first_loss(contrastive(20)), first_loss(contrastive(20), global_batch_size=20)
+    assert padded == pytest.approx(whole, rel=SINGLE)
+    with edited("contrastive", "tf.where(there, similarity, -1e9)", "similarity"):
+        assert first_loss(contrastive(20)) > 1.01 * whole
+
+
+def test_micro_batches_and_small_batches_have_fewer_negatives() -> None:
+    assert first_loss(contrastive()) == pytest.approx(1.06, abs=0.005)
+    assert first_loss(contrastive(), accumulate=2) == pytest.approx(0.65, abs=0.005)
+    losses = [evaluate(contrastive(), size)["loss"] for size in (24, 12)]
+    assert losses[0] > 1.2 * losses[1]
+
+
+def test_negatives_of_all_replicas_are_not_compiled() -> None:
+    with pytest.raises(CollectiveInXlaError, match="all_gather"):
+        train(contrastive(), 2, jit="on")
+
+
+def test_the_noise_of_the_vae_differs_on_two_replicas() -> None:
+    one, two = (train(vae(), number, steps=2, steps_per_call=1) for number in (1, 2))
+    assert differences(one, two)["weights"] > 1e-3
+
+
+def test_the_kl_divergence_warms_up_in_training_only() -> None:
+    with edited("vae", "replica.seed, dtype=mean.dtype)", "replica.seed, dtype=mean.dtype) * 0"):
+        built = build(vae(), 2)
+        progress = built.steps.start()
+        iterator = built.iterator(0, 1)
+        progress = built.steps.distributed_train_step(iterator, 1, progress)
+        metrics = {name: float(m.result()) for name, m in built.run.metrics.items()}
+    assert float(progress.latest.losses[0]) == pytest.approx(metrics["error"], rel=SINGLE)
+    for replicas in (1, 2):
+        found = evaluate(vae(), replicas=replicas)
+        assert found["loss"] == pytest.approx(found["error"] + found["kl"], rel=SINGLE)
+
+
+def test_each_head_has_a_denominator_of_its_own() -> None:
+    whole = evaluate(heads(), 48)  # all rows in one batch
+    regularization = sum(map(float, build(heads()).run.model.losses))
+    by_hand = whole["color_loss"] + whole["shape_loss"] + regularization
+    assert whole["loss"] == pytest.approx(by_hand, rel=SINGLE)
+    one, two = (train(heads(), steps=4, accumulate=n, steps_per_call=2) for n in (1, 2))
+    assert max(differences(one, two).values()) < 1e-9
+
+
+def test_means_of_heads_are_exact_and_their_summed_loss_is_not() -> None:
+    large, small = evaluate(heads(), 24), evaluate(heads(), 12, replicas=2)
+    for name in set(large) - {"loss"}:
+        assert large[name] == pytest.approx(small[name], rel=SINGLE)
+    assert (large["loss"], small["loss"]) == (
+        pytest.approx(2.89, abs=0.005),
+        pytest.approx(2.64, abs=0.005),
+    )
+
+
+def test_a_label_of_minus_one_must_not_reach_the_loss() -> None:
+    with (
+        edited("heads", "tf.maximum(labels[head], 0)", "labels[head]"),
+        pytest.raises(tf.errors.InvalidArgumentError, match="outside the valid range"),
+    ):
+        first_loss(heads())
+
+
+def _teacher(run: Run) -> keras.Model:
+    return inspect.getclosurevars(run.losses["soft"]).nonlocals["teacher"]
+
+
+def test_the_teacher_is_neither_trained_nor_saved() -> None:
+    run = loop(distillation(), 2, num_steps=2)
+    before = _teacher(run.run).get_weights()
+    run.start(resume=False)
+    run.train()
+    for a, b in zip(before, _teacher(run.run).get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    reader = tf.train.load_checkpoint("run/checkpoints/latest/ckpt-2")
+    models = [key for key in reader.get_variable_to_shape_map() if key.startswith("models/")]
+    assert len(models) == len(run.run.model.variables) == 4
+
+    dense(FEATURES, 8, CLASSES).save("teacher.keras")
+    changed = loop(distillation(), 2, num_steps=3)
+    changed.start(resume=True)  # not noticed
+    assert any(
+        np.any(a != b) for a, b in zip(before, _teacher(changed.run).get_weights(), strict=True)
+    )
+
+
+def test_the_teacher_keeps_its_precision_but_not_in_a_model_of_the_run() -> None:
+    keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")
+    toy = distillation()  # saves the teacher
+    built = build(toy)
+    assert built.run.model.layers[-1].compute_dtype == "float64"
+    assert _teacher(built.run).layers[-1].compute_dtype == "float32"
+    assert np.isfinite(first_loss(toy, 2))
+    with strategy_of(2).scope():
+        teacher = dense(FEATURES, 8, CLASSES)
+        teacher.load_weights("teacher.keras")
+    assert teacher.layers[-1].compute_dtype == "float64"
+    for a, b in zip(teacher.get_weights(), _teacher(built.run).get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_teacher_in_training_mode_is_an_error() -> None:
+    x = keras.Input((FEATURES,))
+    keras.Model(x, layers.Dense(CLASSES)(layers.BatchNormalization()(x))).save("teacher.keras")
+    assert np.isfinite(first_loss(distillation()))
+    with (
+        edited("distillation", "teacher(inputs, training=False)", "teacher(inputs, training=True)"),
+        pytest.raises(UsageError, match="belongs to no model"),
+    ):
+        first_loss(distillation())
+
+
+@pytest.mark.parametrize("flags", [{"accumulate": 2}, {"jit": "on"}], ids=str)
+def test_the_penalty_is_the_same_compiled_and_in_micro_batches(flags: dict[str, Any]) -> None:
+    plain, other = (train(penalty(), 2, steps=2, steps_per_call=1, **f) for f in ({}, flags))
+    assert max(differences(plain, other).values()) < 1e-9
+
+
+def test_the_penalty_is_the_slope_of_each_row() -> None:
+    toy = penalty()
+    critic = build(toy).run.models["critic"]
+    rows = tf.constant(toy.data[0])
+    with tf.GradientTape() as tape:
+        tape.watch(rows)
+        outputs = critic(rows)
+    slopes = tape.batch_jacobian(outputs, rows)[:, 0]
+    wanted = float(tf.reduce_mean(tf.reduce_sum(slopes**2, axis=1)))
+    step = toy.train_steps[0]
+
+    def both(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        return step(run, batch, replica) | generator_step(run, batch, replica)
+
+    found = evaluate(replace(toy, validation_step=both), replicas=2)
+    assert found["steepness"] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_points_between_real_and_generated_rows() -> None:
+    """WGAN-GP, as the page describes it."""
+    draw = "tf.random.stateless_uniform((real.shape[0], 1), replica.seed, dtype=real.dtype)"
+    before = "        tape.watch(real)\n"
+    after = f"        real += {draw} * (generator(latents) - real)\n{before}"
+    with edited("penalty", before, after):
+        assert_resumes(penalty())
+
+
+def test_evaluation_without_smoothing() -> None:
+    def validation_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.model(inputs, training=False)
+        per_example = run.losses["plain"](labels, logits)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    plain = evaluate(Toy(data=plain_data(ROWS)))["loss"]
+    found = evaluate(replace(smoothing(), validation_step=validation_step))["loss"]
+    assert found == pytest.approx(plain, rel=SINGLE)
+    assert evaluate(smoothing())["loss"] != pytest.approx(plain, rel=1e-3)
+    with pytest.raises(TypeError, match="label_smoothing"):
+        keras.losses.SparseCategoricalCrossentropy(label_smoothing=0.1)
+
+
+def _normalizations(run: Run) -> list[np.ndarray]:
+    inside = run.model.get_layer("backbone").layers
+    found = [layer for layer in inside if isinstance(layer, layers.BatchNormalization)]
+    return [value for layer in found for value in layer.get_weights()]
+
+
+def test_only_trainable_false_keeps_batch_normalization_still() -> None:
+    before = _normalizations(build(fine_tuning()).run)
+    for flags in ({}, {"jit": "on"}):
+        still = _normalizations(train(fine_tuning(), 2, steps=2, steps_per_call=2, **flags).run)
+        for a, b in zip(before, still, strict=True):
+            np.testing.assert_array_equal(a, b)
+    unfrozen = BLOCKS["fine_tuning"].replace("backbone(inputs)", "backbone(inputs, training=False)")
+    with (
+        edited("fine_tuning", BLOCKS["fine_tuning"], unfrozen),
+        edited(
+            "fine_tuning",
+            "layer.trainable = not isinstance(layer, keras.layers.BatchNormalization)\n    inputs",
+            "layer.trainable = True\n    inputs",
+        ),
+    ):
+        moved = _normalizations(train(fine_tuning(), steps=2, steps_per_call=2).run)
+    assert all(np.any(a != b) for a, b in zip(before, moved, strict=True))
+
+
+def _freezing(steps: int) -> Callable[[], list[Callback]]:
+    names = blocks("fine_tuning")
+    names["FROZEN_STEPS"] = steps
+    return lambda: names["create_callbacks"](TaskConfig())
+
+
+@pytest.mark.parametrize("steps", [1, 4], ids=["before", "after"])
+def test_a_run_resumed_before_or_after_it_unfreezes(steps: int) -> None:
+    assert_resumes(fine_tuning(), _freezing(steps))
+
+
+def test_the_backbone_stands_still_and_then_moves() -> None:
+    weights: list[list[np.ndarray]] = []
+
+    def record(event: Event) -> None:
+        weights.append(event.run.model.get_layer("backbone").get_weights())
+        last.append(event.run.model.get_layer("head").get_weights()[0])
+
+    last: list[np.ndarray] = []
+    for replicas in (1, 2):
+        callbacks = [*_freezing(2)(), at_step(0, record), every_steps(2, record)]
+        run = loop(fine_tuning(), replicas, callbacks, num_steps=4)
+        run.start(resume=False)
+        run.train()
+    assert len(weights) == 6
+    for start, frozen, free in (weights[:3], weights[3:]):
+        assert all(np.array_equal(a, b) for a, b in zip(start, frozen, strict=True))
+        assert any(np.any(a != b) for a, b in zip(start, free, strict=True))
+    assert np.any(last[0] != last[1])
+    assert relative_difference([*weights[2], last[2]], [*weights[5], last[5]]) < 1e-9
+
+
+def test_the_whole_backbone_cannot_be_unfrozen() -> None:
+    built = build(fine_tuning())
+    built.run.model.get_layer("backbone").trainable = True
+    with pytest.raises(UsageError, match="wasn't when the optimizer was built"):
+        built.steps.distributed_train_step(built.iterator(0, 1), 1, built.steps.start())
+
+
+def _moves(toy: Toy, steps: int) -> dict[str, float]:
+    """How far the weights of backbone and head move."""
+    start, end = build(toy).run.model, train(toy, 2, steps=steps, steps_per_call=1).run.model
+    moves = {"head": 0.0, "backbone": 0.0}
+    for a, b in zip(start.trainable_variables, end.trainable_variables, strict=True):
+        part = "head" if a.path.startswith("head/") else "backbone"
+        moves[part] = max(moves[part], float(np.abs(a.numpy() - b.numpy()).max()))
+    return moves
+
+
+@needs_multi
+def test_the_backbone_learns_more_slowly_and_later() -> None:
+    first = _moves(fine_tuning(rates=True), 1)  # Adam's first step is as long as its rate
+    assert first == {
+        "head": pytest.approx(1e-2, rel=1e-3),
+        "backbone": pytest.approx(1e-4, rel=1e-3),
+    }
+    schedule = "keras.optimizers.schedules.PiecewiseConstantDecay([500], [0.0, 1e-4])"
+    assert f"`{schedule}`" in PAGE
+    with edited("rates", "keras.optimizers.Adam(1e-4)", f"keras.optimizers.Adam({schedule})"):
+        toy = fine_tuning(rates=True)
+        assert _moves(toy, 2)["backbone"] == 0.0
+    with (
+        edited("rates", "keras.optimizers.Adam(1e-4)", f"keras.optimizers.Adam({schedule})"),
+        edited("rates", "[500]", "[0]"),
+    ):
+        assert _moves(fine_tuning(rates=True), 2)["backbone"] > 0.0
+
+
+@needs_multi
+def test_frozen_layers_and_a_multi_optimizer_exclude_each_other() -> None:
+    run = loop(fine_tuning(rates=True), 1, _freezing(2)(), num_steps=4)
+    with pytest.raises(ValueError, match="Gradients must match trainable variables one-to-one"):
+        run.start(resume=False)
+
+
+def test_windows_stay_in_their_split_and_are_counted() -> None:
+    forecast()  # writes the file
+    names = blocks("forecast_data")
+    past, future = names["PAST"], names["FUTURE"]
+    rows = np.genfromtxt(names["SERIES"], np.float32, delimiter=",", skip_header=1)[:, 1:]
+    first = 0
+    for split, end in (("train", 175), ("validation", 212), ("test", 250)):
+        inputs, labels = names["create_datasets"](TaskConfig())[split]
+        assert len(inputs) == len(labels) == (end - first) - past - future + 1
+        for i in range(len(inputs)):
+            begin = first + i
+            np.testing.assert_array_equal(inputs[i], rows[begin : begin + past])
+            np.testing.assert_array_equal(
+                labels[i], rows[begin + past : begin + past + future, names["TARGET"]]
+            )
+        first = end
+
+
+def test_each_hour_has_its_error() -> None:
+    toy = forecast()
+    inputs, labels = toy.data
+    assert np.isnan(inputs).any()
+    assert np.isnan(labels).any()
+    error = build(toy).run.model(inputs).numpy() - labels
+    for size, replicas in ((24, 1), (12, 2)):
+        found = evaluate(toy, size, replicas)
+        assert found["loss"] == pytest.approx(np.nanmean(error**2), rel=SINGLE)
+        for hour in range(labels.shape[1]):
+            wanted = np.nanmean(np.abs(error[:, hour]))
+            assert found[f"mae_{hour + 1}"] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_statistics_of_data_with_missing_values() -> None:
+    adapted = layers.Normalization()
+    adapted.adapt(np.array([[1.0, 2.0], [np.nan, 3.0]]))
+    assert np.isnan(adapted.mean.numpy()[0, 0])
+    for layer in build(forecast()).run.model.layers:
+        assert not (isinstance(layer, layers.Normalization) and layer.variables)
+    metric = keras.metrics.MeanAbsoluteError()
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        metric.update_state(np.ones(3), np.ones(3), sample_weight=np.ones(3))
