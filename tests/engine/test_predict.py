@@ -1,0 +1,112 @@
+"""Predictions for files and splits: several outputs, several models, bad files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from proof.engine.errors import UsageError
+from proof.engine.predict import model_of, predict_files, predict_split
+
+from .toys import FEATURES, Toy, build
+
+pytestmark = pytest.mark.quick
+layers = keras.layers
+INPUTS = np.random.default_rng(0).normal(size=(5, FEATURES))
+
+
+def model_with(outputs: Any) -> keras.Model:
+    """A model with outputs in the form of `outputs`, a function of its input."""
+    x = keras.Input((FEATURES,), name="x")
+    return keras.Model(x, outputs(x))
+
+
+FORMS = {
+    "one": lambda x: layers.Dense(2)(x),
+    "list": lambda x: [layers.Dense(2, name="left")(x), layers.Dense(2, name="right")(x)],
+    "dict": lambda x: {"left": layers.Dense(2)(x), "right": layers.Dense(2)(x)},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_output_is_written_as_a_plain_array(form: str, tmp_path: Path) -> None:
+    model = model_with(FORMS[form])
+    np.save(tmp_path / "inputs.npy", INPUTS)
+    (file,) = predict_files(model, [tmp_path / "inputs.npy"], tmp_path / "out")
+    written = np.load(file, allow_pickle=False)
+    expected = model(INPUTS)
+    if form == "one":
+        np.testing.assert_allclose(written, expected)
+        return
+    values = list(expected.values()) if form == "dict" else expected
+    assert set(written) == {"left", "right"}
+    np.testing.assert_allclose(written["left"], values[0])
+    np.testing.assert_allclose(written["right"], values[1])
+
+
+def test_files_of_one_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    files = [tmp_path / folder / "same.npy" for folder in "ab"]
+    for i, file in enumerate(files):
+        file.parent.mkdir()
+        np.save(file, INPUTS + i)
+    model = model_with(FORMS["one"])
+    first, second = predict_files(model, files, tmp_path / "out")
+    np.testing.assert_allclose(np.load(first), model(INPUTS))
+    np.testing.assert_allclose(np.load(second), model(INPUTS + 1))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_split_is_predicted_in_its_order(stream: bool, tmp_path: Path) -> None:
+    model = model_with(FORMS["one"])
+    inputs = np.random.default_rng(1).normal(size=(300, FEATURES))  # more than a batch
+    split: Any = (inputs, np.zeros(300))
+    if stream:
+        split = tf.data.Dataset.from_tensor_slices(split)
+    file = predict_split(model, "test", split, tmp_path)
+    np.testing.assert_allclose(np.load(file), model(inputs), rtol=1e-6)
+
+
+def _text(file: Path) -> None:
+    file.write_text("1, 2, 3")
+
+
+def _pickle(file: Path) -> None:
+    np.save(file, np.array([{}], dtype=object), allow_pickle=True)
+
+
+@pytest.mark.parametrize(
+    ("write", "sentence"),
+    [
+        (_text, "can't be read"),
+        (_pickle, "can't be read"),
+        (lambda file: file.touch(), "can't be read"),
+        (lambda file: np.save(file, np.float64(1.0)), "holds no examples"),
+        (lambda file: np.save(file, np.zeros((0, FEATURES))), "holds no examples"),
+        (lambda file: np.save(file, np.zeros((3, 4))), r"holds float64 \(4,\), the model takes"),
+    ],
+    ids=["text", "pickle", "empty", "scalar", "no rows", "shape"],
+)
+def test_a_file_that_cannot_be_used_gets_a_sentence(
+    write: Any, sentence: str, tmp_path: Path
+) -> None:
+    write(tmp_path / "inputs.npy")
+    with pytest.raises(UsageError, match=sentence):
+        list(predict_files(model_with(FORMS["one"]), [tmp_path / "inputs.npy"], tmp_path))
+
+
+def test_of_several_models_one_is_named() -> None:
+    run = build(
+        Toy(
+            lambda: {"a": model_with(FORMS["one"]), "b": model_with(FORMS["one"])},
+            lambda: {name: keras.optimizers.SGD(0.1) for name in "ab"},
+        )
+    ).run
+    assert model_of(run, "b") is run.models["b"]
+    with pytest.raises(UsageError, match="add --model with one of: a, b"):
+        model_of(run, "")
+    with pytest.raises(UsageError, match="no model 'c'"):
+        model_of(run, "c")
