@@ -49,8 +49,8 @@ class Config:
     # steps between validations, each a row of history.csv; 0: at the end of each epoch
     validate_every_steps: int = 0
     validation_steps: int = 0  # batches in each validation, the first ones of the data; 0: all
-    # steps between log points, each a row of steps.csv and a point in TensorBoard, beside one at each
-    # validation; 0: automatic, at most 100 an epoch and at most 1% of the time
+    # steps between log points, each a row of steps.csv and a point in TensorBoard; each validation
+    # is one too; 0: automatic, at most 100 an epoch and at most 1% of the time
     log_every_steps: int = 0
 
     runs: str = "runs"  # directory that holds the run directories
