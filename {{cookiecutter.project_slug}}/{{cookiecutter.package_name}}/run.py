@@ -67,6 +67,7 @@ def create_run(
             task=task,
             global_batch_size=batch_size,
             seed=config.seed,
+            randomness=config.randomness,
         )
         for name, optimizer in optimizers.items():
             # Before the first trace, or more than one replica fails (keras #23085, Keras 3.15).

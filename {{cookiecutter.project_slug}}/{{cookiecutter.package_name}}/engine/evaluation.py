@@ -122,10 +122,9 @@ class Evaluation:
         index = tf.distribute.get_replica_context().replica_id_in_sync_group
         num_replicas = self.run.strategy.num_replicas_in_sync
         seeds = derive_seeds(
-            self.run.seed,
+            self.run,
             step=-1 - number,  # no train step has this number
             replica=index,
-            num_replicas=num_replicas,
             number=len(self._capture.random_states) + 1,
         )
         # What is there, always: --denominator is about training.

@@ -8,6 +8,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from .types import Run
+
 
 def synchronize_batch_normalization(models: Iterable[keras.Model]) -> list[str]:
     """Make every BatchNormalization take its statistics over all replicas; returns their names.
@@ -57,13 +59,11 @@ def is_random_state(variable: keras.Variable) -> bool:
 
 
 def derive_seeds(
-    seed: int,
+    run: Run,
     *,
     step: tf.Tensor,
     train_step: int = 0,
-    num_train_steps: int = 1,
-    replica: tf.Tensor | int,
-    num_replicas: int,
+    replica: tf.Tensor,
     microbatch: int = 0,
     num_microbatches: int = 1,
     number: int,
@@ -75,19 +75,20 @@ def derive_seeds(
     saving: a resumed run uses the very same ones.
 
     Args:
-        seed: the seed of the run.
+        run: whose seed and randomness count.
         step: int64 scalar, the number of steps, or batches of an evaluation, before this one.
         train_step: which of the task's train steps.
-        num_train_steps: how many the task has.
         replica: int32 scalar, which replica.
-        num_replicas: how many there are.
         microbatch: which micro-batch.
         num_microbatches: how many a per-replica batch is split into.
         number: how many states to derive.
     """
     # One number for the place, as in a nested loop, so that it costs one random operation.
-    place = step * num_replicas + tf.cast(replica, tf.int64)
-    place = (place * num_train_steps + train_step) * num_microbatches + microbatch
+    place = step
+    if run.randomness == "replica":
+        place = step * run.strategy.num_replicas_in_sync + tf.cast(replica, tf.int64)
+    place = place * len(run.functions.train_steps) + train_step
+    place = place * num_microbatches + microbatch
     return tf.random.stateless_uniform(
-        (number, 2), (tf.constant(seed, tf.int64), place), None, None, tf.uint32
+        (number, 2), (tf.constant(run.seed, tf.int64), place), None, None, tf.uint32
     )

@@ -22,6 +22,7 @@ import tensorflow as tf
 from .errors import CollectiveInXlaError, UsageError
 from .gradients import undo_optimizer_allreduce
 from .loss_scale import LossScale, LossScaling
+from .randomness import Place, drawing_for
 from .replicas import derive_seeds, is_random_state
 from .types import Replica, Run, Step
 
@@ -82,8 +83,10 @@ class Capture:
             *zip(self.state, state, strict=True),
             *trained,
         ]
+        rows = tf.nest.flatten(batch)[0].shape[0]
+        place = Place(rows, replica.index, replica.num_replicas, self.run.randomness)
         # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
-        with keras.StatelessScope(mapping, collect_losses=True) as scope:
+        with drawing_for(place), keras.StatelessScope(mapping, collect_losses=True) as scope:
             losses = step(self.run, batch, replica)
         known = self.run.optimizers
         if not isinstance(losses, dict) or set(losses) - set(known):
@@ -171,18 +174,15 @@ class Transaction:
             loss_scale: of float16 training.
         """
         index = tf.distribute.get_replica_context().replica_id_in_sync_group
-        num_replicas = self.run.strategy.num_replicas_in_sync
         values = [tf.convert_to_tensor(v.value) for v in self.run.trainable_variables]
         before = state = self.capture.read()
         total: StepResult | None = None
         for microbatch in range(self.accumulate):
             seeds = derive_seeds(
-                self.run.seed,
+                self.run,
                 step=step,
                 train_step=train_step,
-                num_train_steps=len(self.run.functions.train_steps),
                 replica=index,
-                num_replicas=num_replicas,
                 microbatch=microbatch,
                 num_microbatches=self.accumulate,
                 number=len(self.capture.random_states) + 1,

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from .errors import CollectiveInXlaError
+from .randomness import Randomness
 
 MAIN = "main"  # the name of a model, loss or optimizer that is the only one
 
@@ -24,8 +25,8 @@ class Replica(NamedTuple):
         index: int32 scalar, 0 to `num_replicas` - 1.
         num_replicas: how many replicas compute this step together.
         step: int64 scalar, train steps made before this one; in evaluation the number of batches.
-        seed: int32 (2,) for `tf.random.stateless_*`, different in each step, replica and
-            micro-batch.
+        seed: int32 (2,) for `tf.random.stateless_*`, different in each step, micro-batch and
+            replica; with `--randomness global_batch` the same on all replicas.
         num_microbatches: parts of the per-replica batch that `--accumulate` makes.
         compiled: whether XLA compiles this step.
     """
@@ -96,6 +97,7 @@ class Run:
     task: Any  # your TaskConfig: the flags of the task
     global_batch_size: int
     seed: int = 0
+    randomness: Randomness = "replica"
 
     @property
     def model(self) -> keras.Model:

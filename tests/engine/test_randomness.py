@@ -1,0 +1,75 @@
+"""With `--randomness global_batch` N replicas draw the random numbers that one draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from proof.engine.types import Replica, Run
+from proof.task.losses import compute_loss
+
+from .toys import CLASSES, FEATURES, Toy, assert_parity, differences, plain_step, train
+
+layers = keras.layers
+SIDE = 4
+
+
+def noisy_model() -> keras.Model:
+    """Every kind of layer that draws: a mask, one a channel, noise, a generator of one's own."""
+
+    class Sampling(layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.generator = keras.random.SeedGenerator(3)
+
+        def call(self, x: Any) -> Any:
+            shape = keras.ops.shape(x)
+            drawn = keras.random.gamma(shape, 2.0, seed=self.generator)
+            return x + drawn * keras.random.truncated_normal(shape, seed=self.generator)
+
+    x = inputs = keras.Input((FEATURES,))
+    x = layers.Dropout(0.3)(layers.Dense(SIDE * SIDE, activation="tanh")(x))
+    x = layers.SpatialDropout1D(0.3)(layers.Reshape((SIDE, SIDE))(x))
+    x = layers.Flatten()(layers.GaussianNoise(0.5)(x))
+    return keras.Model(inputs, layers.Dense(CLASSES)(Sampling()(x)))
+
+
+def noisy_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """Noise from `replica.seed`, and a model that is called with two batches in one."""
+    inputs, labels, weights = batch
+    noise = tf.random.stateless_normal(inputs.shape, replica.seed, dtype=inputs.dtype)
+    both = run.model(tf.concat([inputs, inputs + noise], axis=0), training=True)
+    plain, noisy = tf.split(both, 2)
+    per_example = run.losses["main"](labels, plain) + run.losses["main"](labels, noisy)
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
+TASKS = {"layers": Toy(noisy_model, metrics=dict), "step": Toy(
+    noisy_model, train_steps=(noisy_step,), metrics=dict,
+)}  # fmt: skip
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("name", TASKS)
+def test_n_replicas_train_like_one_with_random_numbers(name: str, accumulate: int) -> None:
+    assert_parity(TASKS[name], steps=6, accumulate=accumulate, randomness="global_batch")
+
+
+def test_otherwise_each_replica_draws_numbers_of_its_own() -> None:
+    one, two = (train(TASKS["layers"], n, steps=2, steps_per_call=1) for n in (1, 2))
+    assert differences(one, two)["losses"] > 1e-3
+
+
+def test_numbers_that_are_not_for_rows_are_the_same_on_every_replica() -> None:
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        scale = 1 + tf.random.stateless_uniform((FEATURES,), replica.seed, dtype=inputs.dtype)
+        return plain_step(run, (inputs * scale, labels, weights), replica)
+
+    assert_parity(Toy(train_steps=(step,)), steps=6, randomness="global_batch")
+
+

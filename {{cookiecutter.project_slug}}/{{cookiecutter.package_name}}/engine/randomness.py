@@ -1,0 +1,141 @@
+"""Random numbers that don't depend on the number of replicas.
+
+Each replica draws for its own rows, with a seed of its own: right in distribution, but other
+numbers on another number of replicas. With `--randomness global_batch` every replica draws for the
+whole global batch, with a seed that all share, and takes its rows: N replicas draw what one does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import tensorflow as tf
+
+# "same_rows": every row gets the same numbers, so that `check` may exchange rows.
+Randomness = Literal["replica", "global_batch", "same_rows"]
+
+NAMES = ("uniform", "normal", "truncated_normal", "gamma", "binomial", "poisson", "categorical")
+
+
+class Place(NamedTuple):
+    """For which rows random numbers are drawn.
+
+    Attributes:
+        rows: of a replica's micro-batch.
+        index: int32 scalar, which replica.
+        num_replicas: how many there are.
+        randomness: how they are drawn.
+    """
+
+    rows: int
+    index: tf.Tensor
+    num_replicas: int
+    randomness: Randomness
+
+
+_current = threading.local()  # tf.distribute traces each replica in a thread of its own
+
+
+@contextlib.contextmanager
+def drawing_for(place: Place) -> Iterator[None]:
+    """Inside, `tf.random.stateless_*` and dropout draw as `place` says.
+
+    Keras' layers and `keras.random` draw by these functions (Keras 3.15), and there is no way to
+    tell them for which rows: so the functions are replaced in TensorFlow's namespace.
+    """
+    if place.randomness == "replica":
+        yield
+        return
+    if not hasattr(tf.random.stateless_uniform, "original"):
+        for name in NAMES:
+            function = f"stateless_{name}"
+            setattr(tf.random, function, _replaced(getattr(tf.random, function)))
+        tf.nn.experimental.stateless_dropout = _replaced(tf.nn.experimental.stateless_dropout)
+    before = getattr(_current, "place", None)
+    _current.place = place
+    try:
+        yield
+    finally:
+        _current.place = before
+
+
+def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, for the current place if there is one."""
+    signature = inspect.signature(inspect.unwrap(original))
+
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        place = getattr(_current, "place", None)
+        if place is None:
+            return original(*args, **kwargs)
+        arguments = signature.bind(*args, **kwargs).arguments
+        shape = _shape(next(iter(arguments.values())), "shape" in arguments)
+        rows = shape[0] if shape else 0
+        # Numbers for something else than the rows of a batch are the same on every replica.
+        if not rows or rows % place.rows:
+            return original(*args, **kwargs)
+        if place.randomness == "same_rows":
+            return _same_rows(original, arguments, rows)
+        return _own_rows(original, arguments, rows, place)
+
+    draw.original = original  # type: ignore[attr-defined]
+    return draw
+
+
+def _shape(value: Any, is_shape: bool) -> list[int]:
+    """The shape of what is drawn, from a shape or a tensor; empty if it isn't known."""
+    if not is_shape:
+        return [size or 0 for size in value.shape]
+    sizes = tf.unstack(value) if tf.is_tensor(value) else list(value)
+    known = [tf.get_static_value(size) for size in sizes]
+    return [] if None in known else [int(size) for size in known]
+
+
+def _own_rows(original: Any, arguments: dict[str, Any], rows: int, place: Place) -> tf.Tensor:
+    """Draw for all replicas and take the rows of this one.
+
+    Where there are several rows for each one of the batch, as in a concatenation of two batches,
+    they are parts one after the other.
+    """
+    parts, replicas = rows // place.rows, place.num_replicas
+
+    def for_all(value: Any) -> Any:
+        """Rows for each replica; its own are at its place, those of others don't matter."""
+        split = tf.reshape(value, [parts, 1, place.rows, *value.shape[1:]])
+        return tf.reshape(tf.repeat(split, replicas, axis=1), [rows * replicas, *value.shape[1:]])
+
+    whole = _with_rows(arguments, rows, rows * replicas, for_all)
+    drawn = original(**whole)
+    split = tf.reshape(drawn, [parts, replicas, place.rows, *drawn.shape[1:]])
+    return tf.reshape(tf.gather(split, place.index, axis=1), [rows, *drawn.shape[1:]])
+
+
+def _same_rows(original: Any, arguments: dict[str, Any], rows: int) -> tf.Tensor:
+    """Draw for one row, and use that for every row."""
+    if "x" in arguments:  # dropout: one mask
+        x = arguments["x"]
+        noise_shape = arguments.get("noise_shape")
+        noise_shape = x.shape if noise_shape is None else noise_shape
+        return original(**arguments | {"noise_shape": [1, *list(noise_shape)[1:]]})
+    if not any(_has_rows(value, rows) for value in arguments.values()):
+        return tf.repeat(original(**_with_rows(arguments, rows, 1, None)), rows, axis=0)
+    each = [original(**_with_rows(arguments, rows, 1, lambda v, i=i: v[i : i + 1]))
+            for i in range(rows)]  # fmt: skip
+    return tf.concat(each, axis=0)
+
+
+def _with_rows(arguments: dict[str, Any], rows: int, wanted: int, change: Any) -> dict[str, Any]:
+    """The arguments for `wanted` rows instead of `rows`; `change` is for tensors with a row each."""
+    changed = {n: change(v) if _has_rows(v, rows) else v for n, v in arguments.items()}
+    for name in ("shape", "noise_shape"):
+        if arguments.get(name) is not None:
+            first, *rest = _shape(arguments[name], True)
+            changed[name] = [wanted if first == rows else first, *rest]
+    return changed
+
+
+def _has_rows(value: Any, rows: int) -> bool:
+    return tf.is_tensor(value) and value.shape.rank and value.shape[0] == rows  # type: ignore
