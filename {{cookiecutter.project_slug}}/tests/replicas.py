@@ -21,7 +21,6 @@ import tensorflow as tf
 
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.batches import TrainingBatches
-from {{ cookiecutter.package_name }}.engine.check import silence_random_layers
 from {{ cookiecutter.package_name }}.engine.distributed_steps import DistributedSteps
 from {{ cookiecutter.package_name }}.engine.errors import UsageError
 from {{ cookiecutter.package_name }}.engine.strategy import create_strategy
@@ -90,11 +89,11 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
         precision=scenario.precision,  # type: ignore[arg-type]
         max_skipped_steps=STEPS,
         last_batch="pad",
+        randomness="global_batch",  # the same dropout and noise on any number of replicas
     )
     task, rows = TaskConfig(), ROWS[scenario.second_batch]
     datasets = create_small_datasets(rows)
     run, steps, _ = create_run(strategy, datasets, config, task)
-    silence_random_layers(run.models)
     split = datasets["train"]
     batches = TrainingBatches(
         weighted(split, rows) if scenario.weights else split,

@@ -19,9 +19,6 @@ from .engine.todo import find_todos
 from .task.config import TaskConfig
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
-    from .engine.check import Created
     from .engine.evaluation import Evaluation
     from .engine.types import Run
 
@@ -48,24 +45,29 @@ class Check:
 
     training: Config
     task: TaskConfig
+    only: tuple[str, ...] = ()  # relations to look at, by parts of their names
+    list: bool = False  # show what is looked at, and look at nothing
 
     def __call__(self) -> None:
-        """Print a line for each check."""
+        """Print a line for each relation."""
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # it makes graphs and drops them
         with filtered_tf_import():
-            from .engine.check import check, one_and_two_replicas
-            from .run import create_run
+            from .engine.check import RELATIONS, Laboratory, check, one_and_two_replicas, select
+            from .run import create_run, num_steps
             from .task.data import create_datasets
+        names = select(self.only)
+        if self.list:
+            print("\n".join(f"{name}: {RELATIONS[name].claim}" for name in names))
+            return
         strategies = one_and_two_replicas()
         datasets = create_datasets(self.task)
-
-        def create(strategy: tf.distribute.Strategy) -> Created:
-            return create_run(strategy, datasets, self.training, self.task)
-
+        laboratory = Laboratory(
+            create_run, num_steps, strategies, datasets, self.training, self.task
+        )
         wrong = 0
-        for finding in check(create, strategies):
-            wrong += finding.wrong
-            verdict = "WRONG" if finding.wrong else "ok   "
-            print(f"{verdict}  {finding.name}: {finding.detail}".rstrip(": "))
+        for name, finding in check(laboratory, names):
+            wrong += finding.verdict == "WRONG"
+            print(f"{finding.verdict:5}  {name}: {finding}".rstrip(": "), flush=True)
         print(f"       {len(find_todos(TASK))} TODOs untouched")
         raise SystemExit(int(wrong > 0))
 

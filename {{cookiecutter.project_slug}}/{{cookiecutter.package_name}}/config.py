@@ -32,8 +32,8 @@ class Config:
     strategy: Literal["auto", "none", "one_device", "mirrored", "multi_worker", "tpu"] = "auto"
     # logical devices to split the CPU into, to debug several replicas on a laptop; 0 disables
     virtual_replicas: int = 0
-    # dropout and noise are drawn by each replica for its rows, or by each for the whole global batch,
-    # which gives any number of replicas the same numbers and costs as many times more
+    # each replica draws dropout and noise for its own rows; or, which costs more, for the whole
+    # global batch, so that they are the same on any number of replicas
     randomness: Literal["replica", "global_batch"] = "replica"
     # dtype of computation; with 16 bits weights stay float32, float64 is for comparing runs
     precision: Literal["float32", "bfloat16", "float16", "float64"] = "float32"

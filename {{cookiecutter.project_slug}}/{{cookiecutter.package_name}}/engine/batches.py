@@ -162,8 +162,8 @@ class TrainingBatches:
         augment: Augment | None = None,
     ) -> None:
         self.num_examples = num_examples(split)
-        self.split, self._layout, self._seed = split, layout, seed
-        self._last_batch, self._augment = last_batch, augment
+        self.split, self.layout, self.seed = split, layout, seed
+        self.last_batch, self.augment = last_batch, augment
         size = layout.global_batch_size
         if not self.num_examples:
             raise UsageError("The training data is empty.")
@@ -178,7 +178,7 @@ class TrainingBatches:
     @property
     def signature(self) -> dict[str, Any]:
         """What the order of the examples depends on, beside seed and global batch size."""
-        depends = {"number of training examples": self.num_examples, "last batch": self._last_batch}
+        depends = {"number of training examples": self.num_examples, "last batch": self.last_batch}
         if callable(self.split):
             depends["number of workers"] = cluster.num_workers()
         return depends
@@ -189,7 +189,7 @@ class TrainingBatches:
         Elements are (inputs, labels, weights) or (inputs, weights), each a nest of
         (replicas of this worker, rows, ...), weights float with zero for padding.
         """
-        layout, seed = self._layout, self._seed
+        layout, seed = self.layout, self.seed
         split = worker_split(self.split)
         workers, worker = 1, 0
         if callable(self.split):
@@ -197,9 +197,9 @@ class TrainingBatches:
             layout = layout.for_worker()
         batches = self._in_order(split, layout.global_batch_size, first_step)
         batches = batches.take(last_step - first_step)
-        if self._augment is None:
+        if self.augment is None:
             return _read(batches, split, layout)
-        augment, size = self._augment, layout.global_batch_size
+        augment, size = self.augment, layout.global_batch_size
         load = _loader(split, np.arange(size, dtype=np.int32))
 
         @without_autograph
@@ -215,7 +215,7 @@ class TrainingBatches:
 
     def _in_order(self, split: Split, size: int, first_step: int) -> tf.data.Dataset:
         """Batches of a stream, or of row numbers int32 (size,), without end."""
-        examples, seed, span = num_examples(split), self._seed, self._last_batch == "span"
+        examples, seed, span = num_examples(split), self.seed, self.last_batch == "span"
         first_epoch, skipped = divmod(first_step, self.steps_per_epoch)  # epochs, then batches
         if span:  # epochs, then examples
             first_epoch, skipped = divmod(first_step * size, examples)
@@ -229,7 +229,7 @@ class TrainingBatches:
                 tf.random.set_seed(1)
                 buffer = min(examples, SHUFFLE_BUFFER)
                 shuffled = split.shuffle(buffer, seed=seed + epoch, reshuffle_each_iteration=False)
-                drop = self._last_batch == "drop"
+                drop = self.last_batch == "drop"
                 return shuffled if span else shuffled.batch(size, drop_remainder=drop)
 
             batches = epochs.flat_map(epoch_of_stream)

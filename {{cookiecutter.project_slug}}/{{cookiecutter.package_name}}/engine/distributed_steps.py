@@ -123,7 +123,7 @@ class DistributedSteps:
         losses = dict(zip(self.run.optimizers, tf.unstack(progress.latest.losses), strict=True))
         finite, norm, count = tf.constant(True), tf.zeros((), keras.config.floatx()), tf.constant(0)
         for train_step in range(len(self.run.functions.train_steps)):
-            reduced = strategy.run(self._reduce, args=(train_step, batch, progress))
+            reduced = strategy.run(self.reduce, args=(train_step, batch, progress))
 
             def commit(reduced: ReducedStep = reduced) -> None:
                 strategy.run(self.transaction.commit, args=(reduced.gradients, reduced.writes))
@@ -141,7 +141,7 @@ class DistributedSteps:
             loss_scaling=self.loss_scaling,
         )
 
-    def _reduce(self, train_step: int, batch: Any, progress: Progress) -> ReducedStep:
+    def reduce(self, train_step: int, batch: Any, progress: Progress) -> ReducedStep:
         """On one replica: forward and backward, one sum over the replicas, look, clip."""
         shorten_traces(tf.distribute.get_replica_context())
         if self.constant_denominator:
@@ -177,7 +177,7 @@ class DistributedSteps:
             batch = on_replicas(stacked, self.run.strategy, self.layout)
             indices = range(len(self.run.functions.train_steps))
             return [
-                self._local(self.run.strategy.run(self._reduce, args=(i, batch, progress)))
+                self._local(self.run.strategy.run(self.reduce, args=(i, batch, progress)))
                 for i in indices
             ]
 

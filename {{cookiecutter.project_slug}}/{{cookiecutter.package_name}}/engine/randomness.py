@@ -89,7 +89,7 @@ def _shape(value: Any, is_shape: bool) -> list[int]:
     """The shape of what is drawn, from a shape or a tensor; empty if it isn't known."""
     if not is_shape:
         return [size or 0 for size in value.shape]
-    sizes = tf.unstack(value) if tf.is_tensor(value) else list(value)
+    sizes = tf.unstack(value) if tf.is_tensor(value) else value
     known = [tf.get_static_value(size) for size in sizes]
     return [] if None in known else [int(size) for size in known]
 
@@ -116,10 +116,9 @@ def _own_rows(original: Any, arguments: dict[str, Any], rows: int, place: Place)
 def _same_rows(original: Any, arguments: dict[str, Any], rows: int) -> tf.Tensor:
     """Draw for one row, and use that for every row."""
     if "x" in arguments:  # dropout: one mask
-        x = arguments["x"]
-        noise_shape = arguments.get("noise_shape")
-        noise_shape = x.shape if noise_shape is None else noise_shape
-        return original(**arguments | {"noise_shape": [1, *list(noise_shape)[1:]]})
+        shape = arguments.get("noise_shape")
+        _, *rest = arguments["x"].shape if shape is None else _shape(shape, True)
+        return original(**arguments | {"noise_shape": [1, *rest]})
     if not any(_has_rows(value, rows) for value in arguments.values()):
         return tf.repeat(original(**_with_rows(arguments, rows, 1, None)), rows, axis=0)
     each = [original(**_with_rows(arguments, rows, 1, lambda v, i=i: v[i : i + 1]))
@@ -128,7 +127,7 @@ def _same_rows(original: Any, arguments: dict[str, Any], rows: int) -> tf.Tensor
 
 
 def _with_rows(arguments: dict[str, Any], rows: int, wanted: int, change: Any) -> dict[str, Any]:
-    """The arguments for `wanted` rows instead of `rows`; `change` is for tensors with a row each."""
+    """The arguments for `wanted` rows instead of `rows`, those with a row each by `change`."""
     changed = {n: change(v) if _has_rows(v, rows) else v for n, v in arguments.items()}
     for name in ("shape", "noise_shape"):
         if arguments.get(name) is not None:

@@ -88,7 +88,8 @@ def derive_seeds(
     if run.randomness == "replica":
         place = step * run.strategy.num_replicas_in_sync + tf.cast(replica, tf.int64)
     place = place * len(run.functions.train_steps) + train_step
-    place = place * num_microbatches + microbatch
+    if run.randomness != "same_rows":  # else it doesn't matter which rows share a micro-batch
+        place = place * num_microbatches + microbatch
     return tf.random.stateless_uniform(
         (number, 2), (tf.constant(run.seed, tf.int64), place), None, None, tf.uint32
     )

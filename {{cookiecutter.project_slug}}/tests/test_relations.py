@@ -1,0 +1,26 @@
+"""Your task passes `python -m {{ cookiecutter.package_name }} check`, relation by relation."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from {{ cookiecutter.package_name }}.config import Config
+from {{ cookiecutter.package_name }}.engine.check import Laboratory, check, select
+from {{ cookiecutter.package_name }}.run import create_run, num_steps
+from {{ cookiecutter.package_name }}.task.config import TaskConfig
+from {{ cookiecutter.package_name }}.task.data import create_datasets
+
+
+@pytest.fixture(scope="module")
+def laboratory() -> Laboratory:
+    """Your task with its own settings, on one replica and on two."""
+    two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
+    strategies, task = (tf.distribute.get_strategy(), two), TaskConfig()
+    return Laboratory(create_run, num_steps, strategies, create_datasets(task), Config(), task)
+
+
+@pytest.mark.parametrize("name", select(()))
+def test_it_holds(laboratory: Laboratory, name: str) -> None:
+    for claim, finding in check(laboratory, [name]):
+        assert finding.verdict != "WRONG", f"{claim}: {finding}"

@@ -1,0 +1,61 @@
+"""Look for what goes wrong silently, in your own task: `python -m <package> check`.
+
+A fault that raises no error changes a result that should have stayed the same. So each relation
+(`training.py`, `evaluation.py`, `data.py`, `predictions.py`) changes something irrelevant, such as
+the order of the rows or the number of replicas, and looks whether the result is the same. What is
+computed for that is in `runs.py`, what follows from it in `laboratory.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import UsageError
+from . import data, evaluation, predictions, training
+from .causes import explain
+from .findings import RELATIONS, Finding, wrong
+from .laboratory import Laboratory
+from .numbers import relative_difference
+from .runs import Created, Failed, one_and_two_replicas
+
+__all__ = [
+    "RELATIONS",
+    "Created",
+    "Finding",
+    "Laboratory",
+    "check",
+    "explain",
+    "one_and_two_replicas",
+    "relative_difference",
+    "select",
+]
+
+
+# In the order in which a person would look: what comes first may explain what follows.
+ORDER = [module.__name__ for module in (data, training, predictions, evaluation)]
+
+
+def select(only: tuple[str, ...]) -> list[str]:
+    """The relations whose names hold one of these texts; all for none.
+
+    Raises:
+        UsageError: no name holds one of them.
+    """
+    for text in only:
+        if not any(text in name for name in RELATIONS):
+            raise UsageError(f"no relation is called {text!r}; --list shows them all.")
+    names = sorted(RELATIONS, key=lambda name: ORDER.index(RELATIONS[name].observe.__module__))
+    return [name for name in names if not only or any(text in name for text in only)]
+
+
+def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Finding]]:
+    """The name and the finding of each relation; where a step fails, that comes only once."""
+    failed: set[str] = set()
+    for name in names:
+        try:
+            yield name, RELATIONS[name].observe(laboratory)
+        except Failed as failure:
+            claim, reason = failure.args
+            if claim not in failed:
+                failed.add(claim)
+                yield claim, wrong(reason)

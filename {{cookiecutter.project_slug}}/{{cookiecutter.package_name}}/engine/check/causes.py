@@ -1,0 +1,57 @@
+"""Why one replica and several give other numbers, from what the numbers look like."""
+
+from __future__ import annotations
+
+from .numbers import Numbers, close
+
+COARSE = 1e-2  # for ratios: a factor of 2 and not 1.9
+
+
+def explain(one: Numbers, several: Numbers, replicas: int, regularization: float) -> str:
+    """Which known fault makes these numbers differ between one replica and several.
+
+    Args:
+        one: losses (their names hold "loss") and metrics on one replica.
+        several: the same on more.
+        replicas: how many those are.
+        regularization: the sum of the models' own losses.
+    """
+    for name, a in one.items():
+        b = several[name]
+        if close(a, b):
+            continue
+        if "loss" not in name:
+            if close(b, a / replicas, COARSE) or close(b, a * replicas, COARSE):
+                return (
+                    f"the metric {name} is fed the scaled loss; feed it per-example values and "
+                    "weights"
+                )
+            return (
+                f"the metric {name} depends on how the batch is split, as a mean over a replica's "
+                "rows does; feed it per-example values and weights"
+            )
+        if regularization and close(b - a, (replicas - 1) * regularization, COARSE):
+            return "regularization is counted once per replica; use tf.nn.scale_regularization_loss"
+        if regularization and close(b - a, (1 / replicas - 1) * regularization, COARSE):
+            return "regularization is divided by the replicas twice; divide it once"
+        if close(b, replicas * a, COARSE):
+            return (
+                "the loss is averaged twice, or over the replica's own batch: "
+                "use replica.global_count"
+            )
+        rest = a - regularization
+        if regularization and close(b - a, (replicas - 1) * rest, COARSE):
+            return (
+                "the loss, without its regularization, is averaged over the replica's own batch: "
+                "use replica.global_count"
+            )
+        if close(b, a / replicas, COARSE) or close(b - a, (1 / replicas - 1) * rest, COARSE):
+            return (
+                "the loss is divided by the number of replicas, which replica.global_count already "
+                "includes; divide it by that alone"
+            )
+        return (
+            f"{name} depends on how the batch is split: through statistics of one replica's batch, "
+            "random numbers, or another denominator than replica.global_count"
+        )
+    return "gradients are changed before they are summed; clip or change them in process_gradients"

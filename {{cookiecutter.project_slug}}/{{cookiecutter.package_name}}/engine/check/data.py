@@ -1,0 +1,256 @@
+"""Relations of the data: each split read once, and compared with that of training."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .findings import Finding, look, ok, relation, wrong
+from .laboratory import Laboratory
+from .numbers import named_leaves, percent
+
+TIMED_BATCHES = 20
+MANY = 0.5  # of the rows of a split
+
+
+@relation("data is finite")
+def data_is_finite(lab: Laboratory) -> Finding:
+    """No NaN and no infinity."""
+    for split, arrays in lab.examples.items():
+        weights = arrays.get("weights")
+        for name, array in arrays.items():
+            if array.dtype.kind != "f" or np.isfinite(array).all():
+                continue
+            bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+            seen = f"NaN or infinity in {name} of {bad.sum()} {split} examples, first in row "
+            seen += str(int(np.flatnonzero(bad)[0]))
+            counted = bad
+            if weights is not None and name != "weights":
+                counted = bad & (weights.reshape(len(weights), -1) != 0).any(axis=1)
+            if name == "labels" and not counted.any():
+                return wrong(
+                    f"{seen}; their weight is 0",
+                    "0 x NaN is NaN, so they spoil the loss all the same",
+                    "replace them by any number before the loss, as with tf.where",
+                )
+            cause = "" if counted.any() else "their weight is 0, and 0 x NaN is NaN"
+            if not lab.base.finite:
+                return wrong(seen, cause, "replace them, or leave these examples out")
+            batch = dict(named_leaves(lab.batch)).get(name)
+            if batch is None or np.isfinite(batch).all():
+                return look(f"{seen}; the first batch has none", cause, "is it meant so?")
+    whole = ", ".join(
+        f"{len(next(iter(a.values())))} {s}" + ("" if lab.is_whole(s) else " looked at")
+        for s, a in lab.examples.items()
+        if a
+    )
+    return ok(f"{whole} examples")
+
+
+@relation("splits alike")
+def splits_alike(lab: Laboratory) -> Finding:
+    """Every split has the arrays, shapes and dtypes of the training data."""
+    train = dict(named_leaves(lab.batch))  # as a step gets it: an augmentation may crop
+    for split, arrays in lab.examples.items():
+        for name, array in arrays.items():
+            if split == "train" or name not in train or name not in lab.examples["train"]:
+                continue
+            shape, dtype = tuple(train[name].shape[2:]), lab.examples["train"][name].dtype
+            if array.shape[1:] != shape:
+                return wrong(f"{name} is {array.shape[1:]} in {split} data, {shape} in training")
+            if array.dtype.kind != dtype.kind:
+                return wrong(f"{name} is {array.dtype} in {split} data, {dtype} in training data")
+    return ok()
+
+
+@relation("labels")
+def labels(lab: Laboratory) -> Finding:
+    """Each label is one of the model's classes, and known from training."""
+    found = []
+    for split, arrays in lab.examples.items():
+        for name, array in arrays.items():
+            if not name.startswith("labels") or array.dtype.kind not in "iu" or not array.size:
+                continue
+            classes = _classes(lab, array)
+            low, high = int(array.min()), int(array.max())
+            if classes and (high >= classes or low < 0):
+                outside = (array >= classes) | (array < 0)
+                if _are_handled(lab, name, np.unique(array[outside])):
+                    continue  # marks of what is missing, for which the task has a weight of 0
+                bad = int(outside.reshape(len(array), -1).any(axis=1).sum())
+                return wrong(
+                    f"{name} of {split} data go from {low} to {high}; the model has {classes} "
+                    f"classes ({bad} examples outside)",
+                    "on a GPU their loss is NaN, on the CPU it is an error",
+                    "count classes from 0",
+                )
+            train = lab.examples["train"].get(name)
+            if train is None or array.ndim > 1:
+                continue
+            known, own = np.unique(train), np.unique(array)
+            if split == "train":
+                if len(known) == 1 and len(array) > 1:
+                    return wrong(f"every label of the training data is {known[0]}")
+                if classes and low >= 1 and high == classes - 1:
+                    return look(f"no label is 0 in training data, of {classes} classes")
+                continue
+            unknown = np.setdiff1d(own, known)
+            if len(known) < len(train) / 2 and len(unknown):
+                part = int(np.isin(array, unknown).sum())
+                return wrong(
+                    f"{percent(part, len(array))} of the {split} labels, such as {unknown[0]}, "
+                    "never occur in training",
+                    "labels are encoded otherwise, or splits are cut by class",
+                    "shuffle before splitting, and encode all splits alike",
+                )
+            shares = [np.mean(np.isin(train, c)) - np.mean(np.isin(array, c)) for c in known[:50]]
+            if len(array) > 50 and np.abs(shares).max() > 0.3:
+                i = int(np.abs(shares).argmax())
+                found.append(
+                    f"label {known[i]} is {np.mean(train == known[i]):.0%} of training and "
+                    f"{np.mean(array == known[i]):.0%} of {split} data"
+                )
+    if found:
+        return look(found[0], "splits are cut in an order that depends on the labels")
+    return ok()
+
+
+@relation("rows in two splits")
+def rows_in_two_splits(lab: Laboratory) -> Finding:
+    """No example of validation or test is a training example."""
+    train = _hashes(lab, "train")
+    for split in ("validation", "test"):
+        if split not in lab.examples or not lab.examples[split]:
+            continue
+        found = _hashes(lab, split)
+        twice = sum(h in set(train) for h in found) if len(train) < 1e6 else 0
+        if not twice:
+            continue
+        seen = f"{percent(twice, len(found))} of the {split} examples are training examples too"
+        natural = 1 - len(set(train)) / len(train)  # how many the data repeats by itself
+        if twice / len(found) > max(MANY, 2 * natural):
+            return wrong(
+                seen, "the splits overlap, so results are too good", "cut the data before use"
+            )
+        if twice / len(found) > max(0.02, 2 * natural):
+            return look(seen, "the splits overlap, or the data repeats itself")
+    if "validation" in lab.examples and "test" in lab.examples:
+        validation, test = _hashes(lab, "validation"), _hashes(lab, "test")
+        same = sum(h in set(validation) for h in test)
+        natural = 1 - len(set(train)) / max(1, len(train))
+        if test and same / len(test) > max(MANY, 2 * natural):
+            return wrong(
+                f"{percent(same, len(test))} of the test examples are validation examples too",
+                "weights are selected by the data that they are tested on",
+                "cut the data before use",
+            )
+    return ok()
+
+
+@relation("scale")
+def scale(lab: Laboratory) -> Finding:
+    """Inputs and labels of every split are on the scale of training."""
+    train = lab.examples["train"]
+    for name, array in train.items():
+        if array.dtype.kind not in "fiu" or name.startswith("weights") or len(array) < 2:
+            continue
+        if name.startswith("labels") and array.dtype.kind != "f":
+            continue
+        for split, arrays in lab.examples.items():
+            other = arrays.get(name)
+            if split == "train" or other is None or len(other) < 10 or not other.size:
+                continue
+            a, b = (np.nan_to_num(np.asarray(x, "f8")) for x in (array, other))
+            (mean, spread), (mean_other, spread_other) = ((x.mean(), x.std()) for x in (a, b))
+            largest = max(np.abs(a).max(), 1e-12), max(np.abs(b).max(), 1e-12)
+            if array.dtype.kind == "f" and spread > 0:
+                factor = largest[1] / largest[0]
+                ratio = spread_other / spread
+                if not 0.2 < ratio < 5 and not 0.2 < factor < 5:
+                    return wrong(
+                        f"{name} of {split} data reach {largest[1]:.3g}, those of training "
+                        f"{largest[0]:.3g}",
+                        "one split is scaled, the other isn't",
+                        "scale every split alike, with the numbers of the training data",
+                    )
+                shift = abs(mean - mean_other) / spread
+                columns = _worst_column(a, b)
+                if shift > 1.0 or not 0.4 < ratio < 2.5:
+                    return look(
+                        f"{name} of {split} data have mean {mean_other:.3g} and spread "
+                        f"{spread_other:.3g}, those of training {mean:.3g} and {spread:.3g}",
+                        "splits are scaled or cut differently",
+                    )
+                if columns is not None:
+                    return look(
+                        f"column {columns} of {name} is on another scale in {split} data than in "
+                        "training",
+                        "splits are scaled differently, or columns are in another order",
+                    )
+    inputs = {n: a for n, a in train.items() if n.startswith("inputs") and a.dtype.kind == "f"}
+    for name, array in inputs.items():
+        if len(array) > 1 and array.size and np.ptp(array) == 0:
+            return wrong(f"{name} of training data are all {array.flat[0]:g}")
+        largest = float(np.nanmax(np.abs(array))) if array.size else 0.0
+        if largest > 100 and not lab.normalizes:
+            return look(
+                f"{name} reach {largest:.4g}, and the model has no layer that scales them",
+                "networks learn best from inputs of about 1",
+                "divide them, or use keras.layers.Normalization",
+            )
+    return ok()
+
+
+@relation("data keeps up")
+def data_keeps_up(lab: Laboratory) -> Finding:
+    """Batches come faster than steps take."""
+    _ = lab.losses_on_one_batch
+    computing = lab.secs_per_step
+    waiting = lab.secs_per_batch(TIMED_BATCHES)
+    seen = f"a batch takes {waiting * 1e3:.1f} ms, a step {computing * 1e3:.1f} ms"
+    if waiting > computing:
+        return look(
+            f"{seen}: steps wait for data" if waiting > 0.02 else f"{seen}",
+            "",
+            "load and augment in parallel, or keep what is read in memory"
+            if waiting > 0.02 else "",
+        )  # fmt: skip
+    return ok(seen)
+
+
+def _are_handled(lab: Laboratory, name: str, labels: np.ndarray) -> bool:
+    """Whether a step with all of these labels went well; on the CPU it would have failed."""
+    batch = dict(named_leaves(lab.batch)).get(name)
+    return batch is not None and lab.base.finite and bool(np.isin(labels, batch).all())
+
+
+def _classes(lab: Laboratory, labels: np.ndarray) -> int:
+    """The classes of the model's outputs, where the labels are numbers of classes; else 0."""
+    for name, (_, predictions, _) in lab.base.calls.items():
+        kind = type(lab.run.losses[name]).__name__
+        if predictions is None or "Sparse" not in kind:
+            continue
+        if predictions.ndim == labels.ndim + 1 or (labels.ndim > 1 and labels.shape[-1] == 1):
+            return int(predictions.shape[-1])
+    return 0
+
+
+def _hashes(lab: Laboratory, split: str) -> list[int]:
+    """A number for each example of a split."""
+    arrays = [a for n, a in lab.examples[split].items() if not n.startswith("weights")]
+    if not arrays or not len(arrays[0]):
+        return []
+    rows = len(arrays[0])
+    flat = [np.ascontiguousarray(a.reshape(rows, -1)) for a in arrays]
+    return [hash(b"".join(a[i].tobytes() for a in flat)) for i in range(rows)]
+
+
+def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
+    """A feature of a table that is on another scale in `b`."""
+    if a.ndim != 2 or a.shape[1] < 2 or len(b) < 30:
+        return None
+    spread = a.std(axis=0)
+    usable = spread > 1e-9 * (np.abs(a).max(axis=0) + 1e-12)
+    shift = np.abs(a.mean(axis=0) - b.mean(axis=0)) / np.where(usable, spread, 1)
+    ratio = b.std(axis=0) / np.where(usable, spread, 1)
+    bad = usable & ((shift > 2) | (ratio > 5) | (ratio < 0.1))
+    return int(np.flatnonzero(bad)[0]) if bad.any() else None

@@ -1,0 +1,147 @@
+"""Relations of validation and test."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from ..batches import evaluation_batches
+from ..distributed_steps import total_count
+from ..progress import Sums
+from .findings import Finding, look, ok, relation, wrong
+from .laboratory import Laboratory
+from .numbers import different, numbers_of
+
+NONE = "there is neither validation nor test data"
+
+
+@relation("evaluation again")
+def evaluation_again(lab: Laboratory) -> Finding:
+    """The same twice in a row."""
+    if not lab.evaluated_splits:
+        return ok(NONE)
+    once, again = lab.evaluations["once"], lab.evaluations["once more"]
+    for name in different(once, again, 1e-7):
+        return wrong(
+            f"{name} is {once[name]:.6g}, and {again[name]:.6g} the second time",
+            "random numbers that don't follow from the place in the data, or something that "
+            "evaluation changes",
+            "draw with replica.seed, and keep counters out of the validation step",
+        )
+    return ok(", ".join(f"{name} {value:.4g}" for name, value in once.items()))
+
+
+@relation("evaluation on two replicas")
+def evaluation_on_two(lab: Laboratory) -> Finding:
+    """The same as on one."""
+    return _same(lab, "on two replicas")
+
+
+@relation("evaluation in other batches")
+def evaluation_in_other_batches(lab: Laboratory) -> Finding:
+    """The same with any batch size and any padding."""
+    return _same(lab, "in other batches")
+
+
+def _same(lab: Laboratory, how: str) -> Finding:
+    if not lab.evaluated_splits:
+        return ok(NONE)
+    if lab.declared_interacting:
+        return ok("not looked at: the task says that its examples interact")
+    once, other = lab.evaluations["once"], lab.evaluations[how]
+    for name in different(once, other, 1e-3):
+        seen = f"{name} is {once[name]:.5g}, and {other[name]:.5g} {how}"
+        mends = "give losses and metrics a number per example, and the weights of the batch"
+        if name.endswith("loss"):
+            if lab.interacts:
+                return look(
+                    seen, "examples interact, so a loss depends on the batch",
+                    "if you mean it, set EXAMPLES_INTERACT = True in task/steps.py",
+                )  # fmt: skip
+            cause = "the validation step averages over a replica's rows, or padding counts"
+            mends = "use compute_loss with replica.global_count in it, as in the train step"
+        else:
+            cause = "the metric averages over a replica's rows, or padding counts"
+        if lab.evaluated_in_training:
+            cause = "the model is called with training=True"
+            mends = "call it with training=False in validation and test steps"
+        return wrong(seen, cause, mends)
+    return ok()
+
+
+@relation("every example once")
+def every_example_once(lab: Laboratory) -> Finding:
+    """Validation and test count each example once."""
+    if not lab.evaluated_splits:
+        return ok(NONE)
+    evaluation, found = lab.on_one, []
+    for name in evaluation.splits:
+        step = evaluation.distributed_test_step
+        if name != "test":
+            step = evaluation.distributed_validation_step
+        batches, number = evaluation_batches(evaluation.splits[name], evaluation.layout)
+        sums = step(iter(batches), number, Sums.zero(len(lab.run.optimizers)))
+        counts = [
+            lab.run.functions.count(tf.nest.map_structure(lambda t: t[0], b)) for b in batches
+        ]
+        wanted = sum(int(total_count(count)) for count in counts)
+        if int(sums.count) != wanted:
+            return wrong(f"{name} counts {int(sums.count)}, and holds {wanted}")
+        found.append(f"{name} {wanted}")
+    return ok(", ".join(found))
+
+
+@relation("evaluation changes nothing")
+def evaluation_changes_nothing(lab: Laboratory) -> Finding:
+    """Weights, statistics and training metrics stay."""
+    if not lab.evaluated_splits:
+        return ok(NONE)
+    if lab.moved:
+        return wrong(
+            f"{lab.moved[0]} moves",
+            "the validation step writes what training uses",
+            "use run.metrics of the step, and training=False",
+        )
+    return ok()
+
+
+@relation("evaluation mode")
+def evaluation_mode(lab: Laboratory) -> Finding:
+    """Validation calls dropout and its like with training=False."""
+    if not lab.evaluated_splits:
+        return ok(NONE)
+    layer = lab.evaluated_in_training
+    if layer:
+        return wrong(
+            f"{layer} is called with training=True",
+            "the validation or test step calls the model in training mode",
+            "call it with training=False",
+        )
+    return ok()
+
+
+@relation("validation and test alike")
+def validation_and_test_alike(lab: Laboratory) -> Finding:
+    """Both steps give the same numbers for the same data."""
+    functions = lab.run.functions
+    if functions.validation_step is functions.test_step or not lab.evaluated_splits:
+        return ok("one step for both")
+    evaluation = lab.on_one
+    batches, number = evaluation_batches(
+        evaluation.splits[next(iter(evaluation.splits))], evaluation.layout
+    )
+    steps = evaluation.distributed_validation_step, evaluation.distributed_test_step
+    found = []
+    for step in steps:
+        for metric in evaluation.run.metrics.values():
+            metric.reset_state()
+        sums = step(iter(batches), number, Sums.zero(len(lab.run.optimizers)))
+        losses = dict(zip(lab.run.loss_names, sums.means().tolist(), strict=True))
+        results = {name: metric.result() for name, metric in evaluation.run.metrics.items()}
+        found.append(losses | numbers_of(results))
+    validation, test = found
+    for name in different(validation, test, 1e-3):
+        return look(
+            f"{name} is {validation[name]:.4g}, by the test step {test[name]:.4g}",
+            "validation_step and test_step do different things",
+        )
+    return ok()

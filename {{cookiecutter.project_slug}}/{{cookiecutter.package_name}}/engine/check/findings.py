@@ -1,0 +1,74 @@
+"""What a check finds, and the list of everything that is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from .laboratory import Laboratory
+
+
+class Finding(NamedTuple):
+    """One line of the report.
+
+    Attributes:
+        verdict: "look" is for what may be meant so.
+        seen: what was observed.
+        cause: the likely cause.
+        mend: what to do about it.
+    """
+
+    verdict: Literal["ok", "look", "WRONG"]
+    seen: str
+    cause: str = ""
+    mend: str = ""
+
+    def __str__(self) -> str:
+        """One sentence."""
+        text = ": ".join(part for part in (self.seen, self.cause) if part)
+        return f"{text}; {self.mend}" if self.mend else text
+
+
+class Relation(NamedTuple):
+    """Something that must not change when something irrelevant does.
+
+    Attributes:
+        name: what `--only` takes.
+        claim: what holds for a task without faults.
+        observe: looks whether it does.
+    """
+
+    name: str
+    claim: str
+    observe: Callable[[Laboratory], Finding]
+
+
+Observe = Callable[["Laboratory"], Finding]
+RELATIONS: dict[str, Relation] = {}
+
+
+def relation(name: str) -> Callable[[Observe], Observe]:
+    """Add a function to the list; the first line of its docstring is the claim."""
+
+    def add(observe: Observe) -> Observe:
+        claim = (observe.__doc__ or "").splitlines()[0].rstrip(".")
+        RELATIONS[name] = Relation(name, claim, observe)
+        return observe
+
+    return add
+
+
+def ok(seen: str = "") -> Finding:
+    """Nothing wrong."""
+    return Finding("ok", seen)
+
+
+def look(seen: str, cause: str = "", mend: str = "") -> Finding:
+    """Something that is a fault in most tasks, and meant so in others."""
+    return Finding("look", seen, cause, mend)
+
+
+def wrong(seen: str, cause: str = "", mend: str = "") -> Finding:
+    """A fault."""
+    return Finding("WRONG", seen, cause, mend)

@@ -1,0 +1,235 @@
+"""What follows from observing the runs of a task: facts that several relations need."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import cached_property
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..batches import TrainingBatches, on_replicas
+from ..distributed_steps import total_count
+from ..gradients import all_optimizers
+from .numbers import TOLERANCE, Numbers, close
+from .runs import Look, Runs, cares_about_training, layers_recorded
+
+REPEATED_STEPS, FRESH_STEPS = 30, 60
+SIGN_BASED = {"Lion", "Muon"}
+
+
+class Laboratory(Runs):
+    """A task under observation, and what is known of it."""
+
+    # The batch.
+
+    @property
+    def batches(self) -> TrainingBatches:
+        """The training data in the order of the steps."""
+        return self.one[2]
+
+    @cached_property
+    def plain_batch(self) -> Any:
+        """The first batch before it is augmented: a nest of (rows, ...)."""
+        batches = self.batches
+        plain = TrainingBatches(
+            batches.split, batches.layout, seed=batches.seed, last_batch=batches.last_batch
+        )
+        return tf.nest.map_structure(lambda t: t[0], next(iter(plain.dataset(0, 1))))
+
+    @cached_property
+    def with_zeros(self) -> Any:
+        """The first batch; the weights of its second half are 0."""
+        half = self.rows // 2
+        return self.weighted(lambda w: tf.concat([w[:, :half], 0 * w[:, half:]], axis=1))
+
+    @cached_property
+    def with_the_other_half(self) -> Any:
+        """The first batch; the weights of its first half are 0."""
+        half = self.rows // 2
+        return self.weighted(lambda w: tf.concat([0 * w[:, :half], w[:, half:]], axis=1))
+
+    @cached_property
+    def with_other_rows(self) -> Any:
+        """`with_zeros`, and other examples where the weight is 0."""
+        half, later = self.rows // 2, self.read_batch(1)
+        *parts, weights = self.with_zeros
+        others = [
+            tf.nest.map_structure(
+                lambda t, other: tf.concat([t[:, :half], other[:, half:]], axis=1), part, other
+            )
+            for part, other in zip(parts, later, strict=False)
+        ]
+        return (*others, weights)
+
+    # The loss.
+
+    def count(self, batch: Any) -> int:
+        """What counts in a batch, over all parts of the loss."""
+        local = on_replicas(batch, self.run.strategy, self.one[1].layout)
+        return int(total_count(self.run.functions.count(local)))
+
+    @cached_property
+    def counts_weights(self) -> bool:
+        """Whether twice the weights count twice."""
+        return self.count(self.weighted(lambda w: 2 * w)) != self.count(self.batch)
+
+    @cached_property
+    def has_other_denominators(self) -> bool:
+        """Whether losses are divided by anything else than one count."""
+        local = on_replicas(self.batch, self.run.strategy, self.one[1].layout)
+        return self.one[1].constant_denominator or isinstance(self.run.functions.count(local), dict)
+
+    @cached_property
+    def means_of_halves(self) -> dict[str, tuple[float, float]]:
+        """For each loss the mean of its halves, and their sum with regularization once."""
+        a, b = self.look(self.with_zeros), self.look(self.with_the_other_half)
+        total = max(1, a.count + b.count)
+        return {
+            name: (
+                (a.count * a.losses[name] + b.count * b.losses[name]) / total,
+                a.losses[name] + b.losses[name] - self.regularization(name),
+            )
+            for name in self.base.losses
+        }
+
+    @cached_property
+    def interacts(self) -> bool:
+        """Whether a loss is neither the mean nor the sum of its halves."""
+        if self.rows < 4 or self.has_other_denominators or self.counts_weights:
+            return False
+        if self.count(self.with_zeros) + self.count(self.with_the_other_half) != self.base.count:
+            return False
+        return any(
+            not any(close(half, self.base.losses[name], 10 * TOLERANCE) for half in halves)
+            for name, halves in self.means_of_halves.items()
+        )
+
+    @property
+    def declared_interacting(self) -> bool:
+        """Whether the task says that its examples interact."""
+        return bool(getattr(self.run.functions, "examples_interact", False))
+
+    def regularization(self, optimizer: str) -> float:
+        """The sum of the regularizers of the models that an optimizer trains."""
+        return sum(
+            float(v.regularizer(tf.constant(self.initial[id(v)])))
+            for v in self.run.variables_of(optimizer)
+            if v.regularizer is not None
+        )
+
+    @cached_property
+    def total_regularization(self) -> float:
+        """The sum of all regularizers."""
+        return sum(self.regularization(name) for name in self.run.optimizers)
+
+    # The models.
+
+    @cached_property
+    def looks_at_batch(self) -> str:
+        """A layer whose outputs for a row depend on the whole batch; empty if there is none."""
+        for layer in self.run.layers:
+            if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
+                return str(layer.name)
+            if getattr(layer, "activity_regularizer", None) is not None:
+                return str(layer.name)
+        return ""
+
+    @cached_property
+    def sensitive_layers(self) -> dict[str, keras.layers.Layer]:
+        """Layers that do something else while training, by path."""
+        return {layer.path: layer for layer in self.run.layers if cares_about_training(layer)}
+
+    @cached_property
+    def overruled(self) -> str:
+        """A layer that trains inside a model that is called with training=False, or nothing."""
+        for model in self.run.models.values():
+            for inner in getattr(model, "operations", []):
+                calls = getattr(inner, "_inbound_nodes", [])
+                still = any(node.arguments.kwargs.get("training") is False for node in calls)
+                if not still or not isinstance(inner, keras.Model):
+                    continue
+                for layer in inner._flatten_layers():
+                    if layer.trainable and True in self.sees_training.get(layer.path, set()):
+                        return str(layer.path)
+        return ""
+
+    @cached_property
+    def evaluated_in_training(self) -> str:
+        """A layer that evaluation calls in training mode, though the model isn't made so."""
+        always: dict[str, set[bool]] = {}
+        with layers_recorded(self.run, always), contextlib.suppress(Exception):
+            for model in self.run.models.values():
+                symbols = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
+                model(tf.nest.map_structure(_zeros, symbols), training=False)
+        active = [path for path, said in self.sees_evaluation.items() if True in said]
+        return next((path for path in active if True not in always.get(path, set())), "")
+
+    @cached_property
+    def normalizes(self) -> bool:
+        """Whether a layer brings inputs to another scale."""
+        names = ("Normalization", "Rescaling", "Embedding", "Discretization", "CategoryEncoding")
+        return any(type(layer).__name__.endswith(names) for layer in self.run.layers)
+
+    # The optimizers.
+
+    @cached_property
+    def inner_optimizers(self) -> list[tuple[str, keras.optimizers.Optimizer]]:
+        """Every optimizer that has a learning rate of its own, with its name."""
+        found = []
+        for name, optimizer in self.run.optimizers.items():
+            outer, *inner = all_optimizers(optimizer)
+            found += [(name, each) for each in inner or [outer]]
+        return found
+
+    @cached_property
+    def is_sign_based(self) -> bool:
+        """Whether rounding of a gradient may become a whole step."""
+        return any(type(o).__name__ in SIGN_BASED for _, o in self.inner_optimizers)
+
+    # Some training.
+
+    @cached_property
+    def losses_on_one_batch(self) -> list[Numbers]:
+        """The losses while the first batch is trained on over and over."""
+        batches = tf.data.Dataset.from_tensors(self.batch).repeat()
+        losses = self.train_longer(batches, REPEATED_STEPS)
+        self.reset()
+        return losses
+
+    @cached_property
+    def falls_downhill(self) -> bool:
+        """Whether a small step against the gradients that are applied lowers the loss."""
+        before = sum(self.base.losses.values())
+        norm = sum(float(np.sum(np.square(g))) for g in tf.nest.flatten(self.base.gradients))
+        size = 1e-3 * max(abs(before), 1e-3) / (norm or 1.0)
+        for name, gradients in self.base.gradients.items():
+            for variable, gradient in zip(self.run.variables_of(name), gradients, strict=True):
+                variable.assign_sub(size * gradient)
+        after = sum(self.look(self.batch).losses.values())
+        self.reset()
+        return after < before
+
+    @cached_property
+    def fresh(self) -> tuple[list[Numbers], Numbers, Numbers | None]:
+        """Losses on new batches; then that of the first, and with the labels of other examples."""
+        losses = self.train_longer(self.batches.dataset(0, FRESH_STEPS), FRESH_STEPS)
+        inputs, *labels, weights = self.batch
+        self._after_training, mixed = self.look(self.batch), None
+        if labels:
+            turned = tf.nest.map_structure(lambda t: tf.roll(t, self.rows // 2, axis=1), labels)
+            mixed = self.look((inputs, *turned, weights)).losses
+        self.reset()
+        return losses, self._after_training.losses, mixed
+
+    @property
+    def after_training(self) -> Look:
+        """The first step, after some training."""
+        _ = self.fresh
+        return self._after_training
+
+
+def _zeros(tensor: keras.KerasTensor) -> tf.Tensor:
+    return tf.zeros([size or 2 for size in tensor.shape], tensor.dtype)

@@ -1,0 +1,71 @@
+"""Comparing numbers and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+Numbers = dict[str, float]
+
+TOLERANCE = 1e-4  # float32, relative to the norm: rounding is 1e-6, the faults looked for 1e-2
+
+
+def relative_difference(a: Any, b: Any) -> float:
+    """Norm of the difference of two nests of arrays over the norm of the first."""
+    pairs = list(zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True))
+    difference = sum(
+        float(np.sum(np.square(np.asarray(x, "f8") - np.asarray(y, "f8")))) for x, y in pairs
+    )
+    norm = sum(float(np.sum(np.square(np.asarray(x, "f8")))) for x, _ in pairs)
+    return float(np.sqrt(difference / norm)) if norm else float(np.sqrt(difference))
+
+
+def close(a: float, b: float, tolerance: float = TOLERANCE) -> bool:
+    """Whether two numbers are equal but for rounding; NaN is equal to NaN."""
+    return bool(np.isclose(a, b, rtol=tolerance, atol=1e-6, equal_nan=True))
+
+
+def different(a: Numbers, b: Numbers, tolerance: float = TOLERANCE) -> list[str]:
+    """The names of the numbers that differ."""
+    return [name for name in a if not close(a[name], b[name], tolerance)]
+
+
+def arrays_differ(a: list[np.ndarray], b: list[np.ndarray]) -> bool:
+    """Whether arrays differ by more than rounding, relative to all of them together."""
+    return relative_difference(a, b) > 10 * TOLERANCE
+
+
+def numbers_of(results: dict[str, Any]) -> Numbers:
+    """Results of metrics as single numbers: "name", or "name/0" and so on where there are more."""
+    numbers: Numbers = {}
+    for name, result in results.items():
+        parts = result.items() if isinstance(result, dict) else [("", result)]
+        for key, value in parts:
+            array = np.asarray(value, "f8")
+            path = f"{name}/{key}" if key else name
+            if array.ndim == 0:
+                numbers[path] = float(array)
+            else:
+                numbers |= {f"{path}/{i}": float(v) for i, v in enumerate(array.ravel())}
+    return numbers
+
+
+def named_leaves(split: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays of a split with their names: inputs, labels, weights, and keys below these."""
+    parts = split if isinstance(split, tuple) else (split,)
+    for name, part in zip(("inputs", "labels", "weights"), parts, strict=False):
+        leaves = tf.nest.flatten(part)
+        if len(leaves) == 1:
+            yield name, leaves[0]
+            continue
+        keys = sorted(part) if isinstance(part, dict) else range(len(leaves))
+        for key, leaf in zip(keys, leaves, strict=False):
+            yield f"{name}[{key!r}]", leaf
+
+
+def percent(part: int, whole: int) -> str:
+    """A share, rounded up where it would be 0."""
+    return f"{max(1, round(100 * part / max(1, whole)))}%"

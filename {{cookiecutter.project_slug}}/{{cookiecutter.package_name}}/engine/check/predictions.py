@@ -1,0 +1,156 @@
+"""Relations of what the models predict, and of what metrics make of it."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+
+from .findings import Finding, ok, relation, wrong
+from .graph import probabilities_as_logits
+from .laboratory import Laboratory
+
+SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
+THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
+              "BinaryIoU", "TrueNegatives", "FalseNegatives")  # fmt: skip
+
+
+@relation("logits")
+def logits(lab: Laboratory) -> Finding:
+    """Losses get logits where they expect logits, and probabilities elsewhere."""
+    calls = lab.base.calls
+    if found := probabilities_as_logits(lab.ops):
+        _, activation = found[0]
+        return wrong(
+            f"a cross-entropy of logits gets the outputs of a {activation}",
+            f"{activation} is applied twice",
+            "leave the last activation out of the model, or use from_logits=False",
+        )
+    for name, (_, predictions, _) in calls.items():
+        loss = lab.run.losses[name]
+        from_logits = _from_logits(loss)
+        if from_logits is None or predictions is None or np.ndim(predictions) < 1:
+            continue
+        p = np.asarray(predictions, "f8")
+        inside = p.min() >= -1e-6 and p.max() <= 1 + 1e-6
+        several = "Categorical" in _kind(loss)
+        sums = inside and (not several or np.allclose(p.sum(-1), 1, atol=1e-3))
+        if from_logits and sums and several and p.shape[-1] > 1:
+            return wrong(
+                f"{name!r} expects logits, and gets probabilities",
+                "softmax is applied twice",
+                "leave the last activation out of the model, or use from_logits=False",
+            )
+        if not from_logits and not sums:
+            return wrong(
+                f"{name!r} expects probabilities, and gets numbers from {p.min():.3g} to "
+                f"{p.max():.3g}" + (", which don't sum to 1" if inside else ""),
+                "the model returns logits",
+                "create it with from_logits=True",
+            )
+    return ok()
+
+
+@relation("predictions differ")
+def predictions_differ(lab: Laboratory) -> Finding:
+    """Different examples get different predictions after some steps."""
+    for name, (_, predictions, _) in lab.after_training.calls.items():
+        if predictions is None or np.ndim(predictions) < 1 or len(predictions) != lab.rows:
+            continue
+        p = np.asarray(predictions, "f8").reshape(lab.rows, -1)
+        if not np.isfinite(p).all():
+            return wrong(f"predictions for {name!r} aren't finite after some steps")
+        spread = p.std(axis=0).max()
+        if lab.rows > 1 and spread <= 1e-6 * max(1e-3, np.abs(p).max()):
+            return wrong(
+                f"predictions for {name!r} are the same for every example",
+                "the outputs don't depend on the inputs: dead units, a saturated activation, or "
+                "inputs that are all alike or far too large",
+                "look at the inputs' scale and at the last layers",
+            )
+    return ok()
+
+
+@relation("outputs reach the targets")
+def outputs_reach_targets(lab: Laboratory) -> Finding:
+    """The last activation can give what the labels ask for."""
+    for name, (labels, predictions, _) in lab.after_training.calls.items():
+        if labels is None or predictions is None:
+            continue
+        y, p = np.asarray(labels), np.asarray(predictions, "f8")
+        if (
+            y.dtype.kind != "f"
+            or y.size != p.size
+            or not y.size
+            or _from_logits(lab.run.losses[name])
+        ):
+            continue
+        y = y.astype("f8")
+        spread = y.std() or 1.0
+        for side, bound, beyond in (
+            ("below", p.min(), y < p.min() - 0.5 * spread),
+            ("above", p.max(), y > p.max() + 0.5 * spread),
+        ):
+            stuck = np.mean(p == bound) > 0.2 and bound in (0.0, 1.0, -1.0, 6.0)
+            if beyond.mean() > 0.05 and stuck:
+                return wrong(
+                    f"{np.mean(p == bound):.0%} of the predictions for {name!r} are {bound:g}, and "
+                    f"{beyond.mean():.0%} of the labels lie {side}",
+                    "the last activation can't give such values",
+                    "leave it out",
+                )
+    return ok()
+
+
+@relation("metrics")
+def metrics(lab: Laboratory) -> Finding:
+    """Metrics get what they expect, and give what they may."""
+    for name, arguments in lab.base.updates.items():
+        metric, kind = lab.run.metrics[name], type(lab.run.metrics[name]).__name__
+        values = [a for a in arguments if a is not None]
+        if isinstance(metric, keras.metrics.Mean) and len(values) and values[0].ndim == 0:
+            return wrong(
+                f"the metric {name} gets a single number",
+                f"the metric {name} is fed the scaled loss; feed it per-example values and weights",
+            )
+        if len(values) < 2 or values[1].ndim == 0:
+            continue
+        labels, predictions = values[0], np.asarray(values[1], "f8")
+        if kind in THRESHOLDS and (predictions.min() < -1e-6 or predictions.max() > 1 + 1e-6):
+            bound = getattr(metric, "threshold", None) or getattr(metric, "thresholds", None)
+            if kind != "AUC" and bound not in (None, 0.5, [0.5]):
+                continue
+            if not getattr(metric, "_from_logits", False):
+                return wrong(
+                    f"the metric {name} ({kind}) compares logits with the threshold of a "
+                    "probability",
+                    f"predictions go from {predictions.min():.3g} to {predictions.max():.3g}",
+                    "give it tf.sigmoid(logits)",
+                )
+        if kind.startswith("SparseCategorical") and predictions.shape == labels.shape:
+            return wrong(
+                f"the metric {name} ({kind}) gets classes as predictions",
+                "an argmax is taken before",
+                "give it the logits, (batch, classes)",
+            )
+    if not lab.evaluated_splits:
+        return ok()
+    for name, value in lab.evaluations["once"].items():
+        metric = lab.run.metrics.get(name.partition("_")[2].partition("/")[0])
+        if not np.isfinite(value):
+            return wrong(f"{name} is {value}", "nothing counts, or NaN in the data")
+        if metric is None or not type(metric).__module__.startswith("keras."):
+            continue
+        if type(metric).__name__.endswith(SHARES) and not -1e-6 <= value <= 1 + 1e-6:
+            return wrong(f"{name} is {value:.4g}, and should be between 0 and 1")
+    return ok()
+
+
+def _from_logits(loss: object) -> bool | None:
+    found = getattr(loss, "from_logits", None)
+    if found is None:
+        found = getattr(loss, "_fn_kwargs", {}).get("from_logits")
+    return found
+
+
+def _kind(loss: object) -> str:
+    return type(loss).__name__

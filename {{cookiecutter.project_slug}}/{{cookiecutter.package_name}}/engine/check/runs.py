@@ -1,0 +1,533 @@
+"""The task under observation: one step, some steps, an evaluation, on one replica and on two.
+
+Everything is made when it is first asked for, and once. Random numbers are the same in every row
+(`randomness="same_rows"`), so that rows may be exchanged and divided among replicas.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..batches import BatchLayout, TrainingBatches, num_examples, worker_split
+from ..callbacks import learning_rates
+from ..distributed_steps import DistributedSteps
+from ..evaluation import Evaluation
+from ..progress import Progress
+from ..types import Run
+from .numbers import Numbers, named_leaves, numbers_of
+
+Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
+
+REAL_STEPS = 3
+LONGEST_TRAINING = 3.0  # seconds
+EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of each stream, at most
+
+
+class Failed(Exception):
+    """Something that the relations need can't be made: the claim that doesn't hold, and why."""
+
+
+@contextlib.contextmanager
+def stage(claim: str) -> Iterator[None]:
+    """Report an exception as a claim that doesn't hold."""
+    try:
+        yield
+    except (NotImplementedError, Failed):  # something that the task doesn't have yet says what
+        raise
+    except Exception as error:
+        raise Failed(claim, str(error).strip().splitlines()[0]) from error
+
+
+def one_and_two_replicas() -> tuple[tf.distribute.Strategy, tf.distribute.Strategy]:
+    """No strategy, and two replicas on halves of the CPU; to be called before any operation."""
+    (cpu, *_) = tf.config.list_physical_devices("CPU")
+    tf.config.set_visible_devices([cpu])
+    halves = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(cpu, halves)
+    # To optimize a graph doesn't pay for so few steps.
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    # Several graphs are made here on purpose.
+    tf.get_logger().setLevel("ERROR")
+    two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
+    return tf.distribute.get_strategy(), two
+
+
+class Look(NamedTuple):
+    """One train step of a batch, computed and not committed.
+
+    Attributes:
+        count: what counts in the batch, over all parts of the loss.
+        losses: by optimizer.
+        gradients: arrays, by optimizer.
+        metrics: results after this step alone.
+        finite: whether losses and gradients are.
+        calls: arguments and result of each call of a loss: (labels, predictions, result).
+        updates: arguments of each update of a metric: (values, ..., weights or None).
+        drawn: some of the numbers that each random operation gave.
+    """
+
+    count: int
+    losses: Numbers
+    gradients: dict[str, list[np.ndarray]]
+    metrics: Numbers
+    finite: bool
+    calls: dict[str, tuple[Any, ...]]
+    updates: dict[str, tuple[Any, ...]]
+    drawn: dict[str, np.ndarray]
+
+
+class Trained(NamedTuple):
+    """A run after each of some real steps."""
+
+    losses: list[Numbers]
+    norms: list[float]
+    rates: dict[str, float]
+    metrics: Numbers
+    weights: list[np.ndarray]
+    state: list[np.ndarray]  # normalization statistics
+    slots: list[np.ndarray]
+
+
+class Runs:
+    """A task under observation.
+
+    Args:
+        create_run: of run.py, (strategy, datasets, config, task) -> what it makes.
+        num_steps: of run.py, (config, batches) -> train steps in the whole run.
+        strategies: one replica, and two.
+        datasets: what `create_datasets` returned.
+        config: the flags of training.
+        task: the flags of the task.
+    """
+
+    def __init__(
+        self,
+        create_run: Callable[..., Created],
+        num_steps: Callable[..., int],
+        strategies: tuple[tf.distribute.Strategy, tf.distribute.Strategy],
+        datasets: dict[str, Any],
+        config: Any,
+        task: Any,
+    ) -> None:
+        self._create_run, self._strategies = create_run, strategies
+        self._all_datasets, self._config, self._task = datasets, config, task
+        self._num_steps = num_steps
+        self.datasets = {name: split for name, split in datasets.items() if split is not None}
+        self._num_steps = num_steps
+        self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
+        self.sees_in_step: dict[str, set[bool]] = {}  # filled by the trace, read by sees_training
+        self.secs_per_step = 0.0
+        self._sees_evaluation: dict[str, set[bool]] = {}
+        self._moved: list[str] = []
+        self.adds_losses = False  # whether a layer calls add_loss in a step
+        self._probes: dict[int, Any] = {}
+        self.ops_of_step: list[tf.Operation] = []  # the same for ops
+
+    # What create_run makes.
+
+    @cached_property
+    def one(self) -> Created:
+        """The task on one replica."""
+        flags: dict[str, Any] = {"accumulate": 1, "jit": "off", "randomness": "same_rows"}
+        made = self._create(self._strategies[0], **flags)
+        size = made[0].global_batch_size
+        if size % 2 and size > 1:
+            flags |= {"global_batch_size": size - 1, "batch_size_per_replica": None}
+            made = self._create(self._strategies[0], **flags)
+        self.initial = {id(v): v.numpy() for v in self.variables(made)}
+        return made
+
+    @cached_property
+    def two(self) -> Created:
+        """The task on two replicas, with the weights of `one` at the start."""
+        run = self.one[0]
+        size = {"global_batch_size": run.global_batch_size, "batch_size_per_replica": None}
+        flags = {"accumulate": 1, "jit": "off", "randomness": "same_rows"}
+        made = self._create(self._strategies[1], **flags, **size)
+        for model, other in zip(self.run.models.values(), made[0].models.values(), strict=True):
+            for variable, copy in zip(model.variables, other.variables, strict=True):
+                copy.assign(self.initial[id(variable)])
+        return made
+
+    def _create(self, strategy: tf.distribute.Strategy, **flags: Any) -> Created:
+        config = replace(self._config, **flags)
+        with stage("the task can be built"), contextlib.redirect_stdout(None):
+            return self._create_run(strategy, self._all_datasets, config, self._task)
+
+    @property
+    def run(self) -> Run:
+        """The run on one replica."""
+        return self.one[0]
+
+    @cached_property
+    def num_steps(self) -> int:
+        """Train steps in the whole run."""
+        return self._num_steps(self._config, self.one[2])
+
+    def reset(self) -> None:
+        """Set `one` back to its start."""
+        for variable in self.variables(self.one):
+            variable.assign(self.initial[id(variable)])
+
+    @staticmethod
+    def variables(created: Created) -> list[Any]:
+        """Everything that training changes."""
+        run = created[0]
+        owners = [*run.models.values(), *run.optimizers.values(), *run.metrics.values()]
+        return [variable for owner in owners for variable in owner.variables]
+
+    # One step.
+
+    @cached_property
+    def batch(self) -> Any:
+        """The first batch: a nest of (1, rows, ...), weights last."""
+        return self.read_batch(0)
+
+    def read_batch(self, step: int) -> Any:
+        """The batch of a step."""
+        with stage("a batch can be made"):
+            return next(iter(self.one[2].dataset(step, step + 1)))
+
+    @property
+    def rows(self) -> int:
+        """Rows in the batch."""
+        return self.run.global_batch_size
+
+    def weighted(self, change: Callable[[Any], Any]) -> Any:
+        """The first batch with other weights."""
+        *parts, weights = self.batch
+        return (*parts, tf.nest.map_structure(change, weights))
+
+    def look(self, batch: Any, *, step: int = 0, accumulate: int = 1) -> Look:
+        """Compute a train step of `batch` as step number `step`."""
+        probe = self._probe(accumulate)
+        progress = self.one[1].start()._replace(step=tf.constant(step, tf.int64))
+        with stage("a train step runs"):
+            reduced, calls, updates, drawn = probe.graph(batch, progress)
+        losses, gradients = {}, {}
+        state = {}
+        for of_step in reduced:
+            losses |= {name: float(loss) for name, loss in of_step.losses.items()}
+            gradients |= {n: [g.numpy() for g in gs] for n, gs in of_step.gradients.items()}
+            writes = zip(probe.steps.transaction.state, of_step.writes, strict=True)
+            state |= {id(v): (v, value) for v, value in writes if value is not None}
+        with keras.StatelessScope([(v, value) for v, value in state.values()]):
+            metrics = numbers_of({n: m.result() for n, m in self.run.metrics.items()})
+        to_numpy = tf.nest.map_structure
+        return Look(
+            int(reduced[-1].count),
+            losses,
+            gradients,
+            metrics,
+            all(bool(of_step.finite) for of_step in reduced),
+            to_numpy(np.asarray, calls),
+            to_numpy(lambda v: v if v is None else np.asarray(v), updates),
+            to_numpy(np.asarray, drawn),
+        )
+
+    @cached_property
+    def base(self) -> Look:
+        """The first step."""
+        return self.look(self.batch)
+
+    @property
+    def ops(self) -> list[tf.Operation]:
+        """The operations of the train step's graph."""
+        _ = self.base
+        return self.ops_of_step
+
+    @property
+    def sees_training(self) -> dict[str, set[bool]]:
+        """With which values of `training` a train step calls each layer, by path."""
+        _ = self.base
+        return self.sees_in_step
+
+    def _probe(self, accumulate: int) -> _Probe:
+        if accumulate not in self._probes:
+            self._probes[accumulate] = _Probe(self, accumulate)
+        return self._probes[accumulate]
+
+    # Some steps, committed.
+
+    @cached_property
+    def trained_on_one(self) -> Trained:
+        """After the first real steps on one replica."""
+        trained = self._train(self.one)
+        self.reset()
+        return trained
+
+    @cached_property
+    def trained_on_two(self) -> Trained:
+        """After the first real steps on two replicas."""
+        return self._train(self.two)
+
+    def _train(self, created: Created) -> Trained:
+        run, steps, batches = created
+        with stage("a train step runs"):
+            iterator, progress = iter(batches.dataset(0, REAL_STEPS)), steps.start()
+            losses, norms = [], []
+            for _ in range(REAL_STEPS):
+                progress = steps.distributed_train_step(iterator, 1, progress)
+                latest = progress.latest
+                losses.append(
+                    dict(zip(run.optimizers, latest.losses.numpy().tolist(), strict=True))
+                )
+                norms.append(float(latest.gradient_norm))
+        metrics = {id(v) for metric in run.metrics.values() for v in metric.variables}
+        return Trained(
+            losses,
+            norms,
+            learning_rates(run),
+            numbers_of({name: metric.result() for name, metric in run.metrics.items()}),
+            [v.numpy() for v in run.trainable_variables],
+            [v.numpy() for v in steps.transaction.state if id(v) not in metrics],
+            [v.numpy() for o in run.optimizers.values() for v in o.variables],
+        )
+
+    def train_longer(self, batches: tf.data.Dataset, most: int, first: int = 0) -> list[Numbers]:
+        """Train `one` a few seconds at most; the losses of each step. The caller resets it."""
+        steps = self.one[1]
+        progress = steps.start()._replace(step=tf.constant(first, tf.int64))
+        iterator, losses = iter(batches), []
+        started = time.perf_counter()
+        while len(losses) < most and time.perf_counter() - started < LONGEST_TRAINING:
+            with stage("a train step runs"):
+                progress = steps.distributed_train_step(iterator, 1, progress)
+            latest = progress.latest.losses.numpy().tolist()
+            losses.append(dict(zip(self.run.optimizers, latest, strict=True)))
+            if len(losses) == 1:  # the first call may have traced
+                started = time.perf_counter()
+        self.secs_per_step = (time.perf_counter() - started) / max(1, len(losses) - 1)
+        return losses
+
+    def secs_per_batch(self, number: int) -> float:
+        """Seconds to make a batch, from a cold start, so that no filled buffer hides them."""
+        started, made = time.perf_counter(), 0
+        for _ in self.one[2].dataset(0, number):
+            made += 1
+            if made == 1:
+                first = time.perf_counter() - started
+        # What the first batch takes longer than the others is the start of the pipeline.
+        rest = time.perf_counter() - started - first
+        return rest / max(1, made - 1)
+
+    # Evaluation.
+
+    def first_rows(self, split: Any, rows: int) -> Any:
+        """The first examples of a split."""
+        split = worker_split(split)
+        if isinstance(split, tf.data.Dataset):
+            return split.take(rows)
+        return tf.nest.map_structure(lambda array: array[:rows], split)
+
+    @cached_property
+    def evaluated_splits(self) -> dict[str, Any]:
+        """Some examples of validation and test data: two batches and a short one."""
+        rows = 2 * self.rows + self.rows // 3 + 1
+        names = [name for name in self.datasets if name != "train"]
+        return {n: self.first_rows(self.datasets[n], rows) for n in names}
+
+    @cached_property
+    def on_one(self) -> Evaluation:
+        """The evaluation of those examples on one replica."""
+        with stage("a validation step runs"):
+            return Evaluation(self.run, self.evaluated_splits, self.one[1].layout)
+
+    @cached_property
+    def evaluations(self) -> dict[str, Numbers]:
+        """Losses and metrics of all splits: on one replica twice, on two, and in other batches."""
+        for model, other in zip(self.run.models.values(), self.two[0].models.values(), strict=True):
+            for variable, copy in zip(model.variables, other.variables, strict=True):
+                copy.assign(variable.numpy())
+        size = self.rows // 2 + 1
+        with stage("a validation step runs"):
+            two = Evaluation(self.two[0], self.evaluated_splits, self.two[1].layout)
+            other = Evaluation(self.run, self.evaluated_splits, BatchLayout(size, 1, 0, 1))
+            with layers_recorded(self.run, self._sees_evaluation):
+                once = self._evaluate(self.on_one)
+            self._moved = [
+                v.path
+                for v in self.variables(self.one)
+                if v.numpy().tobytes() != self.initial[id(v)].tobytes()
+            ]
+            return {
+                "once": once,
+                "once more": self._evaluate(self.on_one),
+                "on two replicas": self._evaluate(two),
+                "in other batches": self._evaluate(other),
+            }
+
+    @property
+    def sees_evaluation(self) -> dict[str, set[bool]]:
+        """With which values of `training` an evaluation calls each layer, by path."""
+        _ = self.evaluations
+        return self._sees_evaluation
+
+    @property
+    def moved(self) -> list[str]:
+        """The variables of training that an evaluation changed, by path."""
+        _ = self.evaluations
+        return self._moved
+
+    def _evaluate(self, evaluation: Evaluation) -> Numbers:
+        results: Numbers = {}
+        for split in evaluation.splits:
+            results |= evaluation.evaluate(split)
+        return results
+
+    # Data.
+
+    @cached_property
+    def examples(self) -> dict[str, dict[str, np.ndarray]]:
+        """The arrays of every split by name, of a stream as many examples as a few secs give."""
+        with stage("the data can be read"):
+            return {name: self._read(split) for name, split in self.datasets.items()}
+
+    def _read(self, split: Any) -> dict[str, np.ndarray]:
+        split = worker_split(split)
+        if not isinstance(split, tf.data.Dataset):
+            return {name: np.asarray(array) for name, array in named_leaves(split)}
+        read: list[Any] = []
+        started = time.perf_counter()
+        for example in split:
+            read.append(tf.nest.map_structure(lambda t: t.numpy(), example))
+            if len(read) >= EXAMPLES_READ or time.perf_counter() - started > SECS_READ:
+                break
+        if not read:
+            return {}
+        whole = tf.nest.map_structure(lambda *rows: np.stack(rows), *read)
+        return dict(named_leaves(whole))
+
+    def is_whole(self, name: str) -> bool:
+        """Whether `examples` has all of a split."""
+        arrays = self.examples[name].values()
+        return not arrays or len(next(iter(arrays))) == num_examples(
+            worker_split(self.datasets[name])
+        )
+
+
+class _Probe:
+    """The graph of a train step that returns what it sees on the way."""
+
+    def __init__(self, runs: Runs, accumulate: int) -> None:
+        run, steps, _ = runs.one
+        self._runs = runs
+        self._calls: dict[str, tuple[Any, ...]] = {}
+        self._updates: dict[str, tuple[Any, ...]] = {}
+        losses = {name: self._recorded(name, loss) for name, loss in run.losses.items()}
+        self.steps = DistributedSteps(
+            replace(run, losses=losses),
+            steps.layout._replace(accumulate=accumulate),
+            constant_denominator=steps.constant_denominator,
+        )
+        self.graph = tf.function(self._step, autograph=False)
+
+    def _recorded(self, name: str, loss: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = loss(*args, **kwargs)
+            if name not in self._calls:
+                labels, predictions = (*args, *kwargs.values(), None, None)[:2]
+                self._calls[name] = (labels, predictions, result)
+            return result
+
+        return call
+
+    def _step(self, batch: Any, progress: Progress) -> Any:
+        run = self.steps.run
+        seen = self._runs.sees_in_step
+        recording = self._metrics_recorded(run), layers_recorded(run, seen)
+        with recording[0], recording[1], _add_loss_recorded(self._runs):
+            local = tf.nest.map_structure(lambda t: t[0], batch)
+            reduced = [
+                self.steps.reduce(i, local, progress) for i in range(len(run.functions.train_steps))
+            ]
+        operations = tf.compat.v1.get_default_graph().get_operations()
+        self._runs.ops_of_step = operations
+        drawn = {
+            op.name: tf.reshape(tf.cast(op.outputs[0], tf.float64), [-1])[:8]
+            for op in operations
+            if op.type.startswith("StatelessRandom") and op.outputs[0].dtype.is_floating
+        }
+        return reduced, self._calls, self._updates, drawn
+
+    @contextlib.contextmanager
+    def _metrics_recorded(self, run: Run) -> Iterator[None]:
+        def recorded(name: str, update: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if name not in self._updates:
+                    values = [*args, *kwargs.values()]
+                    self._updates[name] = tuple(
+                        None if v is None else tf.convert_to_tensor(v) for v in values
+                    )
+                return update(*args, **kwargs)
+
+            return call
+
+        for name, metric in run.metrics.items():
+            metric.update_state = recorded(name, metric.update_state)
+        try:
+            yield
+        finally:
+            for metric in run.metrics.values():
+                del metric.update_state
+
+
+@contextlib.contextmanager
+def layers_recorded(run: Run, seen: dict[str, set[bool]]) -> Iterator[None]:
+    """Note which value of `training` each layer without layers of its own is called with."""
+
+    def recorded(layer: keras.layers.Layer, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            seen.setdefault(layer.path or layer.name, set()).add(bool(kwargs.get("training")))
+            return function(*args, **kwargs)
+
+        return call
+
+    watched = [layer for layer in run.layers if cares_about_training(layer)]
+    for layer in watched:
+        layer.call = recorded(layer, layer.call)
+    try:
+        yield
+    finally:
+        for layer in watched:
+            del layer.call
+
+
+def cares_about_training(layer: keras.layers.Layer) -> bool:
+    """Whether a layer without layers of its own does something else while training."""
+    kinds = keras.layers
+    if layer._layers:
+        return False
+    if isinstance(layer, kinds.BatchNormalization):
+        return True
+    if isinstance(layer, kinds.Dropout | kinds.GaussianDropout | kinds.AlphaDropout):
+        return bool(layer.rate)
+    if isinstance(layer, kinds.GaussianNoise):
+        return bool(layer.stddev)
+    own = not type(layer).__module__.startswith("keras.")
+    return own and "training" in inspect.signature(type(layer).call).parameters
+
+
+@contextlib.contextmanager
+def _add_loss_recorded(runs: Runs) -> Iterator[None]:
+    original = keras.layers.Layer.add_loss
+
+    def add_loss(layer: keras.layers.Layer, loss: Any) -> None:
+        runs.adds_losses = True
+        original(layer, loss)
+
+    keras.layers.Layer.add_loss = add_loss
+    try:
+        yield
+    finally:
+        keras.layers.Layer.add_loss = original

@@ -1,0 +1,696 @@
+"""Relations of a train step, and of some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..callbacks import learning_rates
+from .causes import COARSE, explain
+from .findings import Finding, look, ok, relation, wrong
+from .graph import accidental_broadcasts, assigned_variables, stateful_random_numbers
+from .laboratory import Laboratory, Look
+from .numbers import TOLERANCE, arrays_differ, close, different, relative_difference
+
+
+@relation("a train step runs")
+def first_step(lab: Laboratory) -> Finding:
+    """Losses and gradients of the first batch are finite."""
+    if lab.base.finite:
+        losses = ", ".join(f"{n} {loss:.4g}" for n, loss in lab.base.losses.items())
+        return ok(f"loss {losses}" if len(lab.base.losses) == 1 else losses)
+    losses = [name for name, loss in lab.base.losses.items() if not np.isfinite(loss)]
+    if losses:
+        return wrong(
+            f"the loss {losses[0]} of the first batch is {lab.base.losses[losses[0]]}",
+            "NaN in the data (also where the weight is 0: 0 x NaN is NaN), a logarithm or a "
+            "division of 0, or nothing that counts",
+            "see the data below, and clip what goes into logarithms",
+        )
+    return wrong(
+        "the loss of the first batch is finite, its gradient isn't",
+        "the derivative of a square root, a norm or a logarithm at 0",
+        "add a small number inside it",
+    )
+
+
+@relation("the same step again")
+def same_step_again(lab: Laboratory) -> Finding:
+    """A step that is computed twice is the same."""
+    random = stateful_random_numbers(lab.ops)
+    if random:
+        return wrong(
+            f"{random[0]} gives other numbers each time",
+            "tf.random.normal and its like don't follow from seed and step, so no run can be "
+            "resumed or repeated",
+            "use tf.random.stateless_* with replica.seed, or a SeedGenerator of the layer",
+        )
+    again = lab.look(lab.batch)
+    if _differ(lab.base, again):
+        return wrong(
+            f"{_what_differs(lab.base, again)} differ when the same step is computed again",
+            "random numbers or a counter that don't follow from seed and step",
+            "use tf.random.stateless_* with replica.seed",
+        )
+    return ok()
+
+
+@relation("random numbers differ")
+def random_numbers_differ(lab: Laboratory) -> Finding:
+    """Each step draws random numbers of its own."""
+    if not lab.base.drawn:
+        return ok("the step draws none")
+    later = lab.look(lab.batch, step=1)
+    same = [n for n, drawn in lab.base.drawn.items() if np.array_equal(drawn, later.drawn[n])]
+    if same:
+        return wrong(
+            f"{same[0]} draws the same numbers in every step",
+            "its seed is a constant",
+            "use replica.seed in a step, and a SeedGenerator that is an attribute in a layer",
+        )
+    return ok()
+
+
+@relation("the same batch again")
+def same_batch_again(lab: Laboratory) -> Finding:
+    """A batch can be made again."""
+    for step in (0, 1):
+        first, again = lab.read_batch(step), lab.read_batch(step)
+        if not _equal(first, again):
+            if lab.batches.augment is None:
+                return wrong(
+                    f"the batch of step {step} differs when it is read again",
+                    "the stream comes in another order each time, as after "
+                    "shuffle(reshuffle_each_iteration=True) or with numbers drawn by Python",
+                    "leave shuffling to the engine, or use reshuffle_each_iteration=False",
+                )
+            return wrong(
+                f"the batch of step {step} differs when it is made again",
+                "the augmentation, or the stream, draws random numbers that don't follow from the "
+                "seed",
+                "in create_augment use tf.random.stateless_* with the seed that it is given",
+            )
+    return ok()
+
+
+@relation("augmentation")
+def augmentation(lab: Laboratory) -> Finding:
+    """Differs between steps, and labels stay with their inputs."""
+    augment = lab.batches.augment
+    if augment is None:
+        return ok("none")
+    plain = lab.plain_batch
+    with_seed = [augment(plain, tf.constant([0, n], tf.int64)) for n in (1, 2)]
+    if _equal(*with_seed):
+        if _equal(with_seed[0], plain):
+            return look("changes nothing", "", "return None from create_augment")
+        return look(
+            "is the same in every step",
+            "it doesn't use the seed that it is given",
+            "draw with tf.random.stateless_* and that seed",
+        )
+    moved = _labels_moved(plain, augment)
+    if moved:
+        return wrong(
+            moved,
+            "inputs and labels are put in another order, one without the other",
+            "use one permutation for both",
+        )
+    return ok()
+
+
+@relation("loss per example")
+def loss_per_example(lab: Laboratory) -> Finding:
+    """A loss gives a number for each example, or for each part of it."""
+    found = []
+    for name, (_, _, values) in lab.base.calls.items():
+        shape = values.shape
+        if not shape or shape[0] % lab.rows:
+            return wrong(
+                f"{name!r} gives shape {shape} for {lab.rows} rows",
+                "it averages by itself",
+                'create it with reduction="none"',
+            )
+        found.append(f"{name} {shape}")
+    return ok(", ".join(found))
+
+
+@relation("shapes")
+def shapes(lab: Laboratory) -> Finding:
+    """Nothing of shape (batch,) meets something of shape (batch, 1)."""
+    if found := accidental_broadcasts(lab.ops, lab.rows):
+        name, a, b = found[0]
+        return wrong(
+            f"{name} makes {lab.rows} x {lab.rows} numbers of shapes {a} and {b}",
+            "they broadcast by accident, so that each example meets the labels of all others",
+            "give both the same shape, with tf.squeeze(..., axis=-1) or [:, tf.newaxis]",
+        )
+    return ok()
+
+
+@relation("rows of weight zero")
+def rows_of_weight_zero(lab: Laboratory) -> Finding:
+    """What a row of weight zero holds changes nothing."""
+    if lab.rows < 4:
+        return ok("too few rows to say")
+    if lab.looks_at_batch:
+        return ok(f"not looked at: {lab.looks_at_batch} sees all rows")
+    first, other = lab.look(lab.with_zeros), lab.look(lab.with_other_rows)
+    if first.count != other.count:
+        return wrong(
+            f"count is {first.count} and {other.count} with other rows of weight 0",
+            "count counts rows, not weights",
+            "count only where the weight isn't 0",
+        )
+    for name in different(first.losses, other.losses):
+        return _unweighted_loss(lab, name, first, other)
+    for name in different(first.metrics, other.metrics):
+        return wrong(
+            f"the metric {name} is {first.metrics[name]:.4g} and {other.metrics[name]:.4g} with "
+            "other rows of weight 0",
+            _why_unweighted(lab, name),
+            "call update_state(labels, predictions, weights)",
+        )
+    if _gradients_differ(first, other):
+        return wrong(
+            "gradients differ with other rows of weight 0",
+            "something beside the loss depends on them",
+            "multiply it by the weights",
+        )
+    return ok()
+
+
+@relation("count")
+def count_leaves_out_zeros(lab: Laboratory) -> Finding:
+    """Rows of weight zero don't count."""
+    if lab.rows < 4 or not lab.base.count:
+        return ok("too few rows to say")
+    all_count = lab.base.count
+    half, rest = lab.count(lab.with_zeros), lab.count(lab.with_the_other_half)
+    if half + rest == all_count:
+        return ok(f"{all_count} in the first batch")
+    cause = "count counts rows whose weight is 0, such as padding"
+    if half + rest == 2 * all_count:
+        cause = "count doesn't look at the weights: padding counts"
+    return wrong(
+        f"one half of the batch counts {half}, the other {rest}, both together {all_count}",
+        cause,
+        "count only where the weight isn't 0, with tf.math.count_nonzero",
+    )
+
+
+@relation("weights enter once")
+def weights_enter_once(lab: Laboratory) -> Finding:
+    """Twice the weights, twice the loss."""
+    if lab.counts_weights:
+        return ok("not looked at: count depends on how large weights are")
+    one, two, three = lab.base, *(lab.look(lab.weighted(lambda w, n=n: n * w)) for n in (2, 3))
+    for name, first in one.losses.items():
+        a, b = two.losses[name] - first, three.losses[name] - two.losses[name]
+        if close(a, 0) and close(b, 0):
+            if abs(first) < TOLERANCE:
+                continue
+            return wrong(
+                f"the loss {name} doesn't change when all weights are doubled",
+                "the weights aren't used",
+                "multiply the per-example loss by them once: compute_average_loss(sample_weight=)",
+            )
+        if close(b, a, COARSE) or lab.interacts:
+            continue
+        if close(b / a, 5 / 3, COARSE):
+            return wrong(
+                f"the loss {name} grows with the square of the weights",
+                "weights are used twice",
+                "use them in compute_average_loss, and nowhere else",
+            )
+        return look(
+            f"the loss {name} doesn't grow in proportion to the weights",
+            "weights go through something else than a product",
+            "use them in compute_average_loss, and nowhere else",
+        )
+    return ok()
+
+
+@relation("denominator")
+def denominator(lab: Laboratory) -> Finding:
+    """The loss of a batch is the mean of the losses of its halves."""
+    if lab.has_other_denominators or lab.counts_weights or lab.rows < 4:
+        return ok("not looked at: there is another denominator than the number of examples")
+    if lab.interacts:
+        return ok("not looked at: examples interact")
+    if lab.count(lab.with_zeros) + lab.count(lab.with_the_other_half) != lab.base.count:
+        return ok("not looked at: see count")
+    for name, loss in lab.base.losses.items():
+        mean, total = lab.means_of_halves[name]
+        if not close(mean, loss, 10 * TOLERANCE) and close(total, loss, 10 * TOLERANCE):
+            return wrong(
+                f"the loss {name} is divided by the same number, however many examples count",
+                "it is a sum, or divided by a constant or by all rows of the batch",
+                "divide it by replica.global_count",
+            )
+    return ok()
+
+
+@relation("order of rows")
+def order_of_rows(lab: Laboratory) -> Finding:
+    """The order of the rows doesn't matter."""
+    if lab.rows < 2:
+        return ok("too few rows to say")
+    turned = tf.nest.map_structure(lambda t: tf.reverse(t, [1]), lab.batch)
+    other = lab.look(turned)
+    if not _differ(lab.base, other):
+        return ok()
+    return wrong(
+        f"{_what_differs(lab.base, other)} differ when the rows come in reverse order",
+        "inputs, labels or weights are moved against each other, or a row is treated by its place",
+        "use no place in the batch, and the same rows of each",
+    )
+
+
+@relation("examples apart")
+def examples_apart(lab: Laboratory) -> Finding:
+    """An example's loss doesn't depend on the others of its batch."""
+    if lab.declared_interacting:
+        return ok("the task says that its examples interact; --accumulate is refused")
+    if lab.interacts:
+        return look(
+            "the loss isn't the sum of its examples",
+            "examples interact, as with negatives from the batch: --accumulate trains something "
+            "else, and the loss depends on the batch size",
+            "if you mean it, set EXAMPLES_INTERACT = True in task/steps.py",
+        )
+    return ok()
+
+
+@relation("micro-batches")
+def microbatches(lab: Laboratory) -> Finding:
+    """Two micro-batches give the step of one batch (--accumulate 2)."""
+    if lab.declared_interacting or lab.interacts:
+        return ok("not looked at: examples interact")
+    if lab.looks_at_batch or lab.rows % 2:
+        return ok(f"not looked at: {lab.looks_at_batch or 'the batch is odd'}")
+    two = lab.look(lab.batch, accumulate=2)
+    for name, loss in lab.base.losses.items():
+        more = two.losses[name] - loss
+        if close(loss, two.losses[name], 10 * TOLERANCE):
+            continue
+        own = lab.regularization(name)
+        if own and close(more, own, COARSE):
+            cause = "regularization is added once a micro-batch; use replica.regularization(model)"
+        elif close(two.losses[name], 2 * loss, COARSE) or close(more, loss - own, COARSE):
+            cause = "each micro-batch's loss is averaged over itself; use replica.global_count"
+        elif close(two.losses[name], loss / 2, COARSE) or close(-2 * more, loss - own, COARSE):
+            cause = "the loss is divided by the number of micro-batches, but they are added"
+        else:
+            cause = "the loss depends on which examples share a micro-batch"
+        return wrong(f"the loss {name} is {loss:.4g}, and {two.losses[name]:.4g} in two", cause)
+    if _gradients_differ(lab.base, two):
+        return wrong(
+            "gradients differ with two micro-batches",
+            "gradients are changed before they are added, or the loss depends on the batch",
+        )
+    return ok()
+
+
+@relation("regularization")
+def regularization(lab: Laboratory) -> Finding:
+    """The regularization of the layers is in the loss, once."""
+    total = lab.total_regularization
+    if total < 1e-9:
+        return ok("none")
+    if lab.adds_losses or lab.counts_weights or lab.interacts or lab.has_other_denominators:
+        return ok("not looked at: the loss has other parts")
+    two = lab.look(lab.weighted(lambda w: 2 * w))
+    found = sum(2 * loss - two.losses[name] for name, loss in lab.base.losses.items())
+    if close(found, total, COARSE):
+        return ok(f"{total:.3g}")
+    if abs(found) < COARSE * total:
+        return wrong(
+            f"layers have regularizers ({total:.3g}), and the loss doesn't hold them",
+            "",
+            "add tf.nn.scale_regularization_loss(replica.regularization(model))",
+        )
+    cause = f"it is in the loss {found / total:.3g} times"
+    return wrong(f"regularization is {total:.3g}, the loss holds {found:.3g}", cause, "add it once")
+
+
+@relation("two replicas make the same step as one")
+def two_replicas(lab: Laboratory) -> Finding:
+    """Losses, metrics, weights, statistics, slots."""
+    one, two = lab.trained_on_one, lab.trained_on_two
+    numbers = relative_difference(list(one.losses[0].values()), list(two.losses[0].values()))
+    # Rounding may turn the class of a pixel, and a metric with it.
+    turned = [n for n in one.metrics if not close(one.metrics[n], two.metrics[n], 5e-3)]
+    numbers = max([numbers, *(abs(one.metrics[n] - two.metrics[n]) for n in turned)])
+    weights = relative_difference(one.weights, two.weights)
+    norm = two.norms[0] / one.norms[0] if one.norms[0] else 1.0
+    seen = f"losses and metrics differ by {numbers:.0e}, weights by {weights:.0e}"
+    losses_agree = not different(one.losses[0], two.losses[0])
+    if losses_agree and close(norm, 2, COARSE):
+        return wrong(seen, "gradients are summed twice; the engine does it once")
+    if losses_agree and close(norm, 0.5, COARSE):
+        return wrong(
+            seen, "gradients are averaged over the replicas, where their sum is right",
+            "leave out the division",
+        )  # fmt: skip
+    for name, rate in one.rates.items():
+        if not np.isclose(rate, two.rates[name], rtol=COARSE, atol=0) and losses_agree:
+            return wrong(
+                f"the learning rate is {rate:.3g} on one replica and {two.rates[name]:.3g} on two",
+                "it depends on the number of replicas, where the global batch doesn't",
+                "leave num_replicas_in_sync out of create_optimizer",
+            )
+    if numbers < TOLERANCE and close(norm, 1, 1e-3):
+        if weights < 10 * TOLERANCE or lab.is_sign_based:
+            return _slots_and_state(lab, seen)
+        return wrong(
+            seen,
+            "the update differs though the gradients agree: the optimizer, or process_gradients, "
+            "depends on the replica",
+        )
+    names = (
+        {f"{n} loss": v for n, v in trained.losses[0].items()}
+        | {n: trained.metrics[n] for n in turned}
+        for trained in (one, two)
+    )
+    return wrong(seen, explain(*names, 2, lab.total_regularization))
+
+
+@relation("every weight gets a gradient")
+def every_weight(lab: Laboratory) -> Finding:
+    """Every variable that trains is reached by the loss."""
+    later = lab.after_training  # what starts at zero gets its gradient after some steps
+    without = []
+    for optimizer, gradients in lab.base.gradients.items():
+        variables = lab.run.variables_of(optimizer)
+        pairs = zip(variables, gradients, later.gradients[optimizer], strict=True)
+        without += [v.path for v, a, b in pairs if not (np.any(a) or np.any(b))]
+    untrained = set(lab.run.optimizers) - set(lab.base.gradients)
+    if untrained:
+        return wrong(
+            f"no train step returns the loss of the optimizer {min(untrained)!r}",
+            "its model never trains",
+            "return a loss of that name",
+        )
+    if without:
+        listed = ", ".join(without[:3]) + (" ..." if len(without) > 3 else "")
+        return wrong(
+            f"none for {listed}",
+            "the loss doesn't depend on it: a branch that isn't used, tf.stop_gradient, an argmax "
+            "or rounding on the way, or units that are all dead",
+            "use it in the loss, or freeze it",
+        )
+    return ok()
+
+
+@relation("every weight moves")
+def every_weight_moves(lab: Laboratory) -> Finding:
+    """Three steps change every variable that trains."""
+    initial = [lab.initial[id(v)] for v in lab.run.trainable_variables]
+    moved = lab.trained_on_one.weights
+    still = [
+        v.path
+        for v, a, b in zip(lab.run.trainable_variables, initial, moved, strict=True)
+        if np.array_equal(a, b)
+    ]
+    if not still:
+        return ok()
+    if len(still) == len(moved):
+        rates = ", ".join(f"{rate:.3g}" for rate in learning_rates(lab.run).values())
+        return wrong(
+            "no weight moves", f"the learning rate is {rates}, or process_gradients gives zeros"
+        )
+    return wrong(
+        f"{', '.join(still[:3])} stays as it was",
+        "its gradient is 0, or process_gradients sets it to 0",
+        "freeze it if you mean it",
+    )
+
+
+@relation("learning rate")
+def learning_rate(lab: Laboratory) -> Finding:
+    """It lasts through the run."""
+    found = []
+    for name, optimizer in lab.inner_optimizers:
+        schedule = optimizer._learning_rate
+        if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+            rate = float(tf.convert_to_tensor(optimizer.learning_rate))
+            found.append(f"{rate:.3g}")
+            if rate <= 0:
+                return wrong(f"the learning rate of {name!r} is {rate:.3g}", "", "make it positive")
+            continue
+        steps = lab.num_steps
+        at = np.linspace(0, max(0, steps - 1), 101).astype("int64")
+        rates = np.asarray([float(schedule(tf.constant(step))) for step in at])
+        found.append(f"{rates[0]:.3g} to {rates[-1]:.3g} in {steps} steps")
+        if rates.min() < 0:
+            return wrong(f"the learning rate of {name!r} falls to {rates.min():.3g}")
+        alive = np.flatnonzero(rates > 1e-3 * rates.max())
+        if not len(alive) or alive[-1] < 80:
+            share = int(alive[-1]) + 1 if len(alive) else 0
+            return wrong(
+                f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps",
+                "the schedule is shorter than the run: it counts train steps, not epochs",
+                "use the number of steps that create_optimizer is given",
+            )
+        if rates.argmax() > 50 and rates[-1] > 0.99 * rates.max():
+            return look(
+                f"the learning rate of {name!r} rises until the end of the run",
+                "the warm-up is longer than the run",
+            )
+        if rates.min() > 0.97 * rates.max() and rates.min() < rates.max():
+            return look(
+                f"the learning rate of {name!r} falls by less than 3% in the whole run",
+                "the schedule is longer than the run: it counts train steps, not examples",
+                "use the number of steps that create_optimizer is given",
+            )
+    return ok(", ".join(found))
+
+
+@relation("training mode")
+def training_mode(lab: Laboratory) -> Finding:
+    """The train step calls dropout and its like in training mode."""
+    layers = lab.sensitive_layers
+    seen = {p: lab.sees_training[p] for p in layers if p in lab.sees_training}
+    trained = [path for path in seen if layers[path].trainable]
+    off = [path for path in trained if seen[path] == {False}]
+    if off and len(off) == len(trained):
+        return wrong(
+            f"{off[0]} is called with training=False in the train step",
+            "the model isn't called in training mode",
+            "call it with training=True in the train step",
+        )
+    if lab.overruled:
+        return look(
+            f"{lab.overruled} trains though its model is called with training=False",
+            "training=True from outside wins over training=False inside (Keras 3.15)",
+            "set trainable = False on it, which keeps BatchNormalization still",
+        )
+    return ok(f"{len(seen)} layers" if seen else "no layer needs it")
+
+
+@relation("variables")
+def variables(lab: Laboratory) -> Finding:
+    """A step changes variables of models and metrics only."""
+    if names := assigned_variables(lab.ops):
+        return wrong(
+            f"the step assigns {names[0]}",
+            "a tf.Variable that the engine doesn't know: it isn't saved, and each replica has "
+            "a value of its own",
+            "use replica.step, a Keras weight made with add_weight, or a metric",
+        )
+    return ok()
+
+
+@relation("precision")
+def precision(lab: Laboratory) -> Finding:
+    """Layers compute in the precision of the run."""
+    wanted = keras.config.dtype_policy()
+    full = {"float32", keras.config.floatx()}
+    for layer in lab.run.layers:
+        policy = layer.dtype_policy
+        if policy.name == wanted.name or not layer.variables or policy.compute_dtype in full:
+            continue
+        return look(
+            f"{layer.path} computes in {policy.compute_dtype}, the run in {wanted.compute_dtype}",
+            "a model loaded from a file keeps its own dtype (Keras 3.15)",
+            "set its dtype policy when it is loaded",
+        )
+    if keras.config.floatx() == "float64":
+        for layer in lab.run.layers:
+            if layer.variables and layer.compute_dtype == "float32":
+                return look(
+                    f"{layer.path} computes in float32, the run in float64",
+                    "a model loaded from a file keeps its own dtype (Keras 3.15)",
+                )
+    return ok(wanted.name)
+
+
+@relation("loss falls on one batch")
+def falls_on_one_batch(lab: Laboratory) -> Finding:
+    """Some steps on the same batch lower its loss."""
+    losses = lab.losses_on_one_batch
+    first, last = losses[0], losses[-1]
+    detail = ", ".join(f"{first[n]:.3g} to {last[n]:.3g}" for n in first)
+    detail += f" in {len(losses)} steps"
+    if not all(np.isfinite(loss) for loss in last.values()):
+        return wrong(detail, "the loss isn't finite: the learning rate is too high")
+    fell = [last[n] < first[n] - 1e-7 for n in first]
+    if any(fell) if len(fell) > 1 else all(fell):  # of adversaries one may rise
+        return ok(detail)
+    downhill = lab.falls_downhill
+    if downhill is False:
+        return wrong(
+            detail,
+            "the loss rises along its own gradient too: gradients are changed, as by a wrong sign",
+            "look at process_gradients",
+        )
+    return wrong(
+        detail,
+        "a small step against the gradient lowers the loss, the optimizer's step doesn't: the "
+        "learning rate is too high, or gradients have the wrong sign",
+        "look at the learning rate and at process_gradients",
+    )
+
+
+@relation("loss falls on fresh batches")
+def falls_on_fresh_batches(lab: Laboratory) -> Finding:
+    """Some steps on new batches lower the loss, of their labels."""
+    losses, right, mixed = lab.fresh
+    third = max(1, len(losses) // 3)
+    first, last = (
+        {n: float(np.mean([loss[n] for loss in part])) for n in losses[0]}
+        for part in (losses[:third], losses[-third:])
+    )
+    detail = ", ".join(f"{first[n]:.3g} to {last[n]:.3g}" for n in first)
+    detail += f" in {len(losses)} steps"
+    if len(first) == 1 and last["main" if "main" in last else next(iter(last))] >= min(
+        first.values()
+    ):
+        return look(detail, "nothing is learned yet, or labels don't belong to their inputs")
+    if mixed and len(mixed) == 1:
+        (name,) = mixed
+        gain = mixed[name] - right[name]
+        if gain and gain < 0.02 * abs(right[name] - lab.total_regularization):
+            return look(
+                f"{detail}, and as low with the labels of other examples",
+                "labels don't seem to belong to their inputs: one was shuffled or cut without the "
+                "other",
+                "compare some of them in samples.png",
+            )
+    return ok(detail)
+
+
+@relation("one trace")
+def one_trace(lab: Laboratory) -> Finding:
+    """The step is traced once."""
+    _ = lab.trained_on_one
+    traces = lab.one[1].num_traces()
+    if traces == 1:
+        return ok()
+    return wrong(
+        f"{traces} traces", "a shape changes between batches, or a Python number between calls"
+    )
+
+
+def _differ(a: Look, b: Look) -> bool:
+    return bool(
+        a.count != b.count
+        or different(a.losses, b.losses)
+        or different(a.metrics, b.metrics)
+        or _gradients_differ(a, b)
+    )
+
+
+def _what_differs(a: Look, b: Look) -> str:
+    parts = ["the count"] if a.count != b.count else []
+    parts += [f"the loss {name}" for name in different(a.losses, b.losses)]
+    parts += [f"the metric {name}" for name in different(a.metrics, b.metrics)]
+    parts += ["gradients"] if _gradients_differ(a, b) else []
+    return " and ".join(parts[:2])
+
+
+def _gradients_differ(a: Look, b: Look) -> bool:
+    return arrays_differ(list(a.gradients.values()), list(b.gradients.values()))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    pairs = zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True)
+    return all(np.array_equal(x, y, equal_nan=x.dtype.is_floating) for x, y in pairs)
+
+
+def _unweighted_loss(lab: Laboratory, name: str, first: Look, other: Look) -> Finding:
+    seen = (
+        f"the loss {name} is {first.losses[name]:.4g}, and {other.losses[name]:.4g} with other "
+        "rows of weight 0"
+    )
+    if close(first.losses[name], lab.base.losses[name]):
+        return wrong(
+            seen, "the weights aren't used, so padding trains",
+            "pass them as sample_weight to compute_average_loss",
+        )  # fmt: skip
+    if accidental_broadcasts(lab.ops, lab.rows):
+        return wrong(seen, "each example meets the labels of all others: see shapes")
+    return wrong(
+        seen,
+        "a part of the loss ignores the weights, or examples meet rows of weight 0 in it",
+        "multiply every part by the weights, and mask rows of weight 0 where examples interact",
+    )
+
+
+def _why_unweighted(lab: Laboratory, name: str) -> str:
+    arguments = lab.base.updates.get(name.partition("/")[0], ())
+    if len(arguments) == 1 and arguments[0] is not None and arguments[0].ndim == 0:
+        return "it is fed the scaled loss; feed it per-example values and weights"
+    if len(arguments) < 2 or arguments[-1] is None:
+        return "it isn't given the weights"
+    return "it isn't given the weights of the batch"
+
+
+def _slots_and_state(lab: Laboratory, seen: str) -> Finding:
+    one, two = lab.trained_on_one, lab.trained_on_two
+    if relative_difference(one.state, two.state) > 10 * TOLERANCE:
+        return wrong(
+            f"{seen}, statistics by {relative_difference(one.state, two.state):.0e}",
+            "statistics of one replica's batch, which only synchronized layers add up",
+            "use keras.layers.BatchNormalization, or statistics per example",
+        )
+    if relative_difference(one.slots, two.slots) > COARSE and not lab.is_sign_based:
+        return wrong(seen, "the optimizer's slots differ, though weights agree")
+    return ok(seen)
+
+
+def _labels_moved(plain: Any, augment: Any) -> str:
+    """How the augmentation parts inputs from labels; empty if it doesn't."""
+    if len(plain) != 3:
+        return ""
+    inputs, labels, weights = plain
+    flat_inputs, flat_labels = tf.nest.flatten(inputs), tf.nest.flatten(labels)
+    if len(flat_inputs) != 1 or len(flat_labels) != 1 or not flat_inputs[0].dtype.is_floating:
+        return ""
+    x, y = flat_inputs[0].numpy(), flat_labels[0].numpy()
+    keys = y.reshape(len(y), -1)
+    others = np.flatnonzero((keys != keys[0]).any(axis=1))
+    if not len(others):
+        return ""
+    distances = np.abs(x - x[0]).reshape(len(x), -1).sum(axis=1)
+    far = int(others[distances[others].argmax()])
+    rows = np.where(np.arange(len(x)) % 2, far, 0)  # only two examples, in turn
+    batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), (inputs, labels, weights))
+    new_inputs, new_labels, _ = augment(batch, tf.constant([0, 1], tf.int64))
+    a, b = (np.asarray(tf.nest.flatten(new)[0]) for new in (new_inputs, new_labels))
+    if a.shape != x.shape or b.shape != y.shape or b.dtype != y.dtype:
+        return ""
+    of = [np.abs(b - y[row]).reshape(len(b), -1).sum(axis=1) for row in (0, far)]
+    label_is = np.where(of[0] < of[1], 0, far)
+    if np.minimum(*of).max() > 1e-6:  # labels of their own, as mixup gives
+        return ""
+    near = [np.square(a - x[row]).reshape(len(a), -1).sum(axis=1) for row in (0, far)]
+    input_is = np.where(near[0] < near[1], 0, far)
+    share = int((label_is != input_is).sum())
+    if share < 0.2 * len(x):
+        return ""
+    return f"{share} of {len(x)} augmented inputs have the label of another example"
