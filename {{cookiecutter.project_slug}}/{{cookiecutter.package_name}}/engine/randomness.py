@@ -137,4 +137,4 @@ def _with_rows(arguments: dict[str, Any], rows: int, wanted: int, change: Any) -
 
 
 def _has_rows(value: Any, rows: int) -> bool:
-    return tf.is_tensor(value) and value.shape.rank and value.shape[0] == rows  # type: ignore
+    return bool(tf.is_tensor(value) and value.shape.rank and value.shape[0] == rows)

@@ -190,10 +190,10 @@ def scale(lab: Laboratory) -> Finding:
     for name, array in inputs.items():
         if len(array) > 1 and array.size and np.ptp(array) == 0:
             return wrong(f"{name} of training data are all {array.flat[0]:g}")
-        largest = float(np.nanmax(np.abs(array))) if array.size else 0.0
-        if largest > 100 and not lab.normalizes:
+        highest = float(np.nanmax(np.abs(array))) if array.size else 0.0
+        if highest > 100 and not lab.normalizes:
             return look(
-                f"{name} reach {largest:.4g}, and the model has no layer that scales them",
+                f"{name} reach {highest:.4g}, and the model has no layer that scales them",
                 "networks learn best from inputs of about 1",
                 "divide them, or use keras.layers.Normalization",
             )

@@ -86,10 +86,10 @@ class Laboratory(Runs):
     def means_of_halves(self) -> dict[str, tuple[float, float]]:
         """For each loss the mean of its halves, and their sum with regularization once."""
         a, b = self.look(self.with_zeros), self.look(self.with_the_other_half)
-        total = max(1, a.count + b.count)
+        total = max(1, a.counted + b.counted)
         return {
             name: (
-                (a.count * a.losses[name] + b.count * b.losses[name]) / total,
+                (a.counted * a.losses[name] + b.counted * b.losses[name]) / total,
                 a.losses[name] + b.losses[name] - self.regularization(name),
             )
             for name in self.base.losses
@@ -100,7 +100,7 @@ class Laboratory(Runs):
         """Whether a loss is neither the mean nor the sum of its halves."""
         if self.rows < 4 or self.has_other_denominators or self.counts_weights:
             return False
-        if self.count(self.with_zeros) + self.count(self.with_the_other_half) != self.base.count:
+        if self.count(self.with_zeros) + self.count(self.with_the_other_half) != self.base.counted:
             return False
         return any(
             not any(close(half, self.base.losses[name], 10 * TOLERANCE) for half in halves)

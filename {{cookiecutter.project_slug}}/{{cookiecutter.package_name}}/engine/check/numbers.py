@@ -33,11 +33,6 @@ def different(a: Numbers, b: Numbers, tolerance: float = TOLERANCE) -> list[str]
     return [name for name in a if not close(a[name], b[name], tolerance)]
 
 
-def arrays_differ(a: list[np.ndarray], b: list[np.ndarray]) -> bool:
-    """Whether arrays differ by more than rounding, relative to all of them together."""
-    return relative_difference(a, b) > 10 * TOLERANCE
-
-
 def numbers_of(results: dict[str, Any]) -> Numbers:
     """Results of metrics as single numbers: "name", or "name/0" and so on where there are more."""
     numbers: Numbers = {}

@@ -66,7 +66,7 @@ class Look(NamedTuple):
     """One train step of a batch, computed and not committed.
 
     Attributes:
-        count: what counts in the batch, over all parts of the loss.
+        counted: what counts in the batch, over all parts of the loss.
         losses: by optimizer.
         gradients: arrays, by optimizer.
         metrics: results after this step alone.
@@ -76,7 +76,7 @@ class Look(NamedTuple):
         drawn: some of the numbers that each random operation gave.
     """
 
-    count: int
+    counted: int
     losses: Numbers
     gradients: dict[str, list[np.ndarray]]
     metrics: Numbers
@@ -214,8 +214,9 @@ class Runs:
         progress = self.one[1].start()._replace(step=tf.constant(step, tf.int64))
         with stage("a train step runs"):
             reduced, calls, updates, drawn = probe.graph(batch, progress)
-        losses, gradients = {}, {}
-        state = {}
+        losses: Numbers = {}
+        gradients: dict[str, list[np.ndarray]] = {}
+        state: dict[int, tuple[keras.Variable, tf.Tensor]] = {}
         for of_step in reduced:
             losses |= {name: float(loss) for name, loss in of_step.losses.items()}
             gradients |= {n: [g.numpy() for g in gs] for n, gs in of_step.gradients.items()}
@@ -275,7 +276,8 @@ class Runs:
         run, steps, batches = created
         with stage("a train step runs"):
             iterator, progress = iter(batches.dataset(0, REAL_STEPS)), steps.start()
-            losses, norms = [], []
+            losses: list[Numbers] = []
+            norms: list[float] = []
             for _ in range(REAL_STEPS):
                 progress = steps.distributed_train_step(iterator, 1, progress)
                 latest = progress.latest
@@ -298,7 +300,7 @@ class Runs:
         """Train `one` a few seconds at most; the losses of each step. The caller resets it."""
         steps = self.one[1]
         progress = steps.start()._replace(step=tf.constant(first, tf.int64))
-        iterator, losses = iter(batches), []
+        iterator, losses = iter(batches), list[Numbers]()
         started = time.perf_counter()
         while len(losses) < most and time.perf_counter() - started < LONGEST_TRAINING:
             with stage("a train step runs"):
