@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from .batches import TrainingBatches, worker_split
+from .causes import cause_of
 from .distributed_steps import DistributedSteps, ReducedStep
 from .errors import UsageError
 from .types import Run
@@ -114,8 +115,8 @@ def check(
         raise
     except UsageError as error:
         yield Finding("the task can be built", True, str(error))
-    except (ValueError, TypeError, tf.errors.OpError) as error:
-        yield Finding("a train step runs", True, str(error).strip().splitlines()[0])
+    except Exception as error:  # whatever a step may raise
+        yield Finding("a train step runs", True, cause_of(error))
 
 
 def _check_values(batches: TrainingBatches) -> Finding:
