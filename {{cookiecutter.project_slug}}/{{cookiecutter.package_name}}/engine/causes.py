@@ -66,8 +66,7 @@ def message_of(error: BaseException) -> str:
         text = f"{text[:LONGEST].rstrip()}..."
     name = type(error).__name__
     if not text:
-        inner = error.__cause__ or error.__context__
-        return message_of(inner) if inner else name
+        return message_of(error.__cause__) if error.__cause__ else name
     if " " not in text or isinstance(error, KeyError):  # such as KeyError: 'mean'
         text = f"{name}: {text}"
     return text if text.endswith("...") else text.rstrip(".")
@@ -82,7 +81,7 @@ def place_of(error: BaseException) -> str:
         for file, line in reversed(frames):
             if TASK in Path(file).parents:
                 return f"{Path(file).relative_to(PROJECT)}:{line}"
-        chain = chain.__cause__ or chain.__context__
+        chain = chain.__cause__
     return ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from .batches import BatchLayout, Split, evaluation_batches
+from .data_errors import reading_errors
 from .errors import UsageError
 from .types import Run
 
@@ -68,17 +69,26 @@ def predict_files(model: keras.Model, files: Iterable[Path], directory: Path) ->
 
 
 def predict_split(model: keras.Model, name: str, split: Split, directory: Path) -> Path:
-    """Write the predictions for every example of a split, in its order; returns the file."""
+    """Write the predictions for every example of a split, in its order; returns the file.
+
+    Raises:
+        UsageError: the split can't be read.
+    """
     layout = BatchLayout(BATCH_SIZE, 1, 0, 1)
     batches, _ = evaluation_batches(split, layout)
     found = []
-    for inputs, *_, weights in batches:
+    for inputs, *_, weights in _read(name, split, batches):
         one = tf.nest.map_structure(lambda t: t[0], inputs)
         present = np.asarray(tf.reduce_any(tf.reshape(weights[0], (BATCH_SIZE, -1)) != 0, axis=1))
         outputs = model(one, training=False)
         found.append(tf.nest.map_structure(lambda t, p=present: np.asarray(t)[p], outputs))
     whole = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *found)
     return _write(model, whole, directory / name)
+
+
+def _read(name: str, split: Split, batches: tf.data.Dataset) -> Iterator[Any]:
+    with reading_errors({name: split}):
+        yield from batches
 
 
 def model_of(run: Run, name: str) -> keras.Model:
