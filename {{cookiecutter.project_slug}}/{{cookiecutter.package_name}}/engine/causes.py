@@ -51,7 +51,7 @@ def cause_of(error: BaseException) -> str:
 
 def message_of(error: BaseException) -> str:
     """What an exception says, as in `cause_of`."""
-    text = _text(error)
+    text = _text(error).rpartition("\n\nException encountered: ")[2]  # when Keras loads a model
     if match := KERAS.search(text):
         text = match[1]
     if matches := USER_CODE.findall(text):
