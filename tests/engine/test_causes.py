@@ -133,8 +133,8 @@ SENTENCES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: task_function("raise ValueError(others[0])")(
             X,
             "Graph execution error:\n\nDetected at node a/B defined at (most recent call last):\n"
-            f'  File "train.py", line 9, in <module>\n  File "{TASK / "losses.py"}", line 31, in f'
-            "\n\nlogits and labels differ\n\t [[{{node a/B}}]] [Op:__inference_steps_1]",
+            f'  File "train.py", line 9, in <module>\n\n  File "{TASK / "losses.py"}", '
+            "line 31, in f\n\nlogits and labels differ\n\t [[{{node a/B}}]] [Op:__inference_f_1]",
         ),
         "proof/task/losses.py:31: logits and labels differ",
     ),

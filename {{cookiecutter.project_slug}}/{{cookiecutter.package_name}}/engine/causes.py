@@ -18,8 +18,7 @@ SEVERAL = re.compile(r"\d+ root error\(s\) found\.\s+\(0\) [A-Z_]+: (.*?)\n\s+\(
 NOISE = re.compile(
     r"Graph execution error:"
     r"|Detected at node .*? defined at \(most recent call last\):\n"
-    r"(?:<stack traces unavailable>\n|(?: *File .*\n)+)*"
-    r"|(?:Detected at node .*\n)"
+    r"(?:<stack traces unavailable>\s*|\s*File \"[^\"]+\", line \d+, in .*\n)*"
     r"|\{\{function_node [^}]*\}\} ?"
     r"|Error in user-defined function passed to \S+ transformation with iterator: \S+: "
     r"|\s*\[\[.*?\]\](?=\s|$)"
