@@ -22,6 +22,7 @@ def main(config: Config, task: TaskConfig) -> None:
     """One run, top to bottom."""
     # Here and not at the top: flags are checked in a fraction of TensorFlow's start-up time.
     with filtered_tf_import():
+        from {{ cookiecutter.package_name }}.engine.data_errors import reading_errors
         from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
         from {{ cookiecutter.package_name }}.engine.loop import Loop
         from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory
@@ -44,9 +45,12 @@ def main(config: Config, task: TaskConfig) -> None:
     run, steps, batches = create_run(strategy, datasets, config, task)
     evaluation = Evaluation(run, datasets, steps.layout)
 
-    with RunDirectory.open(
-        Path(config.runs), config.name, config.resume, to_yaml(config, task)
-    ) as directory:
+    with (
+        reading_errors(datasets),
+        RunDirectory.open(
+            Path(config.runs), config.name, config.resume, to_yaml(config, task)
+        ) as directory,
+    ):
         print(f"run directory: {directory.path}")
         if directory.is_new:
             directory.write_models(run.models)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.errors import UsageError
+from proof.engine.export import export_models
 from proof.engine.predict import model_of, predict_files, predict_split
 
 from .toys import FEATURES, Toy, build
@@ -87,8 +88,26 @@ def _pickle(file: Path) -> None:
         (lambda file: np.save(file, np.float64(1.0)), "holds no examples"),
         (lambda file: np.save(file, np.zeros((0, FEATURES))), "holds no examples"),
         (lambda file: np.save(file, np.zeros((3, 4))), r"holds float64 \(4,\), the model takes"),
+        (lambda file: np.save(file, np.full((3, FEATURES), "a")), r"string \(5,\), the model take"),
+        (lambda file: np.save(file, np.zeros((3, FEATURES), "c8")), r"complex64 \(5,\), the model"),
+        (lambda file: np.save(file, np.zeros(3, "M8[s]")), r"datetime64\[s\]: a model takes num"),
+        (
+            lambda file: np.save(file, np.zeros(3, [("a", "f4")])),
+            "a model takes numbers or strings",
+        ),
     ],
-    ids=["text", "pickle", "empty", "scalar", "no rows", "shape"],
+    ids=[
+        "text",
+        "pickle",
+        "empty",
+        "scalar",
+        "no rows",
+        "shape",
+        "strings",
+        "complex",
+        "dates",
+        "records",
+    ],
 )
 def test_a_file_that_cannot_be_used_gets_a_sentence(
     write: Any, sentence: str, tmp_path: Path
@@ -96,6 +115,66 @@ def test_a_file_that_cannot_be_used_gets_a_sentence(
     write(tmp_path / "inputs.npy")
     with pytest.raises(UsageError, match=sentence):
         list(predict_files(model_with(FORMS["one"]), [tmp_path / "inputs.npy"], tmp_path))
+
+
+def two_inputs() -> keras.Model:
+    """{"a": (batch, 5), "word": string (batch,)} -> (batch, 2)."""
+    a, word = keras.Input((FEATURES,), name="a"), keras.Input((), dtype="string", name="word")
+    numbers = layers.StringLookup(vocabulary=["no", "yes"])(word)
+    return keras.Model({"a": a, "word": word}, layers.Dense(2)(a) + layers.Embedding(3, 2)(numbers))
+
+
+def test_inputs_are_found_by_name_and_may_be_strings(tmp_path: Path) -> None:
+    words = np.array(["no", "yes", "no", "yes", "perhaps"])
+    np.savez(tmp_path / "inputs.npz", word=words, a=INPUTS, labels=np.zeros(5))
+    model = two_inputs()
+    (file,) = predict_files(model, [tmp_path / "inputs.npz"], tmp_path)
+    np.testing.assert_allclose(
+        np.load(file), model({"a": tf.constant(INPUTS), "word": tf.constant(words)})
+    )
+
+
+def test_a_missing_input_is_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "inputs.npz", a=INPUTS, words=np.full(5, "no"))
+    sentence = r"holds \{'a': .*, 'words': .*\}, the model takes \{'a': .*, 'word': 'string \(\)'\}"
+    with pytest.raises(UsageError, match=sentence):
+        list(predict_files(two_inputs(), [tmp_path / "inputs.npz"], tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (10, r"can't be predicted: indices\[.*\] = 10 is not in \[0, 10\)"),
+        (2**40, "holds 1099511627776, which int32 can't hold"),
+        (0.5, r"holds float64 \(2,\), the model takes int32 \(2,\)"),
+    ],
+)
+def test_an_index_that_a_model_cannot_take(number: float, sentence: str, tmp_path: Path) -> None:
+    words = keras.Input((2,), dtype="int32")
+    model = keras.Model(words, layers.Embedding(10, 2)(words))
+    np.save(tmp_path / "inputs.npy", np.full((3, 2), number))
+    with pytest.raises(UsageError, match=sentence):
+        list(predict_files(model, [tmp_path / "inputs.npy"], tmp_path))
+
+
+def test_a_model_without_symbolic_inputs(tmp_path: Path) -> None:
+    class Subclass(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = layers.Dense(2)
+
+        def call(self, x: Any) -> Any:
+            return self.dense(x)
+
+    model = Subclass()
+    np.save(tmp_path / "inputs.npy", INPUTS)
+    (file,) = predict_files(model, [tmp_path / "inputs.npy"], tmp_path / "out")
+    np.testing.assert_allclose(np.load(file), model(INPUTS))
+    np.save(tmp_path / "inputs.npy", INPUTS[:, 1:])
+    with pytest.raises(UsageError, match=r"can't be predicted: .*\[5,4\]"):
+        list(predict_files(model, [tmp_path / "inputs.npy"], tmp_path))
+    with pytest.raises(UsageError, match="no symbolic inputs; make it with"):
+        list(export_models({"main": model}, tmp_path / "export"))
 
 
 def test_of_several_models_one_is_named() -> None:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from .config import Config
 from .engine.batches import TrainingBatches, create_layout
+from .engine.data_errors import reading_errors
 from .engine.distributed_steps import DistributedSteps
 from .engine.errors import UsageError
 from .engine.gradients import disable_optimizer_allreduce
@@ -50,7 +51,8 @@ def create_run(
     keras.utils.set_random_seed(config.seed)
     _set_precision(config.precision)
     with strategy.scope():
-        models = _named(create_model(task, datasets))
+        with reading_errors(datasets):  # a layer may adapt to them
+            models = _named(create_model(task, datasets))
         losses = create_losses(task)
         metrics, evaluation_metrics = create_metrics(task), create_metrics(task)
         optimizers = _named(create_optimizer(task, num_steps(config, batches)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +55,17 @@ def test_bad_flags_get_one_sentence(
     capsys: pytest.CaptureFixture[str], arguments: list[str], part: str
 ) -> None:
     assert part in error(capsys, *arguments)
+
+
+@pytest.mark.parametrize("arguments", [["--epoch", "3"], ["--jit", "maybe"], ["--epochs"]])
+def test_the_sentence_is_the_same_in_any_encoding(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    sentences = set()
+    for encoding in ("utf-8", "ascii"):
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding))
+        sentences.add(error(capsys, *arguments))
+    assert len(sentences) == 1
 
 
 def test_flags_override_a_file_which_overrides_defaults(tmp_path: Path) -> None:

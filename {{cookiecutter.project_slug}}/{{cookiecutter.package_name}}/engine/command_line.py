@@ -108,9 +108,11 @@ def _arguments_of(file: Path) -> list[str]:
 
 def _sentence(box: str) -> str:
     """Tyro's message, a box of many lines, as one sentence."""
-    lines = [re.sub(r"[\u2500-\u257f]", "", line).strip() for line in box.splitlines()]
+    # Where standard output isn't UTF-8, its lines are drawn with "-" (tyro 1.0).
+    lines = [re.sub(r"[\u2500-\u257f]|^[ -]*$", "", line).strip() for line in box.splitlines()]
     text = " ".join(line for line in lines[1:] if line)
     text = re.split(r" (?:Argument helptext|For full helptext)", text)[0]
     text = text.replace("Perhaps you meant:", "; perhaps you meant").replace(" ;", ";")
+    text = text.replace(" Available subcommands:", "; there is:")
     text = re.sub(r"^Error parsing (?!-)[^:]*: ", "", text)
     return text.rstrip(".") + ". (--help shows all flags.)"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
+from . import cluster
+from .batches import Split, worker_split
+from .causes import cause_of, is_reading
 from .errors import UsageError
 from .types import Run
 
@@ -17,6 +21,18 @@ LABEL = re.compile(r"Received a label value of (\S+) which is outside the valid 
 INDEX = re.compile(r"indices\[[\d,]*\] = (\S+) is not in (\[.*?\))")
 LENGTH = re.compile(r"Input dataset was expected to contain (\d+) elements but contained (.*?)\.")
 
+SEARCH_SECS = 30  # for an example that can't be read
+LONGEST_ORIGIN = 200  # characters
+# Each element of these is made of the element at the same place of their input.
+ONE_TO_ONE = {
+    "_MapDataset", "_ParallelMapDataset", "_PrefetchDataset", "CacheDataset", "_OptionsDataset",
+    "_AssertCardinalityDataset", "_TakeDataset",
+}  # fmt: skip
+
+
+class DataError(UsageError):
+    """Data that can't be read, or that the model can't take."""
+
 
 def split_label(split: str) -> str:
     """The name of a split in a sentence."""
@@ -24,33 +40,147 @@ def split_label(split: str) -> str:
 
 
 @contextlib.contextmanager
-def data_errors(split: str, run: Run, element: Any) -> Iterator[None]:
+def data_errors(split: str, run: Run, element: Any, data: Split = None) -> Iterator[None]:
     """Around a graph call: its failure on unusable data as one sentence, any other as it is.
 
     Args:
         split: which data.
         run: what the factories made.
         element: the spec of a batch, a nest of (replicas, rows, ...).
+        data: the split itself.
 
     Raises:
-        UsageError: the data ended early, has another shape or dtype than the only model takes, or
-            a label or index is out of range.
+        DataError: the data can't be read, ended early, has another shape or dtype than the only
+            model takes, or a label or index is out of range.
     """
     try:
         if reason := _misfit(run, element, shapes=False):  # Keras would cast in silence
-            raise UsageError(f"The {split_label(split)} doesn't fit the model: {reason}.")
+            raise DataError(f"The {split_label(split)} doesn't fit the model: {reason}.")
         yield
     except tf.errors.OutOfRangeError as error:
-        raise UsageError(
+        raise DataError(
             f"The {split_label(split)} ended early: it has fewer examples than it should have."
         ) from error
     except (tf.errors.OpError, ValueError, TypeError) as error:
         if reason := _out_of_range(str(error)):
-            raise UsageError(f"The {split_label(split)} can't be used: {reason}.") from error
+            raise DataError(f"The {split_label(split)} can't be used: {reason}.") from error
+        if is_reading(error):
+            raise DataError(_unreadable({split: data}, error)) from error
         if reason := _misfit(run, element, shapes=True):
             data = split_label(split)
-            raise UsageError(f"The {data} doesn't fit the model: {reason}.") from error
+            raise DataError(f"The {data} doesn't fit the model: {reason}.") from error
         raise
+
+
+@contextlib.contextmanager
+def reading_errors(splits: dict[str, Split]) -> Iterator[None]:
+    """Around anything else that reads the data: its failure as one sentence, as in `data_errors`.
+
+    Raises:
+        DataError: the data can't be read.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if not is_reading(error):
+            raise
+        raise DataError(_unreadable(splits, error)) from error
+
+
+def _unreadable(splits: dict[str, Split], error: Exception) -> str:
+    """Which example of a stream can't be read, and why: batches and prefetching hide it."""
+    read = []
+    for name, split in splits.items():
+        stream = None if split is None else worker_split(split)
+        if not isinstance(stream, tf.data.Dataset):
+            continue
+        label = split_label(name)
+        if callable(split) and cluster.num_workers() > 1:
+            label += f" of worker {cluster.worker_index()}"
+        number, reason = _find(stream)
+        if reason:
+            return f"{_example(stream, number)} of the {label} {reason}{_origin(stream, number)}."
+        read.append(f"the first {number} of the {label}")
+    alone = f", though each example can be read alone ({', '.join(read)})" if read else ""
+    return f"A batch can't be made: {cause_of(error)}{alone}; look at create_augment."
+
+
+def _chain(stream: tf.data.Dataset) -> list[tf.data.Dataset]:
+    """A dataset, what it is made of, and so on, as long as that is one."""
+    inputs = stream._inputs()  # private (TF 2.21)
+    return [stream, *(_chain(inputs[0]) if len(inputs) == 1 else [])]
+
+
+def _kinds(stream: tf.data.Dataset) -> list[str]:
+    return [type(dataset).__name__ for dataset in _chain(stream)]
+
+
+def _find(stream: tf.data.Dataset) -> tuple[int, str]:
+    """The first example that can't be read, and the reason; or how many were read, and ""."""
+    datasets = [stream]
+    for dataset in _chain(stream)[:-1]:
+        if type(dataset).__name__ not in ONE_TO_ONE:
+            break
+        # A cache that was interrupted has lost the example that failed (TF 2.21).
+        if type(dataset).__name__ == "CacheDataset":
+            datasets.insert(0, dataset._inputs()[0])
+    for dataset in datasets:
+        number, reason = _first_unreadable(dataset)
+        if reason:
+            break
+    return number, reason
+
+
+def _first_unreadable(stream: tf.data.Dataset) -> tuple[int, str]:
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.deterministic = True  # the examples before one that fails come before its error
+    options.threading.private_threadpool_size = 1
+    end, number = time.monotonic() + SEARCH_SECS, 0
+    shapes = None
+    try:
+        for example in stream.with_options(options):
+            found = [tuple(t.shape) for t in tf.nest.flatten(example)]
+            shapes = shapes or found
+            for before, shape in zip(shapes, found, strict=True):
+                if shape != before:
+                    return number, f"has the shape {shape}, and those before it have {before}"
+            number += 1
+            if time.monotonic() > end:
+                break
+    except tf.errors.OpError as error:
+        return number, f"can't be read: {cause_of(error)}"
+    return number, ""
+
+
+def _example(stream: tf.data.Dataset, number: int) -> str:
+    kinds = " ".join(_kinds(stream))
+    if "Shuffle" in kinds:  # another order each time
+        return "An example"
+    together = " or one batched with it" if "Unbatch" in kinds else ""
+    return f"Example {number}{together} (counted from 0)"
+
+
+def _origin(stream: tf.data.Dataset, number: int) -> str:
+    """The line or the file name that an example was made of, and the files that were read."""
+    chain, kinds, found = _chain(stream), _kinds(stream), []
+    source = next((d for d, k in zip(chain, kinds, strict=True) if k not in ONE_TO_ONE), stream)
+    if "Shuffle" not in " ".join(kinds):
+        with contextlib.suppress(tf.errors.OpError, StopIteration):
+            texts = [
+                t.numpy().decode(errors="replace")
+                for t in tf.nest.flatten(next(iter(source.skip(number))))
+                if t.dtype == tf.string and t.shape.rank == 0
+            ]
+            found = [repr(t) for t in texts if t.isprintable() and len(t) <= LONGEST_ORIGIN]
+    files = [d._filenames for d in chain if hasattr(d, "_filenames")]  # private (TF 2.21)
+    if not files and re.search("Interleave|FlatMap", " ".join(kinds)):  # over names of files
+        files = [chain[-1]] if chain[-1].element_spec == tf.TensorSpec((), tf.string) else []
+    if files:
+        names = files[0] if isinstance(files[0], tf.data.Dataset) else tf.reshape(files[0], [-1])
+        paths = [name.numpy().decode(errors="replace") for name in names]
+        found.append(" or ".join(paths) if len(paths) < 4 else f"one of {len(paths)} files")
+    return f" ({', in '.join(found)})" if found else ""
 
 
 def _out_of_range(message: str) -> str:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import NoReturn
 
+from .causes import cause_of, is_bad_file, message_of
 from .output import forgiving_output
 
 
@@ -31,7 +32,7 @@ FULL_OR_READ_ONLY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 def cannot_write(what: object, error: Exception) -> str:
     """The sentence for a file that couldn't be written, by Python or by TensorFlow."""
     # TensorFlow's errors read "... path; No space left on device [Op:SaveV2]".
-    text = getattr(error, "strerror", None) or str(error).splitlines()[0].partition(" [Op:")[0]
+    text = getattr(error, "strerror", None) or message_of(error)
     return (
         f"{what} can't be written ({text.rpartition('; ')[2]}); the checkpoints so far are intact: "
         "fix the disk, then resume."
@@ -40,15 +41,21 @@ def cannot_write(what: object, error: Exception) -> str:
 
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
-    """Show a `UsageError` or a full disk as one sentence, and Ctrl-C as nothing: no traceback."""
+    """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
+
+    That is a `UsageError`, a full disk, and a file that `task/` can't read. A mistake in the code
+    of `task/` keeps its traceback.
+    """
     try:
         with forgiving_output():
             yield
     except UsageError as error:
         fail(str(error))
-    except OSError as error:
-        if error.errno not in FULL_OR_READ_ONLY:
-            raise
-        fail(cannot_write(error.filename or "a file of the run", error))
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
+            fail(cannot_write(error.filename or "a file of the run", error))
+        if is_bad_file(error):
+            fail(f"{cause_of(error)}.")
+        raise

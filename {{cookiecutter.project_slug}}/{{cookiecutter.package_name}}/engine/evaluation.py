@@ -88,7 +88,7 @@ class Evaluation:
         step = self.distributed_validation_step
         if split == "test":
             step = self.distributed_test_step
-        with data_errors(split, self.run, batches.element_spec):
+        with data_errors(split, self.run, batches.element_spec, self.splits[split]):
             return step(iter(batches), steps, Sums.zero(len(self.run.optimizers)))
 
     def _graph(self, kind: str, step: Step) -> Any:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
 
+from .causes import cause_of
 from .errors import UsageError
 from .predict import input_of
 
@@ -18,29 +21,51 @@ def export_models(models: dict[str, keras.Model], directory: Path) -> Iterator[s
     """Export each model, load it again and compare; yields a line for each file.
 
     Raises:
-        UsageError: an exported model gives other outputs than the original.
+        UsageError: a model can't be exported or loaded again, or then gives other outputs.
     """
     directory.mkdir(exist_ok=True)
     for name, model in models.items():
         inputs = tf.nest.map_structure(_random_input, input_of(model))
         expected = model(inputs, training=False)
         random = _difference(expected, model(inputs, training=False)) > TOLERANCE
-        whole, saved = directory / f"{name}.keras", directory / name
-        model.save(whole)
-        model.export(saved, verbose=False)
-        loaded = tf.saved_model.load(str(saved))
-        again = {
-            whole: keras.models.load_model(whole)(inputs, training=False),
-            saved: loaded.serve(inputs),
-        }
-        for path, outputs in again.items():
+        for path, write in {f"{name}.keras": _keras, name: _saved_model}.items():
+            file = directory / path
+            try:
+                outputs = write(model, file)(inputs)
+            except Exception as error:  # of many kinds: a layer that can't be saved or found again
+                raise UsageError(f"{file} can't be exported: {cause_of(error)}.") from error
             difference = _difference(expected, outputs)
             if random:
-                yield f"{path}: reloaded; not compared, since the model's outputs are random"
+                yield f"{file}: reloaded; not compared, since the model's outputs are random"
             elif difference > TOLERANCE:
-                raise UsageError(f"{path} differs from the model by {difference:.1e}.")
+                raise UsageError(f"{file} differs from the model by {difference:.1e}.")
             else:
-                yield f"{path}: reloaded, differs by {difference:.1e}"
+                yield f"{file}: reloaded, differs by {difference:.1e}"
+
+
+def _keras(model: keras.Model, file: Path) -> Any:
+    """Write the model, and return the reloaded one."""
+    model.save(file)
+    return partial(keras.models.load_model(file), training=False)
+
+
+def _saved_model(model: keras.Model, directory: Path) -> Any:
+    # Not model.export, which leaves out `training`: a layer called with training=True, which
+    # training=False switches off wherever the model is evaluated, would be on (Keras 3.15).
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint(
+        "serve",
+        partial(model.__call__, training=False),
+        [tf.nest.map_structure(_any_batch, input_of(model))],
+    )
+    archive.write_out(directory, verbose=False)
+    loaded = tf.saved_model.load(str(directory))
+    return lambda inputs: loaded.serve(inputs)  # which needs the variables of `loaded`
+
+
+def _any_batch(tensor: keras.KerasTensor) -> tf.TensorSpec:
+    return tf.TensorSpec((None, *tensor.shape[1:]), tensor.dtype, name=tensor.name)
 
 
 def _difference(a: object, b: object) -> float:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from .batches import TrainingBatches
 from .callbacks import Callback, Event, every_epochs, every_secs, every_steps
 from .checkpoints import BestWeights, Checkpoints
-from .data_errors import data_errors
+from .data_errors import DataError, data_errors
 from .display import ProgressDisplay
 from .distributed_steps import DistributedSteps
 from .errors import UsageError
@@ -149,7 +149,7 @@ class Loop:
         last = self.schedule.num_steps
         display = ProgressDisplay(last, self.step, self.batches.steps_per_epoch)
         steps = self.schedule.steps_per_call or 1
-        with Interrupts() as interrupts, closing(display):
+        with Interrupts() as interrupts, closing(display), self._resumable():
             while self.step < last and not self.stopping and not interrupts.received:
                 steps = min(steps, self._steps_until_due())
                 started = time.perf_counter()
@@ -178,7 +178,21 @@ class Loop:
         """Evaluate the test data with the best weights."""
         if not self.best.restore():
             print("no best weights were saved; testing with the latest")
-        return self.evaluation.evaluate("test") if "test" in self.evaluation.splits else {}
+        with self._resumable():
+            return self.evaluation.evaluate("test") if "test" in self.evaluation.splits else {}
+
+    @contextmanager
+    def _resumable(self) -> Iterator[None]:
+        """Around what reads data: says that what has been saved isn't lost."""
+        try:
+            yield
+        except DataError as error:
+            if self.checkpoints.saved_step < 0:
+                raise
+            raise UsageError(
+                f"{error} The checkpoints so far are intact: fix the data, then resume: "
+                f"{self.resume_command}"
+            ) from error
 
     @property
     def _validation_interval(self) -> int:
@@ -203,7 +217,8 @@ class Loop:
 
     def _train_call(self, steps: int) -> int:
         """Make `steps` train steps in one graph call, or fewer; returns how many."""
-        with data_errors("train", self.run, self._iterator.element_spec):
+        spec, data = self._iterator.element_spec, self.batches.split
+        with data_errors("train", self.run, spec, data):
             self.progress = self.steps.distributed_train_step(self._iterator, steps, self.progress)
         made = int(self.progress.step) - self.step
         self.step += made

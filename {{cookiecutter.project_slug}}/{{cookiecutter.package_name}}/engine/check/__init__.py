@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ..errors import UsageError
 from . import data, evaluation, predictions, training
-from .causes import explain
+from .explain import explain
 from .findings import RELATIONS, Finding, wrong
 from .laboratory import Laboratory
 from .numbers import relative_difference

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from ..batches import BatchLayout, TrainingBatches, num_examples, worker_split
 from ..callbacks import learning_rates
+from ..causes import cause_of
 from ..distributed_steps import DistributedSteps
 from ..evaluation import Evaluation
 from ..progress import Progress
@@ -45,7 +46,7 @@ def stage(claim: str) -> Iterator[None]:
     except (NotImplementedError, Failed):  # something that the task doesn't have yet says what
         raise
     except Exception as error:
-        raise Failed(claim, str(error).strip().splitlines()[0]) from error
+        raise Failed(claim, cause_of(error)) from error
 
 
 def one_and_two_replicas() -> tuple[tf.distribute.Strategy, tf.distribute.Strategy]:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..callbacks import learning_rates
-from .causes import COARSE, explain
+from .explain import COARSE, explain
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts, assigned_variables, stateful_random_numbers
 from .laboratory import Laboratory, Look

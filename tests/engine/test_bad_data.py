@@ -1,0 +1,225 @@
+"""Data that can't be read ends a run with one sentence that names the example."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from proof.engine import data_errors
+from proof.engine.data_errors import DataError, reading_errors
+from proof.engine.errors import UsageError
+from proof.engine.evaluation import Evaluation
+from proof.engine.predict import predict_split
+
+from .test_loop import loop
+from .toys import BATCH, FEATURES, Toy, build, plain_data
+
+ROWS, BAD = 4 * BATCH, 3 * BATCH + 5
+BAD_ROW = "1,x,1,1,1,0"
+
+
+def lines(bad: str = BAD_ROW, first: int = BAD) -> list[str]:
+    """Rows of five inputs and a label, all of them bad from `first` on."""
+    inputs, labels = plain_data(ROWS)
+    rows = [",".join(map(str, [*row, label])) for row, label in zip(inputs, labels, strict=True)]
+    return rows[:first] + [bad] * (ROWS - first)
+
+
+def sized(stream: tf.data.Dataset) -> tf.data.Dataset:
+    return stream.apply(tf.data.experimental.assert_cardinality(ROWS))
+
+
+def parse(line: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    *inputs, label = tf.io.decode_csv(line, [0.0] * FEATURES + [0])
+    return tf.stack(inputs), label
+
+
+def text(file: str | list[str], parallel: int | None = None) -> tf.data.Dataset:
+    return tf.data.TextLineDataset(file).map(parse, num_parallel_calls=parallel)
+
+
+def decode(line: tf.Tensor) -> tf.Tensor:
+    return tf.strings.to_number(tf.strings.split(line, ","))
+
+
+def rows() -> Iterator[np.ndarray]:
+    for row in lines():
+        yield np.array([float(value) for value in row.split(",")], "float32")
+
+
+def records(directory: Path) -> str:
+    file = directory / "rows.tfrecord"
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        for _ in range(ROWS):
+            writer.write(b"12345678")
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // ROWS * BAD + 14] ^= 1
+    file.write_bytes(damaged)
+    return str(file)
+
+
+def pictures(directory: Path) -> list[str]:
+    picture = tf.io.encode_png(tf.zeros((2, 2, 3), tf.uint8)).numpy()
+    files = [directory / f"{number:03}.png" for number in range(ROWS)]
+    for file in files:
+        file.write_bytes(picture[:20] if file is files[BAD] else picture)
+    return list(map(str, files))
+
+
+def read_picture(file: tf.Tensor) -> tf.Tensor:
+    return tf.io.decode_png(tf.io.read_file(file))
+
+
+CSV = tf.data.experimental.CsvDataset
+NUMBER = r"Field 1 in record\b.* is not a valid float: x"
+STREAMS: dict[str, tuple[Callable[[Path, str], tf.data.Dataset], str]] = {
+    "decode_csv": (
+        lambda _, csv: text(csv, 4),
+        rf"Example {BAD} .* can't be read: {NUMBER} \('{BAD_ROW}', in rows.csv\)",
+    ),
+    "two files": (
+        lambda _, csv: text([csv, csv]).take(ROWS),
+        rf"Example {BAD} .* {NUMBER} \('{BAD_ROW}', in rows.csv or rows.csv\)",
+    ),
+    "CsvDataset": (
+        lambda _, csv: CSV(csv, [tf.float32] * 6).map(lambda *row: tf.stack(row)),
+        rf"Example {BAD} .* {NUMBER} \(rows.csv\)",
+    ),
+    "make_csv_dataset": (
+        lambda _, csv: tf.data.experimental.make_csv_dataset(
+            csv, 7, list("abcdef"), [0.0] * 6, header=False, num_epochs=1, shuffle=False
+        ).unbatch(),
+        rf"Example {BAD // 7 * 7} or one batched with it .* {NUMBER} \(rows.csv\)",
+    ),
+    "shape": (
+        lambda _, csv: tf.data.TextLineDataset(csv.replace("rows", "short")).map(decode),
+        rf"Example {BAD} .* has the shape \(2,\), and those before it have \(6,\) "
+        r"\('1,2', in short.csv\)",
+    ),
+    "picture": (
+        lambda directory, _: (
+            tf.data.Dataset.from_tensor_slices(pictures(directory))
+            .map(read_picture, num_parallel_calls=4)
+            .cache()
+        ),
+        rf"Example {BAD} .* Invalid PNG.* \('.*/{BAD:03}.png'\)",
+    ),
+    "shuffled": (
+        lambda directory, _: (
+            tf.data.Dataset.from_tensor_slices(pictures(directory)).shuffle(ROWS).map(read_picture)
+        ),
+        "An example of the training data can't be read: Invalid PNG.*",
+    ),
+    "generator": (
+        lambda *_: tf.data.Dataset.from_generator(
+            rows, output_signature=tf.TensorSpec((6,), tf.float32)
+        ),
+        rf"Example {BAD} .* ValueError: could not convert string to float: 'x'",
+    ),
+    "record": (
+        lambda directory, _: tf.data.TFRecordDataset(records(directory)),
+        rf"Example {BAD} .* corrupted record at \d+ \(.*rows.tfrecord\)",
+    ),
+    "no file": (
+        lambda *_: tf.data.TextLineDataset("none.csv").map(parse),
+        r"Example 0 .* none.csv; No such file or directory \(none.csv\)",
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("\n".join(lines()))
+    Path("short.csv").write_text("\n".join(lines("1,2")))
+    Path("late.csv").write_text("\n".join(lines(first=ROWS - 1)))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("stream", "sentence"), STREAMS.values(), ids=STREAMS)
+def test_an_example_that_cannot_be_read_is_named(
+    stream: Callable[[Path, str], tf.data.Dataset], sentence: str, tmp_path: Path
+) -> None:
+    data = sized(stream(tmp_path, "rows.csv"))
+    with pytest.raises(DataError) as found, reading_errors({"test": None, "train": data}):
+        list(data.batch(BATCH).prefetch(2))
+    assert re.fullmatch(rf"{sentence}\.", str(found.value)), found.value
+
+
+@pytest.mark.quick
+def test_what_fails_in_a_batch_only_is_not_blamed_on_an_example() -> None:
+    stream = sized(tf.data.Dataset.range(ROWS))
+    too_large = stream.batch(BATCH).map(lambda batch: tf.reshape(batch, (1, 2)))
+    sentence = rf"A batch can't be made: .*\(the first {ROWS} of the test data\); .*create_augment"
+    with pytest.raises(DataError, match=sentence), reading_errors({"test": stream}):
+        list(too_large)
+
+
+@pytest.mark.quick
+def test_the_search_is_bounded_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_errors, "SEARCH_SECS", 0)
+    stream = sized(text("rows.csv"))
+    with pytest.raises(DataError, match="the first 1 of"), reading_errors({"train": stream}):
+        list(stream)
+
+
+@pytest.mark.quick
+def test_a_mistake_in_a_model_is_not_blamed_on_the_data() -> None:
+    stream = sized(tf.data.Dataset.range(ROWS))
+    with pytest.raises(tf.errors.InvalidArgumentError), reading_errors({"train": stream}):
+        tf.reshape(next(iter(stream)), (2, 2))
+
+
+def toy(file: str, **others: str) -> Toy:
+    return Toy(data=sized(text(file)), others={n: sized(text(f)) for n, f in others.items()})
+
+
+def test_a_run_ends_at_its_start(tmp_path: Path) -> None:
+    run = loop(tmp_path / "run", replicas=2, toy=toy("none.csv"))
+    with pytest.raises(
+        UsageError, match=r"^Example 0 .* No such file or directory \(none.csv\)\.$"
+    ):
+        run.train()
+
+
+def test_a_run_that_has_saved_can_be_resumed(tmp_path: Path) -> None:
+    # One epoch is read in order of the file, since the buffer for shuffling holds one example.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("proof.engine.batches.SHUFFLE_BUFFER", 1)
+        run = loop(
+            tmp_path / "run", toy=toy("late.csv"), save_every_steps=1,
+            steps_per_call=1,
+        )  # fmt: skip
+        sentence = rf"^Example {ROWS - 1} .* checkpoints so far are intact: .*train.py --resume"
+        with pytest.raises(UsageError, match=sentence):
+            run.train()
+    Path("late.csv").write_text("\n".join(lines("1,1,1,1,1,0")))
+    resumed = loop(tmp_path / "run", toy=toy("late.csv"))
+    resumed.start(resume=True)
+    assert resumed.step == 3
+
+
+def test_evaluation_and_prediction_name_the_split(tmp_path: Path) -> None:
+    splits = toy("none.csv", validation="rows.csv", test="rows.csv")
+    built = build(splits)
+    evaluation = Evaluation(built.run, splits.splits, built.steps.layout)
+    for split in ("validation", "test"):
+        with pytest.raises(DataError, match=rf"^Example {BAD} .* of the {split} data .* {NUMBER}"):
+            evaluation.evaluate(split)
+    with pytest.raises(DataError, match=rf"^Example {BAD} .* of the test data .* {NUMBER}"):
+        predict_split(built.run.model, "test", splits.splits["test"], tmp_path)
+
+
+def test_a_layer_that_adapts_to_bad_data(tmp_path: Path) -> None:
+    def adapt() -> None:
+        for _ in splits.splits["train"]:
+            pass
+
+    splits = toy("rows.csv")
+    model = splits.model
+    with pytest.raises(DataError, match=rf"^Example {BAD} .* {NUMBER}"):
+        build(Toy(model=lambda: (adapt(), model())[1], data=splits.data))

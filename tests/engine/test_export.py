@@ -1,0 +1,83 @@
+"""Exported models give what the originals give; random ones aren't blamed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from proof.engine.errors import UsageError
+from proof.engine.export import export_models
+
+from .toys import FEATURES
+
+pytestmark = [
+    pytest.mark.quick,
+    # Keras' own, when it saves a model (Keras 3.15 with numpy 2).
+    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
+]
+layers = keras.layers
+
+
+@keras.saving.register_keras_serializable("proof")
+class Sampling(layers.Layer):
+    """Random in evaluation too."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.seeds = keras.random.SeedGenerator(1)
+
+    def call(self, x: Any) -> Any:
+        return x + keras.random.normal(keras.ops.shape(x), dtype=x.dtype, seed=self.seeds)
+
+
+class Unregistered(layers.Layer):
+    """A layer that keras.models.load_model doesn't find."""
+
+    def call(self, x: Any) -> Any:
+        return x
+
+
+def model_with(layer: Callable[[Any], Any]) -> keras.Model:
+    x = keras.Input((FEATURES,), name="x")
+    return keras.Model(x, layers.Dense(2)(layer(x)))
+
+
+def exported(model: keras.Model, directory: Path) -> list[str]:
+    return list(export_models({"main": model}, directory / "export"))
+
+
+def test_noise_that_evaluation_switches_off_is_off_in_the_export(tmp_path: Path) -> None:
+    model = model_with(lambda x: layers.GaussianNoise(0.5)(x, training=True))
+    assert all("differs by" in line for line in exported(model, tmp_path))
+    inputs = np.ones((3, FEATURES))
+    loaded = tf.saved_model.load(str(tmp_path / "export" / "main"))
+    np.testing.assert_allclose(loaded.serve(inputs), model(inputs, training=False))
+
+
+def test_a_random_model_is_not_compared(tmp_path: Path) -> None:
+    lines = exported(model_with(Sampling()), tmp_path)
+    assert len(lines) == 2
+    assert all("outputs are random" in line for line in lines)
+
+
+def test_every_form_of_inputs_can_be_exported(tmp_path: Path) -> None:
+    a, b = keras.Input((2,), name="a"), keras.Input((), dtype="int32", name="b")
+    outputs = layers.Dense(1)(a) + layers.Embedding(3, 1)(b)
+    forms = {"dict": {"a": a, "b": b}, "list": [a, b]}
+    models: dict[str, Any] = {name: keras.Model(form, outputs) for name, form in forms.items()}
+    models["sequential"] = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
+    assert len(list(export_models(models, tmp_path))) == 6
+    served = tf.saved_model.load(str(tmp_path / "dict")).signatures["serving_default"]
+    arrays = tf.ones((5, 2), "float64"), tf.ones(5, "int32")
+    (output,) = served(a=arrays[0], b=arrays[1]).values()
+    np.testing.assert_allclose(output, models["dict"]({"a": arrays[0], "b": arrays[1]}))
+
+
+def test_a_layer_that_is_not_registered_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"main.keras can't be exported: .*'Unregistered'"):
+        exported(model_with(Unregistered()), tmp_path)

@@ -1,0 +1,115 @@
+"""What an exception says, in one sentence. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+TASK = Path(__file__).parents[1] / "task"
+LONGEST = 300  # characters of a sentence
+
+# Keras 3.15 and TF 2.21 wrap what was raised in words of their own.
+KERAS = re.compile(r"Exception encountered when calling .*?\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)
+# autograph's: the last line that isn't indented is the error itself.
+USER_CODE = re.compile(r"in user code:\n.*\n {4}(\w+: \S.*)", re.DOTALL)
+SEVERAL = re.compile(r"\d+ root error\(s\) found\.\s+\(0\) [A-Z_]+: (.*?)\n\s+\(1\) ", re.DOTALL)
+NOISE = re.compile(
+    r"Graph execution error:"
+    r"|Detected at node .*? defined at \(most recent call last\):\n"
+    r"(?:<stack traces unavailable>\s*|\s*File \"[^\"]+\", line \d+, in .*\n)*"
+    r"|\{\{function_node [^}]*\}\} ?"
+    r"|Error in user-defined function passed to \S+ transformation with iterator: \S+: "
+    r"|\s*\[\[.*?\]\](?=\s|$)"
+    r"|\s*\[Op:\w+\](?: name: ?)?"
+    r"|\x1b\[\d*m"
+)
+NODE = re.compile(r"'\{\{node [^}]*\}\} = (\w+)\[.*?\]\(.*?\)'")
+FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+# The operations that ask tf.data for an element; not an edge of the graph that comes from one.
+READING = re.compile(r"\b\w*(?:IteratorGetNext|ReduceDataset)\w*\b(?!/)")
+READERS = (
+    "codecs", "gzip", "json.", "pickle", "zipfile", "yaml.", "numpy.lib._datasource",
+    "numpy.lib._format", "numpy.lib.format", "numpy.lib._npyio", "numpy.lib.npyio",
+    "pandas._libs.parsers", "pandas.io.",
+)  # fmt: skip
+FILE_ERRORS = ("DataLossError", "NotFoundError", "PermissionDeniedError")  # of TensorFlow
+
+
+def cause_of(error: BaseException) -> str:
+    """What an exception says, and where in `task/`: "my_project/task/steps.py:31: ...".
+
+    Without what Keras, TensorFlow and autograph wrap around it, on one line, without its last full
+    stop, and never empty.
+    """
+    place = place_of(error)
+    return f"{place}: {message_of(error)}" if place else message_of(error)
+
+
+def message_of(error: BaseException) -> str:
+    """What an exception says, as in `cause_of`."""
+    text = _text(error).rpartition("\n\nException encountered: ")[2]  # when Keras loads a model
+    if match := KERAS.search(text):
+        text = match[1]
+    if matches := USER_CODE.findall(text):
+        text = matches[-1]
+    if match := SEVERAL.search(text):
+        text = match[1]
+    # A Python function that TensorFlow calls: "ValueError: ...", then its traceback.
+    text = text.partition("\nTraceback (most recent call last)")[0]
+    text = NODE.sub(r"\1", NOISE.sub("", text)).strip()
+    text = " ".join(text.partition("\n\n")[0].split())
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST].rstrip()}..."
+    name = type(error).__name__
+    if not text:
+        return message_of(error.__cause__) if error.__cause__ else name
+    if " " not in text or isinstance(error, KeyError):  # such as KeyError: 'mean'
+        text = f"{name}: {text}"
+    return text if text.endswith("...") else text.rstrip(".")
+
+
+def place_of(error: BaseException) -> str:
+    """File and line of the innermost frame in `task/`, or nothing."""
+    chain: BaseException | None = error
+    while chain is not None:
+        frames = [(f.filename, f.lineno) for f in traceback.extract_tb(chain.__traceback__)]
+        frames += FRAME.findall(_text(chain))  # of functions that TensorFlow called
+        for file, line in reversed(frames):
+            if TASK in Path(file).parents:
+                return f"{Path(file).relative_to(PROJECT)}:{line}"
+        chain = chain.__cause__
+    return ""
+
+
+def is_reading(error: BaseException) -> bool:
+    """Whether tf.data failed to make an element."""
+    return _is_of_tensorflow(error) and bool(READING.search(str(error)))
+
+
+def is_bad_file(error: BaseException) -> bool:
+    """Whether `task/` failed on a file that can't be read, and not by a mistake of its own."""
+    if not place_of(error):
+        return False
+    if isinstance(error, OSError) or is_reading(error):
+        return True
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    raised_in = frames[-1].f_globals.get("__name__", "")
+    of_a_file = _is_of_tensorflow(error) and type(error).__name__ in FILE_ERRORS
+    return of_a_file or raised_in.startswith(READERS)
+
+
+def _is_of_tensorflow(error: BaseException) -> bool:
+    return type(error).__module__.startswith("tensorflow.")
+
+
+def _text(error: BaseException) -> str:
+    """As str(), but for a KeyError, which shows the repr of a text."""
+    if isinstance(error, KeyError) and error.args and "\n" in str(error.args[0]):
+        return str(error.args[0])
+    if isinstance(error, OSError) and error.strerror:
+        names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        return ": ".join([*names, error.strerror])
+    return str(error)
