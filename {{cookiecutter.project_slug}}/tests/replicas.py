@@ -130,9 +130,9 @@ def train(
     return {
         "losses": losses,
         "mean losses": progress.sums.losses.numpy(),
-        "examples": int(progress.sums.count),
+        "examples": progress.sums.counts.numpy().tolist(),
         "skipped": int(progress.skips.total),
-        "metrics": {name: float(metric.result()) for name, metric in run.metrics.items()},
+        "metrics": run.metric_results(),
         "regularization": sum(float(loss) for model in models for loss in model.losses),
         "weights": [v.numpy() for model in models for v in model.trainable_variables],
         "state": [v.numpy() for v in steps.transaction.state],

@@ -16,14 +16,19 @@ from .engine.gradients import disable_optimizer_allreduce
 from .engine.loop import Schedule
 from .engine.replicas import synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
-from .engine.unsupported import validate_losses, validate_metrics, validate_optimizer
+from .engine.unsupported import (
+    validate_losses,
+    validate_metrics,
+    validate_names,
+    validate_optimizer,
+)
 from .task.config import TaskConfig
 from .task.data import create_augment
 from .task.losses import count, create_losses
 from .task.metrics import create_metrics
 from .task.model import create_model
 from .task.optimizer import create_optimizer, process_gradients
-from .task.steps import TRAIN_STEPS, test_step, validation_step
+from .task.steps import TERMS, TRAIN_STEPS, test_step, validation_step
 
 DEFAULT_EPOCHS = 40
 DEFAULT_BATCH_SIZE = 96  # divided evenly by 1, 2, 3, 4, 6 and 8 replicas
@@ -67,10 +72,12 @@ def create_run(
             task=task,
             global_batch_size=batch_size,
             seed=config.seed,
+            terms=TERMS,
         )
         for name, optimizer in optimizers.items():
             # Before the first trace, or more than one replica fails (keras #23085, Keras 3.15).
             optimizer.build(run.variables_of(name))
+    validate_names(run)
     validate_losses(run.losses)
     validate_metrics(run.metrics)
     for optimizer in optimizers.values():

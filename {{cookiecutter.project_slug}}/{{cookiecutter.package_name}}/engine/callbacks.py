@@ -21,7 +21,7 @@ class Event:
     Attributes:
         step: train steps made so far.
         epoch: epochs finished so far.
-        losses: loss by name, the mean over all replicas; before the first step empty.
+        losses: losses and terms by name, over all replicas; before the first step empty.
         metrics: results of the training metrics since the last validation; right after a
             validation those that went into its row of the history.
         gradient_norm: global norm of the summed gradients, before clipping.

@@ -197,7 +197,7 @@ def _first_step(created: Created) -> tuple[dict[str, float], list[Any]]:
     reduced = steps.dry_run(iter(batches.dataset(0, 1)), steps.start())
     numbers = {f"{n} loss": float(loss) for step in reduced for n, loss in step.losses.items()}
     steps.distributed_train_step(iter(batches.dataset(0, 1)), 1, steps.start())
-    numbers |= {name: float(metric.result()) for name, metric in run.metrics.items()}
+    numbers |= run.metric_results()
     return numbers, [step.gradients for step in reduced]
 
 
@@ -205,11 +205,12 @@ def _check_training(steps: DistributedSteps, batches: TrainingBatches) -> Iterat
     one_batch = next(iter(batches.dataset(0, 1)))
     repeated = iter(tf.data.Dataset.from_tensors(one_batch).repeat())
     progress = steps.distributed_train_step(repeated, 1, steps.start())
-    first = progress.latest.losses.numpy()
+    trained = len(steps.run.optimizers)  # the terms come after their losses
+    first = progress.latest.losses.numpy()[:trained]
     started = time.perf_counter()
     progress = steps.distributed_train_step(repeated, REPEATED_STEPS, progress)
     computing = (time.perf_counter() - started) / REPEATED_STEPS
-    last = progress.latest.losses.numpy()
+    last = progress.latest.losses.numpy()[:trained]
     before, after = (" ".join(f"{loss:.3g}" for loss in losses) for losses in (first, last))
     detail = f"{before} to {after} in {REPEATED_STEPS} steps on one batch"
     several = len(first) > 1  # adversaries: one of them may rise

@@ -134,6 +134,7 @@ class Checkpoints:
             "global batch size": run.global_batch_size,
             "seed": run.seed,
             **self._order,
+            "list of losses and terms": run.loss_names,
             "precision": keras.config.dtype_policy().name,
             **{f"model {n}": shapes(m.variables) for n, m in run.models.items()},
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},

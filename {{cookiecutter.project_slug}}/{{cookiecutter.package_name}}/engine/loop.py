@@ -156,9 +156,7 @@ class Loop:
                 made = self._train_call(steps)
                 secs = time.perf_counter() - started
                 self._log.add_time(secs)
-                losses = dict(
-                    zip(self.run.loss_names, self.progress.latest.losses.numpy(), strict=True)
-                )
+                losses = self.run.by_loss_name(self.progress.latest.losses.numpy())
                 display.advance(made, losses, made * self.run.global_batch_size / secs)
                 self._report_skips(display, made)
                 validate = self.step == last or self.step % self._validation_interval == 0
@@ -212,8 +210,8 @@ class Loop:
     def _report_skips(self, display: ProgressDisplay, made: int) -> None:
         skips = self.progress.skips
         step, in_a_row = int(skips.last_step) + 1, int(skips.in_a_row)
-        losses = zip(self.run.loss_names, skips.last_losses.numpy(), strict=True)
-        found = ", ".join(f"{name} {value:.4g}" for name, value in losses)
+        losses = self.run.by_loss_name(skips.last_losses.numpy())
+        found = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
         if step > self.step - made:
             total = int(skips.total)
             display.say(f"step {step} skipped, not finite: {found} ({total} skipped so far)")
@@ -228,23 +226,19 @@ class Loop:
         """Add a row to the history, save the weights if they are the best, and start new sums."""
         per_epoch = self.batches.steps_per_epoch
         row: dict[str, float] = {"epoch": self.step / per_epoch, "step": self.step}
-        self._train_metrics = self._metric_results()
-        losses = zip(self.run.loss_names, self.progress.sums.means().tolist(), strict=True)
-        train = dict(losses) | self._train_metrics
+        self._train_metrics = self.run.metric_results()
+        train = self.run.by_loss_name(self.progress.sums.means()) | self._train_metrics
         row |= {f"train_{name}": value for name, value in train.items()}
         if "validation" in self.evaluation.splits:
             row |= self.evaluation.evaluate("validation", self.schedule.validation_steps)
         for metric in self.run.metrics.values():
             metric.reset_state()
-        self.progress = self.progress._replace(sums=Sums.zero(len(self.run.optimizers)))
+        self.progress = self.progress._replace(sums=Sums.zero(len(self.run.returned)))
         self._log.restart()
         display.show_validation(row)
         self.directory.is_new = False
         self.records.add_validation(row)
         self.best.consider(row)
-
-    def _metric_results(self) -> dict[str, float]:
-        return {name: float(metric.result()) for name, metric in self.run.metrics.items()}
 
     def _save(self) -> None:
         state = {
@@ -294,13 +288,13 @@ class Loop:
         def read_batch() -> Any:
             return next(iter(self.batches.dataset(self.step - 1, self.step)))
 
-        losses = zip(self.run.loss_names, self.progress.latest.losses.numpy(), strict=True)
+        losses = self.run.by_loss_name(self.progress.latest.losses.numpy())
         validated = bool(self.records.history) and self.records.history[-1]["step"] == self.step
         return Event(
             step=self.step,
             epoch=self.epoch,
-            losses={name: float(loss) for name, loss in losses} if self.step else {},
-            metrics=self._train_metrics if validated else self._metric_results(),
+            losses=losses if self.step else {},
+            metrics=self._train_metrics if validated else self.run.metric_results(),
             gradient_norm=float(self.progress.latest.gradient_norm),
             run=self.run,
             directory=self.directory.path,

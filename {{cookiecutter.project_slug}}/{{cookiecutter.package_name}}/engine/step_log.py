@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from .callbacks import learning_rates
-from .progress import Progress
+from .progress import Progress, Sums, mean_losses
 from .records import Records
 from .types import Run
 
@@ -48,7 +48,8 @@ class StepLog:
     def restart(self) -> None:
         """Start a window where all sums are zero: at the beginning, and after a validation."""
         self._metrics = [np.zeros(v.shape, v.dtype) for v in self._variables]
-        self._count, self._losses = 0, np.zeros(len(self._run.optimizers))
+        zero = Sums.zero(len(self._run.returned))
+        self._counts, self._losses = zero.counts.numpy(), zero.losses.numpy()
 
     def add_time(self, secs: float) -> None:
         """Add the seconds that a graph call took."""
@@ -86,13 +87,13 @@ class StepLog:
     def get_state(self) -> dict[str, Any]:
         """Where the window starts, as JSON."""
         metrics = [value.tolist() for value in self._metrics]
-        losses = self._losses.tolist()
-        return {"step": self._step, "count": self._count, "losses": losses, "metrics": metrics}
+        counts, losses = self._counts.tolist(), self._losses.tolist()
+        return {"step": self._step, "counts": counts, "losses": losses, "metrics": metrics}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Start the window where `get_state` did."""
-        self._step, self._count = state["step"], state["count"]
-        self._losses = np.asarray(state["losses"])
+        self._step = state["step"]
+        self._counts, self._losses = np.asarray(state["counts"]), np.asarray(state["losses"])
         pairs = zip(state["metrics"], self._variables, strict=True)
         self._metrics = [np.asarray(value, v.dtype) for value, v in pairs]
 
@@ -101,8 +102,8 @@ class StepLog:
         now = [np.asarray(tf.convert_to_tensor(v.value)) for v in self._variables]
         added = [new - old for new, old in zip(now, self._metrics, strict=True)]
         with keras.StatelessScope(zip(self._variables, added, strict=True)):
-            metrics = {name: float(m.result()) for name, m in self._run.metrics.items()}
-        count, losses = int(progress.sums.count), progress.sums.losses.numpy()
-        means = (losses - self._losses) / ((count - self._count) or np.nan)
-        self._metrics, self._count, self._losses = now, count, losses
-        return dict(zip(self._run.loss_names, means.tolist(), strict=True)) | metrics
+            metrics = self._run.metric_results()
+        counts, losses = progress.sums.counts.numpy(), progress.sums.losses.numpy()
+        means = mean_losses(counts - self._counts, losses - self._losses)
+        self._metrics, self._counts, self._losses = now, counts, losses
+        return self._run.by_loss_name(means) | metrics
