@@ -93,8 +93,10 @@ def vae() -> Toy:
     )  # fmt: skip
 
 
-def heads() -> Toy:
-    names = blocks("heads")
+def heads(*, weights: Any = None) -> Toy:
+    """Two heads; `weights`, of the labels that are there, come with the data."""
+    given = weights is not None
+    names = blocks("heads", "heads_weights") if given else blocks("heads")
     inputs, labels = plain_data(ROWS)
     random = np.random.default_rng(2)
     missing = {"color": random.random(ROWS) < 0.3, "shape": random.random(ROWS) < 0.8}
@@ -114,7 +116,11 @@ def heads() -> Toy:
     cross_entropy = keras.losses.SparseCategoricalCrossentropy
     return Toy(
         model, adam(),
-        (inputs, {head: np.where(missing[head], -1, labels) for head in missing}),
+        (
+            inputs,
+            {head: np.where(missing[head], -1, labels) for head in missing},
+            *([{h: np.where(missing[h], 0.0, weights) for h in missing}] if given else []),
+        ),
         (names["train_step"],),
         losses=lambda: {
             head: cross_entropy(from_logits=True, reduction="none") for head in missing
@@ -195,6 +201,7 @@ TASKS: dict[str, Callable[[], Toy]] = {
     "contrastive": contrastive, "vae": vae, "heads": heads, "distillation": distillation,
     "penalty": penalty, "smoothing": smoothing, "fine_tuning": fine_tuning,
     "forecast": forecast,
+    "heads_weights": lambda: heads(weights=np.linspace(0.5, 2.0, ROWS)),
 }  # fmt: skip
 HAS_MULTI = hasattr(keras.optimizers, "MultiOptimizer")  # not all of the supported versions
 needs_multi = pytest.mark.skipif(not HAS_MULTI, reason="no MultiOptimizer in this Keras")
@@ -356,6 +363,17 @@ def test_means_of_heads_are_exact_and_their_summed_loss_is_not() -> None:
         pytest.approx(2.89, abs=0.005),
         pytest.approx(2.68, abs=0.005),
     )
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_weights_of_heads_that_come_with_the_data(replicas: int) -> None:
+    derived, given = (
+        evaluate(toy, 24, replicas) for toy in (heads(), heads(weights=np.ones(ROWS)))
+    )
+    assert given == pytest.approx(derived, rel=SINGLE)
+    halved = evaluate(heads(weights=np.full(ROWS, 0.5)), 24, replicas)
+    for head in ("color", "shape"):
+        assert halved[head] == pytest.approx(derived[head] / 2, rel=SINGLE)
 
 
 def test_a_label_of_minus_one_must_not_reach_the_loss() -> None:

@@ -67,15 +67,18 @@ def weighted(split: Any, rows: int) -> Any:
 
 
 def spoiled(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Every second batch with a NaN as its first weight, which reaches every loss."""
+    """Every second batch with NaN as the weights of its first row, which reaches every loss."""
 
-    def spoil(step: tf.Tensor, batch: tuple[Any, ...]) -> tuple[Any, ...]:
-        *parts, weights = batch  # (replicas, rows, ...)
+    def spoil(step: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:  # (replicas, rows, ...)
         nan = tf.fill([1, *weights.shape[2:]], tf.constant(np.nan, weights.dtype))
         with_nan = tf.tensor_scatter_nd_update(weights, [[0, 0]], nan)
-        return (*parts, tf.where(step % 2 == 1, with_nan, weights))
+        return tf.where(step % 2 == 1, with_nan, weights)
 
-    return batches.enumerate().map(spoil)
+    def spoil_batch(step: tf.Tensor, batch: tuple[Any, ...]) -> tuple[Any, ...]:
+        *parts, weights = batch  # weights of each output in a dict, if the data has them
+        return (*parts, tf.nest.map_structure(lambda each: spoil(step, each), weights))
+
+    return batches.enumerate().map(spoil_batch)
 
 
 def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
