@@ -86,7 +86,7 @@ def create_run(
             disable_optimizer_allreduce(optimizer)
     synchronized = []
     if strategy.num_replicas_in_sync > 1:
-        synchronized = synchronize_batch_normalization(models.values())
+        synchronized = synchronize_batch_normalization(run.layers)
         if synchronized:
             print(f"synchronized over the replicas: {', '.join(synchronized)}")
     steps = DistributedSteps(
