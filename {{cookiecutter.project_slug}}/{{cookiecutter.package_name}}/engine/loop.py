@@ -85,7 +85,7 @@ class Loop:
         self.evaluation = evaluation
         self.directory = directory
         self.schedule = schedule
-        self.callbacks = [*callbacks, *(when(n, lambda _: self._save()) for when, n in saves if n)]
+        self.callbacks = [*callbacks, *(when(n, lambda e: e.save()) for when, n in saves if n)]
         self.progress = steps.start()
         self.step = 0
         self.stopping = False
@@ -133,6 +133,7 @@ class Loop:
             self._restore()
         else:
             self._run_callbacks()
+            self._save_as_requested()
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
         if self.step < last and not self.stopping:
@@ -155,16 +156,22 @@ class Loop:
                 started = time.perf_counter()
                 made = self._train_call(steps)
                 secs = time.perf_counter() - started
-                self._log.add_time(secs)
+                self._log.add_time(made, secs)
                 losses = self.run.by_loss_name(self.progress.latest.losses.numpy())
                 display.advance(made, losses, made * self.run.global_batch_size / secs)
                 self._report_skips(display, made)
                 validate = self.step == last or self.step % self._validation_interval == 0
-                if validate or self._log.is_due(self.step):
+                log = validate or self._log.is_due(self.step)
+                if log:
                     self._log.write(self.progress)
                 if validate:
                     self._validate(display)
                 self._run_callbacks()
+                if self.stopping and not validate:  # the last row, as of a run that is complete
+                    if not log:
+                        self._log.write(self.progress)
+                    self._validate(display)
+                self._save_as_requested()
                 steps = max(1, self._next_steps(steps, secs / made))
             if interrupts.received:
                 self._save()
@@ -274,7 +281,10 @@ class Loop:
             event = self._event()
             for callback in due:
                 callback.function(event)
-        if self._save_requested:  # when all are called: a checkpoint must hold what they did
+
+    def _save_as_requested(self) -> None:
+        """Save when all callbacks are called: a checkpoint must hold what they did."""
+        if self._save_requested:
             self._save()
             self._save_requested = False
 

@@ -41,7 +41,7 @@ class StepLog:
         self._every_steps = every_steps
         self._variables = [v for metric in run.metrics.values() for v in metric.variables]
         self._step = 0  # of the last log point
-        self._train_secs = 0.0  # in graph calls since then
+        self._timed_steps, self._train_secs = 0, 0.0  # of graph calls since then
         self._ended, self._cost = -np.inf, 0.0  # when its writing ended, and how long it took
         self.restart()
 
@@ -51,8 +51,9 @@ class StepLog:
         zero = Sums.zero(len(self._run.returned))
         self._counts, self._losses = zero.counts.numpy(), zero.losses.numpy()
 
-    def add_time(self, secs: float) -> None:
-        """Add the seconds that a graph call took."""
+    def add_time(self, steps: int, secs: float) -> None:
+        """Add a graph call: how many steps it made, in how many seconds."""
+        self._timed_steps += steps
         self._train_secs += secs
 
     def is_due(self, step: int) -> bool:
@@ -70,7 +71,8 @@ class StepLog:
         """
         started = time.perf_counter()
         step, rates = int(progress.step), learning_rates(self._run)
-        examples = (step - self._step) * self._run.global_batch_size
+        # Of this process: a resumed window began in another one.
+        examples = self._timed_steps * self._run.global_batch_size
         row: dict[str, float] = {"step": step, "epoch": step / self._steps_per_epoch}
         row |= self._close_window(progress)
         for name, rate in rates.items():
@@ -80,7 +82,7 @@ class StepLog:
         row["skipped_steps"] = int(progress.skips.total)
         row["loss_scale"] = float(progress.loss_scale.value)
         self._records.add_log(row)
-        self._step, self._train_secs = step, 0.0
+        self._step, self._timed_steps, self._train_secs = step, 0, 0.0
         self._ended = time.perf_counter()
         self._cost = self._ended - started
 
