@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from .errors import CollectiveInXlaError, UsageError
-from .gradients import undo_optimizer_allreduce
+from .gradients import apply_gradients, undo_optimizer_allreduce
 from .loss_scale import LossScale, LossScaling
 from .replicas import derive_seeds, is_random_state
 from .types import Replica, Run, Step
@@ -230,7 +230,7 @@ class Transaction:
                 optimizer, values, self.run.strategy.num_replicas_in_sync
             )
             if variables:  # none while everything that the optimizer trains is frozen
-                optimizer.apply(values, variables)
+                apply_gradients(optimizer, values, variables)
         self.capture.write(writes)
 
     def _rows(self, t: tf.Tensor, microbatch: int) -> tf.Tensor:
