@@ -244,7 +244,7 @@ def our_evaluation(strategy: tf.distribute.Strategy) -> Loop:
     iterator = iter(batches.repeat())
 
     def loop(num_steps: int) -> None:
-        sums = Sums(tf.zeros((), tf.int64), tf.zeros(1, tf.float64))
+        sums = Sums.zero(1)
         evaluation.distributed_test_step(iterator, num_steps, sums).losses.numpy()
 
     return loop

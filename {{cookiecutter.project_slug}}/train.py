@@ -35,7 +35,7 @@ def main(config: Config, task: TaskConfig) -> None:
     started = time.perf_counter()
 
     # Strategy first, since it needs an untouched TensorFlow; then data, which the model may adapt
-    # to; then losses, metrics, model and optimizer, under the strategy.
+    # to; then model, losses, metrics and optimizer, under the strategy.
     strategy = create_strategy(
         config.strategy,
         virtual_replicas=config.virtual_replicas,

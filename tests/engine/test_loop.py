@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, at_step, every_epochs, every_secs, every_steps
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
@@ -29,6 +30,7 @@ def loop(
     *,
     epochs: int = 2,
     flags: dict[str, Any] | None = None,
+    resume: bool = False,
     **schedule: Any,
 ) -> Loop:
     """A started run, with up to 20 steps in a call."""
@@ -44,7 +46,7 @@ def loop(
         monitor="train_loss",
         larger_is_better=False,
     )
-    run.start(resume=False)
+    run.start(resume=resume)
     return run
 
 
@@ -205,10 +207,58 @@ def test_a_callback_can_freeze_a_layer(replicas: int, tmp_path: Path) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_callback_can_stop_the_run_at_its_step(tmp_path: Path) -> None:
-    run = loop(tmp_path, [at_step(4, lambda event: event.stop())])
-    run.train()
-    assert run.step == 4
+@pytest.mark.parametrize("step", [7, 10], ids=["at a validation", "in mid-epoch"])
+def test_a_run_that_a_callback_stops_ends_like_a_complete_one(step: int, tmp_path: Path) -> None:
+    toy = Toy(data=TOY.data, others={"validation": plain_data(BATCH + 5)})
+    stop = at_step(step, lambda event: event.stop())
+    stopped = loop(tmp_path / "a", [stop], toy=toy, save_every_steps=step)
+    complete = loop(tmp_path / "b", toy=toy, num_steps=step)
+    for run in (stopped, complete):
+        run.train()
+        assert run.step == step
+    rows = [(tmp_path / name / "history.csv").read_text() for name in "ab"]
+    assert rows[0] == rows[1]
+    assert float(rows[0].splitlines()[-1].split(",")[1]) == step
+    logged = [_columns(tmp_path / name / "steps.csv")["step"].tolist() for name in "ab"]
+    assert logged[0][-1] == step
+    assert len(set(logged[0])) == len(logged[0])  # no row twice
+    # The checkpoint of that step, too, is the one after the validation.
+    assert stopped.best.value == complete.best.value
+    for a, b in zip(_bits(stopped), _bits(complete), strict=True):
+        np.testing.assert_array_equal(a, b)
+    again = loop(tmp_path / "a", [stop], toy=toy, resume=True)
+    again.train()
+    assert (again.step, again.best.value) == (step, stopped.best.value)
+    assert (tmp_path / "a" / "history.csv").read_text() == rows[0]
+    assert int(again.progress.sums.counts[0]) == 0
+
+
+def test_a_run_killed_before_it_is_stopped_is_stopped_alike(tmp_path: Path) -> None:
+    stop = at_step(10, lambda event: event.stop())
+    whole, killed = (loop(tmp_path / name, [stop], save_every_steps=4) for name in "ab")
+    whole.train()
+    killed.train()
+    for file in (tmp_path / "b" / "checkpoints" / "latest").glob("ckpt-10.*"):
+        file.unlink()
+    resumed = loop(tmp_path / "b", [stop], resume=True)
+    assert resumed.step == 8
+    resumed.train()
+    assert [(tmp_path / n / "history.csv").read_text() for n in "ab"] == [
+        (tmp_path / "a" / "history.csv").read_text()
+    ] * 2
+    for a, b in zip(_bits(whole), _bits(resumed), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_speed_is_that_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[dict[str, float]] = []
+    run = loop(tmp_path)
+    monkeypatch.setattr(run.records, "add_log", rows.append)
+    run._log.add_time(2, 4.0)  # of a window that began with eight more steps, before a resume
+    run._log.write(run.progress._replace(step=tf.constant(10, tf.int64)))
+    run._log.add_time(3, 1.0)
+    run._log.write(run.progress._replace(step=tf.constant(13, tf.int64)))
+    assert [row["examples_per_second"] for row in rows] == [2 * BATCH / 4.0, 3 * BATCH / 1.0]
 
 
 def _bad(first: int = 0) -> Toy:

@@ -49,7 +49,7 @@ def test_the_loss_scale_is_halved_on_overflow_until_it_fits(replicas: int) -> No
     assert float(progress.loss_scale.value) == start / 2**overflows
     # An overflow is no skipped step, however many there are in a row: it never stops a run.
     assert (int(progress.step), int(progress.skips.total)) == (40, 0)
-    assert int(progress.sums.count) == (40 - overflows) * BATCH
+    assert progress.sums.counts.numpy().tolist() == [(40 - overflows) * BATCH]
     assert int(trained.run.optimizers["main"].iterations.numpy()) == 40 - overflows
 
 

@@ -60,11 +60,20 @@ def test_files_of_one_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(second), model(INPUTS + 1))
 
 
+WEIGHTS = np.arange(300) % 3  # of an example, not of padding
+SPLITS = {
+    "labels": (np.zeros(300),),
+    "weights": (np.zeros(300), WEIGHTS),
+    "dict of weights": (np.zeros(300), {"a": WEIGHTS, "b": np.zeros((300, 4))}),
+}
+
+
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_split_is_predicted_in_its_order(stream: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", SPLITS.values(), ids=SPLITS)
+def test_a_split_is_predicted_in_its_order(others: Any, stream: bool, tmp_path: Path) -> None:
     model = model_with(FORMS["one"])
     inputs = np.random.default_rng(1).normal(size=(300, FEATURES))  # more than a batch
-    split: Any = (inputs, np.zeros(300))
+    split: Any = (inputs, *others)
     if stream:
         split = tf.data.Dataset.from_tensor_slices(split)
     file = predict_split(model, "test", split, tmp_path)

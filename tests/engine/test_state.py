@@ -138,7 +138,7 @@ def test_a_step_that_is_not_finite_leaves_everything_as_it_was(replicas: int) ->
             assert int(progress.skips.last_step) == step
             assert not np.isfinite(progress.skips.last_losses).any()
         skipped = int(progress.skips.total)
-    assert (int(progress.step), skipped, int(progress.sums.count)) == (2, 1, 24)
+    assert (int(progress.step), skipped, int(progress.sums.counts[0])) == (2, 1, 24)
 
 
 def test_skipped_steps_are_the_same_on_any_number_of_replicas() -> None:

@@ -18,6 +18,7 @@ from proof.engine.callbacks import Callback, Event, at_step, every_steps
 from proof.engine.check import relative_difference
 from proof.engine.errors import CollectiveInXlaError, UsageError
 from proof.engine.evaluation import Evaluation
+from proof.engine.gradients import all_optimizers
 from proof.engine.loop import Loop, Schedule
 from proof.engine.run_directory import RunDirectory
 from proof.engine.types import Replica, Run
@@ -89,13 +90,14 @@ def vae() -> Toy:
         lambda: {"encoder": dense(FEATURES, 4, 4), "decoder": dense(2, 4, FEATURES)},
         adam(), (inputs, inputs), (names["train_step"],),
         losses=lambda: {"main": keras.losses.MeanSquaredError(reduction="none")},
-        metrics=lambda: {name: keras.metrics.Mean() for name in ("error", "kl")},
-        validation_step=names["validation_step"],
+        metrics=dict, terms=names["TERMS"], validation_step=names["validation_step"],
     )  # fmt: skip
 
 
-def heads() -> Toy:
-    names = blocks("heads")
+def heads(*, weights: Any = None) -> Toy:
+    """Two heads; `weights`, of the labels that are there, come with the data."""
+    given = weights is not None
+    names = blocks("heads", "heads_weights") if given else blocks("heads")
     inputs, labels = plain_data(ROWS)
     random = np.random.default_rng(2)
     missing = {"color": random.random(ROWS) < 0.3, "shape": random.random(ROWS) < 0.8}
@@ -109,19 +111,22 @@ def heads() -> Toy:
     def metrics() -> dict[str, keras.metrics.Metric]:
         made: dict[str, keras.metrics.Metric] = {}
         for head in names["HEADS"]:
-            made[f"{head}_loss"] = keras.metrics.Mean()
             made[f"{head}_accuracy"] = keras.metrics.SparseCategoricalAccuracy()
         return made
 
     cross_entropy = keras.losses.SparseCategoricalCrossentropy
     return Toy(
         model, adam(),
-        (inputs, {head: np.where(missing[head], -1, labels) for head in missing}),
+        (
+            inputs,
+            {head: np.where(missing[head], -1, labels) for head in missing},
+            *([{h: np.where(missing[h], 0.0, weights) for h in missing}] if given else []),
+        ),
         (names["train_step"],),
         losses=lambda: {
             head: cross_entropy(from_logits=True, reduction="none") for head in missing
         },
-        metrics=metrics, count=names["count"],
+        metrics=metrics, terms=names["TERMS"], count=names["count"],
     )  # fmt: skip
 
 
@@ -197,6 +202,7 @@ TASKS: dict[str, Callable[[], Toy]] = {
     "contrastive": contrastive, "vae": vae, "heads": heads, "distillation": distillation,
     "penalty": penalty, "smoothing": smoothing, "fine_tuning": fine_tuning,
     "forecast": forecast,
+    "heads_weights": lambda: heads(weights=np.linspace(0.5, 2.0, ROWS)),
 }  # fmt: skip
 HAS_MULTI = hasattr(keras.optimizers, "MultiOptimizer")  # not all of the supported versions
 needs_multi = pytest.mark.skipif(not HAS_MULTI, reason="no MultiOptimizer in this Keras")
@@ -333,8 +339,9 @@ def test_the_kl_divergence_warms_up_in_training_only() -> None:
         progress = built.steps.start()
         iterator = built.iterator(0, 1)
         progress = built.steps.distributed_train_step(iterator, 1, progress)
-        metrics = {name: float(m.result()) for name, m in built.run.metrics.items()}
-    assert float(progress.latest.losses[0]) == pytest.approx(metrics["error"], rel=SINGLE)
+    found = built.run.by_loss_name(progress.latest.losses.numpy())
+    assert found["loss"] == pytest.approx(found["error"], rel=SINGLE)
+    assert found["kl"] > 0
     for replicas in (1, 2):
         found = evaluate(vae(), replicas=replicas)
         assert found["loss"] == pytest.approx(found["error"] + found["kl"], rel=SINGLE)
@@ -343,7 +350,7 @@ def test_the_kl_divergence_warms_up_in_training_only() -> None:
 def test_each_head_has_a_denominator_of_its_own() -> None:
     whole = evaluate(heads(), 48)  # all rows in one batch
     regularization = sum(map(float, build(heads()).run.model.losses))
-    by_hand = whole["color_loss"] + whole["shape_loss"] + regularization
+    by_hand = whole["color"] + whole["shape"] + regularization
     assert whole["loss"] == pytest.approx(by_hand, rel=SINGLE)
     one, two = (train(heads(), steps=4, accumulate=n, steps_per_call=2) for n in (1, 2))
     assert max(differences(one, two).values()) < 1e-9
@@ -355,8 +362,19 @@ def test_means_of_heads_are_exact_and_their_summed_loss_is_not() -> None:
         assert large[name] == pytest.approx(small[name], rel=SINGLE)
     assert (large["loss"], small["loss"]) == (
         pytest.approx(2.89, abs=0.005),
-        pytest.approx(2.64, abs=0.005),
+        pytest.approx(2.68, abs=0.005),
     )
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_weights_of_heads_that_come_with_the_data(replicas: int) -> None:
+    derived, given = (
+        evaluate(toy, 24, replicas) for toy in (heads(), heads(weights=np.ones(ROWS)))
+    )
+    assert given == pytest.approx(derived, rel=SINGLE)
+    halved = evaluate(heads(weights=np.full(ROWS, 0.5)), 24, replicas)
+    for head in ("color", "shape"):
+        assert halved[head] == pytest.approx(derived[head] / 2, rel=SINGLE)
 
 
 def test_a_label_of_minus_one_must_not_reach_the_loss() -> None:
@@ -496,12 +514,14 @@ def _freezing(steps: int) -> Callable[[], list[Callback]]:
     return lambda: names["create_callbacks"](TaskConfig())
 
 
+@pytest.mark.parametrize("rates", [False, pytest.param(True, marks=needs_multi)])
 @pytest.mark.parametrize("steps", [1, 4], ids=["before", "after"])
-def test_a_run_resumed_before_or_after_it_unfreezes(steps: int) -> None:
-    assert_resumes(fine_tuning(), _freezing(steps))
+def test_a_run_resumed_before_or_after_it_unfreezes(steps: int, rates: bool) -> None:
+    assert_resumes(fine_tuning(rates=rates), _freezing(steps))
 
 
-def test_the_backbone_stands_still_and_then_moves() -> None:
+@pytest.mark.parametrize("rates", [False, pytest.param(True, marks=needs_multi)])
+def test_the_backbone_stands_still_and_then_moves(rates: bool) -> None:
     weights: list[list[np.ndarray]] = []
 
     def record(event: Event) -> None:
@@ -511,9 +531,12 @@ def test_the_backbone_stands_still_and_then_moves() -> None:
     last: list[np.ndarray] = []
     for replicas in (1, 2):
         callbacks = [*_freezing(2)(), at_step(0, record), every_steps(2, record)]
-        run = loop(fine_tuning(), replicas, callbacks, num_steps=4)
+        run = loop(fine_tuning(rates=rates), replicas, callbacks, num_steps=4)
         run.start(resume=False)
         run.train()
+        (optimizer,) = run.run.optimizers.values()
+        iterations = [int(o.iterations.numpy()) for o in all_optimizers(optimizer)]
+        assert sorted(iterations) == ([2, 4, 4] if rates else [4])  # the slow one waits
     assert len(weights) == 6
     for start, frozen, free in (weights[:3], weights[3:]):
         assert all(np.array_equal(a, b) for a, b in zip(start, frozen, strict=True))
@@ -524,7 +547,8 @@ def test_the_backbone_stands_still_and_then_moves() -> None:
 
 def test_the_whole_backbone_cannot_be_unfrozen() -> None:
     built = build(fine_tuning())
-    built.run.model.get_layer("backbone").trainable = True
+    for trainable in (False, True):  # as callbacks that freeze and unfreeze it would
+        built.run.model.get_layer("backbone").trainable = trainable
     with pytest.raises(UsageError, match="wasn't when the optimizer was built"):
         built.steps.distributed_train_step(built.iterator(0, 1), 1, built.steps.start())
 
@@ -540,29 +564,12 @@ def _moves(toy: Toy, steps: int) -> dict[str, float]:
 
 
 @needs_multi
-def test_the_backbone_learns_more_slowly_and_later() -> None:
+def test_the_backbone_learns_more_slowly() -> None:
     first = _moves(fine_tuning(rates=True), 1)  # Adam's first step is as long as its rate
     assert first == {
         "head": pytest.approx(1e-2, rel=1e-3),
         "backbone": pytest.approx(1e-4, rel=1e-3),
     }
-    schedule = "keras.optimizers.schedules.PiecewiseConstantDecay([500], [0.0, 1e-4])"
-    assert f"`{schedule}`" in PAGE
-    with edited("rates", "keras.optimizers.Adam(1e-4)", f"keras.optimizers.Adam({schedule})"):
-        toy = fine_tuning(rates=True)
-        assert _moves(toy, 2)["backbone"] == 0.0
-    with (
-        edited("rates", "keras.optimizers.Adam(1e-4)", f"keras.optimizers.Adam({schedule})"),
-        edited("rates", "[500]", "[0]"),
-    ):
-        assert _moves(fine_tuning(rates=True), 2)["backbone"] > 0.0
-
-
-@needs_multi
-def test_frozen_layers_and_a_multi_optimizer_exclude_each_other() -> None:
-    run = loop(fine_tuning(rates=True), 1, _freezing(2)(), num_steps=4)
-    with pytest.raises(ValueError, match="Gradients must match trainable variables one-to-one"):
-        run.start(resume=False)
 
 
 def test_windows_stay_in_their_split_and_are_counted() -> None:

@@ -67,6 +67,7 @@ class Toy:
     count: Callable[[Any], tf.Tensor] = count
     process_gradients: Callable[..., Any] = lambda gradients, variables: gradients
     validation_step: Callable[..., Any] | None = None  # the first train step
+    terms: tuple[str, ...] = ()
     others: dict[str, Any] = field(default_factory=dict)  # validation and test data
 
     @property
@@ -147,6 +148,7 @@ def build(toy: Toy, replicas: int | str = 1, **flags: Any) -> Built:
         "count": toy.count,
         "process_gradients": toy.process_gradients,
         "TRAIN_STEPS": toy.train_steps,
+        "TERMS": toy.terms,
         "validation_step": toy.validation_step or first,
         "test_step": toy.validation_step or first,
     }
@@ -203,6 +205,6 @@ def assert_parity(
         several = train(toy, number, **flags)
         for what, difference in differences(one, several).items():
             assert difference <= tolerance, f"{what} differ by {difference:.0e} on {number}"
-        assert int(several.progress.sums.count) == int(one.progress.sums.count)
+        np.testing.assert_array_equal(several.progress.sums.counts, one.progress.sums.counts)
         assert several.steps.num_traces() == 1
     return one

@@ -51,14 +51,13 @@ def _parts_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         "all": (run.losses["main"](labels, logits), weights),
         "class 0": (tf.square(logits[:, 0]), of_class_0),
     }
-    return {
-        "main": tf.add_n(
-            tf.nn.compute_average_loss(
-                per_example, sample_weight=weights, global_batch_size=replica.global_count[name]
-            )
-            for name, (per_example, weights) in parts.items()
+    terms = {
+        name: tf.nn.compute_average_loss(
+            per_example, sample_weight=weights, global_batch_size=replica.global_count[name]
         )
+        for name, (per_example, weights) in parts.items()
     }
+    return {"main": tf.add_n(terms.values()), **terms}
 
 
 def _count_parts(batch: Any) -> dict[str, tf.Tensor]:
@@ -76,7 +75,7 @@ def parts(rows: int = BATCH + 1) -> Toy:
     labels[-3:] = 0
     return Toy(
         optimizer=lambda: keras.optimizers.Adam(0.01), data=(inputs, labels),
-        train_steps=(_parts_step,), count=_count_parts, metrics=dict,
+        train_steps=(_parts_step,), terms=("all", "class 0"), count=_count_parts, metrics=dict,
     )  # fmt: skip
 
 

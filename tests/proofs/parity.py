@@ -161,7 +161,8 @@ def _difference(alone: Any, other: Any) -> float:
     """The largest relative difference to training without a strategy."""
     if isinstance(alone, Trained):
         a, b = alone.progress, other.progress
-        if (int(a.sums.count), int(a.skips.total)) != (int(b.sums.count), int(b.skips.total)):
+        counted = np.array_equal(a.sums.counts, b.sums.counts)
+        if not counted or int(a.skips.total) != int(b.skips.total):
             return np.inf  # other examples counted, or other steps skipped
         return max(differences(alone, other).values())
     return max(relative_difference(alone[what], other[what]) for what in alone)

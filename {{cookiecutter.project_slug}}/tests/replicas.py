@@ -66,15 +66,18 @@ def weighted(split: Any, rows: int) -> Any:
 
 
 def spoiled(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Every second batch with a NaN as its first weight, which reaches every loss."""
+    """Every second batch with NaN as the weights of its first row, which reaches every loss."""
 
-    def spoil(step: tf.Tensor, batch: tuple[Any, ...]) -> tuple[Any, ...]:
-        *parts, weights = batch  # (replicas, rows, ...)
+    def spoil(step: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:  # (replicas, rows, ...)
         nan = tf.fill([1, *weights.shape[2:]], tf.constant(np.nan, weights.dtype))
         with_nan = tf.tensor_scatter_nd_update(weights, [[0, 0]], nan)
-        return (*parts, tf.where(step % 2 == 1, with_nan, weights))
+        return tf.where(step % 2 == 1, with_nan, weights)
 
-    return batches.enumerate().map(spoil)
+    def spoil_batch(step: tf.Tensor, batch: tuple[Any, ...]) -> tuple[Any, ...]:
+        *parts, weights = batch  # weights of each output in a dict, if the data has them
+        return (*parts, tf.nest.map_structure(lambda each: spoil(step, each), weights))
+
+    return batches.enumerate().map(spoil_batch)
 
 
 def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
@@ -129,9 +132,9 @@ def train(
     return {
         "losses": losses,
         "mean losses": progress.sums.losses.numpy(),
-        "examples": int(progress.sums.count),
+        "examples": progress.sums.counts.numpy().tolist(),
         "skipped": int(progress.skips.total),
-        "metrics": {name: float(metric.result()) for name, metric in run.metrics.items()},
+        "metrics": run.metric_results(),
         "regularization": sum(float(loss) for model in models for loss in model.losses),
         "weights": [v.numpy() for model in models for v in model.trainable_variables],
         "state": [v.numpy() for v in steps.transaction.state],

@@ -17,14 +17,19 @@ from .engine.gradients import disable_optimizer_allreduce
 from .engine.loop import Schedule
 from .engine.replicas import synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
-from .engine.unsupported import validate_losses, validate_metrics, validate_optimizer
+from .engine.unsupported import (
+    validate_losses,
+    validate_metrics,
+    validate_names,
+    validate_optimizer,
+)
 from .task.config import TaskConfig
 from .task.data import create_augment
 from .task.losses import count, create_losses
 from .task.metrics import create_metrics
 from .task.model import create_model
 from .task.optimizer import create_optimizer, process_gradients
-from .task.steps import TRAIN_STEPS, test_step, validation_step
+from .task.steps import TERMS, TRAIN_STEPS, test_step, validation_step
 
 DEFAULT_EPOCHS = 40
 DEFAULT_BATCH_SIZE = 96  # divided evenly by 1, 2, 3, 4, 6 and 8 replicas
@@ -70,10 +75,12 @@ def create_run(
             global_batch_size=batch_size,
             seed=config.seed,
             randomness=config.randomness,
+            terms=TERMS,
         )
         for name, optimizer in optimizers.items():
             # Before the first trace, or more than one replica fails (keras #23085, Keras 3.15).
             optimizer.build(run.variables_of(name))
+    validate_names(run)
     validate_losses(run.losses)
     validate_metrics(run.metrics)
     for optimizer in optimizers.values():
@@ -82,7 +89,7 @@ def create_run(
             disable_optimizer_allreduce(optimizer)
     synchronized = []
     if strategy.num_replicas_in_sync > 1:
-        synchronized = synchronize_batch_normalization(models.values())
+        synchronized = synchronize_batch_normalization(run.layers)
         if synchronized:
             print(f"synchronized over the replicas: {', '.join(synchronized)}")
     steps = DistributedSteps(

@@ -76,6 +76,21 @@ def test_evaluation_sees_every_example_once(split: Split, replicas: int) -> None
     assert list(chain(*seen)) == ARRAYS.tolist()
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_padding_zeroes_the_weights_of_every_output(stream: bool) -> None:
+    weights = {"plain": np.full(EXAMPLES, 2.0), "tokens": np.full((EXAMPLES, 3), 3.0)}
+    split: Split = (ARRAYS, ARRAYS, weights)
+    if stream:
+        split = tf.data.Dataset.from_tensor_slices(split)
+    batches, _ = evaluation_batches(split, layout(2))
+    *_, (_, _, last) = batches.as_numpy_iterator()
+    present = np.arange(BATCH) < EXAMPLES % BATCH
+    assert last["plain"].reshape(-1).tolist() == np.where(present, 2.0, 0.0).tolist()
+    np.testing.assert_array_equal(
+        last["tokens"].reshape(-1, 3), np.where(present[:, np.newaxis], 3.0, 0.0).repeat(3, axis=1)
+    )
+
+
 @pytest.mark.parametrize(
     "split",
     [(ARRAYS,), {"id": ARRAYS}, tf.data.Dataset.from_tensor_slices((ARRAYS,)), lambda n, i: STREAM],

@@ -79,7 +79,8 @@ def test_a_step_that_is_not_finite_changes_nothing(replicas: int) -> None:
     for a, b in zip(before, after, strict=True):
         assert np.array_equal(a, b), "a skipped step has changed a variable"
     assert steps.run.metrics["mean"].count.numpy() == 0
-    assert (int(progress.step), int(progress.skips.total), int(progress.sums.count)) == (3, 3, 0)
+    assert (int(progress.step), int(progress.skips.total)) == (3, 3)
+    assert progress.sums.counts.numpy().tolist() == [0]
 
 
 @pytest.mark.parametrize("_precision", ["mixed_float16"], indirect=True)

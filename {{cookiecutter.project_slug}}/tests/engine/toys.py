@@ -57,10 +57,8 @@ def create_run(
         optimizer = keras.optimizers.SGD(1e5, momentum=0.9, name="sgd")
         optimizer.build(model.trainable_variables)
         metrics, evaluation_metrics = ({"mean": keras.metrics.Mean()} for _ in range(2))
-    if replicas > 1:
-        synchronize_batch_normalization([model])
     disable_optimizer_allreduce(optimizer)
-    return Run(
+    run = Run(
         strategy=strategy,
         models={"main": model},
         losses={},
@@ -71,6 +69,9 @@ def create_run(
         task=None,
         global_batch_size=BATCH,
     )
+    if replicas > 1:
+        synchronize_batch_normalization(run.layers)
+    return run
 
 
 def create_batches(

@@ -271,6 +271,8 @@ def _in_batches(order: tf.Tensor, steps: int, size: int) -> tf.Tensor:
 
 def _read(batches: tf.data.Dataset, split: Split, layout: BatchLayout) -> tf.data.Dataset:
     """Batches of a stream, or of row numbers -> the rows of this worker's replicas."""
+    if not isinstance(split, tf.data.Dataset):
+        split = tf.nest.map_structure(tf.convert_to_tensor, split)
     load = _loader(split, layout.positions)
 
     @without_autograph
@@ -282,8 +284,7 @@ def _read(batches: tf.data.Dataset, split: Split, layout: BatchLayout) -> tf.dat
     else:
         # Several steps at once: calling a function costs tf.data more than gathering a small batch
         # does, together half a step of a small model (TF 2.21).
-        tensors = [tf.convert_to_tensor(array) for array in tf.nest.flatten(split)]
-        example = sum(t.shape[1:].num_elements() * t.dtype.size for t in tensors)
+        example = sum(t.shape[1:].num_elements() * t.dtype.size for t in tf.nest.flatten(split))
         bytes_of_a_step = max(1, example * layout.local * layout.per_replica)
         together = min(STEPS_TOGETHER, max(1, BYTES_TOGETHER // bytes_of_a_step))
         loaded = batches.batch(together).map(rows, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
@@ -317,21 +318,26 @@ def _loader(split: Split, positions: np.ndarray) -> Load:
 
 
 def _with_weights(batch: Any, present: tf.Tensor) -> tuple[Any, ...]:
-    """x, (x, y) or (x, y, weights) -> the same with weights last: zero for what isn't there."""
+    """x, (x, y) or (x, y, weights) -> the same with weights last: zero for what isn't there.
+
+    Weights given as a dict of outputs stay one; each may have axes after that of the rows.
+    """
     parts = batch if isinstance(batch, tuple) else (batch,)
     if not 1 <= len(parts) <= 3:
         raise UsageError(
             f"An example of create_datasets has {len(parts)} parts; it may have inputs, labels and "
             "weights: put several inputs or labels in a dict."
         )
-    weights = tf.cast(present, keras.config.floatx())
+    there = tf.cast(present, keras.config.floatx())
     examples = tuple(tf.nest.map_structure(_in_floatx, part) for part in parts[:2])
     if len(parts) < 3:
-        return (*examples, weights)
-    given = tf.cast(parts[2], weights.dtype)
-    for _ in range(given.shape.rank - weights.shape.rank):
-        weights = weights[..., tf.newaxis]
-    return (*examples, given * weights)
+        return (*examples, there)
+
+    def padded(weights: tf.Tensor) -> tf.Tensor:
+        further_axes = [tf.newaxis] * (weights.shape.rank - there.shape.rank)
+        return tf.cast(weights, there.dtype) * there[(..., *further_axes)]
+
+    return (*examples, tf.nest.map_structure(padded, parts[2]))
 
 
 def _in_floatx(t: tf.Tensor) -> tf.Tensor:

@@ -21,9 +21,10 @@ class Event:
     Attributes:
         step: train steps made so far.
         epoch: epochs finished so far.
-        losses: loss by name, the mean over all replicas; before the first step empty.
+        losses: losses and terms by name, over all replicas; before the first step empty.
         metrics: results of the training metrics since the last validation; right after a
-            validation those that went into its row of the history.
+            validation those that went into its row of the history. A result of several numbers is
+            "name/0", "name/1", ..., or "name/key" of a dict.
         gradient_norm: global norm of the summed gradients, before clipping.
         run: strategy, models, optimizers, losses and metrics; may be changed (freeze a layer, set
             `run.optimizers["main"].learning_rate`).

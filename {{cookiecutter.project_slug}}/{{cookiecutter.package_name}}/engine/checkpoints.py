@@ -134,6 +134,7 @@ class Checkpoints:
             "global batch size": run.global_batch_size,
             "seed": run.seed,
             **self._order,
+            "list of losses and terms": run.loss_names,
             "precision": keras.config.dtype_policy().name,
             **{f"model {n}": shapes(m.variables) for n, m in run.models.items()},
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
@@ -187,10 +188,9 @@ class BestWeights:
         """
         self._column = column if validated else column.replace("validation", "train")
         self._sign = 1.0 if larger_is_better else -1.0
-        metrics = {"train": self.run.metrics}
-        if validated:
-            metrics["validation"] = self.run.evaluation_metrics
-        known = [f"{s}_{n}" for s in metrics for n in (*self.run.loss_names, *metrics[s])]
+        names = [*self.run.loss_names, *self.run.metric_results()]
+        splits = ("train", "validation") if validated else ("train",)
+        known = [f"{split}_{name}" for split in splits for name in names]
         if self._column not in known:
             raise UsageError(
                 f"The monitored column {self._column!r} isn't in the history; there are: "

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import sys
+from itertools import groupby
 
 from tqdm import tqdm
+
+from .records import measured
+
+LISTED = 4  # numbers of one metric in a line; history.csv has all
 
 
 class ProgressDisplay:
@@ -40,13 +45,12 @@ class ProgressDisplay:
 
     def show_validation(self, row: dict[str, float]) -> None:
         """Print a row of the history."""
-        numbers = {name: value for name, value in row.items() if name not in ("epoch", "step")}
         epochs, rest = divmod(self._steps, self._steps_per_epoch)
         if rest or row["epoch"] % 1:
             place = f"step {row['step']:g}/{self._steps} (epoch {row['epoch']:.4g})"
         else:
             place = f"epoch {row['epoch']:g}/{epochs}"
-        self.say(f"{place}: {_listed(numbers)}")
+        self.say(f"{place}: {_listed(measured(row))}")
 
     def close(self) -> None:
         """Leave the bar as it is."""
@@ -54,4 +58,8 @@ class ProgressDisplay:
 
 
 def _listed(numbers: dict[str, float]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items())
+    listed = []
+    for _, members in groupby(numbers, key=lambda name: name.partition("/")[0]):
+        first, *others = [f"{name.replace('_', ' ')} {numbers[name]:.4g}" for name in members]
+        listed += [first, *others[: LISTED - 1], *(["..."] if len(others) >= LISTED else [])]
+    return ", ".join(listed)

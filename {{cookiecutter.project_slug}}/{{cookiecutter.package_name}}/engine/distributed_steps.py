@@ -27,8 +27,8 @@ Iterator = Any  # of tf.data: elements are nests of (replicas of this worker, ro
 class ReducedStep(NamedTuple):
     """A step summed over the replicas, not yet committed; all but `writes` is equal on each."""
 
-    count: tf.Tensor  # int32 scalar, the weight of the step in mean losses
-    losses: dict[str, tf.Tensor]  # scalars, by optimizer
+    counts: tf.Tensor  # int32 (losses,), the weights of the step in mean losses
+    losses: dict[str, tf.Tensor]  # scalars, by optimizer or term
     norm: tf.Tensor  # float scalar, global norm of the gradients before clipping
     finite: tf.Tensor  # bool scalar
     gradients: dict[str, list[tf.Tensor]]  # as they will be applied, by optimizer
@@ -84,7 +84,7 @@ class DistributedSteps:
 
     def start(self) -> Progress:
         """The progress of a run that has made no step."""
-        return start(len(self.run.optimizers), self.loss_scaling)
+        return start(len(self.run.returned), self.loss_scaling)
 
     def distributed_train_step(
         self, iterator: Iterator, steps: int, progress: Progress
@@ -120,9 +120,10 @@ class DistributedSteps:
         """One step: each of the task's train steps in turn; returns the progress after it."""
         strategy = self.run.strategy
         batch = on_replicas(stacked, strategy, self.layout)
-        losses = dict(zip(self.run.optimizers, tf.unstack(progress.latest.losses), strict=True))
-        finite, norm, count = tf.constant(True), tf.zeros((), keras.config.floatx()), tf.constant(0)
-        for train_step in range(len(self.run.functions.train_steps)):
+        train_steps = self.run.functions.train_steps
+        losses: dict[str, tf.Tensor] = {}
+        finite, norm = tf.constant(True), tf.zeros((), keras.config.floatx())
+        for train_step in range(len(train_steps)):
             reduced = strategy.run(self.reduce, args=(train_step, batch, progress))
 
             def commit(reduced: ReducedStep = reduced) -> None:
@@ -132,11 +133,13 @@ class DistributedSteps:
             tf.cond(finite, commit, lambda: None)
             losses |= self._local(reduced.losses)
             norm = tf.maximum(norm, self._local(reduced.norm))
-            count = self._local(reduced.count)
+            counts = self._local(reduced.counts)
+        names = " and ".join(step.__name__ for step in train_steps)
         return progress.after(
-            losses=tf.stack([losses[name] for name in self.run.optimizers]),
-            count=count,
+            losses=in_order(self.run, losses, names),
+            counts=counts,
             gradient_norm=norm,
+            losses_finite=are_finite([losses[name] for name in self.run.optimizers]),
             finite=finite,
             loss_scaling=self.loss_scaling,
         )
@@ -152,7 +155,7 @@ class DistributedSteps:
         result = self.transaction.compute(
             train_step,
             batch,
-            global_count=counts,
+            global_count=denominators(counts),
             step=progress.step,
             loss_scale=progress.loss_scale,
         )
@@ -165,9 +168,11 @@ class DistributedSteps:
             norms.append(global_norm(values))
             gradients[name] = clip(values, norms[-1], self.clip_norm) if self.clip_norm else values
         losses = {name: tf.cast(loss, keras.config.floatx()) for name, loss in losses.items()}
-        norm = tf.reduce_max(norms)
-        finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(list(losses.values())))
-        return ReducedStep(total_count(counts), losses, norm, finite, gradients, result.writes)
+        # A function that returns terms only updates the metrics and trains nothing.
+        norm = tf.reduce_max(norms) if norms else tf.zeros((), keras.config.floatx())
+        finite = tf.math.is_finite(norm) & are_finite([losses[name] for name in gradients])
+        counts = loss_counts(self.run, counts)
+        return ReducedStep(counts, losses, norm, finite, gradients, result.writes)
 
     def dry_run(self, iterator: Iterator, progress: Progress) -> list[ReducedStep]:
         """What each train step of the next step gives; nothing is committed."""
@@ -194,21 +199,48 @@ class DistributedSteps:
 
 
 def global_count(run: Run, batch: Any) -> Any:
-    """The task's `count` summed over all replicas, int32; called inside a replica.
-
-    A dict of counts has at least 1 in each: a part of the loss for which nothing counts in a batch
-    is 0 then, and not 0 / 0.
-    """
+    """The task's `count` summed over all replicas, int32; called inside a replica."""
     counts = run.functions.count(batch)
     sums = sum_over_replicas([tf.cast(count, tf.int32) for count in tf.nest.flatten(counts)])
-    if isinstance(counts, dict):
-        sums = [tf.maximum(total, 1) for total in sums]
     return tf.nest.pack_sequence_as(counts, sums)
 
 
-def total_count(counts: Any) -> tf.Tensor:
-    """The weight of a step in mean losses: its global count, or the sum of several."""
-    return tf.add_n(tf.nest.flatten(counts))
+def denominators(counts: Any) -> Any:
+    """What a step divides by: global counts, at least 1 in a dict of them.
+
+    A term for which nothing counts in a batch is 0 then, and not 0 / 0.
+    """
+    if isinstance(counts, dict):
+        return {name: tf.maximum(count, 1) for name, count in counts.items()}
+    return counts
+
+
+def loss_counts(run: Run, counts: Any) -> tf.Tensor:
+    """The weights of a batch in mean losses, int32 (losses,).
+
+    The count with the name of a loss or term is its own; others have the sum of all counts.
+    """
+    total = tf.add_n(tf.nest.flatten(counts))
+    own = counts if isinstance(counts, dict) else {}
+    return tf.stack([own.get(name, total) for name in run.returned])
+
+
+def in_order(run: Run, losses: dict[str, tf.Tensor], source: str) -> tf.Tensor:
+    """Losses and terms by name -> (losses,).
+
+    Raises:
+        UsageError: `source`, the names of the steps that return them, leaves one out.
+    """
+    for name in run.returned:
+        if name not in losses:
+            kind = "term" if name in run.terms else "loss"
+            raise UsageError(f"{source} must return a {kind} named {name!r}.")
+    return tf.stack([losses[name] for name in run.returned])
+
+
+def are_finite(losses: list[tf.Tensor]) -> tf.Tensor:
+    """Whether all of some scalars are finite, a bool scalar."""
+    return tf.reduce_all([tf.math.is_finite(loss) for loss in losses])
 
 
 def resolve_jit(choice: str, synchronized: bool) -> bool:

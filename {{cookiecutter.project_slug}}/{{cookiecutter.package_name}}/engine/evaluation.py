@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from .batches import BatchLayout, Split, evaluation_batches, num_examples, on_replicas
 from .data_errors import data_errors, split_label
-from .distributed_steps import Iterator, global_count, total_count
+from .distributed_steps import Iterator, denominators, global_count, in_order, loss_counts
 from .errors import UsageError
 from .progress import Sums
 from .replicas import derive_seeds
@@ -55,9 +55,8 @@ class Evaluation:
         for metric in self.run.metrics.values():
             metric.reset_state()
         sums = self._run(split, num_batches)
-        values: dict[str, Any] = dict(zip(self.run.loss_names, sums.means(), strict=True))
-        values |= {name: metric.result() for name, metric in self.run.metrics.items()}
-        return {f"{split}_{name}": float(value) for name, value in values.items()}
+        values = self.run.by_loss_name(sums.means()) | self.run.metric_results()
+        return {f"{split}_{name}": value for name, value in values.items()}
 
     def trace(self) -> None:
         """Make the graphs of validation and test without evaluating anything.
@@ -89,7 +88,7 @@ class Evaluation:
         if split == "test":
             step = self.distributed_test_step
         with data_errors(split, self.run, batches.element_spec, self.splits[split]):
-            return step(iter(batches), steps, Sums.zero(len(self.run.optimizers)))
+            return step(iter(batches), steps, Sums.zero(len(self.run.returned)))
 
     def _graph(self, kind: str, step: Step) -> Any:
         """The graph of a step; another one for each set of trainable variables.
@@ -103,9 +102,9 @@ class Evaluation:
                 counts, losses = self.run.strategy.run(
                     self._on_one_replica, args=(step, batch, number)
                 )
-                count = self.run.strategy.experimental_local_results(counts)[0]
+                local = self.run.strategy.experimental_local_results(counts)[0]
                 total = self.run.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
-                return number + 1, sums.add(count, total)
+                return number + 1, sums.add(local, total)
 
             start = tf.zeros((), tf.int64), sums
             return tf.while_loop(lambda number, _: number < steps, once, start)[1]
@@ -118,7 +117,7 @@ class Evaluation:
     def _on_one_replica(
         self, step: Step, batch: Any, number: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Global count, and this replica's losses, float64 (losses,); updates the metrics."""
+        """Global counts, and this replica's losses, float64 (losses,); updates the metrics."""
         index = tf.distribute.get_replica_context().replica_id_in_sync_group
         num_replicas = self.run.strategy.num_replicas_in_sync
         seeds = derive_seeds(
@@ -130,7 +129,7 @@ class Evaluation:
         # What is there, always: --denominator is about training.
         counts = global_count(self.run, batch)
         replica = Replica(
-            global_count=counts,
+            global_count=denominators(counts),
             index=index,
             num_replicas=num_replicas,
             step=number,
@@ -149,9 +148,5 @@ class Evaluation:
         self._capture.write(
             [w if id(v) in metrics else None for v, w in zip(state, writes, strict=True)]
         )
-        missing = [name for name in self.run.optimizers if name not in losses]
-        if missing:
-            raise UsageError(f"{step.__name__} returns no loss named {missing[0]!r}.")
-        return total_count(counts), tf.stack(
-            [tf.cast(losses[n], tf.float64) for n in self.run.optimizers]
-        )
+        losses = {name: tf.cast(loss, tf.float64) for name, loss in losses.items()}
+        return loss_counts(self.run, counts), in_order(self.run, losses, step.__name__)

@@ -31,6 +31,29 @@ def undo_optimizer_allreduce(
     return [gradient / num_replicas for gradient in gradients]
 
 
+def apply_gradients(
+    optimizer: keras.optimizers.Optimizer,
+    gradients: list[tf.Tensor],
+    variables: list[keras.Variable],
+) -> None:
+    """`optimizer.apply`, also while some variables of a `MultiOptimizer` are frozen.
+
+    It raises "Gradients must match trainable variables one-to-one" for fewer than it was built
+    for (Keras 3.15), so then each optimizer inside it is given its own. One of which all variables
+    are frozen makes no step.
+    """
+    inside = getattr(optimizer, "_var_to_optimizer_idx", None)
+    if inside is None or len(inside) == len(variables):
+        optimizer.apply(gradients, variables)
+        return
+    pairs = list(zip(gradients, variables, strict=True))
+    for i, each in enumerate(all_optimizers(optimizer)[1:]):
+        own = [(g, v) for g, v in pairs if inside[optimizer._var_key(v)] == i]
+        if own:
+            each.apply([g for g, _ in own], [v for _, v in own])
+    optimizer.iterations.assign_add(1)
+
+
 def sum_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     """The sums over all replicas, one collective for each dtype; called inside a replica.
 

@@ -85,7 +85,7 @@ class Loop:
         self.evaluation = evaluation
         self.directory = directory
         self.schedule = schedule
-        self.callbacks = [*callbacks, *(when(n, lambda _: self._save()) for when, n in saves if n)]
+        self.callbacks = [*callbacks, *(when(n, lambda e: e.save()) for when, n in saves if n)]
         self.progress = steps.start()
         self.step = 0
         self.stopping = False
@@ -133,6 +133,7 @@ class Loop:
             self._restore()
         else:
             self._run_callbacks()
+            self._save_as_requested()
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
         if self.step < last and not self.stopping:
@@ -155,18 +156,22 @@ class Loop:
                 started = time.perf_counter()
                 made = self._train_call(steps)
                 secs = time.perf_counter() - started
-                self._log.add_time(secs)
-                losses = dict(
-                    zip(self.run.loss_names, self.progress.latest.losses.numpy(), strict=True)
-                )
+                self._log.add_time(made, secs)
+                losses = self.run.by_loss_name(self.progress.latest.losses.numpy())
                 display.advance(made, losses, made * self.run.global_batch_size / secs)
                 self._report_skips(display, made)
                 validate = self.step == last or self.step % self._validation_interval == 0
-                if validate or self._log.is_due(self.step):
+                log = validate or self._log.is_due(self.step)
+                if log:
                     self._log.write(self.progress)
                 if validate:
                     self._validate(display)
                 self._run_callbacks()
+                if self.stopping and not validate:  # the last row, as of a run that is complete
+                    if not log:
+                        self._log.write(self.progress)
+                    self._validate(display)
+                self._save_as_requested()
                 steps = max(1, self._next_steps(steps, secs / made))
             if interrupts.received:
                 self._save()
@@ -227,8 +232,8 @@ class Loop:
     def _report_skips(self, display: ProgressDisplay, made: int) -> None:
         skips = self.progress.skips
         step, in_a_row = int(skips.last_step) + 1, int(skips.in_a_row)
-        losses = zip(self.run.loss_names, skips.last_losses.numpy(), strict=True)
-        found = ", ".join(f"{name} {value:.4g}" for name, value in losses)
+        losses = self.run.by_loss_name(skips.last_losses.numpy())
+        found = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
         if step > self.step - made:
             total = int(skips.total)
             display.say(f"step {step} skipped, not finite: {found} ({total} skipped so far)")
@@ -243,23 +248,19 @@ class Loop:
         """Add a row to the history, save the weights if they are the best, and start new sums."""
         per_epoch = self.batches.steps_per_epoch
         row: dict[str, float] = {"epoch": self.step / per_epoch, "step": self.step}
-        self._train_metrics = self._metric_results()
-        losses = zip(self.run.loss_names, self.progress.sums.means().tolist(), strict=True)
-        train = dict(losses) | self._train_metrics
+        self._train_metrics = self.run.metric_results()
+        train = self.run.by_loss_name(self.progress.sums.means()) | self._train_metrics
         row |= {f"train_{name}": value for name, value in train.items()}
         if "validation" in self.evaluation.splits:
             row |= self.evaluation.evaluate("validation", self.schedule.validation_steps)
         for metric in self.run.metrics.values():
             metric.reset_state()
-        self.progress = self.progress._replace(sums=Sums.zero(len(self.run.optimizers)))
+        self.progress = self.progress._replace(sums=Sums.zero(len(self.run.returned)))
         self._log.restart()
         display.show_validation(row)
         self.directory.is_new = False
         self.records.add_validation(row)
         self.best.consider(row)
-
-    def _metric_results(self) -> dict[str, float]:
-        return {name: float(metric.result()) for name, metric in self.run.metrics.items()}
 
     def _save(self) -> None:
         state = {
@@ -295,7 +296,10 @@ class Loop:
             event = self._event()
             for callback in due:
                 callback.function(event)
-        if self._save_requested:  # when all are called: a checkpoint must hold what they did
+
+    def _save_as_requested(self) -> None:
+        """Save when all callbacks are called: a checkpoint must hold what they did."""
+        if self._save_requested:
             self._save()
             self._save_requested = False
 
@@ -309,13 +313,13 @@ class Loop:
         def read_batch() -> Any:
             return next(iter(self.batches.dataset(self.step - 1, self.step)))
 
-        losses = zip(self.run.loss_names, self.progress.latest.losses.numpy(), strict=True)
+        losses = self.run.by_loss_name(self.progress.latest.losses.numpy())
         validated = bool(self.records.history) and self.records.history[-1]["step"] == self.step
         return Event(
             step=self.step,
             epoch=self.epoch,
-            losses={name: float(loss) for name, loss in losses} if self.step else {},
-            metrics=self._train_metrics if validated else self._metric_results(),
+            losses=losses if self.step else {},
+            metrics=self._train_metrics if validated else self.run.metric_results(),
             gradient_norm=float(self.progress.latest.gradient_norm),
             run=self.run,
             directory=self.directory.path,

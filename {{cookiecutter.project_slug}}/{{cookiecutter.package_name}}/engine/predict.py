@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from .batches import BatchLayout, Split, evaluation_batches
+from .batches import BatchLayout, Split, evaluation_batches, num_examples
 from .causes import cause_of
 from .data_errors import reading_errors
 from .errors import UsageError
@@ -78,12 +78,12 @@ def predict_split(model: keras.Model, name: str, split: Split, directory: Path) 
     layout = BatchLayout(BATCH_SIZE, 1, 0, 1)
     batches, _ = evaluation_batches(split, layout)
     found = []
-    for inputs, *_, weights in _read(name, split, batches):
+    for inputs, *_ in _read(name, split, batches):
         one = tf.nest.map_structure(lambda t: t[0], inputs)
-        present = np.asarray(tf.reduce_any(tf.reshape(weights[0], (BATCH_SIZE, -1)) != 0, axis=1))
-        outputs = model(one, training=False)
-        found.append(tf.nest.map_structure(lambda t, p=present: np.asarray(t)[p], outputs))
-    whole = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *found)
+        found.append(tf.nest.map_structure(np.asarray, model(one, training=False)))
+    # Cut by position: an example of the owner's may have weight zero, like padding.
+    examples = num_examples(split)
+    whole = tf.nest.map_structure(lambda *parts: np.concatenate(parts)[:examples], *found)
     return _write(model, whole, directory / name)
 
 

@@ -15,26 +15,31 @@ class Sums(NamedTuple):
     """What the mean losses are computed from.
 
     Attributes:
-        count: int64 scalar, the sum of the global counts.
+        counts: int64 (losses,), the sums of the global counts.
         losses: float64 (losses,), the sum of each loss times its step's global count.
     """
 
-    count: tf.Tensor
+    counts: tf.Tensor
     losses: tf.Tensor
 
     @classmethod
     def zero(cls, num_losses: int) -> Sums:
         """Nothing added yet."""
-        return cls(tf.zeros((), tf.int64), tf.zeros(num_losses, tf.float64))
+        return cls(tf.zeros(num_losses, tf.int64), tf.zeros(num_losses, tf.float64))
 
     def means(self) -> np.ndarray:
         """The mean losses, float64 (losses,); NaN if nothing was added."""
-        return self.losses.numpy() / (int(self.count) or np.nan)
+        return mean_losses(self.counts.numpy(), self.losses.numpy())
 
-    def add(self, count: tf.Tensor, losses: tf.Tensor) -> Sums:
-        """The sums with one more step: count int scalar, losses float (losses,)."""
-        weighted = tf.cast(losses, tf.float64) * tf.cast(count, tf.float64)
-        return Sums(self.count + tf.cast(count, tf.int64), self.losses + weighted)
+    def add(self, counts: tf.Tensor, losses: tf.Tensor) -> Sums:
+        """The sums with one more step: counts int (losses,), losses float (losses,)."""
+        weighted = tf.cast(losses, tf.float64) * tf.cast(counts, tf.float64)
+        return Sums(self.counts + tf.cast(counts, tf.int64), self.losses + weighted)
+
+
+def mean_losses(counts: np.ndarray, losses: np.ndarray) -> np.ndarray:
+    """Sums of losses times counts -> mean losses, float64 (losses,); NaN where nothing counts."""
+    return losses / np.where(counts, counts, np.nan)
 
 
 class LatestStep(NamedTuple):
@@ -88,8 +93,9 @@ class Progress(NamedTuple):
         self,
         *,
         losses: tf.Tensor,
-        count: tf.Tensor,
+        counts: tf.Tensor,
         gradient_norm: tf.Tensor,
+        losses_finite: tf.Tensor,
         finite: tf.Tensor,
         loss_scaling: LossScaling,
     ) -> Progress:
@@ -97,16 +103,16 @@ class Progress(NamedTuple):
 
         Args:
             losses: float (losses,).
-            count: int32 scalar, the step's global count.
+            counts: int32 (losses,), the step's global counts.
             gradient_norm: float scalar.
+            losses_finite: bool scalar, whether all that is trained on is.
             finite: bool scalar, whether the step was committed.
             loss_scaling: adapts the loss scale.
         """
-        losses_finite = tf.reduce_all(tf.math.is_finite(losses))
         overflow = loss_scaling.is_overflow(losses_finite, finite, self.loss_scale)
         dropped = ~finite & ~overflow
         one = tf.ones((), tf.int64)
-        counted = self.sums.add(tf.where(finite, count, 0), tf.where(finite, losses, 0.0))
+        counted = self.sums.add(tf.where(finite, counts, 0), tf.where(finite, losses, 0.0))
         skips = Skips(
             total=self.skips.total + tf.cast(dropped, tf.int64),
             in_a_row=tf.where(dropped, self.skips.in_a_row + one, 0),

@@ -15,8 +15,14 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from .files import replace_file, writing
 
 Row = dict[str, float]
+CHARTS, LINES, CHARTS_IN_A_ROW = 24, 10, 4  # at most in curves.png; history.csv has all numbers
 
 matplotlib.use("Agg")  # pictures go to files, also where there is no display
+
+
+def measured(row: Row) -> Row:
+    """The numbers of a row without its place."""
+    return {name: value for name, value in row.items() if name not in ("epoch", "step")}
 
 
 class Records:
@@ -48,8 +54,7 @@ class Records:
             replace_file(file, ",".join(self._columns) + "\n")
         with writing(file), file.open("a", encoding="utf-8") as lines:
             lines.write(_line(row, self._columns))
-        numbers = {name: value for name, value in row.items() if name not in ("epoch", "step")}
-        self._write_summary("train", numbers, int(row["step"]))
+        self._write_summary("train", measured(row), int(row["step"]))
 
     def resume(self, step: int) -> None:
         """Read back the rows up to `step`; later ones are made again."""
@@ -61,22 +66,33 @@ class Records:
     @property
     def latest(self) -> Row:
         """Losses and metrics of the latest validation's row."""
-        row = self.history[-1] if self.history else {}
-        return {name: value for name, value in row.items() if name not in ("epoch", "step")}
+        return measured(self.history[-1]) if self.history else {}
 
     def draw_curves(self) -> None:
         """Losses and metrics by epoch as curves.png, once there is a row in the history."""
         if not self.history:
             return
-        names = [n.removeprefix("train_") for n in self.history[0] if n.startswith("train_")]
-        figure = Figure(figsize=(4.5 * len(names), 3.5), layout="constrained")
-        for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-            for split in ("train", "validation"):
-                column = f"{split}_{name}"
+        charts: dict[str, list[str]] = {}  # a metric of several numbers has one chart
+        for name in self.history[0]:
+            if name.startswith("train_"):
+                name = name.removeprefix("train_")
+                charts.setdefault(name.partition("/")[0], []).append(name)
+        shown = list(charts.items())[:CHARTS]
+        rows, columns = -(-len(shown) // CHARTS_IN_A_ROW), min(len(shown), CHARTS_IN_A_ROW)
+        figure = Figure(figsize=(4.5 * columns, 3.5 * rows), layout="constrained")
+        for i, (title, names) in enumerate(shown):
+            axes = figure.add_subplot(rows, columns, i + 1)
+            if len(names) == 1:
+                lines = {split: f"{split}_{title}" for split in ("train", "validation")}
+            else:
+                split = "validation" if f"validation_{names[0]}" in self.history[0] else "train"
+                title = f"{split} {title}"
+                lines = {n.partition("/")[2]: f"{split}_{n}" for n in names[:LINES]}
+            for label, column in lines.items():
                 points = [(row["epoch"], row[column]) for row in self.history if column in row]
                 if points:
-                    axes.plot(*zip(*points, strict=True), marker=".", label=split)
-            axes.set(xlabel="epoch", title=name.replace("_", " "))
+                    axes.plot(*zip(*points, strict=True), marker=".", label=label)
+            axes.set(xlabel="epoch", title=title.replace("_", " "))
             axes.grid(alpha=0.3)
             axes.legend()
         figure.savefig(self.directory / "curves.png", dpi=110)

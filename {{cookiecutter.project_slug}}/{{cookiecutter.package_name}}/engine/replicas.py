@@ -11,7 +11,7 @@ import tensorflow as tf
 from .types import Run
 
 
-def synchronize_batch_normalization(models: Iterable[keras.Model]) -> list[str]:
+def synchronize_batch_normalization(layers: Iterable[keras.layers.Layer]) -> list[str]:
     """Make every BatchNormalization take its statistics over all replicas; returns their names.
 
     Otherwise each replica normalizes by its own per-replica batch and keeps its own moving
@@ -19,12 +19,11 @@ def synchronize_batch_normalization(models: Iterable[keras.Model]) -> list[str]:
     as a single device (1e-2 off). To be called before the first trace. Measured on Keras 3.15.
     """
     names = []
-    for model in models:
-        for layer in model._flatten_layers():
-            # A frozen one normalizes by its moving statistics, which are the same everywhere.
-            if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
-                layer.synchronized = True
-                names.append(layer.name)
+    for layer in layers:
+        # A frozen one normalizes by its moving statistics, which are the same everywhere.
+        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
+            layer.synchronized = True
+            names.append(layer.name)
     return names
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from .callbacks import learning_rates
-from .progress import Progress
+from .progress import Progress, Sums, mean_losses
 from .records import Records
 from .types import Run
 
@@ -41,17 +41,19 @@ class StepLog:
         self._every_steps = every_steps
         self._variables = [v for metric in run.metrics.values() for v in metric.variables]
         self._step = 0  # of the last log point
-        self._train_secs = 0.0  # in graph calls since then
+        self._timed_steps, self._train_secs = 0, 0.0  # of graph calls since then
         self._ended, self._cost = -np.inf, 0.0  # when its writing ended, and how long it took
         self.restart()
 
     def restart(self) -> None:
         """Start a window where all sums are zero: at the beginning, and after a validation."""
         self._metrics = [np.zeros(v.shape, v.dtype) for v in self._variables]
-        self._count, self._losses = 0, np.zeros(len(self._run.optimizers))
+        zero = Sums.zero(len(self._run.returned))
+        self._counts, self._losses = zero.counts.numpy(), zero.losses.numpy()
 
-    def add_time(self, secs: float) -> None:
-        """Add the seconds that a graph call took."""
+    def add_time(self, steps: int, secs: float) -> None:
+        """Add a graph call: how many steps it made, in how many seconds."""
+        self._timed_steps += steps
         self._train_secs += secs
 
     def is_due(self, step: int) -> bool:
@@ -69,7 +71,8 @@ class StepLog:
         """
         started = time.perf_counter()
         step, rates = int(progress.step), learning_rates(self._run)
-        examples = (step - self._step) * self._run.global_batch_size
+        # Of this process: a resumed window began in another one.
+        examples = self._timed_steps * self._run.global_batch_size
         row: dict[str, float] = {"step": step, "epoch": step / self._steps_per_epoch}
         row |= self._close_window(progress)
         for name, rate in rates.items():
@@ -79,20 +82,20 @@ class StepLog:
         row["skipped_steps"] = int(progress.skips.total)
         row["loss_scale"] = float(progress.loss_scale.value)
         self._records.add_log(row)
-        self._step, self._train_secs = step, 0.0
+        self._step, self._timed_steps, self._train_secs = step, 0, 0.0
         self._ended = time.perf_counter()
         self._cost = self._ended - started
 
     def get_state(self) -> dict[str, Any]:
         """Where the window starts, as JSON."""
         metrics = [value.tolist() for value in self._metrics]
-        losses = self._losses.tolist()
-        return {"step": self._step, "count": self._count, "losses": losses, "metrics": metrics}
+        counts, losses = self._counts.tolist(), self._losses.tolist()
+        return {"step": self._step, "counts": counts, "losses": losses, "metrics": metrics}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Start the window where `get_state` did."""
-        self._step, self._count = state["step"], state["count"]
-        self._losses = np.asarray(state["losses"])
+        self._step = state["step"]
+        self._counts, self._losses = np.asarray(state["counts"]), np.asarray(state["losses"])
         pairs = zip(state["metrics"], self._variables, strict=True)
         self._metrics = [np.asarray(value, v.dtype) for value, v in pairs]
 
@@ -101,8 +104,8 @@ class StepLog:
         now = [np.asarray(tf.convert_to_tensor(v.value)) for v in self._variables]
         added = [new - old for new, old in zip(now, self._metrics, strict=True)]
         with keras.StatelessScope(zip(self._variables, added, strict=True)):
-            metrics = {name: float(m.result()) for name, m in self._run.metrics.items()}
-        count, losses = int(progress.sums.count), progress.sums.losses.numpy()
-        means = (losses - self._losses) / ((count - self._count) or np.nan)
-        self._metrics, self._count, self._losses = now, count, losses
-        return dict(zip(self._run.loss_names, means.tolist(), strict=True)) | metrics
+            metrics = self._run.metric_results()
+        counts, losses = progress.sums.counts.numpy(), progress.sums.losses.numpy()
+        means = mean_losses(counts - self._counts, losses - self._losses)
+        self._metrics, self._counts, self._losses = now, counts, losses
+        return self._run.by_loss_name(means) | metrics

@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from .errors import CollectiveInXlaError, UsageError
-from .gradients import undo_optimizer_allreduce
+from .gradients import apply_gradients, undo_optimizer_allreduce
 from .loss_scale import LossScale, LossScaling
 from .randomness import Place, drawing_for
 from .replicas import derive_seeds, is_random_state
@@ -32,7 +32,7 @@ Writes = list[tf.Tensor | None]  # new values of the captured variables, None wh
 class StepResult(NamedTuple):
     """What a train step computes on one replica, before anything is summed or written."""
 
-    losses: dict[str, tf.Tensor]  # scalars, by optimizer
+    losses: dict[str, tf.Tensor]  # scalars, by optimizer or term
     gradients: dict[str, list[tf.Tensor]]  # of the scaled losses, by optimizer
     writes: Writes  # for Transaction.state
 
@@ -65,7 +65,7 @@ class Capture:
         state: list[tf.Tensor],
         trained: list[tuple[keras.Variable, tf.Tensor]],
     ) -> tuple[dict[str, tf.Tensor], Writes]:
-        """The losses of a step, and the new values of `state`.
+        """The losses and terms of a step, and the new values of `state`.
 
         Args:
             step: a function of task/steps.py.
@@ -88,12 +88,7 @@ class Capture:
         # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
         with drawing_for(place), keras.StatelessScope(mapping, collect_losses=True) as scope:
             losses = step(self.run, batch, replica)
-        known = self.run.optimizers
-        if not isinstance(losses, dict) or set(losses) - set(known):
-            raise UsageError(
-                f"{step.__name__} returns {losses!r}; it must return losses by the names of their "
-                f"optimizers, which are: {', '.join(map(repr, known))}."
-            )
+        losses = self._valid(step, losses)
         if set(scope.state_mapping) - {id(variable) for variable, _ in mapping}:
             raise UsageError(
                 f"{step.__name__} changes a Keras variable that belongs to no model and no metric "
@@ -105,6 +100,27 @@ class Capture:
             after = scope.get_current_value(variable)
             writes.append(None if after is before else tf.cast(after, variable.dtype))
         return losses, writes
+
+    def _valid(self, step: Step, losses: Any) -> dict[str, tf.Tensor]:
+        """What a step returned, as tensors."""
+        if not isinstance(losses, dict) or set(losses) - set(self.run.returned):
+            found = ", ".join(map(repr, losses)) if isinstance(losses, dict) else repr(losses)
+            optimizers, terms = (
+                ", ".join(map(repr, names)) for names in (self.run.optimizers, self.run.terms)
+            )
+            raise UsageError(
+                f"{step.__name__} returns {found}; it must return losses by the names of their "
+                f"optimizers, which are: {optimizers}; and it may return what TERMS in "
+                f"task/steps.py names: {terms or 'nothing yet'}."
+            )
+        losses = {name: tf.convert_to_tensor(loss) for name, loss in losses.items()}
+        for name, loss in losses.items():
+            if loss.shape.rank != 0:
+                raise UsageError(
+                    f"{step.__name__} returns {name!r} with shape {loss.shape}; it must be a "
+                    "scalar, as from compute_loss or tf.nn.compute_average_loss."
+                )
+        return losses
 
     def write(self, writes: Writes) -> None:
         """Give each replica's `state` its own new values; called inside a replica."""
@@ -214,7 +230,7 @@ class Transaction:
                 optimizer, values, self.run.strategy.num_replicas_in_sync
             )
             if variables:  # none while everything that the optimizer trains is frozen
-                optimizer.apply(values, variables)
+                apply_gradients(optimizer, values, variables)
         self.capture.write(writes)
 
     def _rows(self, t: tf.Tensor, microbatch: int) -> tf.Tensor:
@@ -272,7 +288,11 @@ class Transaction:
                 state=state,
                 trained=list(zip(trainable, values, strict=True)),
             )
-            scaled = {n: self._loss_scaling.scale(loss, loss_scale) for n, loss in losses.items()}
+            scaled = {
+                name: self._loss_scaling.scale(loss, loss_scale)
+                for name, loss in losses.items()
+                if name in self.run.optimizers
+            }
         by_id = {id(v): value for v, value in zip(trainable, values, strict=True)}
         gradients = {}
         for name, loss in scaled.items():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from .errors import CollectiveInXlaError
@@ -21,7 +22,7 @@ class Replica(NamedTuple):
     Attributes:
         global_count: int32 scalar, what your `count` returns, summed over ALL replicas: the
             `global_batch_size` that `tf.nn.compute_average_loss` divides by. Where `count` returns
-            a dict, so that each part of a loss has a denominator of its own, a dict of at least 1.
+            a dict, so that each term of a loss has a denominator of its own, a dict of at least 1.
         index: int32 scalar, 0 to `num_replicas` - 1.
         num_replicas: how many replicas compute this step together.
         step: int64 scalar, train steps made before this one; in evaluation the number of batches.
@@ -84,7 +85,8 @@ class Run:
 
     A single model is stored under the name "main" and is also `run.model`. An optimizer trains the
     model of its own name; a single optimizer trains all models. In validation and test steps
-    `metrics` are objects of their own: evaluating never resets what training has gathered.
+    `metrics` are objects of their own: evaluating never resets what training has gathered. Where
+    the engine speaks of (losses,), it means a loss for each optimizer, and then the terms.
     """
 
     strategy: tf.distribute.Strategy
@@ -98,6 +100,7 @@ class Run:
     global_batch_size: int
     seed: int = 0
     randomness: Randomness = "replica"
+    terms: tuple[str, ...] = ()  # what steps return beside the losses, to be reported
 
     @property
     def model(self) -> keras.Model:
@@ -129,6 +132,34 @@ class Run:
         return [layer for model in self.models.values() for layer in model._flatten_layers()]
 
     @property
+    def returned(self) -> list[str]:
+        """The names of what steps return: a loss for each optimizer, then the terms."""
+        return [*self.optimizers, *self.terms]
+
+    @property
     def loss_names(self) -> list[str]:
-        """What the losses are called in results, in the order of the optimizers."""
-        return ["loss" if name == MAIN else f"{name}_loss" for name in self.optimizers]
+        """What is `returned`, as it is called in results."""
+        losses = ["loss" if name == MAIN else f"{name}_loss" for name in self.optimizers]
+        return [*losses, *self.terms]
+
+    def metric_results(self) -> dict[str, float]:
+        """The results of the metrics, by name; a result of several numbers as "name/0", ..."""
+        return {
+            column: number
+            for name, metric in self.metrics.items()
+            for column, number in _columns(name, metric.result())
+        }
+
+    def by_loss_name(self, values: Iterable[Any]) -> dict[str, float]:
+        """Losses and terms, float (losses,), by their names in results."""
+        return {n: float(value) for n, value in zip(self.loss_names, values, strict=True)}
+
+
+def _columns(name: str, result: Any) -> Iterator[tuple[str, float]]:
+    """A scalar as `name`; an array or a dict as "name/0", "name/1" or "name/key"."""
+    if isinstance(result, dict):
+        for key, value in result.items():
+            yield from _columns(f"{name}/{key}", value)
+        return
+    for index, number in np.ndenumerate(tf.convert_to_tensor(result).numpy()):
+        yield "/".join([name, *map(str, index)]), float(number)

@@ -12,6 +12,7 @@ import keras
 
 from .errors import UsageError
 from .gradients import all_optimizers
+from .types import Run
 
 # What Keras does inside `apply` comes too early or fails on more than one replica (Keras 3.15).
 OPTIMIZER_ARGUMENTS = {
@@ -36,6 +37,23 @@ def validate_losses(losses: Mapping[str, Any]) -> None:
                 f"The loss {name!r} has reduction={reduction!r}, which averages over one replica's "
                 'batch only; create it with reduction="none" and leave averaging to compute_loss.'
             )
+
+
+def validate_names(run: Run) -> None:
+    """Refuse names under which two numbers would be reported.
+
+    Raises:
+        UsageError: a loss, a term or a metric has the name of another; TERMS is a string.
+    """
+    if isinstance(run.terms, str):
+        raise UsageError(f"TERMS in task/steps.py is a string; write ({run.terms!r},).")
+    for names in (run.returned, [*run.loss_names, *run.metrics]):
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(
+                    f"Two numbers would be called {name!r}: give optimizers, TERMS in "
+                    "task/steps.py and metrics different names."
+                )
 
 
 def validate_metrics(metrics: Mapping[str, keras.metrics.Metric]) -> None:

@@ -66,3 +66,4 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
 
 
 TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order in every step
+TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported

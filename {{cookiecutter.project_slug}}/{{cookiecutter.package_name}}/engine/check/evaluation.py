@@ -5,11 +5,12 @@ from __future__ import annotations
 import tensorflow as tf
 
 from ..batches import evaluation_batches
-from ..distributed_steps import total_count
 from ..progress import Sums
+import numpy as np
+
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import different, numbers_of
+from .numbers import different
 
 NONE = "there is neither validation nor test data"
 
@@ -79,13 +80,11 @@ def every_example_once(lab: Laboratory) -> Finding:
         if name != "test":
             step = evaluation.distributed_validation_step
         batches, number = evaluation_batches(evaluation.splits[name], evaluation.layout)
-        sums = step(iter(batches), number, Sums.zero(len(lab.run.optimizers)))
-        counts = [
-            lab.run.functions.count(tf.nest.map_structure(lambda t: t[0], b)) for b in batches
-        ]
-        wanted = sum(int(total_count(count)) for count in counts)
-        if int(sums.count) != wanted:
-            return wrong(f"{name} counts {int(sums.count)}, and holds {wanted}")
+        sums = step(iter(batches), number, Sums.zero(len(lab.run.returned)))
+        wanted = sum(lab.count(batch) for batch in batches)
+        counted = int(np.max(sums.counts))
+        if counted != wanted:
+            return wrong(f"{name} counts {counted}, and holds {wanted}")
         found.append(f"{name} {wanted}")
     return ok(", ".join(found))
 
@@ -134,10 +133,8 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
     for step in steps:
         for metric in evaluation.run.metrics.values():
             metric.reset_state()
-        sums = step(iter(batches), number, Sums.zero(len(lab.run.optimizers)))
-        losses = dict(zip(lab.run.loss_names, sums.means().tolist(), strict=True))
-        results = {name: metric.result() for name, metric in evaluation.run.metrics.items()}
-        found.append(losses | numbers_of(results))
+        sums = step(iter(batches), number, Sums.zero(len(lab.run.returned)))
+        found.append(lab.run.by_loss_name(sums.means()) | evaluation.run.metric_results())
     validation, test = found
     for name in different(validation, test, 1e-3):
         return look(

@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from ..batches import TrainingBatches, on_replicas
-from ..distributed_steps import total_count
 from ..gradients import all_optimizers
 from .numbers import TOLERANCE, Numbers, close
 from .runs import Look, Runs, cares_about_training, layers_recorded
@@ -69,7 +68,7 @@ class Laboratory(Runs):
     def count(self, batch: Any) -> int:
         """What counts in a batch, over all parts of the loss."""
         local = on_replicas(batch, self.run.strategy, self.one[1].layout)
-        return int(total_count(self.run.functions.count(local)))
+        return sum(int(count) for count in tf.nest.flatten(self.run.functions.count(local)))
 
     @cached_property
     def counts_weights(self) -> bool:
@@ -113,7 +112,9 @@ class Laboratory(Runs):
         return bool(getattr(self.run.functions, "examples_interact", False))
 
     def regularization(self, optimizer: str) -> float:
-        """The sum of the regularizers of the models that an optimizer trains."""
+        """The sum of the regularizers of the models that an optimizer trains; 0 for a term."""
+        if optimizer not in self.run.optimizers:
+            return 0.0
         return sum(
             float(v.regularizer(tf.constant(self.initial[id(v)])))
             for v in self.run.variables_of(optimizer)
@@ -202,13 +203,14 @@ class Laboratory(Runs):
     @cached_property
     def falls_downhill(self) -> bool:
         """Whether a small step against the gradients that are applied lowers the loss."""
-        before = sum(self.base.losses.values())
+        before = sum(self.base.losses[name] for name in self.run.optimizers)
         norm = sum(float(np.sum(np.square(g))) for g in tf.nest.flatten(self.base.gradients))
         size = 1e-3 * max(abs(before), 1e-3) / (norm or 1.0)
         for name, gradients in self.base.gradients.items():
             for variable, gradient in zip(self.run.variables_of(name), gradients, strict=True):
                 variable.assign_sub(size * gradient)
-        after = sum(self.look(self.batch).losses.values())
+        losses = self.look(self.batch).losses
+        after = sum(losses[name] for name in self.run.optimizers)
         self.reset()
         return after < before
 
@@ -220,7 +222,8 @@ class Laboratory(Runs):
         self._after_training, mixed = self.look(self.batch), None
         if labels:
             turned = tf.nest.map_structure(lambda t: tf.roll(t, self.rows // 2, axis=1), labels)
-            mixed = self.look((inputs, *turned, weights)).losses
+            losses_of_others = self.look((inputs, *turned, weights)).losses
+            mixed = {name: losses_of_others[name] for name in self.run.optimizers}
         self.reset()
         return losses, self._after_training.losses, mixed
 

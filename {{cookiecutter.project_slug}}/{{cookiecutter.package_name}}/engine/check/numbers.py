@@ -33,21 +33,6 @@ def different(a: Numbers, b: Numbers, tolerance: float = TOLERANCE) -> list[str]
     return [name for name in a if not close(a[name], b[name], tolerance)]
 
 
-def numbers_of(results: dict[str, Any]) -> Numbers:
-    """Results of metrics as single numbers: "name", or "name/0" and so on where there are more."""
-    numbers: Numbers = {}
-    for name, result in results.items():
-        parts = result.items() if isinstance(result, dict) else [("", result)]
-        for key, value in parts:
-            array = np.asarray(value, "f8")
-            path = f"{name}/{key}" if key else name
-            if array.ndim == 0:
-                numbers[path] = float(array)
-            else:
-                numbers |= {f"{path}/{i}": float(v) for i, v in enumerate(array.ravel())}
-    return numbers
-
-
 def named_leaves(split: Any) -> Iterator[tuple[str, Any]]:
     """The arrays of a split with their names: inputs, labels, weights, and keys below these."""
     parts = split if isinstance(split, tuple) else (split,)

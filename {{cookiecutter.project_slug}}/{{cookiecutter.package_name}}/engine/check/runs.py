@@ -25,7 +25,7 @@ from ..distributed_steps import DistributedSteps
 from ..evaluation import Evaluation
 from ..progress import Progress
 from ..types import Run
-from .numbers import Numbers, named_leaves, numbers_of
+from .numbers import Numbers, named_leaves
 
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
 
@@ -68,7 +68,7 @@ class Look(NamedTuple):
 
     Attributes:
         counted: what counts in the batch, over all parts of the loss.
-        losses: by optimizer.
+        losses: by optimizer, and the terms.
         gradients: arrays, by optimizer.
         metrics: results after this step alone.
         finite: whether losses and gradients are.
@@ -224,10 +224,10 @@ class Runs:
             writes = zip(probe.steps.transaction.state, of_step.writes, strict=True)
             state |= {id(v): (v, value) for v, value in writes if value is not None}
         with keras.StatelessScope([(v, value) for v, value in state.values()]):
-            metrics = numbers_of({n: m.result() for n, m in self.run.metrics.items()})
+            metrics = self.run.metric_results()
         to_numpy = tf.nest.map_structure
         return Look(
-            int(reduced[-1].count),
+            int(np.max(reduced[-1].counts)),
             losses,
             gradients,
             metrics,
@@ -291,7 +291,7 @@ class Runs:
             losses,
             norms,
             learning_rates(run),
-            numbers_of({name: metric.result() for name, metric in run.metrics.items()}),
+            run.metric_results(),
             [v.numpy() for v in run.trainable_variables],
             [v.numpy() for v in steps.transaction.state if id(v) not in metrics],
             [v.numpy() for o in run.optimizers.values() for v in o.variables],
@@ -306,8 +306,8 @@ class Runs:
         while len(losses) < most and time.perf_counter() - started < LONGEST_TRAINING:
             with stage("a train step runs"):
                 progress = steps.distributed_train_step(iterator, 1, progress)
-            latest = progress.latest.losses.numpy().tolist()
-            losses.append(dict(zip(self.run.optimizers, latest, strict=True)))
+            latest = _by_name(self.run, progress)
+            losses.append({name: latest[name] for name in self.run.optimizers})
             if len(losses) == 1:  # the first call may have traced
                 started = time.perf_counter()
         self.secs_per_step = (time.perf_counter() - started) / max(1, len(losses) - 1)
@@ -417,6 +417,11 @@ class Runs:
         return not arrays or len(next(iter(arrays))) == num_examples(
             worker_split(self.datasets[name])
         )
+
+
+def _by_name(run: Run, progress: Progress) -> Numbers:
+    """Losses and terms of the latest step."""
+    return dict(zip(run.returned, progress.latest.losses.numpy().tolist(), strict=True))
 
 
 class _Probe:

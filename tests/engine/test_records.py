@@ -1,0 +1,146 @@
+"""A metric may give several numbers: what history.csv, steps.csv, pictures and lines make of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import matplotlib.figure
+import numpy as np
+import pytest
+import tensorflow as tf
+from proof.engine import display, records
+from proof.engine.callbacks import Event, every_epochs
+from proof.engine.errors import UsageError
+from proof.engine.evaluation import Evaluation
+from proof.engine.loop import Loop, Schedule
+from proof.engine.run_directory import RunDirectory
+from proof.engine.types import Replica, Run
+from tensorflow.python.summary.summary_iterator import summary_iterator
+
+from .toys import BATCH, CLASSES, Toy, build, plain_data, plain_step
+
+
+class Recall(keras.metrics.Metric):
+    """Of each class, and of the classes together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hits = self.add_weight(shape=(CLASSES,), initializer="zeros", name="hits")
+        self.rows = self.add_weight(shape=(CLASSES,), initializer="zeros", name="rows")
+
+    def update_state(self, labels: Any, logits: Any, weights: Any) -> None:
+        """Labels (batch,), logits (batch, classes)."""
+        hit = tf.cast(tf.argmax(logits, axis=1) == labels, weights.dtype) * weights
+        of_class = tf.one_hot(labels, CLASSES, dtype=weights.dtype)
+        self.hits.assign_add(tf.linalg.matvec(of_class, hit, transpose_a=True))
+        self.rows.assign_add(tf.linalg.matvec(of_class, weights, transpose_a=True))
+
+    def result(self) -> Any:
+        """(classes,) and a scalar."""
+        hits, rows = map(tf.convert_to_tensor, (self.hits.value, self.rows.value))
+        return {"class": hits / rows, "all": tf.reduce_sum(hits) / tf.reduce_sum(rows)}
+
+
+def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """The plain step, and the F1 score of each class."""
+    inputs, labels, weights = batch
+    one_hot = tf.one_hot(labels, CLASSES, dtype=weights.dtype)
+    run.metrics["f1"].update_state(one_hot, tf.nn.softmax(run.model(inputs)), weights)
+    others = {name: metric for name, metric in run.metrics.items() if name != "f1"}
+    return plain_step(_with(run, others), batch, replica)
+
+
+def _with(run: Run, metrics: dict[str, Any]) -> Run:
+    return Run(**{**vars(run), "metrics": metrics})
+
+
+def create_metrics() -> dict[str, keras.metrics.Metric]:
+    f1 = keras.metrics.F1Score(average=None)
+    f1.update_state(np.zeros((1, CLASSES)), np.zeros((1, CLASSES)))
+    f1.reset_state()
+    return {"f1": f1, "recall": Recall()}
+
+
+TOY = Toy(
+    data=plain_data(2 * BATCH - 7), train_steps=(step,), metrics=create_metrics,
+    others={"validation": plain_data(BATCH + 5)},
+)  # fmt: skip
+NAMES = [*(f"f1/{i}" for i in range(CLASSES)), *(f"recall/class/{i}" for i in range(CLASSES)),
+         "recall/all"]  # fmt: skip
+
+
+def loop(path: Path, replicas: int, monitor: str, callbacks: Any = ()) -> Loop:
+    built = build(TOY, replicas)
+    return Loop(
+        *built,
+        Evaluation(built.run, TOY.splits, built.steps.layout),
+        RunDirectory(path),
+        Schedule(num_steps=4, log_every_steps=2),
+        callbacks=callbacks,
+        monitor=monitor,
+        larger_is_better=True,
+    )
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_each_number_of_a_metric_is_a_column(
+    replicas: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[Event] = []
+    run = loop(tmp_path, replicas, "validation_recall/class/1", [every_epochs(1, seen.append)])
+    run.start(resume=False)
+    run.train()
+    with (tmp_path / "history.csv").open(newline="") as lines:
+        history = list(csv.DictReader(lines))
+    with (tmp_path / "steps.csv").open(newline="") as lines:
+        assert set(NAMES) <= set(next(csv.DictReader(lines)))
+    assert [n.removeprefix("train_") for n in history[0] if n.startswith("train_")][1:] == NAMES
+    assert list(seen[0].metrics) == NAMES
+    logits = run.run.model(plain_data(BATCH + 5)[0]).numpy()
+    labels = plain_data(BATCH + 5)[1]
+    for i in range(CLASSES):
+        wanted = (logits.argmax(axis=1) == i)[labels == i].mean()
+        assert float(history[-1][f"validation_recall/class/{i}"]) == pytest.approx(wanted)
+    assert run.best.value == max(float(row["validation_recall/class/1"]) for row in history)
+    (file,) = (tmp_path / "log" / "validation").glob("*")
+    tags = {value.tag for e in summary_iterator(str(file)) for value in e.summary.value}
+    assert set(NAMES) <= tags
+    assert "validation f1/0" in capsys.readouterr().out
+    assert json.loads(json.dumps(run.records.latest)) == run.records.latest
+    run.records.draw_curves()
+    assert (tmp_path / "curves.png").stat().st_size > 0
+
+
+def test_a_metric_of_several_numbers_is_no_column_itself(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"'validation_f1' isn't in the history.*validation_f1/0"):
+        loop(tmp_path, 1, "validation_f1")
+
+
+def test_curves_show_no_more_than_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[matplotlib.figure.Figure] = []
+
+    class Figure(matplotlib.figure.Figure):
+        def savefig(self, *args: Any, **kwargs: Any) -> None:
+            figures.append(self)
+
+    monkeypatch.setattr(records, "Figure", Figure)
+    names = [*(f"iou/{i}" for i in range(100)), *(f"mae_{i}" for i in range(30))]
+    row = {f"{split}_{name}": 0.5 for split in ("train", "validation") for name in names}
+    record = records.Records(tmp_path)
+    record.history = [{"epoch": 1.0, "step": 5.0, **row}]
+    record.draw_curves()
+    (figure,) = figures
+    assert len(figure.axes) == records.CHARTS
+    assert figure.get_size_inches().tolist() == [18.0, 21.0]
+    assert [len(axes.lines) for axes in figure.axes[:2]] == [records.LINES, 2]
+    assert [axes.get_title() for axes in figure.axes[:2]] == ["validation iou", "mae 0"]
+
+
+def test_a_line_lists_the_first_numbers_of_a_metric() -> None:
+    listed = display._listed({"loss": 1.0, **{f"iou/{i}": 0.5 for i in range(5)}, "b/0": 1.0})
+    assert listed == "loss 1, iou/0 0.5, iou/1 0.5, iou/2 0.5, iou/3 0.5, ..., b/0 1"
+    assert "..." not in display._listed({f"iou/{i}": 0.5 for i in range(4)})
