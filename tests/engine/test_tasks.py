@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine.adapted import as_arrays
 from proof.engine.callbacks import Callback, Event, at_step, every_steps
 from proof.engine.check import relative_difference
 from proof.engine.errors import CollectiveInXlaError, UsageError
@@ -185,8 +186,9 @@ def forecast() -> Toy:
         lines = ["hour,load,temperature", *(",".join(row) for row in cells)]
         names["SERIES"].write_text("\n".join(lines) + "\n")
     datasets = names["create_datasets"](TaskConfig())
+    adapted = as_arrays(names["adapt"](TaskConfig(), datasets))
     return Toy(
-        lambda: names["create_model"](TaskConfig(), datasets), adam(), datasets["train"],
+        lambda: names["create_model"](TaskConfig(), adapted), adam(), datasets["train"],
         (names["train_step"],), losses=dict, count=names["count"],
         others={split: datasets[split] for split in ("validation", "test")},
         metrics=lambda: names["create_metrics"](TaskConfig()),

@@ -140,7 +140,8 @@ def build(toy: Toy, replicas: int | str = 1, **flags: Any) -> Built:
     (first, *_) = toy.train_steps
     task = {
         "create_augment": lambda task: None,
-        "create_model": lambda task, datasets: toy.model(),
+        "adapt": lambda task, datasets: {},
+        "create_model": lambda task, adapted: toy.model(),
         "create_losses": lambda task: toy.losses(),
         "create_metrics": lambda task: toy.metrics(),
         "create_optimizer": lambda task, num_steps: toy.optimizer(),

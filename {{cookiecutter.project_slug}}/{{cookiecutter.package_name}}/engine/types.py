@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from .errors import CollectiveInXlaError
@@ -96,6 +97,7 @@ class Run:
     task: Any  # your TaskConfig: the flags of the task
     global_batch_size: int
     seed: int = 0
+    adapted: dict[str, np.ndarray] = field(default_factory=dict)  # what your `adapt` returned
 
     @property
     def model(self) -> keras.Model:
