@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import proof.run
 import pytest
 import tensorflow as tf
 from proof.engine.adapted import as_arrays
@@ -75,10 +77,11 @@ def dense(inputs: int, *units: int) -> keras.Model:
 def contrastive(rows: int = ROWS) -> Toy:
     random = np.random.default_rng(0)
     left = random.normal(size=(rows, FEATURES))
+    names = blocks("contrastive")
     return Toy(
         lambda: dense(FEATURES, 4, 3), adam(),
         (left, left + 0.1 * random.normal(size=left.shape)),
-        (blocks("contrastive")["train_step"],), losses=dict,
+        (names["train_step"],), losses=dict, examples_interact=names["EXAMPLES_INTERACT"],
     )  # fmt: skip
 
 
@@ -312,11 +315,47 @@ def test_padding_is_no_negative() -> None:
         assert first_loss(contrastive(20)) > 1.01 * whole
 
 
-def test_micro_batches_and_small_batches_have_fewer_negatives() -> None:
+def test_micro_batches_and_small_batches_have_fewer_negatives(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert first_loss(contrastive()) == pytest.approx(1.06, abs=0.005)
-    assert first_loss(contrastive(), accumulate=2) == pytest.approx(0.65, abs=0.005)
+    with pytest.raises(UsageError, match=r"^--accumulate 2: an example's loss depends on"):
+        first_loss(contrastive(), accumulate=2)
+    with edited("contrastive", "EXAMPLES_INTERACT = True", "EXAMPLES_INTERACT = False"):
+        assert first_loss(contrastive(), accumulate=2) == pytest.approx(0.65, abs=0.005)
     losses = [evaluate(contrastive(), size)["loss"] for size in (24, 12)]
     assert losses[0] > 1.2 * losses[1]
+    assert capsys.readouterr().err.splitlines() == [
+        f"the last batch of the validation data has {ROWS % size} examples, not {size}: each is "
+        "compared with fewer others"
+        for size in (24, 12)
+    ]
+
+
+def test_a_short_batch_is_mentioned_only_once_and_only_if_it_is_short_and_matters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    evaluate(contrastive(2 * BATCH))
+    evaluate(replace(contrastive(), examples_interact=False))
+    assert not capsys.readouterr().err
+    toy = contrastive()
+    built = build(toy)
+    evaluation = Evaluation(built.run, {"test": toy.data}, built.steps.layout)
+    for _ in range(2):
+        evaluation.evaluate("test")
+    assert capsys.readouterr().err.count("the last batch of the test data has 17 examples") == 1
+
+
+def test_the_rendered_parity_tests_leave_accumulation_out_where_examples_interact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rendered = importlib.import_module("tests.replicas")
+    for module in (proof.run, rendered):
+        monkeypatch.setattr(module, "EXAMPLES_INTERACT", True)
+    scenario = rendered.SCENARIOS["short_clipped"]
+    assert scenario.accumulate == 2
+    observed = rendered.observe(strategy_of(1), scenario)
+    assert observed["skipped"] == rendered.STEPS // 2
 
 
 def test_negatives_of_all_replicas_are_not_compiled() -> None:

@@ -67,6 +67,7 @@ class Toy:
     count: Callable[[Any], tf.Tensor] = count
     process_gradients: Callable[..., Any] = lambda gradients, variables: gradients
     validation_step: Callable[..., Any] | None = None  # the first train step
+    examples_interact: bool = False
     others: dict[str, Any] = field(default_factory=dict)  # validation and test data
 
     @property
@@ -148,6 +149,7 @@ def build(toy: Toy, replicas: int | str = 1, **flags: Any) -> Built:
         "count": toy.count,
         "process_gradients": toy.process_gradients,
         "TRAIN_STEPS": toy.train_steps,
+        "EXAMPLES_INTERACT": toy.examples_interact,
         "validation_step": toy.validation_step or first,
         "test_step": toy.validation_step or first,
     }

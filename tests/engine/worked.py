@@ -151,4 +151,5 @@ CONTRASTIVE = Toy(
     (_contrastive_step,),
     losses=dict,
     metrics=dict,
+    examples_interact=True,
 )

@@ -25,7 +25,7 @@ from .task.losses import count, create_losses
 from .task.metrics import create_metrics
 from .task.model import adapt, create_model
 from .task.optimizer import create_optimizer, process_gradients
-from .task.steps import TRAIN_STEPS, test_step, validation_step
+from .task.steps import EXAMPLES_INTERACT, TRAIN_STEPS, test_step, validation_step
 
 DEFAULT_EPOCHS = 40
 DEFAULT_BATCH_SIZE = 96  # divided evenly by 1, 2, 3, 4, 6 and 8 replicas
@@ -50,6 +50,12 @@ def create_run(
     Raises:
         UsageError: a setting, a factory's result or the data doesn't fit the others.
     """
+    if EXAMPLES_INTERACT and config.accumulate > 1:
+        raise UsageError(
+            f"--accumulate {config.accumulate}: an example's loss depends on the others of its "
+            "batch (EXAMPLES_INTERACT in task/steps.py), and a micro-batch has fewer of them, so "
+            "the loss would be another one; use --accumulate 1, and more replicas."
+        )
     batch_size = global_batch_size(config, strategy.num_replicas_in_sync)
     layout = create_layout(strategy, batch_size, config.accumulate)
     batches = TrainingBatches(
@@ -185,7 +191,9 @@ def _create_models(
 
 
 def _functions() -> TaskFunctions:
-    return TaskFunctions(TRAIN_STEPS, validation_step, test_step, count, process_gradients)
+    return TaskFunctions(
+        TRAIN_STEPS, validation_step, test_step, count, process_gradients, EXAMPLES_INTERACT
+    )
 
 
 def _set_precision(precision: str) -> None:

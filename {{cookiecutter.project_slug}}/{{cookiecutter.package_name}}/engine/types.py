@@ -69,13 +69,14 @@ Step = Callable[["Run", Any, Replica], dict[str, tf.Tensor]]
 
 @dataclass(frozen=True)
 class TaskFunctions:
-    """The functions of `task/` that the engine calls."""
+    """The functions of `task/` that the engine calls, and what it must know of them."""
 
     train_steps: tuple[Step, ...]
     validation_step: Step
     test_step: Step
     count: Callable[[Any], Any]
     process_gradients: Callable[[list[tf.Tensor], list[keras.Variable]], list[tf.Tensor]]
+    examples_interact: bool = False  # an example's loss depends on the others of its batch
 
 
 @dataclass(frozen=True, kw_only=True)
