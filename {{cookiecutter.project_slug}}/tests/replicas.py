@@ -127,7 +127,7 @@ def train(
     for _ in range(STEPS // steps_per_call):
         progress = steps.distributed_train_step(iterator, steps_per_call, progress)
         losses.append(np.nan_to_num(progress.latest.losses.numpy()))
-    models = run.models.values()
+    models = run.trained_models.values()
     return {
         "losses": losses,
         "mean losses": progress.sums.losses.numpy(),

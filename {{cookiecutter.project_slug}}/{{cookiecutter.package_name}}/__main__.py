@@ -125,7 +125,7 @@ class Export:
         run = _open(self.run)
         from .engine.export import export_models
 
-        for line in export_models(run.models, self.run / "export"):
+        for line in export_models(run, self.run / "export"):
             print(line)
 
 
