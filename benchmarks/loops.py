@@ -59,7 +59,7 @@ labels = generator.integers(0, CLASSES, EXAMPLES)
 cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
 
-def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
+def create_model(task: TaskConfig, adapted: dict[str, Any]) -> keras.Model:
     """A tiny dense model, the default starter's CNN, the CNN of a tutorial, or a small CNN."""
     keras.utils.set_random_seed(0)
     layers = keras.layers
@@ -68,7 +68,7 @@ def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
             [keras.Input(SHAPES[MODEL]), layers.Dense(32, "relu"), layers.Dense(CLASSES)]
         )
     if MODEL == "cnn8":
-        return create_project_model(task, datasets)
+        return create_project_model(task, adapted)
     first, second = (64, 128) if MODEL == "cnn28" else (8, 16)
     return keras.Sequential(
         [
@@ -87,7 +87,7 @@ def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
 def in_scope(strategy: tf.distribute.Strategy) -> tuple[keras.Model, Any, Any]:
     """A model, its built optimizer and a metric under a strategy."""
     with strategy.scope():
-        model = create_model(TaskConfig(), {"train": (inputs, labels)})
+        model = create_model(TaskConfig(), {"shape": SHAPES[MODEL]})
         optimizer = keras.optimizers.Adam(1e-3)
         optimizer.build(model.trainable_variables)
         return model, optimizer, keras.metrics.SparseCategoricalAccuracy()

@@ -22,10 +22,11 @@ def main(config: Config, task: TaskConfig) -> None:
     """One run, top to bottom."""
     # Here and not at the top: flags are checked in a fraction of TensorFlow's start-up time.
     with filtered_tf_import():
+        from {{ cookiecutter.package_name }}.engine.adapted import read_adapted, write_adapted
         from {{ cookiecutter.package_name }}.engine.data_errors import reading_errors
         from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
         from {{ cookiecutter.package_name }}.engine.loop import Loop
-        from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory
+        from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory, find_resumed
         from {{ cookiecutter.package_name }}.engine.strategy import create_strategy, strategy_name
         from {{ cookiecutter.package_name }}.run import create_run, create_schedule, resolved
         from {{ cookiecutter.package_name }}.task.callbacks import create_callbacks
@@ -34,25 +35,27 @@ def main(config: Config, task: TaskConfig) -> None:
 
     started = time.perf_counter()
 
-    # Strategy first, since it needs an untouched TensorFlow; then data, which the model may adapt
-    # to; then model, losses, metrics and optimizer, under the strategy.
+    # Strategy first, since it needs an untouched TensorFlow; then data, which a new run's model
+    # adapts to; then model, losses, metrics and optimizer, under the strategy.
     strategy = create_strategy(
         config.strategy,
         virtual_replicas=config.virtual_replicas,
         deterministic=config.deterministic,
     )
     datasets = create_datasets(task)
-    run, steps, batches = create_run(strategy, datasets, config, task)
+    runs, flags = Path(config.runs), to_yaml(config, task)
+    resumed = find_resumed(runs, config.resume, flags)
+    adapted = read_adapted(resumed) if resumed else None
+    run, steps, batches = create_run(strategy, datasets, config, task, adapted)
     evaluation = Evaluation(run, datasets, steps.layout)
 
     with (
         reading_errors(datasets),
-        RunDirectory.open(
-            Path(config.runs), config.name, config.resume, to_yaml(config, task)
-        ) as directory,
+        RunDirectory.open(runs, config.name, resumed, flags) as directory,
     ):
         print(f"run directory: {directory.path}")
         if directory.is_new:
+            write_adapted(directory.path, run.adapted)
             directory.write_models(run.models)
             draw_samples(datasets, directory.path / "samples.png")
         loop = Loop(

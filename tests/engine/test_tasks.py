@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,14 +12,19 @@ from typing import Any
 
 import keras
 import numpy as np
+import proof.run
 import pytest
 import tensorflow as tf
+from proof.engine.adapted import as_arrays
+from proof.engine.auxiliary import load_frozen
 from proof.engine.callbacks import Callback, Event, at_step, every_steps
 from proof.engine.check import relative_difference
 from proof.engine.errors import CollectiveInXlaError, UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.gradients import all_optimizers
+from proof.engine.export import export_models
 from proof.engine.loop import Loop, Schedule
+from proof.engine.predict import model_of
 from proof.engine.run_directory import RunDirectory
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
@@ -75,10 +80,11 @@ def dense(inputs: int, *units: int) -> keras.Model:
 def contrastive(rows: int = ROWS) -> Toy:
     random = np.random.default_rng(0)
     left = random.normal(size=(rows, FEATURES))
+    names = blocks("contrastive")
     return Toy(
         lambda: dense(FEATURES, 4, 3), adam(),
         (left, left + 0.1 * random.normal(size=left.shape)),
-        (blocks("contrastive")["train_step"],), losses=dict,
+        (names["train_step"],), losses=dict, examples_interact=names["EXAMPLES_INTERACT"],
     )  # fmt: skip
 
 
@@ -134,9 +140,10 @@ def distillation() -> Toy:
     names = blocks("distillation")
     if not names["TEACHER"].exists():
         dense(FEATURES, 8, CLASSES).save(names["TEACHER"])
+    adapted = as_arrays({"shape": (FEATURES,)})
     return Toy(
-        optimizer=adam(), data=plain_data(ROWS), train_steps=(names["train_step"],),
-        losses=lambda: names["create_losses"](TaskConfig()),
+        lambda: names["create_model"](TaskConfig(), adapted), adam(), plain_data(ROWS),
+        (names["train_step"],), losses=lambda: names["create_losses"](TaskConfig()),
     )  # fmt: skip
 
 
@@ -190,8 +197,9 @@ def forecast() -> Toy:
         lines = ["hour,load,temperature", *(",".join(row) for row in cells)]
         names["SERIES"].write_text("\n".join(lines) + "\n")
     datasets = names["create_datasets"](TaskConfig())
+    adapted = as_arrays(names["adapt"](TaskConfig(), datasets))
     return Toy(
-        lambda: names["create_model"](TaskConfig(), datasets), adam(), datasets["train"],
+        lambda: names["create_model"](TaskConfig(), adapted), adam(), datasets["train"],
         (names["train_step"],), losses=dict, count=names["count"],
         others={split: datasets[split] for split in ("validation", "test")},
         metrics=lambda: names["create_metrics"](TaskConfig()),
@@ -316,11 +324,47 @@ def test_padding_is_no_negative() -> None:
         assert first_loss(contrastive(20)) > 1.01 * whole
 
 
-def test_micro_batches_and_small_batches_have_fewer_negatives() -> None:
+def test_micro_batches_and_small_batches_have_fewer_negatives(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert first_loss(contrastive()) == pytest.approx(1.06, abs=0.005)
-    assert first_loss(contrastive(), accumulate=2) == pytest.approx(0.65, abs=0.005)
+    with pytest.raises(UsageError, match=r"^--accumulate 2: an example's loss depends on"):
+        first_loss(contrastive(), accumulate=2)
+    with edited("contrastive", "EXAMPLES_INTERACT = True", "EXAMPLES_INTERACT = False"):
+        assert first_loss(contrastive(), accumulate=2) == pytest.approx(0.65, abs=0.005)
     losses = [evaluate(contrastive(), size)["loss"] for size in (24, 12)]
     assert losses[0] > 1.2 * losses[1]
+    assert capsys.readouterr().err.splitlines() == [
+        f"the last batch of the validation data has {ROWS % size} examples, not {size}: each is "
+        "compared with fewer others"
+        for size in (24, 12)
+    ]
+
+
+def test_a_short_batch_is_mentioned_only_once_and_only_if_it_is_short_and_matters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    evaluate(contrastive(2 * BATCH))
+    evaluate(replace(contrastive(), examples_interact=False))
+    assert not capsys.readouterr().err
+    toy = contrastive()
+    built = build(toy)
+    evaluation = Evaluation(built.run, {"test": toy.data}, built.steps.layout)
+    for _ in range(2):
+        evaluation.evaluate("test")
+    assert capsys.readouterr().err.count("the last batch of the test data has 17 examples") == 1
+
+
+def test_the_rendered_parity_tests_leave_accumulation_out_where_examples_interact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rendered = importlib.import_module("tests.replicas")
+    for module in (proof.run, rendered):
+        monkeypatch.setattr(module, "EXAMPLES_INTERACT", True)
+    scenario = rendered.SCENARIOS["short_clipped"]
+    assert scenario.accumulate == 2
+    observed = rendered.observe(strategy_of(1), scenario)
+    assert observed["skipped"] == rendered.STEPS // 2
 
 
 def test_negatives_of_all_replicas_are_not_compiled() -> None:
@@ -385,54 +429,141 @@ def test_a_label_of_minus_one_must_not_reach_the_loss() -> None:
         first_loss(heads())
 
 
-def _teacher(run: Run) -> keras.Model:
-    return inspect.getclosurevars(run.losses["soft"]).nonlocals["teacher"]
-
-
 def test_the_teacher_is_neither_trained_nor_saved() -> None:
     run = loop(distillation(), 2, num_steps=2)
-    before = _teacher(run.run).get_weights()
+    before = run.run.models["teacher"].get_weights()
     run.start(resume=False)
     run.train()
-    for a, b in zip(before, _teacher(run.run).get_weights(), strict=True):
+    for a, b in zip(before, run.run.models["teacher"].get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+    assert run.run.model is run.run.models["student"]
     reader = tf.train.load_checkpoint("run/checkpoints/latest/ckpt-2")
     models = [key for key in reader.get_variable_to_shape_map() if key.startswith("models/")]
     assert len(models) == len(run.run.model.variables) == 4
+    assert model_of(run.run, "") is run.run.model
+    assert len(list(export_models(run.run, Path("export")))) == 2
+    assert sorted(file.name for file in Path("export").iterdir()) == ["student", "student.keras"]
 
-    dense(FEATURES, 8, CLASSES).save("teacher.keras")
+
+def test_a_teacher_that_has_changed_is_noticed() -> None:
+    run = loop(distillation(), 2, num_steps=2)
+    run.start(resume=False)
+    run.train()
+    file = Path("teacher.keras")
+    file.rename("moved.keras")
+    with edited("distillation", '"teacher.keras"', '"moved.keras"'):
+        loop(distillation(), 1, num_steps=3).start(resume=True)  # the same content elsewhere
+    dense(FEATURES, 8, CLASSES).save(file)
+    sentence = "The model 'teacher' isn't the one that the run was trained with: teacher.keras has"
     changed = loop(distillation(), 2, num_steps=3)
-    changed.start(resume=True)  # not noticed
-    assert any(
-        np.any(a != b) for a, b in zip(before, _teacher(changed.run).get_weights(), strict=True)
-    )
+    with pytest.raises(UsageError, match=sentence):
+        changed.start(resume=True)
+    with pytest.raises(UsageError, match=sentence):
+        changed.best.restore()
 
 
-def test_the_teacher_keeps_its_precision_but_not_in_a_model_of_the_run() -> None:
-    keras.config.set_floatx("float32")
-    keras.config.set_dtype_policy("float32")
-    toy = distillation()  # saves the teacher
-    built = build(toy)
-    assert built.run.model.layers[-1].compute_dtype == "float64"
-    assert _teacher(built.run).layers[-1].compute_dtype == "float32"
-    assert np.isfinite(first_loss(toy, 2))
-    with strategy_of(2).scope():
-        teacher = dense(FEATURES, 8, CLASSES)
-        teacher.load_weights("teacher.keras")
-    assert teacher.layers[-1].compute_dtype == "float64"
-    for a, b in zip(teacher.get_weights(), _teacher(built.run).get_weights(), strict=True):
-        np.testing.assert_array_equal(a, b)
+def test_a_teacher_that_is_missing_or_damaged_gets_a_sentence() -> None:
+    toy = distillation()
+    Path("teacher.keras").unlink()
+    with pytest.raises(UsageError, match=r"^teacher\.keras is missing; create_model"):
+        build(toy)
+    Path("teacher.keras").write_bytes(b"nothing")
+    with pytest.raises(UsageError, match=r"^teacher\.keras can't be loaded .*: File is not a zip"):
+        build(toy)
 
 
-def test_a_teacher_in_training_mode_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("saved", "run", "wanted"),
+    [
+        ("float32", "float64", ["float64", "float64"]),
+        ("float32", "bfloat16", ["mixed_bfloat16", "mixed_bfloat16"]),
+        ("mixed_bfloat16", "float16", ["mixed_float16", "float32"]),
+        ("mixed_float16", "float32", ["float32", "float32"]),
+        ("float64", "float32", ["float32", "float32"]),
+    ],
+)
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_the_teacher_follows_the_precision_of_the_run(
+    saved: str, run: str, wanted: list[str], replicas: int
+) -> None:
+    full = "float64" if saved == "float64" else "float32"
+    keras.config.set_floatx(full)
+    keras.config.set_dtype_policy(saved)
+    words = keras.Input((2,), dtype="int32", name="words")
+    inputs = keras.Input((FEATURES,), name="inputs")
+    embedded = layers.Flatten()(layers.Embedding(5, 2)(words))
+    hidden = layers.BatchNormalization()(layers.Dense(4)(layers.Concatenate()([inputs, embedded])))
+    teacher = keras.Model([inputs, words], layers.Dense(CLASSES, dtype=full)(hidden))
+    teacher.save("teacher.keras")
+    given = [np.ones((1, FEATURES)), np.ones((1, 2), "int32")]
+    expected = teacher(given).numpy()
+
+    def models() -> dict[str, keras.Model]:
+        return {"student": dense(FEATURES, CLASSES), "teacher": load_frozen("teacher.keras")}
+
+    loaded = build(Toy(models), replicas, precision=run).run.models["teacher"]
+    assert [loaded.layers[i].dtype_policy.name for i in (-3, -1)] == wanted
+    full = "float64" if run == "float64" else "float32"
+    assert [tensor.dtype for tensor in loaded.inputs] == [full, "int32"]
+    assert {v.dtype for v in loaded.variables} == {full}
+    assert not loaded.trainable_variables
+    for a, b in zip(teacher.get_weights(), loaded.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(loaded(given), "f8"), expected, rtol=0.1, atol=0.05)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_a_student_learns_in_every_precision(precision: str) -> None:
+    trained = train(distillation(), 2, steps=2, steps_per_call=1, precision=precision)
+    assert np.isfinite(trained.losses).all()
+    assert int(trained.progress.skips.total) == 0
+
+
+def test_a_teacher_in_training_mode_stands_still_or_is_an_error() -> None:
     x = keras.Input((FEATURES,))
-    keras.Model(x, layers.Dense(CLASSES)(layers.BatchNormalization()(x))).save("teacher.keras")
-    assert np.isfinite(first_loss(distillation()))
-    with (
-        edited("distillation", "teacher(inputs, training=False)", "teacher(inputs, training=True)"),
-        pytest.raises(UsageError, match="belongs to no model"),
-    ):
-        first_loss(distillation())
+    normal = layers.BatchNormalization()(x)
+    keras.Model(x, layers.Dense(CLASSES)(normal)).save("teacher.keras")
+    wanted = first_loss(distillation())
+    with edited("distillation", '"](inputs, training=False)', '"](inputs, training=True)'):
+        assert first_loss(distillation()) == wanted
+        assert first_loss(distillation(), 2) == pytest.approx(wanted, rel=SINGLE)
+        keras.Model(x, layers.Dense(CLASSES)(layers.Dropout(0.5)(x))).save("teacher.keras")
+        with pytest.raises(UsageError, match="belongs to no model"):
+            first_loss(distillation())
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_an_auxiliary_model_needs_no_optimizer(replicas: int) -> None:
+    dense(FEATURES, 4, FEATURES).save("judge.keras")
+    toy = penalty()
+    models, optimizers, seen = toy.model, toy.optimizer, []
+
+    def judged_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        real, latents, weights = batch
+        judge = run.models["judge"]
+        generated = run.models["generator"](latents, training=True)
+        distance = tf.square(judge(generated) - judge(real))  # (batch, features)
+        loss = compute_loss(
+            tf.reduce_mean(distance, axis=1), weights, run.models["generator"], replica
+        )
+        seen.append(list(run.optimizers))
+        return {"generator": loss}
+
+    judged = replace(
+        toy,
+        model=lambda: {"judge": load_frozen("judge.keras"), **models()},
+        optimizer=optimizers,
+        train_steps=(toy.train_steps[0], judged_step),
+    )
+    trained = train(judged, replicas, steps=4, steps_per_call=2)
+    assert seen[0] == ["critic", "generator"]
+    assert list(trained.run.trained_models) == ["critic", "generator"]
+    with pytest.raises(UsageError, match="add --model with one of: critic, generator"):
+        model_of(trained.run, "")
+    assert np.all(trained.losses[0] != trained.losses[-1])
+    untrained = keras.models.load_model("judge.keras").get_weights()
+    for a, b in zip(untrained, trained.run.models["judge"].get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("flags", [{"accumulate": 2}, {"jit": "on"}], ids=str)
@@ -481,6 +612,13 @@ def test_evaluation_without_smoothing() -> None:
     assert evaluate(smoothing())["loss"] != pytest.approx(plain, rel=1e-3)
     with pytest.raises(TypeError, match="label_smoothing"):
         keras.losses.SparseCategoricalCrossentropy(label_smoothing=0.1)
+
+
+def test_the_backbone_follows_the_precision_of_the_run() -> None:
+    toy = fine_tuning()  # saves the backbone in float64
+    model = build(toy, precision="bfloat16").run.model
+    assert model.get_layer("backbone").layers[1].dtype_policy.name == "mixed_bfloat16"
+    assert model.get_layer("backbone").trainable_variables
 
 
 def _normalizations(run: Run) -> list[np.ndarray]:

@@ -68,6 +68,7 @@ class Toy:
     process_gradients: Callable[..., Any] = lambda gradients, variables: gradients
     validation_step: Callable[..., Any] | None = None  # the first train step
     terms: tuple[str, ...] = ()
+    examples_interact: bool = False
     others: dict[str, Any] = field(default_factory=dict)  # validation and test data
 
     @property
@@ -141,7 +142,8 @@ def build(toy: Toy, replicas: int | str = 1, **flags: Any) -> Built:
     (first, *_) = toy.train_steps
     task = {
         "create_augment": lambda task: None,
-        "create_model": lambda task, datasets: toy.model(),
+        "adapt": lambda task, datasets: {},
+        "create_model": lambda task, adapted: toy.model(),
         "create_losses": lambda task: toy.losses(),
         "create_metrics": lambda task: toy.metrics(),
         "create_optimizer": lambda task, num_steps: toy.optimizer(),
@@ -149,6 +151,7 @@ def build(toy: Toy, replicas: int | str = 1, **flags: Any) -> Built:
         "process_gradients": toy.process_gradients,
         "TRAIN_STEPS": toy.train_steps,
         "TERMS": toy.terms,
+        "EXAMPLES_INTERACT": toy.examples_interact,
         "validation_step": toy.validation_step or first,
         "test_step": toy.validation_step or first,
     }

@@ -150,4 +150,5 @@ CONTRASTIVE = Toy(
     (_contrastive_step,),
     losses=dict,
     metrics=dict,
+    examples_interact=True,
 )

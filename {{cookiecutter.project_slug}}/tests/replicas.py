@@ -28,6 +28,7 @@ from {{ cookiecutter.package_name }}.engine.types import Run
 from {{ cookiecutter.package_name }}.run import create_run
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
 from {{ cookiecutter.package_name }}.task.data import create_augment, create_datasets
+from {{ cookiecutter.package_name }}.task.steps import EXAMPLES_INTERACT
 
 from .scenarios import BATCH, ROWS, SCENARIOS, STEPS, Scenario
 
@@ -86,7 +87,7 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
     jit = scenario.jit and strategy.num_replicas_in_sync <= 2
     config = Config(
         global_batch_size=BATCH,
-        accumulate=scenario.accumulate,
+        accumulate=1 if EXAMPLES_INTERACT else scenario.accumulate,
         clip_norm=0.1 if scenario.clip else 0.0,
         jit="on" if jit else "off",
         precision=scenario.precision,  # type: ignore[arg-type]
@@ -128,7 +129,7 @@ def train(
     for _ in range(STEPS // steps_per_call):
         progress = steps.distributed_train_step(iterator, steps_per_call, progress)
         losses.append(np.nan_to_num(progress.latest.losses.numpy()))
-    models = run.models.values()
+    models = run.trained_models.values()
     return {
         "losses": losses,
         "mean losses": progress.sums.losses.numpy(),

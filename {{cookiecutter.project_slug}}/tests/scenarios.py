@@ -19,7 +19,7 @@ class Scenario(NamedTuple):
     second_batch: str = "full"  # one of ROWS
     weights: bool = False  # each example has its own weight
     clip: bool = False
-    accumulate: int = 1
+    accumulate: int = 1  # always 1 if EXAMPLES_INTERACT in task/steps.py
     skip: bool = False  # every second step is not finite, so it is skipped
     jit: bool = False
     steps_per_call: int = 20

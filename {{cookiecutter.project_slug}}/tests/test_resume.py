@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from {{ cookiecutter.package_name }}.config import Config
+from {{ cookiecutter.package_name }}.engine.adapted import read_adapted, write_adapted
 from {{ cookiecutter.package_name }}.engine.callbacks import Event, at_step, every_steps
 from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
 from {{ cookiecutter.package_name }}.engine.loop import Loop
@@ -90,7 +91,9 @@ def train(path: Path, replicas: int, *, resume: bool, killed: bool = False) -> E
         strategy = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
     task, digests = TaskConfig(), Batches()
     datasets = create_small_datasets(STEPS_PER_EPOCH * BATCH)
-    run, steps, batches = create_run(strategy, datasets, CONFIG, task)
+    adapted = read_adapted(path) if resume else None
+    run, steps, batches = create_run(strategy, datasets, CONFIG, task, adapted)
+    write_adapted(path, run.adapted)
     loop = Loop(
         run,
         steps,

@@ -19,6 +19,8 @@ from .engine.todo import find_todos
 from .task.config import TaskConfig
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .engine.evaluation import Evaluation
     from .engine.types import Run
 
@@ -81,7 +83,7 @@ class Evaluate:
 
     def __call__(self) -> None:
         """Print them as JSON."""
-        _, evaluation = _open(self.run)
+        evaluation = _open_with_data(self.run)
         _split(evaluation, self.split)
         print(json.dumps(evaluation.evaluate(self.split), indent=2))
 
@@ -103,13 +105,14 @@ class Predict:
         for file in self.files:
             if not file.is_file() or file.suffix not in (".npy", ".npz"):
                 fail(f"{file} is not a .npy or .npz file.")
-        run, evaluation = _open(self.run)
+        evaluation = _open_with_data(self.run) if self.split != "none" else None
+        run = evaluation.run if evaluation else _open(self.run)
         from .engine.predict import model_of, predict_files, predict_split
 
         model, directory = model_of(run, self.model), self.run / "predictions"
         for path in predict_files(model, self.files, directory):
             print(path)
-        if self.split != "none":
+        if evaluation:
             split = _split(evaluation, self.split)
             print(predict_split(model, self.split, split, directory))
 
@@ -122,10 +125,10 @@ class Export:
 
     def __call__(self) -> None:
         """Print a line for each file."""
-        run, _ = _open(self.run)
+        run = _open(self.run)
         from .engine.export import export_models
 
-        for line in export_models(run.models, self.run / "export"):
+        for line in export_models(run, self.run / "export"):
             print(line)
 
 
@@ -138,23 +141,48 @@ Command = (
 )
 
 
-def _open(run: Path) -> tuple[Run, Evaluation]:
-    """A run with its best weights, without a strategy, and the evaluation of its data."""
-    flags = ["--resume", str(run), "--strategy", "none", "--virtual-replicas", "0"]
+def _open(directory: Path) -> Run:
+    """The models of a run with its best weights; its data needn't be there."""
+    config, task, adapted = _read(directory)
+    from .run import open_run
+
+    run = open_run(config, task, adapted)
+    _restore(directory, run)
+    return run
+
+
+def _open_with_data(directory: Path) -> Evaluation:
+    """The evaluation of a run's best weights."""
+    config, task, adapted = _read(directory)
+    import tensorflow as tf
+
+    from .engine.evaluation import Evaluation
+    from .run import create_run
+    from .task.data import create_datasets
+
+    datasets = create_datasets(task)
+    strategy = tf.distribute.get_strategy()
+    run, steps, _ = create_run(strategy, datasets, config, task, adapted)
+    _restore(directory, run)
+    return Evaluation(run, datasets, steps.layout)
+
+
+def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:
+    """The flags of a run, without a strategy, and what its model has adapted to."""
+    flags = ["--resume", str(directory), "--strategy", "none", "--virtual-replicas", "0"]
     config, task = parse(flags, training=Config, task=TaskConfig)
     os.environ.pop("TF_CONFIG", None)  # this is one process, wherever the run was trained
     with filtered_tf_import():
-        import tensorflow as tf
+        from .engine.adapted import read_adapted
+    return config, task, read_adapted(directory)
 
-        from .engine.checkpoints import BestWeights
-        from .engine.evaluation import Evaluation
-        from .run import create_run
-        from .task.data import create_datasets
-    datasets = create_datasets(task)
-    made, steps, _ = create_run(tf.distribute.get_strategy(), datasets, config, task)
-    if not BestWeights(run / "checkpoints" / "best", made).restore():
-        fail(f"{run} has no weights yet: it was not validated before it ended.")
-    return made, Evaluation(made, datasets, steps.layout)
+
+def _restore(directory: Path, run: Run) -> None:
+    """Set the best weights; one sentence if there are none."""
+    from .engine.checkpoints import BestWeights
+
+    if not BestWeights(directory / "checkpoints" / "best", run).restore():
+        fail(f"{directory} has no weights yet: it was not validated before it ended.")
 
 
 def _split(evaluation: Evaluation, name: str) -> Any:

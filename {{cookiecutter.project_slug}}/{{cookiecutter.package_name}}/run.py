@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from .config import Config
+from .engine.adapted import as_arrays
 from .engine.batches import TrainingBatches, create_layout
 from .engine.data_errors import reading_errors
 from .engine.distributed_steps import DistributedSteps
@@ -27,22 +29,39 @@ from .task.config import TaskConfig
 from .task.data import create_augment
 from .task.losses import count, create_losses
 from .task.metrics import create_metrics
-from .task.model import create_model
+from .task.model import adapt, create_model
 from .task.optimizer import create_optimizer, process_gradients
-from .task.steps import TERMS, TRAIN_STEPS, test_step, validation_step
+from .task.steps import EXAMPLES_INTERACT, TERMS, TRAIN_STEPS, test_step, validation_step
 
 DEFAULT_EPOCHS = 40
 DEFAULT_BATCH_SIZE = 96  # divided evenly by 1, 2, 3, 4, 6 and 8 replicas
 
 
 def create_run(
-    strategy: tf.distribute.Strategy, datasets: dict[str, Any], config: Config, task: TaskConfig
+    strategy: tf.distribute.Strategy,
+    datasets: dict[str, Any],
+    config: Config,
+    task: TaskConfig,
+    adapted: dict[str, np.ndarray] | None = None,
 ) -> tuple[Run, DistributedSteps, TrainingBatches]:
     """Everything the factories make, the distributed train steps, and their batches.
+
+    Args:
+        strategy: where it runs.
+        datasets: what `create_datasets` returned.
+        config: the flags of training.
+        task: the flags of the task.
+        adapted: what the model of an earlier run has adapted to; None: `adapt` computes it now.
 
     Raises:
         UsageError: a setting, a factory's result or the data doesn't fit the others.
     """
+    if EXAMPLES_INTERACT and config.accumulate > 1:
+        raise UsageError(
+            f"--accumulate {config.accumulate}: an example's loss depends on the others of its "
+            "batch (EXAMPLES_INTERACT in task/steps.py), and a micro-batch has fewer of them, so "
+            "the loss would be another one; use --accumulate 1, and more replicas."
+        )
     batch_size = global_batch_size(config, strategy.num_replicas_in_sync)
     layout = create_layout(strategy, batch_size, config.accumulate)
     batches = TrainingBatches(
@@ -52,12 +71,11 @@ def create_run(
         last_batch=config.last_batch,
         augment=create_augment(task),
     )
-    keras.utils.clear_session()  # layers get the same names, however many runs were made before
-    keras.utils.set_random_seed(config.seed)
-    _set_precision(config.precision)
+    if adapted is None:
+        with reading_errors(datasets):
+            adapted = as_arrays(adapt(task, datasets))
+    models = _create_models(strategy, adapted, config, task)
     with strategy.scope():
-        with reading_errors(datasets):  # a layer may adapt to them
-            models = _named(create_model(task, datasets))
         losses = create_losses(task)
         metrics, evaluation_metrics = create_metrics(task), create_metrics(task)
         optimizers = _named(create_optimizer(task, num_steps(config, batches)))
@@ -68,14 +86,13 @@ def create_run(
             metrics=metrics,
             evaluation_metrics=evaluation_metrics,
             optimizers=optimizers,
-            functions=TaskFunctions(
-                TRAIN_STEPS, validation_step, test_step, count, process_gradients
-            ),
+            functions=_functions(),
             task=task,
             global_batch_size=batch_size,
             seed=config.seed,
             randomness=config.randomness,
             terms=TERMS,
+            adapted=adapted,
         )
         for name, optimizer in optimizers.items():
             # Before the first trace, or more than one replica fails (keras #23085, Keras 3.15).
@@ -102,6 +119,23 @@ def create_run(
         synchronized=bool(synchronized),
     )
     return run, steps, batches
+
+
+def open_run(config: Config, task: TaskConfig, adapted: dict[str, np.ndarray]) -> Run:
+    """The models of an earlier run and nothing else: what needs neither data nor training."""
+    strategy = tf.distribute.get_strategy()
+    return Run(
+        strategy=strategy,
+        models=_create_models(strategy, adapted, config, task),
+        losses={},
+        metrics={},
+        evaluation_metrics={},
+        optimizers={},
+        functions=_functions(),
+        task=task,
+        global_batch_size=0,
+        adapted=adapted,
+    )
 
 
 def create_schedule(config: Config, batches: TrainingBatches) -> Schedule:
@@ -151,6 +185,25 @@ def global_batch_size(config: Config, num_replicas: int) -> int:
             f"A global batch of {size} can't be divided evenly among {among}; use {nearest}."
         )
     return size
+
+
+def _create_models(
+    strategy: tf.distribute.Strategy,
+    adapted: dict[str, np.ndarray],
+    config: Config,
+    task: TaskConfig,
+) -> dict[str, keras.Model]:
+    keras.utils.clear_session()  # layers get the same names, however many runs were made before
+    keras.utils.set_random_seed(config.seed)
+    _set_precision(config.precision)
+    with strategy.scope():
+        return _named(create_model(task, adapted))
+
+
+def _functions() -> TaskFunctions:
+    return TaskFunctions(
+        TRAIN_STEPS, validation_step, test_step, count, process_gradients, EXAMPLES_INTERACT
+    )
 
 
 def _set_precision(precision: str) -> None:

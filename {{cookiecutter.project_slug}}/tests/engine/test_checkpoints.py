@@ -102,6 +102,6 @@ def test_another_run_is_refused_and_nothing_on_disk_changes(
 
 
 def test_a_run_directory_in_use_is_refused(tmp_path: Path) -> None:
-    first = RunDirectory.open(tmp_path, "first", "", "")
+    first = RunDirectory.open(tmp_path, "first", None, "")
     with pytest.raises(UsageError, match="another process"):
-        RunDirectory.open(tmp_path, "", str(first.path), "")
+        RunDirectory.open(tmp_path, "", first.path, "")

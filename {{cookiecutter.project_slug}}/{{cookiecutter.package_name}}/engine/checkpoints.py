@@ -17,6 +17,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from .auxiliary import hashes, validate_hashes
 from .errors import UsageError, cannot_write
 from .progress import Progress
 from .replicas import is_random_state
@@ -69,6 +70,7 @@ class Checkpoints:
             "signature": self._signature(),
             "loop": loop_state,
             "trainable": _trainable(self.run),
+            "auxiliary": hashes(self.run.models),
             "metrics": self._metrics_by_replica(),
         }
         self._text.assign(json.dumps(text))
@@ -79,7 +81,8 @@ class Checkpoints:
         """Set everything to the latest checkpoint that can be read; None if there is none.
 
         Raises:
-            UsageError: it belongs to another model, optimizer or batch size; nothing was changed.
+            UsageError: it belongs to another model, optimizer, batch size or file of an auxiliary
+                model; nothing was changed.
         """
         for step in _steps(self.directory):
             path = str(self.directory / f"ckpt-{step}")
@@ -93,6 +96,7 @@ class Checkpoints:
                 print(f"checkpoint {path} can't be read ({reason}), trying the one before it")
                 continue
             self._validate_signature(saved["signature"])
+            validate_hashes(self.run.models, saved["auxiliary"])
             status = self._everything.read(path)
             status.assert_existing_objects_matched().expect_partial()
             self._restore_metrics_by_replica(saved["metrics"])
@@ -136,7 +140,7 @@ class Checkpoints:
             **self._order,
             "list of losses and terms": run.loss_names,
             "precision": keras.config.dtype_policy().name,
-            **{f"model {n}": shapes(m.variables) for n, m in run.models.items()},
+            **{f"model {n}": shapes(m.variables) for n, m in run.trained_models.items()},
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
             **{f"variables of {n}": shapes(o.variables) for n, o in run.optimizers.items()},
         }
@@ -216,22 +220,30 @@ class BestWeights:
         Raises:
             UsageError: they can't be written.
         """
-        self._text.assign(json.dumps({"trainable": _trainable(self.run)}))
+        text = {"trainable": _trainable(self.run), "auxiliary": hashes(self.run.models)}
+        self._text.assign(json.dumps(text))
         _write(self._checkpoint, self.directory, step, keep=1)
 
     def restore(self) -> bool:
-        """Set the weights, and what is frozen, to the best; False if none were saved."""
+        """Set the weights, and what is frozen, to the best; False if none were saved.
+
+        Raises:
+            UsageError: the file of an auxiliary model has changed.
+        """
         steps = _steps(self.directory)
         if not steps:
             return False
         status = self._checkpoint.read(str(self.directory / f"ckpt-{steps[0]}"))
         status.assert_existing_objects_matched().expect_partial()
-        _set_trainable(self.run, json.loads(self._text.numpy())["trainable"])
+        text = json.loads(self._text.numpy())
+        validate_hashes(self.run.models, text["auxiliary"])
+        _set_trainable(self.run, text["trainable"])
         return True
 
 
 def _weights(run: Run) -> dict[str, list[keras.Variable]]:
-    return {n: [v for v in m.variables if not is_random_state(v)] for n, m in run.models.items()}
+    models = run.trained_models.items()
+    return {n: [v for v in m.variables if not is_random_state(v)] for n, m in models}
 
 
 def _trainable(run: Run) -> list[bool]:

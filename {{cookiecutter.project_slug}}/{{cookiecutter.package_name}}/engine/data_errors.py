@@ -198,7 +198,7 @@ def _misfit(run: Run, element: Any, *, shapes: bool) -> str:
 
     With `shapes` it is known that something fails: a train step may well reshape what it gets.
     """
-    (model, *others) = run.models.values()
+    (model, *others) = run.trained_models.values()
     wanted = getattr(model, "inputs", None) or []
     given = tf.nest.flatten(element[0])
     if others or len(wanted) != len(given):

@@ -6,6 +6,7 @@ nor normalization statistics nor random states move.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -82,6 +83,7 @@ class Evaluation:
         """Evaluate so many batches of a split, all for 0, none for None."""
         if split not in self._batches:
             self._batches[split] = evaluation_batches(self.splits[split], self.layout)
+            self._mention_short_batch(split)
         batches, number = self._batches[split]
         steps = 0 if num_batches is None else min(num_batches or number, number)
         step = self.distributed_validation_step
@@ -89,6 +91,16 @@ class Evaluation:
             step = self.distributed_test_step
         with data_errors(split, self.run, batches.element_spec, self.splits[split]):
             return step(iter(batches), steps, Sums.zero(len(self.run.returned)))
+
+    def _mention_short_batch(self, split: str) -> None:
+        """Say once that a short last batch compares examples with fewer others, if it does."""
+        short = num_examples(self.splits[split]) % self.layout.global_batch_size
+        if self.run.functions.examples_interact and short:
+            # Not to stdout, where `evaluate` prints its result.
+            sys.stderr.write(
+                f"the last batch of the {split_label(split)} has {short} examples, not "
+                f"{self.layout.global_batch_size}: each is compared with fewer others\n"
+            )
 
     def _graph(self, kind: str, step: Step) -> Any:
         """The graph of a step; another one for each set of trainable variables.

@@ -13,18 +13,19 @@ import tensorflow as tf
 from .causes import cause_of
 from .errors import UsageError
 from .predict import input_of
+from .types import Run
 
 TOLERANCE = 1e-5
 
 
-def export_models(models: dict[str, keras.Model], directory: Path) -> Iterator[str]:
-    """Export each model, load it again and compare; yields a line for each file.
+def export_models(run: Run, directory: Path) -> Iterator[str]:
+    """Export each trained model, load it again and compare; yields a line for each file.
 
     Raises:
         UsageError: a model can't be exported or loaded again, or then gives other outputs.
     """
     directory.mkdir(exist_ok=True)
-    for name, model in models.items():
+    for name, model in run.trained_models.items():
         inputs = tf.nest.map_structure(_random_input, input_of(model))
         expected = model(inputs, training=False)
         random = _difference(expected, model(inputs, training=False)) > TOLERANCE

@@ -11,7 +11,7 @@ import tensorflow as tf
 from .errors import UsageError, cannot_write
 
 
-def replace_file(file: Path, text: str) -> None:
+def replace_file(file: Path, content: str | bytes) -> None:
     """Write all of `file` or, if that fails, nothing.
 
     Raises:
@@ -19,7 +19,7 @@ def replace_file(file: Path, text: str) -> None:
     """
     new = file.with_suffix(".new")
     with writing(file):
-        new.write_text(text, encoding="utf-8")
+        new.write_bytes(content if isinstance(content, bytes) else content.encode())
         new.replace(file)
 
 

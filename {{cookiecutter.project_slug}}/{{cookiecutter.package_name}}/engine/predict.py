@@ -93,17 +93,17 @@ def _read(name: str, split: Split, batches: tf.data.Dataset) -> Iterator[Any]:
 
 
 def model_of(run: Run, name: str) -> keras.Model:
-    """The model to predict with: the only one, or the one of that name.
+    """The model to predict with: the only one, beside auxiliary ones, or the one of that name.
 
     Raises:
         UsageError: there are several and none was named, or there is none of that name.
     """
     if name in run.models:
         return run.models[name]
-    names = ", ".join(run.models)
+    names = ", ".join(run.trained_models)
     if name:
         raise UsageError(f"there is no model {name!r}; there is: {names}.")
-    if len(run.models) > 1:
+    if len(run.trained_models) > 1:
         raise UsageError(f"this run has several models; add --model with one of: {names}.")
     return run.model
 

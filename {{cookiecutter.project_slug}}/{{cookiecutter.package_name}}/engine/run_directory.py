@@ -37,23 +37,19 @@ class RunDirectory:
         self._lock_file = FileLock(path / "lock")  # the system's own: gone when the process is
 
     @classmethod
-    def open(cls, runs: Path, name: str, resume: str, config: str) -> RunDirectory:
+    def open(cls, runs: Path, name: str, resumed: Path | None, config: str) -> RunDirectory:
         """A new directory, or the one that is resumed; locked either way.
 
         Args:
             runs: where run directories are made.
             name: the last part of a new one's name.
-            resume: a run directory; "auto" for the latest unfinished one of the same flags; "" for
-                a new one.
+            resumed: what `find_resumed` returned.
             config: the flags as YAML, for config.yaml.
 
         Raises:
             UsageError: it can't be written to, or another process trains in it.
         """
-        path = Path(resume) if resume else None
-        if resume == "auto":
-            path = _find_unfinished(runs, config)
-        directory = cls(path or _make(runs, name, config), is_new=path is None)
+        directory = cls(resumed or _make(runs, name, config), is_new=resumed is None)
         directory._lock()
         return directory
 
@@ -90,6 +86,20 @@ class RunDirectory:
     def write_results(self, results: dict[str, Any]) -> None:
         """results.json; a run that has it is finished."""
         replace_file(self.path / "results.json", json.dumps(results, indent=2) + "\n")
+
+
+def find_resumed(runs: Path, resume: str, config: str) -> Path | None:
+    """The run directory that --resume means, None for a new one.
+
+    Args:
+        runs: where run directories are made.
+        resume: a run directory; "auto" for the latest unfinished one of the same flags; "" for a
+            new one.
+        config: the flags as YAML.
+    """
+    if resume == "auto":
+        return _find_unfinished(runs, config)
+    return Path(resume) if resume else None
 
 
 def _make(runs: Path, name: str, config: str) -> Path:

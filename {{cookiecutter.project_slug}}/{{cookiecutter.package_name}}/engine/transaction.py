@@ -46,7 +46,8 @@ class Capture:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        frozen = [v for model in run.models.values() for v in model.non_trainable_variables]
+        models = run.trained_models.values()
+        frozen = [v for model in models for v in model.non_trainable_variables]
         self.random_states = [v for v in frozen if is_random_state(v)]
         self.state = [v for v in frozen if not is_random_state(v)]
         self.state += [v for metric in run.metrics.values() for v in metric.variables]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from .auxiliary import is_auxiliary
 from .errors import CollectiveInXlaError
 from .randomness import Randomness
 
@@ -70,13 +71,14 @@ Step = Callable[["Run", Any, Replica], dict[str, tf.Tensor]]
 
 @dataclass(frozen=True)
 class TaskFunctions:
-    """The functions of `task/` that the engine calls."""
+    """The functions of `task/` that the engine calls, and what it must know of them."""
 
     train_steps: tuple[Step, ...]
     validation_step: Step
     test_step: Step
     count: Callable[[Any], Any]
     process_gradients: Callable[[list[tf.Tensor], list[keras.Variable]], list[tf.Tensor]]
+    examples_interact: bool = False  # an example's loss depends on the others of its batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +86,11 @@ class Run:
     """Everything the factories made; every step receives it.
 
     A single model is stored under the name "main" and is also `run.model`. An optimizer trains the
-    model of its own name; a single optimizer trains all models. In validation and test steps
-    `metrics` are objects of their own: evaluating never resets what training has gathered. Where
-    the engine speaks of (losses,), it means a loss for each optimizer, and then the terms.
+    model of its own name; a single optimizer trains all models. Auxiliary models, those of
+    `load_frozen`, are in `models` too, for the steps, and count for nothing else. In validation and
+    test steps `metrics` are objects of their own: evaluating never resets what training has
+    gathered. Where the engine speaks of (losses,), it means a loss for each optimizer, and then the
+    terms.
     """
 
     strategy: tf.distribute.Strategy
@@ -101,21 +105,29 @@ class Run:
     seed: int = 0
     randomness: Randomness = "replica"
     terms: tuple[str, ...] = ()  # what steps return beside the losses, to be reported
+    adapted: dict[str, np.ndarray] = field(default_factory=dict)  # what your `adapt` returned
+
+    @property
+    def trained_models(self) -> dict[str, keras.Model]:
+        """The models without the auxiliary ones."""
+        return {name: model for name, model in self.models.items() if not is_auxiliary(model)}
 
     @property
     def model(self) -> keras.Model:
-        """The only model.
+        """The only model, beside auxiliary ones.
 
         Raises:
             ValueError: there are several.
         """
-        if len(self.models) > 1:
+        (model, *others) = self.trained_models.values()
+        if others:
             raise ValueError(f"there are several models: use run.models[...], {list(self.models)}")
-        return next(iter(self.models.values()))
+        return model
 
     def models_of(self, optimizer: str) -> list[keras.Model]:
         """The models that an optimizer trains, by its name."""
-        return list(self.models.values()) if len(self.optimizers) == 1 else [self.models[optimizer]]
+        models = self.trained_models
+        return list(models.values()) if len(self.optimizers) == 1 else [models[optimizer]]
 
     def variables_of(self, optimizer: str) -> list[keras.Variable]:
         """The variables that an optimizer trains now (those of frozen layers are left out)."""
@@ -124,12 +136,12 @@ class Run:
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         """The variables of all models that train now."""
-        return [v for model in self.models.values() for v in model.trainable_variables]
+        return [v for model in self.trained_models.values() for v in model.trainable_variables]
 
     @property
     def layers(self) -> list[keras.layers.Layer]:
-        """Every layer of every model, nested ones included, always in the same order."""
-        return [layer for model in self.models.values() for layer in model._flatten_layers()]
+        """Every layer of the trained models, nested ones included, always in the same order."""
+        return [layer for m in self.trained_models.values() for layer in m._flatten_layers()]
 
     @property
     def returned(self) -> list[str]:

@@ -5,18 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 
 from .config import TaskConfig
 from .next_todo import TodoError
 
 
-# TODO(4): your model, built from a keras.Input, or a dict of several by name.
-def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
+# TODO(4): what your model needs to know of the data, such as input shape, number of classes, mean
+# and variance, vocabulary; and the model, built from a keras.Input, or a dict of several by name.
+def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    return {}
+
+
+def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
     """Inputs (batch, ...) -> predictions (batch, ...).
 
     Args:
         task: the flags of the task.
-        datasets: what `create_datasets` returns, for input shapes and layers that adapt to data.
+        adapted: what `adapt` returned, as arrays.
     """
     raise TodoError(
         4,

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 
 from .config import TaskConfig
 
 
-# TODO(4): your model, built from a keras.Input, or a dict of several by name; two small CNNs.
-def create_model(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, keras.Model]:
+# TODO(4): what your model needs to know of the data, and the model, built from a keras.Input, or a
+# dict of several by name; the shape of an image, and two small CNNs.
+def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    return {"shape": datasets["train"].shape[1:]}
+
+
+def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> dict[str, keras.Model]:
     """The generator and the discriminator.
 
     The generator maps latents float (batch, latent) to images float32 (batch, h, w, 1) in [0, 1],
@@ -18,9 +25,9 @@ def create_model(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, keras.
 
     Args:
         task: the flags of the task.
-        datasets: what `create_datasets` returns, for input shapes and layers that adapt to data.
+        adapted: what `adapt` returned, as arrays.
     """
-    height, width, channels = datasets["train"].shape[1:]
+    height, width, channels = map(int, adapted["shape"])
     return {
         "generator": _create_generator(task, height, width, channels),
         "discriminator": _create_discriminator(task, height, width, channels),

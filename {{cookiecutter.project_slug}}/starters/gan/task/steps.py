@@ -67,3 +67,5 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
 
 TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order in every step
 TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
+# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+EXAMPLES_INTERACT = False

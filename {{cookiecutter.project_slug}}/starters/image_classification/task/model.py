@@ -5,24 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 
 from .config import TaskConfig
 
 CLASSES = 10
 
 
-# TODO(4): your model, built from a keras.Input, or a dict of several by name; a small CNN for gray
-# images.
-def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
+# TODO(4): what your model needs to know of the data, and the model, built from a keras.Input, or a
+# dict of several by name; the shape of an image, and a small CNN for gray images.
+def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    return {"shape": datasets["train"][0].shape[1:]}
+
+
+def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
     """Images float (batch, h, w, 1) -> logits float32 (batch, classes).
 
     Args:
         task: the flags of the task.
-        datasets: what `create_datasets` returns, for input shapes and layers that adapt to data.
+        adapted: what `adapt` returned, as arrays.
     """
     layers = keras.layers
     l2 = keras.regularizers.L2(task.l2)
-    images = keras.Input(datasets["train"][0].shape[1:], name="images")
+    images = keras.Input(adapted["shape"], name="images")
     x = images
     for filters in (32, 64):
         x = layers.Conv2D(filters, 3, padding="same", kernel_regularizer=l2)(x)

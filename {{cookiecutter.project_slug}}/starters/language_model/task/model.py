@@ -5,23 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from .config import TaskConfig
 from .data import ANSWER_LENGTH, TOKENS
 
 
-# TODO(4): your model, built from a keras.Input, or a dict of several by name; a small causal
-# transformer.
-def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
+# TODO(4): what your model needs to know of the data, and the model, built from a keras.Input, or a
+# dict of several by name; the length of a line, and a small causal transformer.
+def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    return {"length": datasets["train"][0].shape[-1]}
+
+
+def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
     """Tokens int32 (batch, T) -> logits float32 (batch, T, TOKENS) of the next token.
 
     Args:
         task: the flags of the task.
-        datasets: what `create_datasets` returns, for input shapes and layers that adapt to data.
+        adapted: what `adapt` returned, as arrays.
     """
     layers = keras.layers
-    length = datasets["train"][0].shape[-1]
+    length = int(adapted["length"])
     tokens = keras.Input((length,), dtype="int32", name="tokens")
     # 0, 1, 2, ... in each row, computed from `tokens` to be part of the model.
     positions = keras.ops.cumsum(keras.ops.ones_like(tokens), axis=1) - 1  # (batch, T)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 
 from .config import TaskConfig
 from .data import CLASSES
@@ -12,17 +13,23 @@ from .data import CLASSES
 LEVELS = 3  # below full resolution; at the lowest, a pixel sees the whole canvas
 
 
-# TODO(4): your model, built from a keras.Input, or a dict of several by name; a U-Net (Ronneberger
-# et al., 2015) whose batch normalization the engine synchronizes over all replicas.
-def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
+# TODO(4): what your model needs to know of the data, and the model, built from a keras.Input, or a
+# dict of several by name; the shape of an image, and a U-Net (Ronneberger et al., 2015) whose batch
+# normalization the engine synchronizes over all replicas.
+def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    return {"shape": datasets["train"][0].shape[1:]}
+
+
+def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
     """Images float (batch, h, w, 1) -> logits float32 (batch, h, w, classes).
 
     Args:
         task: the flags of the task.
-        datasets: what `create_datasets` returns, for input shapes and layers that adapt to data.
+        adapted: what `adapt` returned, as arrays.
     """
     layers = keras.layers
-    images = keras.Input(datasets["train"][0].shape[1:], name="images")
+    images = keras.Input(adapted["shape"], name="images")
     x, skipped = images, []
     for level in range(LEVELS):
         x = _convolve_twice(x, task.width * 2**level)

@@ -10,9 +10,23 @@ import numpy as np
 from .config import TaskConfig
 
 
-# TODO(4): your model, built from a keras.Input, or a dict of several by name; a hidden layer beside
-# a linear one, after preprocessing layers that adapt to the training data.
-def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
+# TODO(4): what your model needs to know of the data, and the model, built from a keras.Input, or a
+# dict of several by name; means, variances and the number of categories, and a hidden layer beside
+# a linear one.
+def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    inputs, labels, _ = datasets["train"]
+    return {
+        # Of the values that are there: Normalization.adapt() would get NaN.
+        "mean": np.nanmean(inputs["numeric"], axis=0),
+        "variance": np.nanvar(inputs["numeric"], axis=0),
+        "categories": inputs["sex"].max() + 1,
+        "label_mean": labels.mean(axis=0),
+        "label_variance": labels.var(axis=0),
+    }
+
+
+def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
     """Inputs {"numeric": float (batch, columns), "sex": int64 (batch,)} -> float32 (batch, 1).
 
     Numeric inputs may be NaN. Inputs and predictions are in units of the data, so the exported
@@ -20,30 +34,30 @@ def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
 
     Args:
         task: the flags of the task.
-        datasets: what `create_datasets` returns, for input shapes and layers that adapt to data.
+        adapted: what `adapt` returned, as arrays.
     """
     layers, ops, floatx = keras.layers, keras.ops, keras.config.floatx()
-    train, labels, _ = datasets["train"]
     inputs = {
-        "numeric": keras.Input(train["numeric"].shape[1:], dtype="float32", name="numeric"),
+        "numeric": keras.Input(adapted["mean"].shape, dtype="float32", name="numeric"),
         "sex": keras.Input((), dtype="int64", name="sex"),
     }
 
-    # Mean and variance of the values that are there: adapt() would get NaN. In full precision,
-    # since 16 bits can't hold values in units of the data.
-    mean, variance = np.nanmean(train["numeric"], axis=0), np.nanvar(train["numeric"], axis=0)
+    # In full precision, since 16 bits can't hold values in units of the data.
+    mean, variance = adapted["mean"], adapted["variance"]
     scaled = layers.Normalization(mean=mean, variance=variance, dtype=floatx)(inputs["numeric"])
     missing = ops.isnan(scaled)
     # A missing value becomes the mean, which is 0 here, and sets an input of its own to 1.
     numeric = ops.where(missing, 0.0, scaled)
     # Not IntegerLookup or StringLookup: neither XLA nor a TPU supports their lookup tables.
-    tokens = int(train["sex"].max()) + 1
-    sex = layers.CategoryEncoding(tokens, output_mode="one_hot")(inputs["sex"])
+    categories = int(adapted["categories"])
+    sex = layers.CategoryEncoding(categories, output_mode="one_hot")(inputs["sex"])
     x = layers.Concatenate()([numeric, ops.cast(missing, floatx), sex])  # (batch, features)
 
     hidden = layers.Dense(task.width, activation="relu")(x)  # (batch, width)
     hidden = layers.Dropout(task.dropout)(hidden)
     x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)
-    unscale = layers.Normalization(invert=True, dtype=floatx, name="prediction")
-    unscale.adapt(labels)
+    mean, variance = adapted["label_mean"], adapted["label_variance"]
+    unscale = layers.Normalization(
+        mean=mean, variance=variance, invert=True, dtype=floatx, name="prediction"
+    )
     return keras.Model(inputs, unscale(x))

@@ -51,3 +51,5 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
 
 TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
 TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
+# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+EXAMPLES_INTERACT = False

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
+import numpy as np
 
 from ..batches import evaluation_batches
 from ..progress import Sums
-import numpy as np
-
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different

@@ -109,7 +109,7 @@ class Laboratory(Runs):
     @property
     def declared_interacting(self) -> bool:
         """Whether the task says that its examples interact."""
-        return bool(getattr(self.run.functions, "examples_interact", False))
+        return self.run.functions.examples_interact
 
     def regularization(self, optimizer: str) -> float:
         """The sum of the regularizers of the models that an optimizer trains; 0 for a term."""

@@ -1,0 +1,70 @@
+"""What a model adapts to: computed from the data when a run starts, and part of the run since."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import UsageError
+from .files import replace_file
+
+FILE = "adapted.npz"
+PLAIN = "biufcSU"  # kinds of dtypes that a file gives back as they were, without pickle
+
+
+def as_arrays(adapted: Any) -> dict[str, np.ndarray]:
+    """What `adapt` returned, as a run that is opened later reads it: arrays by name.
+
+    Raises:
+        UsageError: it isn't a dict, or a value is neither a number nor a string nor an array of
+            these.
+    """
+    must = "it must return numbers, strings or arrays of these, by name."
+    if not isinstance(adapted, dict):
+        raise UsageError(f"adapt in task/model.py returns a {type(adapted).__name__}; {must}")
+    arrays = {}
+    for name, value in adapted.items():
+        try:
+            arrays[name] = np.asarray(value)
+        except ValueError as error:  # lists of different lengths
+            raise UsageError(f"adapt in task/model.py returns {name!r}: {error}; {must}") from error
+        if not isinstance(name, str) or arrays[name].dtype.kind not in PLAIN:
+            kind = type(value).__name__
+            raise UsageError(f"adapt in task/model.py returns a {kind} as {name!r}; {must}")
+    return arrays
+
+
+def write_adapted(directory: Path, adapted: dict[str, Any]) -> None:
+    """Write what `as_arrays` returned to a run directory.
+
+    Raises:
+        UsageError: it can't be written.
+    """
+    content = io.BytesIO()
+    np.savez(content, **adapted)
+    replace_file(directory / FILE, content.getvalue())
+
+
+def read_adapted(directory: Path) -> dict[str, np.ndarray]:
+    """What the model of this run directory has adapted to.
+
+    Raises:
+        UsageError: the file isn't there or is damaged.
+    """
+    file = directory / FILE
+    if not file.is_file():
+        raise UsageError(
+            f"{file} is missing, so the model can't be made as it was: the run is of an older "
+            "version of this project; open it with that one, or start a new run."
+        )
+    try:
+        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as arrays:
+            return dict(arrays)
+    except Exception as error:  # of many kinds: what zipfile and NumPy make of damaged bytes
+        raise UsageError(
+            f"{file} is damaged, so the model can't be made as it was: restore the file, or start "
+            "a new run."
+        ) from error
