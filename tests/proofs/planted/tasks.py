@@ -339,14 +339,16 @@ class AccuracyByClass(keras.metrics.Metric):
 
     def __init__(self, classes: int) -> None:
         super().__init__(name="accuracy_by_class")
+        self.classes = classes
         self.right = self.add_variable((classes,), "zeros", name="right")
         self.seen = self.add_variable((classes,), "zeros", name="seen")
 
     def update_state(self, labels, predictions, sample_weight) -> None:
         """Labels (batch,), logits (batch, classes)."""
-        classes = keras.ops.one_hot(labels, len(self.seen.shape) and self.seen.shape[0])
+        classes = keras.ops.one_hot(labels, self.classes)
         weighted = classes * keras.ops.cast(sample_weight, classes.dtype)[:, None]
-        hit = keras.ops.cast(keras.ops.argmax(predictions, axis=-1) == labels, classes.dtype)
+        likeliest = keras.ops.cast(keras.ops.argmax(predictions, axis=-1), labels.dtype)
+        hit = keras.ops.cast(likeliest == labels, classes.dtype)
         self.seen.assign_add(keras.ops.sum(weighted, axis=0))
         self.right.assign_add(keras.ops.sum(weighted * hit[:, None], axis=0))
 
@@ -988,10 +990,6 @@ TASKS = (
                 TRANSFORMER,
                 "    x = layers.Embedding(TOKENS, task.width, mask_zero=True)(tokens)\n"
                 "    x = layers.GRU(task.width, return_sequences=True)(x)  # (batch, T, width)\n",
-            ),
-            (
-                '    length = datasets["train"][0].shape[-1]\n',
-                '    length = datasets["train"][0].shape[-1]\n',
             ),
         ),
     ),

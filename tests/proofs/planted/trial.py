@@ -9,6 +9,8 @@ Prints a line for each: losses of the first and last step, and of validation and
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib
 import math
 import os
@@ -59,19 +61,23 @@ def main(what: str, pattern: str = "") -> int:
     return int(failed > 0)
 
 
+@functools.cache
+def _render(starter: str) -> Path:
+    context = {"starter": starter}
+    directory = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, directory)
+    made = cookiecutter(
+        str(ROOT), no_input=True, output_dir=directory, default_config=True, extra_context=context
+    )
+    shutil.rmtree(Path(made) / "tests")
+    return Path(made)
+
+
 def _train(change: Change, strategy: tf.distribute.Strategy, steps: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as directory:
-        project = Path(
-            cookiecutter(
-                str(ROOT),
-                no_input=True,
-                output_dir=directory,
-                default_config=True,
-                extra_context={"starter": change.starter},
-            )
-        )
+        project = Path(directory) / "project"
+        shutil.copytree(_render(change.starter), project)
         change.plant(project)
-        shutil.rmtree(project / "tests")
         sys.path.insert(0, str(project))
         try:
             return _steps(change, strategy, steps)
@@ -101,7 +107,8 @@ def _steps(change: Change, strategy: tf.distribute.Strategy, steps: int) -> dict
         progress = train_steps.distributed_train_step(iterator, max(1, step), progress)
         losses = progress.latest.losses.numpy()
         numbers |= {f"{n}@{step}": float(v) for n, v in zip(run.optimizers, losses, strict=True)}
-    for split in ("validation", "test"):
+    touches_test = any("test" in edit.other + edit.where for edit in change.edits)
+    for split in ("validation", "test") if touches_test else ("validation",):
         if split in evaluation.splits:
             numbers |= evaluation.evaluate(split, 1)
     return numbers
