@@ -3,6 +3,8 @@
 In tests/:
     python -m proofs.planted [--half development|held-out|all] [--only REGEX] [--raw DIR] [--tests]
     python -m proofs.planted --tasks [--only REGEX] [--raw DIR]
+
+PROOFS_JOBS=1 runs one command at a time instead of one for each core.
 """
 
 from __future__ import annotations
@@ -20,7 +22,11 @@ HALVES = {"development": DEVELOPMENT, "held-out": HELD_OUT, "all": FAULTS}
 
 def main() -> int:
     """Print a table; the exit code is 1 if a task was accused, 0 for faults."""
-    parser = argparse.ArgumentParser(prog="python -m proofs.planted", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m proofs.planted",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--half", choices=HALVES, default="development")
     parser.add_argument("--tasks", action="store_true", help="correct tasks instead of faults")
     parser.add_argument("--only", metavar="REGEX", default="", help='of "starter: name (kind)"')

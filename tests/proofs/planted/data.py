@@ -17,7 +17,7 @@ def labels_of_images(other: str) -> Edit:
     return Edit("data.py", 'labels.astype("int64")', other)
 
 
-LABELLING = (
+LABELING = (
     Fault(
         kind=LABELS,
         name="labels are shuffled alone",
@@ -860,4 +860,4 @@ STREAMING = (
     ),
 )
 
-FAULTS = (*LABELLING, *FEEDING, *LEAKING, *AUGMENTING, *STREAMING)
+FAULTS = (*LABELING, *FEEDING, *LEAKING, *AUGMENTING, *STREAMING)

@@ -21,6 +21,10 @@ LABELS, INPUTS, LEAKS, AUGMENTATION, STREAMS = (
 MODEL, LANGUAGE_MODEL, GAN = "model", "language model", "GAN"
 METRICS, OPTIMIZER, EVALUATION = "metrics", "optimizer", "evaluation"
 
+# Of the image classification: where its arrays are returned.
+ARRAYS = "    return {\n        split: (images"
+END_OF_ARRAYS = "        for split, (images, labels) in splits.items()\n    }\n"
+
 
 class Edit(NamedTuple):
     """One replacement."""
@@ -82,3 +86,24 @@ def _function(source: str, name: str) -> tuple[int, int]:
             assert node.end_lineno is not None
             return sum(map(len, lines[: node.lineno - 1])), sum(map(len, lines[: node.end_lineno]))
     raise ValueError(f"there is no function {name}")
+
+
+def train_weights(lines: str) -> tuple[Edit, ...]:
+    """Training data of the images with weights, which `lines` make from labels."""
+    return (
+        Edit("data.py", ARRAYS, ARRAYS.replace("return", "arrays =")),
+        Edit(
+            "data.py",
+            END_OF_ARRAYS,
+            END_OF_ARRAYS
+            + '    images, labels = arrays["train"]\n'
+            + lines
+            + "    return arrays | "
+            '{"train": (images, labels, weights.astype("float32"))}\n',
+        ),
+        Edit(
+            "pictures.py",
+            'for array in datasets["train"])',
+            'for array in datasets["train"][:2])',
+        ),
+    )

@@ -29,6 +29,7 @@ from .verdicts import (
 )
 
 CHECK_SECONDS, TEST_SECONDS = 180.0, 900.0  # limits of a command
+JOBS = int(os.environ.get("PROOFS_JOBS", 0)) or os.cpu_count() or 1  # commands at a time
 
 
 class Result(NamedTuple):
@@ -81,7 +82,7 @@ def run_all(
     raw: Path | None = None,
 ) -> dict[str, Report]:
     """The reports of a command on each changed project, by the names of the changes."""
-    with rendered(starters(changes)) as projects, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with rendered(starters(changes)) as projects, ThreadPoolExecutor(JOBS) as pool:
 
         def one(change: Change) -> Report:
             with tempfile.TemporaryDirectory() as directory:

@@ -10,6 +10,7 @@ from .edits import (
     WEIGHTS,
     Edit,
     Fault,
+    train_weights,
 )
 
 AVERAGE = """\
@@ -266,8 +267,8 @@ WEIGHTING = (
                 'per_example = run.losses["main"](labels, predictions, sample_weight=weights)\n',
                 "*",
             ),
+            *train_weights("    weights = np.where(labels < 3, 2.5, 0.5)\n"),
         ),
-        flags=("--last-batch", "pad"),
         file="steps.py",
         cause="the weights are used twice in the loss",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .edits import Change, Edit
+from .edits import ARRAYS, END_OF_ARRAYS, Change, Edit, train_weights
 
 PICTURES = Edit(
     "pictures.py",
@@ -39,8 +39,6 @@ HIDDEN = '    x = layers.Dense(128, activation="relu")(x)\n'
 ENTROPY = 'keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")'
 IN_TRAINING = "predictions = run.model(images, training=True)  # (batch, classes)"
 LABELS = 'labels.astype("int64")'
-ARRAYS = "    return {\n        split: (images"
-END_OF_ARRAYS = "        for split, (images, labels) in splits.items()\n    }\n"
 PER_EXAMPLE = 'per_example = run.losses["main"](labels, predictions)  # (batch,)'
 UPDATE = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
 STANDARDIZED = "return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)"
@@ -66,27 +64,6 @@ def _steps(step: str) -> tuple[Edit, ...]:
             Edit("steps.py", "", source + step.replace("TRAINING", str(training)), f"{name}_step")
         )
     return tuple(edits)
-
-
-def _train_weights(lines: str) -> tuple[Edit, ...]:
-    """Training data of the images with weights, which `lines` make from labels."""
-    return (
-        Edit("data.py", ARRAYS, ARRAYS.replace("return", "arrays =")),
-        Edit(
-            "data.py",
-            END_OF_ARRAYS,
-            END_OF_ARRAYS
-            + '    images, labels = arrays["train"]\n'
-            + lines
-            + "    return arrays | "
-            '{"train": (images, labels, weights.astype("float32"))}\n',
-        ),
-        Edit(
-            "pictures.py",
-            'for array in datasets["train"])',
-            'for array in datasets["train"][:2])',
-        ),
-    )
 
 
 CONTRASTIVE = """\
@@ -496,11 +473,11 @@ TASKS = (
     ),
     Change(
         name="class weights",
-        edits=_train_weights("    weights = np.where(labels < 3, 2.5, 0.5)\n"),
+        edits=train_weights("    weights = np.where(labels < 3, 2.5, 0.5)\n"),
     ),
     Change(
         name="weights of zero for a third of the examples",
-        edits=_train_weights("    weights = np.arange(len(labels)) % 3 > 0\n"),
+        edits=train_weights("    weights = np.arange(len(labels)) % 3 > 0\n"),
     ),
     Change(
         name="two heads, labels missing, a count for each",
@@ -510,7 +487,7 @@ TASKS = (
                 LABELS,
                 "{\n"
                 '            "digit": labels.astype("int64"),\n'
-                '            "parity": np.where(np.arange(len(labels)) % 5, -1, labels % 2),\n'
+                '            "parity": np.where(np.arange(len(labels)) % 5, -1, labels.astype("int64") % 2),\n'
                 "        }",
             ),
             *_model(

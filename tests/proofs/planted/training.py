@@ -397,7 +397,7 @@ OPTIMIZING = (
     ),
     Fault(
         kind=OPTIMIZER,
-        name="the Dice coefficient is minimized",
+        name="the probability of the right class is minimized",
         starter="segmentation",
         edits=(
             Edit(
@@ -486,22 +486,18 @@ EVALUATING = (
     ),
     Fault(
         kind=EVALUATION,
-        name="the last validation images are dropped",
+        name="a batch that isn't full is left out of validation",
         edits=(
             Edit(
-                "data.py",
-                "    return {\n        split: (images",
-                '    splits["validation"] = tuple(a[: len(a) // 96 * 96] '
-                'for a in splits["validation"])\n    return {\n        split: (images',
-            ),
-            Edit(
-                "data.py",
-                'images.astype("float32")[..., np.newaxis], labels.astype("int64"))',
-                'images.astype("float32")[..., np.newaxis], labels.astype("int64"))  # drop_remainder',
+                "steps.py",
+                "    images, labels, weights = batch\n",
+                "    images, labels, weights = batch\n"
+                "    weights *= tf.cast(tf.reduce_all(weights > 0), weights.dtype)\n",
+                "validation_step",
             ),
         ),
-        file="data.py",
-        cause="nine validation examples are left out, because they don't fill a batch",
+        file="steps.py",
+        cause="validation leaves out the last examples, because they don't fill a batch",
     ),
     Fault(
         kind=EVALUATION,
