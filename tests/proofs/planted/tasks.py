@@ -205,7 +205,7 @@ TRIPLET = """\
     distances = 2.0 - 2.0 * tf.matmul(embedded, others, transpose_b=True)  # (rows, all rows)
     same = labels[:, tf.newaxis] == classes
     rows = images.shape[0]
-    itself = tf.range(len(others)) == (replica.index * rows + tf.range(rows))[:, tf.newaxis]
+    itself = tf.range(tf.shape(others)[0]) == (replica.index * rows + tf.range(rows))[:, tf.newaxis]
     farthest = tf.reduce_max(tf.where(same & there & ~itself, distances, 0.0), axis=1)
     nearest = tf.reduce_min(tf.where(~same & there, distances, 4.0), axis=1)
     per_example = tf.nn.relu(farthest - nearest + 0.2)  # (rows,), hardest in the batch
