@@ -25,6 +25,7 @@ def _split() -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
     for kind in dict.fromkeys(fault.kind for fault in FAULTS):
         faults = [fault for fault in FAULTS if fault.kind == kind]
         generator.shuffle(faults)
+        faults.sort(key=lambda fault: fault.starter)  # each starter in both halves
         for i, fault in enumerate(faults):
             halves[(first + i) % 2].append(fault)
         first = (first + len(faults)) % 2
