@@ -78,7 +78,7 @@ def render_only(session: nox.Session) -> None:
 
 @nox.session
 def proofs(session: nox.Session) -> None:
-    """Make pages of docs/: all, or `nox -s proofs -- parity mutations reliability starters`."""
+    """Make pages of docs/: all, or those named, such as `nox -s proofs -- parity starters`."""
     install_all(session)
     prove(session, *session.posargs)
 

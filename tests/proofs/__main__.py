@@ -36,7 +36,7 @@ def _prove(name: str, short: bool) -> bool:
     if short:
         print(page.text)
     else:
-        (ROOT / "docs" / f"{name}.md").write_text(page.text, encoding="utf-8")
+        (ROOT / "docs" / f"{name.replace('_', '-')}.md").write_text(page.text, encoding="utf-8")
     minutes = (time.monotonic() - began) / 60
     print(f"{name}: {minutes:.1f} minutes; wrong: {'; '.join(page.wrong) or 'nothing'}", flush=True)
     return not page.wrong

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,9 +13,13 @@ from cookiecutter.main import cookiecutter
 
 from . import ROOT, Page
 from .faults import COMMANDS, FAULTS, Fault, run
+from .planted import DEVELOPMENT, HELD_OUT
+from .planted.harness import Result, judge
 
 HEAD = """\
 # Known faults, planted
+
+## Faults with a message of their own
 
 Each fault was planted in a rendered default project, and a command of that project was run. The
 command had to fail, and to name the fault. `nox -s proofs -- mutations` makes this page.
@@ -23,9 +28,98 @@ command had to fail, and to name the fault. `nox -s proofs -- mutations` makes t
 | --- | --- | --- | --- |
 """
 
+OWNERS = """\
+
+## Faults as owners make them
+
+None of these gives an error at the first steps. Each was planted alone. *Caught by* `check`: it
+says `WRONG` of something that it doesn't say of the untouched starter with the same flags; `look`:
+only `look`. The tests ran on what `check` doesn't call `WRONG`. *Named* says whether `check` names
+the cause.
+"""
+
+HALVES = """
+### {title}
+
+{note}
+
+{table}
+{summary}
+"""
+
+HELD_OUT_NOTE = (
+    "Drawn at random, and not looked at while `check` was written: it is judged by these."
+)
+DEVELOPMENT_NOTE = "`check` was written with these at hand."
+BARS = {"check": 0.8, "check or tests": 0.95, "named": 0.8}  # fractions, of what is held out
+SHORT = "the mean over the batch is divided by the batch size again"
+
 
 def make(short: bool) -> Page:
-    """The table of faults; wrong are those that were not caught."""
+    """The tables of faults; wrong are those that were not caught, and bars not reached."""
+    text, wrong = _with_messages(short)
+    if short:
+        results = judge([f for f in (*DEVELOPMENT, *HELD_OUT) if f.name == SHORT])
+        wrong += [r.fault.name for r in results if r.caught_by != "check"]
+        return Page(text + OWNERS + "\n" + table(results), wrong)
+    text += OWNERS
+    halves = {
+        "Held out": (HELD_OUT_NOTE, HELD_OUT),
+        "For development": (DEVELOPMENT_NOTE, DEVELOPMENT),
+    }
+    for title, (note, faults) in halves.items():
+        results = judge(faults, tests=True)
+        text += HALVES.format(
+            title=title, note=note, table=table(results), summary=summary(results)
+        )
+        if faults is HELD_OUT:
+            wrong += _missed_bars(results)
+    return Page(text, wrong)
+
+
+def table(results: Sequence[Result]) -> str:
+    """One line for each planted fault."""
+    lines = [
+        "| fault | kind | planted in | caught by | named | message |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    words = {True: "yes", False: "no", None: ""}
+    for fault, caught_by, named, message in results:
+        where = f"{fault.starter}, `task/{fault.file}`"
+        by = f"`{caught_by}`" if caught_by in ("check", "look") else caught_by or "**nothing**"
+        lines.append(
+            f"| {fault.name} | {fault.kind} | {where} | {by} | {words[named]} | {message} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def summary(results: Sequence[Result]) -> str:
+    """One sentence with the numbers."""
+    count = {by: sum(r.caught_by == by for r in results) for by in ("check", "look", "tests")}
+    judged = [r.named for r in results if r.caught_by in ("check", "look") and r.named is not None]
+    named = f"{sum(judged)} of {len(judged)} named rightly" if judged else "names not judged"
+    return (
+        f"{count['check']} of {len(results)} caught by `check`, {count['look']} more by a `look`, "
+        f"{count['tests']} more by the tests; {named}."
+    )
+
+
+def _missed_bars(results: Sequence[Result]) -> list[str]:
+    caught = [r for r in results if r.caught_by == "check"]
+    reached = {
+        "check": len(caught) / len(results),
+        "check or tests": sum(r.caught_by in ("check", "tests") for r in results) / len(results),
+        "named": sum(bool(r.named) for r in caught) / max(1, len(caught)),
+    }
+    return [
+        f"held out, {bar}: {reached[bar]:.0%} instead of {least:.0%}"
+        for bar, least in BARS.items()
+        if reached[bar] < least
+    ]
+
+
+def _with_messages(short: bool) -> tuple[str, list[str]]:
+    """The table of faults with a command and a message, and which of them were not caught."""
     faults = (FAULTS[0], FAULTS[-1]) if short else FAULTS
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -40,7 +134,7 @@ def make(short: bool) -> Page:
     end = f"{len(faults) - len(wrong)} of {len(faults)} caught."
     if not short:
         end += " Without a fault the same commands " + ("FAILED." if false_alarms else "passed.")
-    return Page(HEAD + "\n".join(lines) + f"\n\n{end}\n", wrong + false_alarms)
+    return HEAD + "\n".join(lines) + f"\n\n{end}\n", wrong + false_alarms
 
 
 def _try(fault: Fault, project: Path) -> str | None:

@@ -1,0 +1,37 @@
+"""Faults as owners make them, and correct tasks that look like faults.
+
+A fault is silent: the project imports, and its first steps run. `check` is developed on half of
+them and judged by the other half, which is drawn at random from each kind.
+"""
+
+from __future__ import annotations
+
+import random
+
+from . import data, losses, models, training
+from .edits import Change, Edit, Fault
+from .tasks import TASKS
+
+SEED = 20_261
+
+FAULTS = (*losses.FAULTS, *data.FAULTS, *models.FAULTS, *training.FAULTS)
+
+
+def _split() -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
+    """Halves of the faults, of each kind as many; which half gets an odd one alternates."""
+    generator = random.Random(SEED)
+    halves: tuple[list[Fault], list[Fault]] = ([], [])
+    first = 0
+    for kind in dict.fromkeys(fault.kind for fault in FAULTS):
+        faults = [fault for fault in FAULTS if fault.kind == kind]
+        generator.shuffle(faults)
+        faults.sort(key=lambda fault: fault.starter)  # each starter in both halves
+        for i, fault in enumerate(faults):
+            halves[(first + i) % 2].append(fault)
+        first = (first + len(faults)) % 2
+    return tuple(halves[0]), tuple(halves[1])
+
+
+DEVELOPMENT, HELD_OUT = _split()
+
+__all__ = ["DEVELOPMENT", "FAULTS", "HELD_OUT", "TASKS", "Change", "Edit", "Fault"]

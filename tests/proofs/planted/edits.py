@@ -1,0 +1,109 @@
+"""Changes of a rendered project, as its owner would make them: exact texts, each replaced once."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+PACKAGE = "my_experiment"
+DEFAULT = "image_classification"
+LOSS_SCALING, WEIGHTS, REGULARIZATION = "loss scaling", "weights", "regularization"
+DENOMINATORS, ACCUMULATION = "denominators", "accumulation"
+LABELS, INPUTS, LEAKS, AUGMENTATION, STREAMS = (
+    "labels",
+    "inputs",
+    "leaks",
+    "augmentation",
+    "streams",
+)
+MODEL, LANGUAGE_MODEL, GAN = "model", "language model", "GAN"
+METRICS, OPTIMIZER, EVALUATION = "metrics", "optimizer", "evaluation"
+
+# Of the image classification: where its arrays are returned.
+ARRAYS = "    return {\n        split: (images"
+END_OF_ARRAYS = "        for split, (images, labels) in splits.items()\n    }\n"
+
+
+class Edit(NamedTuple):
+    """One replacement."""
+
+    file: str  # in task/
+    text: str  # stands once in the file, or in the function `where`; "": the whole of where it is looked for
+    other: str  # what takes its place
+    where: str = ""  # a function of the file; "*": wherever the text stands
+
+    def apply(self, project: Path) -> None:
+        """Replace the text in a rendered project.
+
+        Raises:
+            ValueError: the text isn't there, or is there several times.
+        """
+        path = project / PACKAGE / "task" / self.file
+        source = path.read_text(encoding="utf-8")
+        start, end = 0, len(source)
+        if self.where not in ("", "*"):
+            start, end = _function(source, self.where)
+        text = self.text or source[start:end]
+        times = source.count(text, start, end)
+        if times < 1 or (times > 1 and self.where != "*"):
+            raise ValueError(f"{self.file} {self.where} has {text!r} {times} times")
+        changed = source[start:end].replace(text, self.other)
+        path.write_text(source[:start] + changed + source[end:], encoding="utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What an owner has done to a rendered project, and the flags of its commands."""
+
+    name: str
+    starter: str = DEFAULT
+    edits: tuple[Edit, ...]
+    flags: tuple[str, ...] = ()
+
+    def plant(self, project: Path) -> None:
+        """Make the change in a rendered project."""
+        for edit in self.edits:
+            edit.apply(project)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault(Change):
+    """A change that is wrong, and gives no error at the first steps."""
+
+    kind: str
+    cause: str  # what a good diagnosis says
+    file: str  # the file to be mended, in task/
+    named: str = ""  # a regular expression for messages that name the cause; "": not judged yet
+
+
+def _function(source: str, name: str) -> tuple[int, int]:
+    """Where a function stands in a source."""
+    lines = source.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            assert node.end_lineno is not None
+            return sum(map(len, lines[: node.lineno - 1])), sum(map(len, lines[: node.end_lineno]))
+    raise ValueError(f"there is no function {name}")
+
+
+def train_weights(lines: str) -> tuple[Edit, ...]:
+    """Training data of the images with weights, which `lines` make from labels."""
+    return (
+        Edit("data.py", ARRAYS, ARRAYS.replace("return", "arrays =")),
+        Edit(
+            "data.py",
+            END_OF_ARRAYS,
+            END_OF_ARRAYS
+            + '    images, labels = arrays["train"]\n'
+            + lines
+            + "    return arrays | "
+            '{"train": (images, labels, weights.astype("float32"))}\n',
+        ),
+        Edit(
+            "pictures.py",
+            'for array in datasets["train"])',
+            'for array in datasets["train"][:2])',
+        ),
+    )

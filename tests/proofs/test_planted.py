@@ -1,0 +1,67 @@
+"""The planted faults and tasks fit the starters, and the verdicts of `check` are read rightly."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest import STARTERS, Render
+
+from .planted import DEVELOPMENT, FAULTS, HELD_OUT, TASKS
+from .planted.edits import PACKAGE
+from .planted.verdicts import LOOK, OK, REFUSED, WRONG, Finding, Report, news, parse
+
+CHANGES = (*FAULTS, *TASKS)
+
+
+@pytest.mark.parametrize("starter", STARTERS)
+def test_every_change_fits_its_starter(starter: str, render: Render, tmp_path: Path) -> None:
+    project = render(starter=starter)
+    for i, change in enumerate(c for c in CHANGES if c.starter == starter):
+        copy = shutil.copytree(project, tmp_path / str(i))
+        before = {f: f.read_text() for f in (copy / PACKAGE / "task").glob("*.py")}
+        change.plant(copy)
+        changed = [f for f, text in before.items() if f.read_text() != text]
+        assert {f.name for f in changed} == {edit.file for edit in change.edits}, change.name
+        for file in changed:
+            ast.parse(file.read_text())
+
+
+def test_no_two_changes_share_a_name() -> None:
+    assert max(Counter(change.name for change in CHANGES).values()) == 1
+
+
+def test_the_halves_are_all_faults_and_as_many_of_each_kind() -> None:
+    assert sorted(f.name for f in (*DEVELOPMENT, *HELD_OUT)) == sorted(f.name for f in FAULTS)
+    one, other = (Counter(f.kind for f in half) for half in (DEVELOPMENT, HELD_OUT))
+    assert all(abs(one[kind] - other[kind]) <= 1 for kind in one | other)
+
+
+def test_the_pattern_of_a_fault_is_a_regular_expression() -> None:
+    assert [re.compile(fault.named) for fault in FAULTS]
+
+
+def test_findings_are_read_with_their_further_lines() -> None:
+    output = (
+        "notes\nok     data\nWRONG  weights: seen twice\n         use them once\n     3 TODOs\n"
+    )
+    expected = [Finding(OK, "data", ""), Finding(WRONG, "weights", "seen twice use them once")]
+    assert parse(output) == expected
+
+
+def test_only_what_the_sound_project_does_not_show_is_new() -> None:
+    sound = [Finding(WRONG, "a", ""), Finding(LOOK, "b", ""), Finding(OK, "c", "")]
+    changed = [Finding(LOOK, "a", ""), Finding(WRONG, "b", "x"), Finding(LOOK, "c", "y")]
+    assert news(changed, sound) == changed[1:]
+
+
+def test_a_command_that_refuses_is_a_finding_and_one_without_verdict_a_crash() -> None:
+    refused = Report(2, "ok  data\nThe loss has a reduction.\n", 1.0).findings
+    assert refused[-1] == Finding(REFUSED, "refused", "The loss has a reduction.")
+    assert Report(1, "Traceback\nValueError: x\n", 1.0).findings[-1].verdict == "crashed"
+    assert Report(None, "", 9.0).findings[-1].verdict == "too late"
+    assert Report(1, "WRONG  a: b\n", 1.0).findings == [Finding(WRONG, "a", "b")]
