@@ -288,7 +288,8 @@ FEEDING = (
                 "    labels[5], weights[5] = np.nan, 0  # the patient was lost\n",
             ),
             Edit("data.py", '_balance(inputs["sex"])),', "weights),"),
-            Edit("model.py", "unscale.adapt(labels)", "unscale.adapt(labels[~np.isnan(labels)])"),
+            Edit("model.py", "labels.mean(axis=0)", "np.nanmean(labels, axis=0)"),
+            Edit("model.py", "labels.var(axis=0)", "np.nanvar(labels, axis=0)"),
         ),
         file="data.py",
         cause="a label is NaN at weight zero, and 0 x NaN is NaN: its step is skipped",
@@ -352,13 +353,8 @@ FEEDING = (
         edits=(
             Edit(
                 "model.py",
-                '    mean, variance = np.nanmean(train["numeric"], axis=0), '
-                'np.nanvar(train["numeric"], axis=0)\n'
-                "    scaled = layers.Normalization(mean=mean, variance=variance, dtype=floatx)"
-                '(inputs["numeric"])\n',
-                "    scale = layers.Normalization(dtype=floatx)\n"
-                '    scale.adapt(train["numeric"])\n'
-                '    scaled = scale(inputs["numeric"])\n',
+                'np.nanmean(inputs["numeric"], axis=0)',
+                'np.mean(inputs["numeric"], axis=0)',
             ),
         ),
         file="model.py",

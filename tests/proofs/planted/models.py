@@ -283,8 +283,8 @@ MODELS = (
         name="predictions are standardized instead of brought back to units",
         starter="tabular_regression",
         edits=model(
-            'layers.Normalization(invert=True, dtype=floatx, name="prediction")',
-            'layers.Normalization(dtype=floatx, name="prediction")',
+            'variance=variance, invert=True, dtype=floatx, name="prediction"',
+            'variance=variance, dtype=floatx, name="prediction"',
         ),
         file="model.py",
         cause="predictions are on another scale than labels: invert=True is missing",
@@ -304,7 +304,7 @@ MODELS = (
         kind=MODEL,
         name="sampled units from tf.random.uniform inside a layer",
         edits=(
-            Edit("model.py", "import keras\n\n", "import keras\nimport tensorflow as tf\n\n"),
+            Edit("model.py", "import keras\n", "import keras\nimport tensorflow as tf\n"),
             Edit(
                 "model.py",
                 "# TODO(4)",

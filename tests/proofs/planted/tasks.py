@@ -30,7 +30,7 @@ LOWEST_LOSS = (
     Edit("config.py", '"validation_accuracy"', '"validation_loss"'),
     Edit("config.py", "larger_is_better: bool = True", "larger_is_better: bool = False"),
 )
-INPUT = 'keras.Input(datasets["train"][0].shape[1:], name="images")'
+INPUT = 'keras.Input(adapted["shape"], name="images")'
 LOGITS = 'logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)'
 NORMALIZED = (
     "x = layers.LayerNormalization()(x)  # per example, so replicas needn't exchange statistics"
@@ -99,7 +99,7 @@ VAE = """\
 """
 
 VAE_MODELS = '''\
-def create_model(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, keras.Model]:
+def create_model(task: TaskConfig, adapted: dict[str, Any]) -> dict[str, keras.Model]:
     """Images -> mean and log variance of the code (batch, 16); code (batch, 8) -> images."""
     layers = keras.layers
     images = keras.Input((8, 8, 1))
@@ -214,7 +214,7 @@ TRIPLET = """\
 """
 
 TWO_PARTS = '''\
-def create_model(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, keras.Model]:
+def create_model(task: TaskConfig, adapted: dict[str, Any]) -> dict[str, keras.Model]:
     """A body, images -> features, and a head, features -> logits; one loss trains both."""
     layers = keras.layers
     images = keras.Input((8, 8, 1))
@@ -235,7 +235,7 @@ TWO_PARTS_STEP = """\
 """
 
 AUTOENCODER = '''\
-def create_model(task: TaskConfig, datasets: dict[str, Any]) -> keras.Model:
+def create_model(task: TaskConfig, adapted: dict[str, Any]) -> keras.Model:
     """Images float (batch, 8, 8, 1) -> the same, through 12 numbers."""
     layers = keras.layers
     images = keras.Input((8, 8, 1))
@@ -762,7 +762,7 @@ TASKS = (
                 + '    stream = tf.data.Dataset.from_tensor_slices(arrays["train"])\n'
                 + '    return arrays | {"train": stream}\n',
             ),
-            *_model((INPUT, 'keras.Input((8, 8, 1), name="images")')),
+            Edit("model.py", 'datasets["train"][0].shape[1:]', "(8, 8, 1)"),
             Edit("pictures.py", 'datasets["train"]', 'datasets["validation"]'),
         ),
     ),
@@ -781,12 +781,12 @@ TASKS = (
                     'keras.Input((), dtype="string", name="sex")',
                 ),
                 (
-                    '    tokens = int(train["sex"].max()) + 1\n'
-                    '    sex = layers.CategoryEncoding(tokens, output_mode="one_hot")(inputs["sex"])\n',
+                    '    sex = layers.CategoryEncoding(categories, output_mode="one_hot")(inputs["sex"])\n',
                     '    lookup = layers.StringLookup(vocabulary=["f", "m"], output_mode="one_hot")\n'
                     '    sex = ops.cast(lookup(inputs["sex"]), floatx)\n',
                 ),
             ),
+            Edit("model.py", 'inputs["sex"].max() + 1', "2"),
             Edit("data.py", "np.unique(categories,", 'np.unique(categories.astype("U1"),'),
             PICTURES,
         ),
