@@ -21,8 +21,8 @@ from proof.engine.callbacks import Callback, Event, at_step, every_steps
 from proof.engine.check import relative_difference
 from proof.engine.errors import CollectiveInXlaError, UsageError
 from proof.engine.evaluation import Evaluation
-from proof.engine.gradients import all_optimizers
 from proof.engine.export import export_models
+from proof.engine.gradients import all_optimizers
 from proof.engine.loop import Loop, Schedule
 from proof.engine.predict import model_of
 from proof.engine.run_directory import RunDirectory

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 from engine.toys import BATCH, FEATURES, Toy, Trained, build, differences, plain_data, train
 from engine.worked import CONTRASTIVE, GAN, parts, tokens
+from proof.engine.check import relative_difference
 
 from . import Page
 
