@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ..batches import TrainingBatches, on_replicas
 from ..gradients import all_optimizers
-from .numbers import TOLERANCE, Numbers, close
+from .numbers import TOLERANCE, Numbers, close, different
 from .runs import Look, Runs, cares_about_training, layers_recorded
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
@@ -105,6 +105,27 @@ class Laboratory(Runs):
             not any(close(half, self.base.losses[name], 10 * TOLERANCE) for half in halves)
             for name, halves in self.means_of_halves.items()
         )
+
+    @cached_property
+    def sees_rows_of_weight_zero(self) -> bool:
+        """Whether what a row of weight zero holds changes a loss."""
+        first, other = self.look(self.with_zeros), self.look(self.with_other_rows)
+        return bool(different(first.losses, other.losses))
+
+    def loss_over_mean(self, batch: Any) -> float | None:
+        """The loss over the weighted mean of its examples' losses; None if that isn't one number.
+
+        Both without regularization.
+        """
+        made, weights = self.look(batch), tf.nest.flatten(batch[-1])
+        if len(made.calls) != 1 or len(made.losses) != 1 or len(weights) != 1:
+            return None
+        ((_, _, values),), ((name, loss),) = made.calls.values(), made.losses.items()
+        weight = np.asarray(weights[0][0], "f8")
+        if values.shape != weight.shape or made.counted != np.count_nonzero(weight):
+            return None
+        mean = float(np.sum(values * weight)) / made.counted
+        return (loss - self.regularization(name)) / mean if abs(mean) > TOLERANCE else None
 
     @property
     def declared_interacting(self) -> bool:

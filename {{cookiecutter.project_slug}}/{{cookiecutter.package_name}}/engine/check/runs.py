@@ -21,6 +21,7 @@ import tensorflow as tf
 from ..batches import BatchLayout, TrainingBatches, num_examples, worker_split
 from ..callbacks import learning_rates
 from ..causes import cause_of
+from ..data_errors import reading_errors
 from ..distributed_steps import DistributedSteps
 from ..evaluation import Evaluation
 from ..progress import Progress
@@ -196,8 +197,9 @@ class Runs:
 
     def read_batch(self, step: int) -> Any:
         """The batch of a step."""
-        with stage("a batch can be made"):
-            return next(iter(self.one[2].dataset(step, step + 1)))
+        batches = self.one[2]
+        with stage("a batch can be made"), reading_errors({"train": batches.split}):
+            return next(iter(batches.dataset(step, step + 1)))
 
     @property
     def rows(self) -> int:

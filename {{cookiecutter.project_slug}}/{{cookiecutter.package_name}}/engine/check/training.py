@@ -213,10 +213,17 @@ def weights_enter_once(lab: Laboratory) -> Finding:
         if close(a, 0) and close(b, 0):
             if abs(first) < TOLERANCE:
                 continue
+            seen = f"the loss {name} doesn't change when all weights are doubled"
+            if close(lab.look(lab.with_zeros).losses[name], first):
+                return wrong(
+                    seen,
+                    "the weights aren't used",
+                    "multiply by them once: compute_average_loss(sample_weight=...)",
+                )
             return wrong(
-                f"the loss {name} doesn't change when all weights are doubled",
-                "the weights aren't used",
-                "multiply the per-example loss by them once: compute_average_loss(sample_weight=)",
+                seen,
+                "it is averaged twice: divided by the sum of some weights, and then by the count",
+                "give compute_loss the weighted numbers, and divide by replica.global_count only",
             )
         if close(b, a, COARSE) or lab.interacts:
             continue
@@ -226,9 +233,9 @@ def weights_enter_once(lab: Laboratory) -> Finding:
                 "weights are used twice",
                 "use them in compute_average_loss, and nowhere else",
             )
-        return look(
+        return wrong(
             f"the loss {name} doesn't grow in proportion to the weights",
-            "weights go through something else than a product",
+            "weights are applied to something else than the loss, such as the predictions",
             "use them in compute_average_loss, and nowhere else",
         )
     return ok()
@@ -254,6 +261,22 @@ def denominator(lab: Laboratory) -> Finding:
     return ok()
 
 
+@relation("size of the loss")
+def size_of_the_loss(lab: Laboratory) -> Finding:
+    """The loss is the mean of what the loss function gives for the examples."""
+    ratios = [lab.loss_over_mean(batch) for batch in (lab.batch, lab.read_batch(1))]
+    if None in ratios or not close(*ratios, COARSE) or close(ratios[0], 1, COARSE):
+        return ok()
+    seen = f"the loss is {ratios[0]:.4g} times the mean of its examples' losses"
+    if 0.01 < ratios[0] < 100:
+        return look(seen, "", "is it meant so? A factor changes the learning rate that fits")
+    return wrong(
+        seen,
+        "it is multiplied by a constant, as by a loss scale or a batch size",
+        "leave the factor out: the engine scales float16 losses by itself",
+    )
+
+
 @relation("order of rows")
 def order_of_rows(lab: Laboratory) -> Finding:
     """The order of the rows doesn't matter."""
@@ -275,6 +298,8 @@ def examples_apart(lab: Laboratory) -> Finding:
     """An example's loss doesn't depend on the others of its batch."""
     if lab.declared_interacting:
         return ok("the task says that its examples interact; --accumulate is refused")
+    if lab.interacts and lab.sees_rows_of_weight_zero:
+        return ok("not looked at: see rows of weight zero")
     if lab.interacts:
         return look(
             "the loss isn't the sum of its examples",
@@ -323,7 +348,11 @@ def regularization(lab: Laboratory) -> Finding:
         return ok("none")
     if lab.adds_losses or lab.counts_weights or lab.interacts or lab.has_other_denominators:
         return ok("not looked at: the loss has other parts")
-    two = lab.look(lab.weighted(lambda w: 2 * w))
+    two, three = (lab.look(lab.weighted(lambda w, n=n: n * w)) for n in (2, 3))
+    if different(
+        {n: 2 * loss - lab.base.losses[n] for n, loss in two.losses.items()}, three.losses, COARSE
+    ):
+        return ok("not looked at: see weights enter once")
     found = sum(2 * lab.base.losses[n] - two.losses[n] for n in lab.run.optimizers)
     if close(found, total, COARSE):
         return ok(f"{total:.3g}")
