@@ -57,8 +57,8 @@ def read_adapted(directory: Path) -> dict[str, np.ndarray]:
     file = directory / FILE
     if not file.is_file():
         raise UsageError(
-            f"{file} is missing, so the model can't be made as it was: the run is of an older "
-            "version of this project; open it with that one, or start a new run."
+            f"{file} is missing, so the model can't be made as it was: a run of an older version "
+            "of this project has none; open it with that version, or start a new run."
         )
     try:
         with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as arrays:
