@@ -102,7 +102,7 @@ FAULTS = (
             ),
         ),
         CHECK,
-        r"averaged twice, or over the replica's own batch: use replica\.global_count",
+        "averaged twice, or over the replica.s own batch",
     ),
     Fault(
         "a loss that isn't scaled for float16",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import named_leaves, percent
@@ -112,6 +113,38 @@ def labels(lab: Laboratory) -> Finding:
     if found:
         return look(found[0], "splits are cut in an order that depends on the labels")
     return ok()
+
+
+@relation("labels belong to inputs")
+def labels_belong_to_inputs(lab: Laboratory) -> Finding:
+    """Examples that are alike have labels that are alike, in every split and between them."""
+    points = {name: neighbors.points(arrays) for name, arrays in lab.examples.items()}
+    splits = {name: p for name, p in points.items() if p is not None and len(p.labels) >= 50}
+    if "train" not in splits:
+        return ok("not looked at")
+    own = {name: neighbors.agreement(p, p) for name, p in splits.items()}
+    best = max(own, key=own.__getitem__)
+    for name, value in own.items():
+        if own[best] > 0.5 and value < 0.25 * own[best]:
+            return wrong(
+                f"neighbors have the same label in {best} data ({own[best]:.2f}, where 1 is always "
+                f"and 0 is chance) and not in {name} data ({value:.2f})",
+                f"in {name} data, labels don't belong to their inputs: one was shuffled, shifted "
+                "or cut without the other",
+                "compare some of them by eye",
+            )
+    for name, split in splits.items():
+        if name == "train":
+            continue
+        across = neighbors.agreement(split, splits["train"])
+        if min(own[name], own["train"]) > 0.5 and across < 0.25 * own[name]:
+            return wrong(
+                f"neighbors within {name} data have the same label ({own[name]:.2f}), neighbors in "
+                f"the training data another ({across:.2f})",
+                f"{name} data are encoded otherwise: their labels, or their inputs",
+                "prepare every split by the same code",
+            )
+    return ok(", ".join(f"{name} {value:.2f}" for name, value in own.items()))
 
 
 @relation("rows in two splits")

@@ -76,6 +76,12 @@ class Laboratory(Runs):
         return self.count(self.weighted(lambda w: 2 * w)) != self.count(self.batch)
 
     @cached_property
+    def has_fractional_weights(self) -> bool:
+        """Whether weights of the first batch are other than whole numbers."""
+        weights = [np.asarray(w, "f8") for w in tf.nest.flatten(self.batch[-1])]
+        return any(not np.array_equal(w, np.round(w)) for w in weights)
+
+    @cached_property
     def has_other_denominators(self) -> bool:
         """Whether losses are divided by anything else than one count."""
         local = on_replicas(self.batch, self.run.strategy, self.one[1].layout)
@@ -205,6 +211,19 @@ class Laboratory(Runs):
             outer, *inner = all_optimizers(optimizer)
             found += [(name, each) for each in inner or [outer]]
         return found
+
+    @cached_property
+    def gradient_factor(self) -> float | None:
+        """What process_gradients multiplies all gradients by; None if it does something else."""
+        factors = []
+        for name in self.run.optimizers:
+            variables = self.run.variables_of(name)
+            ones = [tf.fill(v.shape, tf.cast(1e-3, v.dtype)) for v in variables]
+            with contextlib.suppress(Exception):  # it may need what only a step has
+                made = self.run.functions.process_gradients(ones, variables)
+                factors += [np.unique(np.asarray(g, "f8") / 1e-3) for g in made if np.size(g)]
+        found = np.concatenate(factors) if factors else np.ones(1)
+        return float(found[0]) if np.allclose(found, found[0], rtol=1e-4) else None
 
     @cached_property
     def is_sign_based(self) -> bool:
