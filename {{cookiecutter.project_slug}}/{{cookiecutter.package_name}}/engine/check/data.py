@@ -39,6 +39,13 @@ def data_is_finite(lab: Laboratory) -> Finding:
             batch = dict(named_leaves(lab.batch)).get(name)
             if batch is None or np.isfinite(batch).all():
                 return look(f"{seen}; the first batch has none", cause, "is it meant so?")
+    for name, array in lab.run.adapted.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return wrong(
+                f"adapt returns NaN or infinity as {name!r}",
+                "a mean over values of which some are missing",
+                "use np.nanmean and np.nanvar",
+            )
     whole = ", ".join(
         f"{len(next(iter(a.values())))} {s}" + ("" if lab.is_whole(s) else " looked at")
         for s, a in lab.examples.items()
@@ -145,6 +152,28 @@ def labels_belong_to_inputs(lab: Laboratory) -> Finding:
                 "prepare every split by the same code",
             )
     return ok(", ".join(f"{name} {value:.2f}" for name, value in own.items()))
+
+
+@relation("inputs without the answer")
+def inputs_without_the_answer(lab: Laboratory) -> Finding:
+    """No column of the inputs is the label in another form."""
+    train = lab.examples["train"]
+    answers = np.asarray(train.get("labels", np.zeros(0)))
+    if answers.dtype.kind not in "fiu" or answers.size != len(answers) or len(answers) < 20:
+        return ok("not looked at: there isn't one label an example")
+    y = np.nan_to_num(np.asarray(answers, "f8").ravel())
+    for name, array in train.items():
+        if not name.startswith("inputs") or array.dtype.kind not in "fiu" or array.ndim > 2:
+            continue
+        for column, x in enumerate(np.nan_to_num(np.asarray(array, "f8")).reshape(len(y), -1).T):
+            if x.std() > 0 and y.std() > 0 and abs(np.corrcoef(x, y)[0, 1]) > 0.995:
+                return look(
+                    f"column {column} of {name} and the labels have a correlation of "
+                    f"{np.corrcoef(x, y)[0, 1]:.3f}",
+                    "it was computed from the label, or is known only afterwards",
+                    "leave it out",
+                )
+    return ok()
 
 
 @relation("rows in two splits")
