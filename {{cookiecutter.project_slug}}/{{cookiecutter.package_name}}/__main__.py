@@ -55,13 +55,14 @@ class Check:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # it makes graphs and drops them
         with filtered_tf_import():
             from .engine.check import RELATIONS, Laboratory, check, one_and_two_replicas, select
-            from .run import create_run, num_steps
-            from .task.data import create_datasets
         names = select(self.only)
         if self.list:
             print("\n".join(f"{name}: {RELATIONS[name].claim}" for name in names))
             return
-        strategies = one_and_two_replicas()
+        strategies = one_and_two_replicas()  # before the task is imported: it may make a variable
+        from .run import create_run, num_steps
+        from .task.data import create_datasets
+
         datasets = create_datasets(self.task)
         laboratory = Laboratory(
             create_run, num_steps, strategies, datasets, self.training, self.task

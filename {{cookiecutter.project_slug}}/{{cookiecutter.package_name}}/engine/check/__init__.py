@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..causes import cause_of
 from ..errors import UsageError
 from . import data, evaluation, predictions, training
 from .explain import explain
-from .findings import RELATIONS, Finding, wrong
+from .findings import RELATIONS, Finding, look, wrong
 from .laboratory import Laboratory
 from .numbers import relative_difference
 from .runs import Created, Failed, one_and_two_replicas
@@ -59,3 +60,7 @@ def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Findi
             if claim not in failed:
                 failed.add(claim)
                 yield claim, wrong(reason)
+        except NotImplementedError:  # something that the task doesn't have yet says what
+            raise
+        except Exception as error:  # whatever an unusual task may make of an observation
+            yield name, look(f"can't be looked at: {cause_of(error)}")

@@ -71,6 +71,18 @@ def _same(lab: Laboratory, how: str) -> Finding:
     return ok()
 
 
+@relation("examples apart in evaluation")
+def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
+    """What is predicted for an example doesn't depend on the others of its batch."""
+    if lab.looks_at_other_rows:
+        return wrong(
+            "predictions change with the other examples of the batch",
+            "the model computes something over the batch, as by a mean over axis 0",
+            "compute it per example, or by BatchNormalization, which evaluates by moving averages",
+        )
+    return ok()
+
+
 @relation("every example once")
 def every_example_once(lab: Laboratory) -> Finding:
     """Validation and test count each example once."""

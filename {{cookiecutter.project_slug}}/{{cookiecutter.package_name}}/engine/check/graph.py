@@ -11,7 +11,8 @@ STATEFUL = {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomU
             "ParameterizedTruncatedNormal"}  # fmt: skip
 ARITHMETIC = {"Sub", "SquaredDifference", "Mul", "Add", "AddV2", "RealDiv", "Maximum", "Minimum"}
 PASSED_THROUGH = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims", "StopGradient",
-                  "BroadcastTo", "IdentityN"}  # fmt: skip
+                  "BroadcastTo", "IdentityN", "StridedSlice", "Split", "GatherV2",
+                  "ConcatV2"}  # fmt: skip
 
 
 def stateful_random_numbers(ops: Iterable[tf.Operation]) -> list[str]:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ..batches import TrainingBatches, on_replicas
 from ..gradients import all_optimizers
-from .numbers import TOLERANCE, Numbers, close, different
+from .numbers import TOLERANCE, Numbers, close, different, relative_difference
 from .runs import Look, Runs, cares_about_training, layers_recorded
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
@@ -167,8 +167,8 @@ class Laboratory(Runs):
 
     @cached_property
     def sensitive_layers(self) -> dict[str, keras.layers.Layer]:
-        """Layers that do something else while training, by path."""
-        return {layer.path: layer for layer in self.run.layers if cares_about_training(layer)}
+        """Layers that do something else while training, by name."""
+        return {layer.name: layer for layer in self.run.layers if cares_about_training(layer)}
 
     @cached_property
     def overruled(self) -> str:
@@ -180,8 +180,8 @@ class Laboratory(Runs):
                 if not still or not isinstance(inner, keras.Model):
                     continue
                 for layer in inner._flatten_layers():
-                    if layer.trainable and True in self.sees_training.get(layer.path, set()):
-                        return str(layer.path)
+                    if layer.trainable and True in self.sees_training.get(layer.name, set()):
+                        return str(layer.name)
         return ""
 
     @cached_property
@@ -192,8 +192,23 @@ class Laboratory(Runs):
             for model in self.run.models.values():
                 symbols = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
                 model(tf.nest.map_structure(_zeros, symbols), training=False)
-        active = [path for path, said in self.sees_evaluation.items() if True in said]
-        return next((path for path in active if True not in always.get(path, set())), "")
+        active = [name for name, said in self.sees_evaluation.items() if True in said]
+        return next((name for name in active if True not in always.get(name, set())), "")
+
+    @cached_property
+    def looks_at_other_rows(self) -> bool:
+        """Whether in evaluation the only model's outputs depend on other rows than their own."""
+        if len(self.run.trained_models) != 1 or self.rows < 4:
+            return False
+        rows = max(2, self.rows // 3)
+        inputs = tf.nest.map_structure(lambda t: t[0], self.batch[0])
+        some = tf.nest.map_structure(lambda t: t[:rows], inputs)
+        try:
+            whole, part = (self.run.model(x, training=False) for x in (inputs, some))
+        except Exception:  # a step may give it something else than the inputs
+            return False
+        pairs = zip(tf.nest.flatten(whole), tf.nest.flatten(part), strict=True)
+        return any(relative_difference(a[:rows], b) > 10 * TOLERANCE for a, b in pairs)
 
     @cached_property
     def normalizes(self) -> bool:

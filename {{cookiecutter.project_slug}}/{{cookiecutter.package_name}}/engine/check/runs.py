@@ -26,7 +26,7 @@ from ..distributed_steps import DistributedSteps
 from ..evaluation import Evaluation
 from ..progress import Progress
 from ..types import Run
-from .numbers import Numbers, named_leaves
+from .numbers import Numbers, different, named_leaves
 
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
 
@@ -201,6 +201,11 @@ class Runs:
         with stage("a batch can be made"), reading_errors({"train": batches.split}):
             return next(iter(batches.dataset(step, step + 1)))
 
+    def read_through(self, number: int) -> list[Any]:
+        """The first batches, read one after the other."""
+        with stage("a batch can be made"):
+            return list(self.one[2].dataset(0, number))
+
     @property
     def rows(self) -> int:
         """Rows in the batch."""
@@ -314,6 +319,13 @@ class Runs:
                 started = time.perf_counter()
         self.secs_per_step = (time.perf_counter() - started) / max(1, len(losses) - 1)
         return losses
+
+    @cached_property
+    def is_the_same_when_traced_again(self) -> bool:
+        """Whether a second trace of the train step computes the same."""
+        again = _Probe(self, 1).graph(self.batch, self.one[1].start())[0]
+        losses = {n: float(loss) for reduced in again for n, loss in reduced.losses.items()}
+        return not different(self.base.losses, losses)
 
     def secs_per_batch(self, number: int) -> float:
         """Seconds to make a batch, from a cold start, so that no filled buffer hides them."""
@@ -498,7 +510,7 @@ def layers_recorded(run: Run, seen: dict[str, set[bool]]) -> Iterator[None]:
 
     def recorded(layer: keras.layers.Layer, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            seen.setdefault(layer.path or layer.name, set()).add(bool(kwargs.get("training")))
+            seen.setdefault(layer.name, set()).add(bool(kwargs.get("training")))
             return function(*args, **kwargs)
 
         return call

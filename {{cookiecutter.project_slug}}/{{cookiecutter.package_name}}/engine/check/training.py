@@ -76,9 +76,9 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
 @relation("the same batch again")
 def same_batch_again(lab: Laboratory) -> Finding:
     """A batch can be made again."""
-    for step in (0, 1):
-        first, again = lab.read_batch(step), lab.read_batch(step)
-        if not _equal(first, again):
+    through = lab.read_through(2)
+    for step, first in enumerate(through):
+        if not _equal(first, lab.read_batch(step)):
             if lab.batches.augment is None:
                 return wrong(
                     f"the batch of step {step} differs when it is read again",
@@ -102,15 +102,19 @@ def augmentation(lab: Laboratory) -> Finding:
     if augment is None:
         return ok("none")
     plain = lab.plain_batch
-    with_seed = [augment(plain, tf.constant([0, n], tf.int64)) for n in (1, 2)]
+    traced = tf.function(augment, autograph=False)
+    with_seed = [traced(plain, tf.constant([0, n], tf.int64)) for n in (1, 2)]
     if _equal(*with_seed):
         if _equal(with_seed[0], plain):
             return look("changes nothing", "", "return None from create_augment")
-        return look(
-            "is the same in every step",
-            "it doesn't use the seed that it is given",
-            "draw with tf.random.stateless_* and that seed",
-        )
+        graph = traced.get_concrete_function(plain, tf.constant([0, 1], tf.int64)).graph
+        if any("Random" in op.type for op in graph.get_operations()):
+            return wrong(
+                "draws the same random numbers in every step",
+                "its seed is a constant",
+                "draw with tf.random.stateless_* and the seed that it is given",
+            )
+        return look("is the same in every step", "it draws no random numbers", "is it meant so?")
     moved = _labels_moved(plain, augment)
     if moved:
         return wrong(
@@ -329,6 +333,8 @@ def order_of_rows(lab: Laboratory) -> Finding:
     other = lab.look(turned)
     if not _differ(lab.base, other):
         return ok()
+    if not lab.is_the_same_when_traced_again:
+        return ok("not looked at: see two replicas")
     return wrong(
         f"{_what_differs(lab.base, other)} differ when the rows come in reverse order",
         "inputs, labels or weights are moved against each other, or a row is treated by its place",
@@ -361,6 +367,8 @@ def microbatches(lab: Laboratory) -> Finding:
     if lab.looks_at_batch or lab.rows % 2:
         return ok(f"not looked at: {lab.looks_at_batch or 'the batch is odd'}")
     two = lab.look(lab.batch, accumulate=2)
+    if _differ(lab.base, two) and not lab.is_the_same_when_traced_again:
+        return ok("not looked at: see two replicas")
     for name, loss in lab.base.losses.items():
         more = two.losses[name] - loss
         if close(loss, two.losses[name], 10 * TOLERANCE):
@@ -421,6 +429,13 @@ def two_replicas(lab: Laboratory) -> Finding:
     norm = two.norms[0] / one.norms[0] if one.norms[0] else 1.0
     seen = f"losses and metrics differ by {numbers:.0e}, weights by {weights:.0e}"
     losses_agree = not different(one.losses[0], two.losses[0])
+    if not losses_agree and not lab.is_the_same_when_traced_again:
+        return wrong(
+            f"{seen}, and each trace of the step computes something else",
+            "Python or NumPy draws random numbers while the step is traced: in the graph they are "
+            "constants, the same in every step",
+            "use tf.random.stateless_* with replica.seed",
+        )
     if losses_agree and close(norm, 2, COARSE):
         return wrong(seen, "gradients are summed twice; the engine does it once")
     if losses_agree and close(norm, 0.5, COARSE):
@@ -750,7 +765,7 @@ def _labels_moved(plain: Any, augment: Any) -> str:
     flat_inputs, flat_labels = tf.nest.flatten(inputs), tf.nest.flatten(labels)
     if len(flat_inputs) != 1 or len(flat_labels) != 1 or not flat_inputs[0].dtype.is_floating:
         return ""
-    x, y = flat_inputs[0].numpy(), flat_labels[0].numpy()
+    x, y = (np.asarray(flat[0], "f8") for flat in (flat_inputs, flat_labels))
     keys = y.reshape(len(y), -1)
     others = np.flatnonzero((keys != keys[0]).any(axis=1))
     if not len(others):
@@ -760,8 +775,8 @@ def _labels_moved(plain: Any, augment: Any) -> str:
     rows = np.where(np.arange(len(x)) % 2, far, 0)  # only two examples, in turn
     batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), (inputs, labels, weights))
     new_inputs, new_labels, _ = augment(batch, tf.constant([0, 1], tf.int64))
-    a, b = (np.asarray(tf.nest.flatten(new)[0]) for new in (new_inputs, new_labels))
-    if a.shape != x.shape or b.shape != y.shape or b.dtype != y.dtype:
+    a, b = (np.asarray(tf.nest.flatten(new)[0], "f8") for new in (new_inputs, new_labels))
+    if a.shape != x.shape or b.shape != y.shape:
         return ""
     of = [np.abs(b - y[row]).reshape(len(b), -1).sum(axis=1) for row in (0, far)]
     label_is = np.where(of[0] < of[1], 0, far)
