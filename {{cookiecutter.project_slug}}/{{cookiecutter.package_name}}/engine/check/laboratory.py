@@ -13,7 +13,7 @@ import tensorflow as tf
 from ..batches import TrainingBatches, on_replicas
 from ..gradients import all_optimizers
 from .numbers import TOLERANCE, Numbers, close
-from .runs import Look, Runs, cares_about_training, layers_recorded
+from .runs import Look, Runs, cares_about_training, layers_recorded, name_of
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
 SIGN_BASED = {"Lion", "Muon"}
@@ -140,8 +140,8 @@ class Laboratory(Runs):
 
     @cached_property
     def sensitive_layers(self) -> dict[str, keras.layers.Layer]:
-        """Layers that do something else while training, by path."""
-        return {layer.path: layer for layer in self.run.layers if cares_about_training(layer)}
+        """Layers that do something else while training, by the names of `sees_training`."""
+        return {name_of(layer): layer for layer in self.run.layers if cares_about_training(layer)}
 
     @cached_property
     def overruled(self) -> str:

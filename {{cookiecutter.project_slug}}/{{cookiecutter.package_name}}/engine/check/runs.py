@@ -496,7 +496,7 @@ def layers_recorded(run: Run, seen: dict[str, set[bool]]) -> Iterator[None]:
 
     def recorded(layer: keras.layers.Layer, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            seen.setdefault(layer.path or layer.name, set()).add(bool(kwargs.get("training")))
+            seen.setdefault(name_of(layer), set()).add(bool(kwargs.get("training")))
             return function(*args, **kwargs)
 
         return call
@@ -509,6 +509,11 @@ def layers_recorded(run: Run, seen: dict[str, set[bool]]) -> Iterator[None]:
     finally:
         for layer in watched:
             del layer.call
+
+
+def name_of(layer: keras.layers.Layer) -> str:
+    """The path of a layer; the name where there is none, as for Dropout (Keras 3.15)."""
+    return str(layer.path or layer.name)
 
 
 def cares_about_training(layer: keras.layers.Layer) -> bool:
