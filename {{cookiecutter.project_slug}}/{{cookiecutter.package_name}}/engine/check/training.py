@@ -508,9 +508,9 @@ def variables(lab: Laboratory) -> Finding:
 @relation("precision")
 def precision(lab: Laboratory) -> Finding:
     """Layers compute in the precision of the run."""
-    wanted = keras.config.dtype_policy()
+    layers, wanted = lab.run.layers, keras.config.dtype_policy()  # making the run sets the policy
     full = {"float32", keras.config.floatx()}
-    for layer in lab.run.layers:
+    for layer in layers:
         policy = layer.dtype_policy
         if policy.name == wanted.name or not layer.variables or policy.compute_dtype in full:
             continue
@@ -520,7 +520,7 @@ def precision(lab: Laboratory) -> Finding:
             "set its dtype policy when it is loaded",
         )
     if keras.config.floatx() == "float64":
-        for layer in lab.run.layers:
+        for layer in layers:
             if layer.variables and layer.compute_dtype == "float32":
                 return look(
                     f"{layer.path} computes in float32, the run in float64",
