@@ -196,8 +196,13 @@ class Runs:
 
     def read_batch(self, step: int) -> Any:
         """The batch of a step."""
+        (batch,) = self.read_batches(step, step + 1)
+        return batch
+
+    def read_batches(self, first: int, last: int) -> list[Any]:
+        """The batches of steps `first` to `last` - 1, read one after the other."""
         with stage("a batch can be made"):
-            return next(iter(self.one[2].dataset(step, step + 1)))
+            return list(self.one[2].dataset(first, last))
 
     @property
     def rows(self) -> int:
