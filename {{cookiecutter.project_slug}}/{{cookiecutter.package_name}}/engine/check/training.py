@@ -627,7 +627,8 @@ def _unweighted_loss(lab: Laboratory, name: str, first: Look, other: Look) -> Fi
         f"the loss {name} is {first.losses[name]:.4g}, and {other.losses[name]:.4g} with other "
         "rows of weight 0"
     )
-    if close(first.losses[name], lab.base.losses[name]):
+    share = first.counted / max(1, lab.base.counted)  # the loss of all rows may be divided by it
+    if any(close(factor * first.losses[name], lab.base.losses[name]) for factor in (1, share)):
         return wrong(
             seen, "the weights aren't used, so padding trains",
             "pass them as sample_weight to compute_average_loss",
