@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine import data_errors
+from proof.engine.batches import BatchLayout, TrainingBatches
 from proof.engine.data_errors import DataError, reading_errors
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
@@ -157,6 +160,33 @@ def test_what_fails_in_a_batch_only_is_not_blamed_on_an_example() -> None:
     sentence = rf"A batch can't be made: .*\(the first {ROWS} of the test data\); .*create_augment"
     with pytest.raises(DataError, match=sentence), reading_errors({"test": stream}):
         list(too_large)
+
+
+@pytest.mark.quick
+def test_the_shard_of_a_worker_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+
+    def split(workers: int, index: int) -> tf.data.Dataset:
+        return sized(text(("late.csv", "rows.csv")[index]))
+
+    sentence = rf"Example {BAD} .* of the training data of worker 1 can't be read"
+    with pytest.raises(DataError, match=sentence), reading_errors({"train": split}):
+        list(split(2, 1))
+
+
+@pytest.mark.quick
+def test_augmentation_that_fails_is_named() -> None:
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        return tf.reshape(batch[0], (tf.shape(batch[0])[0], FEATURES)), tf.gather([1, 2], batch[1])
+
+    inputs, labels = plain_data(ROWS)
+    batches = TrainingBatches((inputs, labels), BatchLayout(BATCH, 1, 0, 1), augment=augment)
+    sentence = (
+        r"A batch can't be made: indices\[.*\] = 2 is not in \[0, 2\); look at create_augment"
+    )
+    with pytest.raises(DataError, match=sentence), reading_errors({"train": (inputs, labels)}):
+        list(batches.dataset(0, 9))
 
 
 @pytest.mark.quick

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -47,8 +48,12 @@ def model_with(layer: Callable[[Any], Any]) -> keras.Model:
     return keras.Model(x, layers.Dense(2)(layer(x)))
 
 
+def run_of(models: dict[str, keras.Model]) -> Any:
+    return SimpleNamespace(trained_models=models)
+
+
 def exported(model: keras.Model, directory: Path) -> list[str]:
-    return list(export_models({"main": model}, directory / "export"))
+    return list(export_models(run_of({"main": model}), directory / "export"))
 
 
 def test_noise_that_evaluation_switches_off_is_off_in_the_export(tmp_path: Path) -> None:
@@ -71,7 +76,7 @@ def test_every_form_of_inputs_can_be_exported(tmp_path: Path) -> None:
     forms = {"dict": {"a": a, "b": b}, "list": [a, b]}
     models: dict[str, Any] = {name: keras.Model(form, outputs) for name, form in forms.items()}
     models["sequential"] = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
-    assert len(list(export_models(models, tmp_path))) == 6
+    assert len(list(export_models(run_of(models), tmp_path))) == 6
     served = tf.saved_model.load(str(tmp_path / "dict")).signatures["serving_default"]
     arrays = tf.ones((5, 2), "float64"), tf.ones(5, "int32")
     (output,) = served(a=arrays[0], b=arrays[1]).values()
@@ -81,3 +86,18 @@ def test_every_form_of_inputs_can_be_exported(tmp_path: Path) -> None:
 def test_a_layer_that_is_not_registered_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"main.keras can't be exported: .*'Unregistered'"):
         exported(model_with(Unregistered()), tmp_path)
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_rounding_is_no_difference(precision: str, tmp_path: Path) -> None:
+    keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy(precision)
+    model = model_with(lambda x: layers.Dense(64, "gelu")(layers.Dense(64, "gelu")(x)))
+    model.set_weights([100 * w for w in model.get_weights()])
+    assert all("differs by" in line for line in exported(model, tmp_path))
+
+
+def test_another_model_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keras.models, "load_model", lambda file: model_with(lambda x: x + 1))
+    with pytest.raises(UsageError, match=r"main.keras differs from the model by"):
+        exported(model_with(lambda x: x), tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.types import Replica, Run
@@ -71,5 +70,3 @@ def test_numbers_that_are_not_for_rows_are_the_same_on_every_replica() -> None:
         return plain_step(run, (inputs * scale, labels, weights), replica)
 
     assert_parity(Toy(train_steps=(step,)), steps=6, randomness="global_batch")
-
-

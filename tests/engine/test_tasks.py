@@ -21,8 +21,8 @@ from proof.engine.callbacks import Callback, Event, at_step, every_steps
 from proof.engine.check import relative_difference
 from proof.engine.errors import CollectiveInXlaError, UsageError
 from proof.engine.evaluation import Evaluation
-from proof.engine.gradients import all_optimizers
 from proof.engine.export import export_models
+from proof.engine.gradients import all_optimizers
 from proof.engine.loop import Loop, Schedule
 from proof.engine.predict import model_of
 from proof.engine.run_directory import RunDirectory
@@ -522,7 +522,10 @@ def test_a_student_learns_in_every_precision(precision: str) -> None:
 def test_a_teacher_in_training_mode_stands_still_or_is_an_error() -> None:
     x = keras.Input((FEATURES,))
     normal = layers.BatchNormalization()(x)
-    keras.Model(x, layers.Dense(CLASSES)(normal)).save("teacher.keras")
+    teacher = keras.Model(x, layers.Dense(CLASSES)(normal))
+    teacher.trainable = False
+    teacher.layers[1].trainable = True
+    teacher.save("teacher.keras")
     wanted = first_loss(distillation())
     with edited("distillation", '"](inputs, training=False)', '"](inputs, training=True)'):
         assert first_loss(distillation()) == wanted
@@ -685,8 +688,12 @@ def test_the_backbone_stands_still_and_then_moves(rates: bool) -> None:
 
 def test_the_whole_backbone_cannot_be_unfrozen() -> None:
     built = build(fine_tuning())
-    for trainable in (False, True):  # as callbacks that freeze and unfreeze it would
-        built.run.model.get_layer("backbone").trainable = trainable
+    backbone = built.run.model.get_layer("backbone")
+    frozen = [layer.trainable for layer in backbone.layers]
+    backbone.trainable = True  # it is already: Keras does nothing
+    assert [layer.trainable for layer in backbone.layers] == frozen
+    backbone.trainable = False
+    backbone.trainable = True
     with pytest.raises(UsageError, match="wasn't when the optimizer was built"):
         built.steps.distributed_train_step(built.iterator(0, 1), 1, built.steps.start())
 

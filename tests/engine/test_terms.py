@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, every_steps
+from proof.engine.check import check
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.loop import Loop, Schedule
@@ -21,7 +22,7 @@ from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 from tensorflow.python.summary.summary_iterator import summary_iterator
 
-from .toys import BATCH, Toy, build, plain_data, plain_step, train
+from .toys import BATCH, Toy, build, plain_data, plain_step, strategy_of, train
 from .worked import GAN, parts
 
 ROWS = 2 * BATCH - 7  # the second batch has padding
@@ -238,3 +239,19 @@ def test_a_train_step_may_return_terms_only() -> None:
         assert int(trained.progress.skips.total) == 0
         found = trained.run.by_loss_name(trained.progress.sums.means())
         assert found["feature"] == pytest.approx(TOY.data[0][:, 0].mean(), rel=SINGLE)
+
+
+@pytest.mark.parametrize(("rate", "rises"), [(-0.1, True), (0.1, False)])
+def test_check_looks_at_losses_and_not_at_terms(rate: float, rises: bool) -> None:
+    """A term that falls doesn't excuse a loss that rises, nor the other way round."""
+    sign = -1.0 if rises else 1.0
+
+    def against(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        values = tf.ones_like(batch[2]) * sign * tf.cast(replica.step, batch[2].dtype)
+        return {**plain_step(run, batch, replica), "feature": average(values, batch[2], replica)}
+
+    toy = replace(TOY, optimizer=lambda: keras.optimizers.SGD(rate), train_steps=(against,))
+    strategies = strategy_of(1), strategy_of(2)
+    findings = check(lambda strategy: build(toy, strategy.num_replicas_in_sync), strategies)
+    found = {finding.name: finding for finding in findings}
+    assert found["loss falls"].wrong == rises

@@ -191,13 +191,10 @@ def train(
     steps: int = 20,
     steps_per_call: int = 5,
     start: Callable[[Progress], Progress] = lambda progress: progress,
-    prepare: Callable[[Built], None] | None = None,
     **flags: Any,
 ) -> Trained:
     """Build `toy` and train it, from the progress that `start` makes of that of a new run."""
     built = build(toy, replicas, **flags)
-    if prepare:
-        prepare(built)
     iterator = built.iterator(0, steps)
     progress, losses = start(built.steps.start()), []
     for _ in range(steps // steps_per_call):

@@ -102,7 +102,7 @@ FAULTS = (
             ),
         ),
         CHECK,
-        r"averaged twice, or over the replica's own batch: use replica\.global_count",
+        "averaged twice, or over the replica.s own batch",
     ),
     Fault(
         "a loss that isn't scaled for float16",
@@ -136,8 +136,8 @@ FAULTS = (
         (
             (
                 f"{ENGINE}/replicas.py",
-                "place = step * num_replicas + tf.cast(replica, tf.int64)",
-                "place = step * num_replicas",
+                "place = step * run.strategy.num_replicas_in_sync + tf.cast(replica, tf.int64)",
+                "place = step * run.strategy.num_replicas_in_sync",
             ),
         ),
         STEP_TESTS,

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from engine.toys import BATCH, FEATURES, Toy, Trained, build, differences, plain_data, train
 from engine.worked import CONTRASTIVE, GAN, parts, tokens
-from proof.engine.check import relative_difference, silence_random_layers
+from proof.engine.check import relative_difference
 
 from . import Page
 
@@ -26,7 +26,6 @@ class Kind(NamedTuple):
 
     toy: Toy
     flags: dict[str, Any] = {}  # noqa: RUF012
-    silent: bool = False  # set dropout rates to zero
 
     @property
     def precision(self) -> str:
@@ -91,7 +90,11 @@ KINDS = {
     "K = 20": Kind(_toy(), {"steps_per_call": 20}),
     "K = 1": Kind(_toy(), {"steps_per_call": 1}),
     "BatchNormalization": Kind(_toy(model=_model(normalized=True))),
-    "dropout, switched off": Kind(_toy(model=_model(dropout=True)), silent=True),
+    "dropout": Kind(_toy(model=_model(dropout=True)), {"randomness": "global_batch"}),
+    "dropout, jit, accumulate 2": Kind(
+        _toy(model=_model(dropout=True)),
+        {"randomness": "global_batch", "jit": "on", "accumulate": 2},
+    ),
     "embeddings, tokens count": Kind(tokens()),
     "embeddings, tokens count, short": Kind(tokens(PARTLY)),
     "two denominators": Kind(parts()),
@@ -149,8 +152,7 @@ def make(short: bool) -> Page:
 def _observe(kind: Kind, strategy: int | str) -> Any:
     """In float64 what 20 steps give; else losses and gradients of the first step."""
     if kind.precision == "float64":
-        prepare = (lambda built: silence_random_layers(built.run.models)) if kind.silent else None
-        return train(kind.toy, strategy, steps=STEPS, prepare=prepare, **kind.flags)
+        return train(kind.toy, strategy, steps=STEPS, **kind.flags)
     built = build(kind.toy, strategy, **kind.flags)
     (reduced,) = built.steps.dry_run(built.iterator(0, 1), built.steps.start())
     gradients = [gradient.numpy() for gradient in reduced.gradients["main"]]

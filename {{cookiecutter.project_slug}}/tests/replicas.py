@@ -140,7 +140,7 @@ def train(
         "weights": [v.numpy() for model in models for v in model.trainable_variables],
         "state": [v.numpy() for v in steps.transaction.state],
         "looks at the batch": any(
-            isinstance(layer, keras.layers.BatchNormalization)
+            (isinstance(layer, keras.layers.BatchNormalization) and layer.trainable)
             or getattr(layer, "activity_regularizer", None) is not None
             for model in models
             for layer in model._flatten_layers()

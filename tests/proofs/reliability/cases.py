@@ -305,6 +305,7 @@ DATA = {
     "validation images are text": "The validation data doesn't fit the model.*string",
     "validation data ends early": "72 examples.* only 20",
     "more validation data than announced": "20 examples.* at least 21",
+    "a validation row can't be read": r"Example 20 \(counted from 0\) of the validation data can't",
     "all images are NaN": "21 steps in a row were not finite",
 }
 

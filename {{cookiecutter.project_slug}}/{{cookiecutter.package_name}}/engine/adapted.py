@@ -12,6 +12,7 @@ from .errors import UsageError
 from .files import replace_file
 
 FILE = "adapted.npz"
+PREFIX = "adapted "  # of names in the file: np.savez has parameters called `file` and the like
 PLAIN = "biufcSU"  # kinds of dtypes that a file gives back as they were, without pickle
 
 
@@ -44,7 +45,7 @@ def write_adapted(directory: Path, adapted: dict[str, Any]) -> None:
         UsageError: it can't be written.
     """
     content = io.BytesIO()
-    np.savez(content, **adapted)
+    np.savez(content, **{PREFIX + name: value for name, value in adapted.items()})
     replace_file(directory / FILE, content.getvalue())
 
 
@@ -57,12 +58,12 @@ def read_adapted(directory: Path) -> dict[str, np.ndarray]:
     file = directory / FILE
     if not file.is_file():
         raise UsageError(
-            f"{file} is missing, so the model can't be made as it was: the run is of an older "
-            "version of this project; open it with that one, or start a new run."
+            f"{file} is missing, so the model can't be made as it was: a run of an older version "
+            "of this project has none; open it with that version, or start a new run."
         )
     try:
         with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as arrays:
-            return dict(arrays)
+            return {name.removeprefix(PREFIX): array for name, array in arrays.items()}
     except Exception as error:  # of many kinds: what zipfile and NumPy make of damaged bytes
         raise UsageError(
             f"{file} is damaged, so the model can't be made as it was: restore the file, or start "

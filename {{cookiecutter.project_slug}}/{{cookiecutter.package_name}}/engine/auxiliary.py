@@ -33,7 +33,8 @@ def load_frozen(file: str | Path) -> keras.Model:
         UsageError: the file is missing or can't be loaded.
     """
     model = load_in_precision(file)
-    model.trainable = False
+    for layer in model._flatten_layers():  # setting what the outer one already is does nothing
+        layer.trainable = False
     model.frozen_file = str(file)
     model.frozen_sha256 = hashlib.sha256(Path(file).read_bytes()).hexdigest()
     return model

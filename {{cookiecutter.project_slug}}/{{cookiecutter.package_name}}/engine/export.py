@@ -15,6 +15,8 @@ from .errors import UsageError
 from .predict import input_of
 from .types import Run
 
+# Of the largest output: another order of operations is rounded otherwise.
+TOLERANCES = {"float16": 1e-2, "bfloat16": 5e-2}
 TOLERANCE = 1e-5
 
 
@@ -28,7 +30,10 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
     for name, model in run.trained_models.items():
         inputs = tf.nest.map_structure(_random_input, input_of(model))
         expected = model(inputs, training=False)
-        random = _difference(expected, model(inputs, training=False)) > TOLERANCE
+        largest = max(1.0, *(float(tf.reduce_max(tf.abs(tf.cast(t, "float64"))))
+                             for t in tf.nest.flatten(expected)))  # fmt: skip
+        tolerance = largest * TOLERANCES.get(model.compute_dtype, TOLERANCE)
+        random = _difference(expected, model(inputs, training=False)) > tolerance
         for path, write in {f"{name}.keras": _keras, name: _saved_model}.items():
             file = directory / path
             try:
@@ -38,7 +43,7 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
             difference = _difference(expected, outputs)
             if random:
                 yield f"{file}: reloaded; not compared, since the model's outputs are random"
-            elif difference > TOLERANCE:
+            elif difference > tolerance:
                 raise UsageError(f"{file} differs from the model by {difference:.1e}.")
             else:
                 yield f"{file}: reloaded, differs by {difference:.1e}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import named_leaves, percent
@@ -38,6 +39,13 @@ def data_is_finite(lab: Laboratory) -> Finding:
             batch = dict(named_leaves(lab.batch)).get(name)
             if batch is None or np.isfinite(batch).all():
                 return look(f"{seen}; the first batch has none", cause, "is it meant so?")
+    for name, array in lab.run.adapted.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return wrong(
+                f"adapt returns NaN or infinity as {name!r}",
+                "a mean over values of which some are missing",
+                "use np.nanmean and np.nanvar",
+            )
     whole = ", ".join(
         f"{len(next(iter(a.values())))} {s}" + ("" if lab.is_whole(s) else " looked at")
         for s, a in lab.examples.items()
@@ -111,6 +119,60 @@ def labels(lab: Laboratory) -> Finding:
                 )
     if found:
         return look(found[0], "splits are cut in an order that depends on the labels")
+    return ok()
+
+
+@relation("labels belong to inputs")
+def labels_belong_to_inputs(lab: Laboratory) -> Finding:
+    """Examples that are alike have labels that are alike, in every split and between them."""
+    points = {name: neighbors.points(arrays) for name, arrays in lab.examples.items()}
+    splits = {name: p for name, p in points.items() if p is not None and len(p.labels) >= 50}
+    if "train" not in splits:
+        return ok("not looked at")
+    own = {name: neighbors.agreement(p, p) for name, p in splits.items()}
+    best = max(own, key=own.__getitem__)
+    for name, value in own.items():
+        if own[best] > 0.5 and value < 0.25 * own[best]:
+            return wrong(
+                f"neighbors have the same label in {best} data ({own[best]:.2f}, where 1 is always "
+                f"and 0 is chance) and not in {name} data ({value:.2f})",
+                f"in {name} data, labels don't belong to their inputs: one was shuffled, shifted "
+                "or cut without the other",
+                "compare some of them by eye",
+            )
+    for name, split in splits.items():
+        if name == "train":
+            continue
+        across = neighbors.agreement(split, splits["train"])
+        if min(own[name], own["train"]) > 0.5 and across < 0.25 * own[name]:
+            return wrong(
+                f"neighbors within {name} data have the same label ({own[name]:.2f}), neighbors in "
+                f"the training data another ({across:.2f})",
+                f"{name} data are encoded otherwise: their labels, or their inputs",
+                "prepare every split by the same code",
+            )
+    return ok(", ".join(f"{name} {value:.2f}" for name, value in own.items()))
+
+
+@relation("inputs without the answer")
+def inputs_without_the_answer(lab: Laboratory) -> Finding:
+    """No column of the inputs is the label in another form."""
+    train = lab.examples["train"]
+    answers = np.asarray(train.get("labels", np.zeros(0)))
+    if answers.dtype.kind not in "fiu" or answers.size != len(answers) or len(answers) < 20:
+        return ok("not looked at: there isn't one label an example")
+    y = np.nan_to_num(np.asarray(answers, "f8").ravel())
+    for name, array in train.items():
+        if not name.startswith("inputs") or array.dtype.kind not in "fiu" or array.ndim > 2:
+            continue
+        for column, x in enumerate(np.nan_to_num(np.asarray(array, "f8")).reshape(len(y), -1).T):
+            if x.std() > 0 and y.std() > 0 and abs(np.corrcoef(x, y)[0, 1]) > 0.995:
+                return look(
+                    f"column {column} of {name} and the labels have a correlation of "
+                    f"{np.corrcoef(x, y)[0, 1]:.3f}",
+                    "it was computed from the label, or is known only afterwards",
+                    "leave it out",
+                )
     return ok()
 
 

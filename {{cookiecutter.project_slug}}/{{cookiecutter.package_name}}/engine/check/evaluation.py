@@ -57,6 +57,10 @@ def _same(lab: Laboratory, how: str) -> Finding:
                     "if you mean it, set EXAMPLES_INTERACT = True in task/steps.py",
                 )  # fmt: skip
             cause = "the validation step averages over a replica's rows, or padding counts"
+            if lab.adds_losses:
+                cause = (
+                    "a layer adds a loss of its own (activity_regularizer, add_loss) for all rows"
+                )
             mends = "use compute_loss with replica.global_count in it, as in the train step"
         else:
             cause = "the metric averages over a replica's rows, or padding counts"

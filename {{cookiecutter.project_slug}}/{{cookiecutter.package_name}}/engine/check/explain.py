@@ -36,8 +36,8 @@ def explain(one: Numbers, several: Numbers, replicas: int, regularization: float
             return "regularization is divided by the replicas twice; divide it once"
         if close(b, replicas * a, COARSE):
             return (
-                "the loss is averaged twice, or over the replica's own batch: "
-                "use replica.global_count"
+                "the loss is averaged twice, or over the replica's own batch, or multiplied by the "
+                "number of replicas: divide it by replica.global_count, and by nothing else"
             )
         rest = a - regularization
         if regularization and close(b - a, (replicas - 1) * rest, COARSE):

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ..batches import TrainingBatches, on_replicas
 from ..gradients import all_optimizers
-from .numbers import TOLERANCE, Numbers, close
+from .numbers import TOLERANCE, Numbers, close, different
 from .runs import Look, Runs, cares_about_training, layers_recorded, name_of
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
@@ -76,6 +76,12 @@ class Laboratory(Runs):
         return self.count(self.weighted(lambda w: 2 * w)) != self.count(self.batch)
 
     @cached_property
+    def has_fractional_weights(self) -> bool:
+        """Whether weights of the first batch are other than whole numbers."""
+        weights = [np.asarray(w, "f8") for w in tf.nest.flatten(self.batch[-1])]
+        return any(not np.array_equal(w, np.round(w)) for w in weights)
+
+    @cached_property
     def has_other_denominators(self) -> bool:
         """Whether losses are divided by anything else than one count."""
         local = on_replicas(self.batch, self.run.strategy, self.one[1].layout)
@@ -105,6 +111,27 @@ class Laboratory(Runs):
             not any(close(half, self.base.losses[name], 10 * TOLERANCE) for half in halves)
             for name, halves in self.means_of_halves.items()
         )
+
+    @cached_property
+    def sees_rows_of_weight_zero(self) -> bool:
+        """Whether what a row of weight zero holds changes a loss."""
+        first, other = self.look(self.with_zeros), self.look(self.with_other_rows)
+        return bool(different(first.losses, other.losses))
+
+    def loss_over_mean(self, batch: Any) -> float | None:
+        """The loss over the weighted mean of its examples' losses; None if that isn't one number.
+
+        Both without regularization.
+        """
+        made, weights = self.look(batch), tf.nest.flatten(batch[-1])
+        if len(made.calls) != 1 or len(made.losses) != 1 or len(weights) != 1:
+            return None
+        ((_, _, values),), ((name, loss),) = made.calls.values(), made.losses.items()
+        weight = np.asarray(weights[0][0], "f8")
+        if values.shape != weight.shape or made.counted != np.count_nonzero(weight):
+            return None
+        mean = float(np.sum(values * weight)) / made.counted
+        return (loss - self.regularization(name)) / mean if abs(mean) > TOLERANCE else None
 
     @property
     def declared_interacting(self) -> bool:
@@ -184,6 +211,19 @@ class Laboratory(Runs):
             outer, *inner = all_optimizers(optimizer)
             found += [(name, each) for each in inner or [outer]]
         return found
+
+    @cached_property
+    def gradient_factor(self) -> float | None:
+        """What process_gradients multiplies all gradients by; None if it does something else."""
+        factors = []
+        for name in self.run.optimizers:
+            variables = self.run.variables_of(name)
+            ones = [tf.fill(v.shape, tf.cast(1e-3, v.dtype)) for v in variables]
+            with contextlib.suppress(Exception):  # it may need what only a step has
+                made = self.run.functions.process_gradients(ones, variables)
+                factors += [np.unique(np.asarray(g, "f8") / 1e-3) for g in made if np.size(g)]
+        found = np.concatenate(factors) if factors else np.ones(1)
+        return float(found[0]) if np.allclose(found, found[0], rtol=1e-4) else None
 
     @cached_property
     def is_sign_based(self) -> bool:

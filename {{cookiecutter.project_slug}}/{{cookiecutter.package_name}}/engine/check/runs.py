@@ -21,6 +21,7 @@ import tensorflow as tf
 from ..batches import BatchLayout, TrainingBatches, num_examples, worker_split
 from ..callbacks import learning_rates
 from ..causes import cause_of
+from ..data_errors import reading_errors
 from ..distributed_steps import DistributedSteps
 from ..evaluation import Evaluation
 from ..progress import Progress
@@ -201,8 +202,9 @@ class Runs:
 
     def read_batches(self, first: int, last: int) -> list[Any]:
         """The batches of steps `first` to `last` - 1, read one after the other."""
-        with stage("a batch can be made"):
-            return list(self.one[2].dataset(first, last))
+        batches = self.one[2]
+        with stage("a batch can be made"), reading_errors({"train": batches.split}):
+            return list(batches.dataset(first, last))
 
     @property
     def rows(self) -> int:

@@ -188,6 +188,12 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
     if lab.rows < 4 or not lab.base.counted:
         return ok("too few rows to say")
     all_count = lab.base.counted
+    if lab.counts_weights and lab.has_fractional_weights:
+        return wrong(
+            "count adds up weights that aren't whole numbers",
+            "count is an int32, so each replica's sum is cut off",
+            "count the examples whose weight isn't 0, or bring the weights to whole numbers",
+        )
     half, rest = lab.count(lab.with_zeros), lab.count(lab.with_the_other_half)
     if half + rest == all_count:
         return ok(f"{all_count} in the first batch")
@@ -213,10 +219,17 @@ def weights_enter_once(lab: Laboratory) -> Finding:
         if close(a, 0) and close(b, 0):
             if abs(first) < TOLERANCE:
                 continue
+            seen = f"the loss {name} doesn't change when all weights are doubled"
+            if close(lab.look(lab.with_zeros).losses[name], first):
+                return wrong(
+                    seen,
+                    "the weights aren't used",
+                    "multiply by them once: compute_average_loss(sample_weight=...)",
+                )
             return wrong(
-                f"the loss {name} doesn't change when all weights are doubled",
-                "the weights aren't used",
-                "multiply the per-example loss by them once: compute_average_loss(sample_weight=)",
+                seen,
+                "it is averaged twice: divided by the sum of some weights, and then by the count",
+                "give compute_loss the weighted numbers, and divide by replica.global_count only",
             )
         if close(b, a, COARSE) or lab.interacts:
             continue
@@ -226,9 +239,9 @@ def weights_enter_once(lab: Laboratory) -> Finding:
                 "weights are used twice",
                 "use them in compute_average_loss, and nowhere else",
             )
-        return look(
+        return wrong(
             f"the loss {name} doesn't grow in proportion to the weights",
-            "weights go through something else than a product",
+            "weights are applied to something else than the loss, such as the predictions",
             "use them in compute_average_loss, and nowhere else",
         )
     return ok()
@@ -254,6 +267,59 @@ def denominator(lab: Laboratory) -> Finding:
     return ok()
 
 
+@relation("size of the loss")
+def size_of_the_loss(lab: Laboratory) -> Finding:
+    """The loss is the mean of what the loss function gives for the examples."""
+    ratio, other = lab.loss_over_mean(lab.batch), lab.loss_over_mean(lab.read_batch(1))
+    if ratio is None or other is None or not close(ratio, other, COARSE) or close(ratio, 1, COARSE):
+        return ok()
+    seen = f"the loss is {ratio:.4g} times the mean of its examples' losses"
+    if 0.01 < ratio < 100:
+        return look(seen, "", "is it meant so? A factor changes the learning rate that fits")
+    return wrong(
+        seen,
+        "it is multiplied by a constant, as by a loss scale or a batch size",
+        "leave the factor out: the engine scales float16 losses by itself",
+    )
+
+
+@relation("first loss")
+def first_loss(lab: Laboratory) -> Finding:
+    """Before training, a cross-entropy is about that of guessing, log(classes)."""
+    for name, (_, predictions, _) in lab.base.calls.items():
+        loss = lab.run.losses[name]
+        kind, classes = type(loss).__name__, predictions.shape[-1] if predictions.ndim else 0
+        if "CategoricalCrossentropy" not in kind or classes < 2 or len(lab.base.losses) != 1:
+            continue
+        ((optimizer, value),) = lab.base.losses.items()
+        guessing = float(np.log(classes))
+        times = (value - lab.regularization(optimizer)) / guessing
+        seen = f"{value:.4g}, where guessing among {classes} classes gives {guessing:.3g}"
+        if not 0.05 < times < 20:
+            return wrong(
+                seen,
+                "it is a sum where it should be a mean, logits are huge, or it has a factor",
+                "look at the denominator, and at the scale of inputs and of the last layer",
+            )
+    return ok()
+
+
+@relation("process_gradients")
+def processed_gradients(lab: Laboratory) -> Finding:
+    """It doesn't multiply all gradients by the same number."""
+    factor = lab.gradient_factor
+    if factor is None or close(factor, 1, 1e-3):
+        return ok()
+    seen = f"process_gradients multiplies every gradient by {factor:.3g}"
+    if factor <= 0:
+        return wrong(seen, "the optimizer lowers the loss by itself", "leave it out")
+    return look(
+        seen,
+        "gradients are sums over replicas and micro-batches already, of a loss that is a mean",
+        "leave it out, and set the learning rate",
+    )
+
+
 @relation("order of rows")
 def order_of_rows(lab: Laboratory) -> Finding:
     """The order of the rows doesn't matter."""
@@ -275,6 +341,8 @@ def examples_apart(lab: Laboratory) -> Finding:
     """An example's loss doesn't depend on the others of its batch."""
     if lab.declared_interacting:
         return ok("the task says that its examples interact; --accumulate is refused")
+    if lab.interacts and lab.sees_rows_of_weight_zero:
+        return ok("not looked at: see rows of weight zero")
     if lab.interacts:
         return look(
             "the loss isn't the sum of its examples",
@@ -323,7 +391,11 @@ def regularization(lab: Laboratory) -> Finding:
         return ok("none")
     if lab.adds_losses or lab.counts_weights or lab.interacts or lab.has_other_denominators:
         return ok("not looked at: the loss has other parts")
-    two = lab.look(lab.weighted(lambda w: 2 * w))
+    two, three = lab.look(lab.weighted(lambda w: 2 * w)), lab.look(lab.weighted(lambda w: 3 * w))
+    if different(
+        {n: 2 * loss - lab.base.losses[n] for n, loss in two.losses.items()}, three.losses, COARSE
+    ):
+        return ok("not looked at: see weights enter once")
     found = sum(2 * lab.base.losses[n] - two.losses[n] for n in lab.run.optimizers)
     if close(found, total, COARSE):
         return ok(f"{total:.3g}")
@@ -370,6 +442,13 @@ def two_replicas(lab: Laboratory) -> Finding:
             seen,
             "the update differs though the gradients agree: the optimizer, or process_gradients, "
             "depends on the replica",
+        )
+    if lab.adds_losses and different(one.losses[0], two.losses[0]):
+        return wrong(
+            seen,
+            "a layer adds a loss of its own (activity_regularizer, add_loss) that depends on how "
+            "the batch is split",
+            "return it per example instead, and add it before compute_loss",
         )
     first, second = (
         {f"{n} loss": v for n, v in trained.losses[0].items()}
