@@ -288,11 +288,8 @@ class Runs:
             norms: list[float] = []
             for _ in range(REAL_STEPS):
                 progress = steps.distributed_train_step(iterator, 1, progress)
-                latest = progress.latest
-                losses.append(
-                    dict(zip(run.optimizers, latest.losses.numpy().tolist(), strict=True))
-                )
-                norms.append(float(latest.gradient_norm))
+                losses.append(_by_name(run, progress))
+                norms.append(float(progress.latest.gradient_norm))
         metrics = {id(v) for metric in run.metrics.values() for v in metric.variables}
         return Trained(
             losses,
