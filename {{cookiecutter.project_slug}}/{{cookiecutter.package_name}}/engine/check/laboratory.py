@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..batches import TrainingBatches, on_replicas
+from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
 from .numbers import TOLERANCE, Numbers, close, different
 from .runs import Look, Runs, cares_about_training, layers_recorded, name_of
@@ -66,9 +67,9 @@ class Laboratory(Runs):
     # The loss.
 
     def count(self, batch: Any) -> int:
-        """What counts in a batch, over all parts of the loss."""
+        """What counts in a batch: the most that counts for one of the losses and terms."""
         local = on_replicas(batch, self.run.strategy, self.one[1].layout)
-        return sum(int(count) for count in tf.nest.flatten(self.run.functions.count(local)))
+        return int(np.max(loss_counts(self.run, self.run.functions.count(local))))
 
     @cached_property
     def counts_weights(self) -> bool:

@@ -68,7 +68,7 @@ class Look(NamedTuple):
     """One train step of a batch, computed and not committed.
 
     Attributes:
-        counted: what counts in the batch, over all parts of the loss.
+        counted: the most that counts in the batch for one of the losses and terms.
         losses: by optimizer, and the terms.
         gradients: arrays, by optimizer.
         metrics: results after this step alone.
