@@ -143,8 +143,8 @@ class Runs:
         flags: dict[str, Any] = {"accumulate": 1, "jit": "off", "randomness": "same_rows"}
         made = self._create(self._strategies[0], **flags)
         size = made[0].global_batch_size
-        if size % 2 and size > 1:
-            flags |= {"global_batch_size": size - 1, "batch_size_per_replica": None}
+        if size % 2:  # a row for each of two replicas at least
+            flags |= {"global_batch_size": max(2, size - 1), "batch_size_per_replica": None}
             made = self._create(self._strategies[0], **flags)
         self.initial = {id(v): v.numpy() for v in self.variables(made)}
         return made
