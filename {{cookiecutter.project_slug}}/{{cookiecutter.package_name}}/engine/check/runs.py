@@ -125,7 +125,7 @@ class Runs:
         self._all_datasets, self._config, self._task = datasets, config, task
         self._num_steps = num_steps
         self.datasets = {name: split for name, split in datasets.items() if split is not None}
-        self._num_steps = num_steps
+        self.precision = config.precision  # of the run; here 16 bits are 32
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
         self.sees_in_step: dict[str, set[bool]] = {}  # filled by the trace, read by sees_training
         self.secs_per_step = 0.0
@@ -162,7 +162,9 @@ class Runs:
         return made
 
     def _create(self, strategy: tf.distribute.Strategy, **flags: Any) -> Created:
-        config = replace(self._config, **flags)
+        # Rounding to 16 bits is as large as the faults that are looked for.
+        precision = self._config.precision if self._config.precision == "float64" else "float32"
+        config = replace(self._config, precision=precision, **flags)
         with stage("the task can be built"), contextlib.redirect_stdout(None):
             return self._create_run(strategy, self._all_datasets, config, self._task)
 

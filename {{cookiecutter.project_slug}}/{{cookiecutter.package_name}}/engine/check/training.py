@@ -580,25 +580,16 @@ def variables(lab: Laboratory) -> Finding:
 @relation("precision")
 def precision(lab: Laboratory) -> Finding:
     """Layers compute in the precision of the run."""
-    layers, wanted = lab.run.layers, keras.config.dtype_policy()  # making the run sets the policy
-    full = {"float32", keras.config.floatx()}
-    for layer in layers:
-        policy = layer.dtype_policy
-        if policy.name == wanted.name or not layer.variables or policy.compute_dtype in full:
-            continue
-        return look(
-            f"{layer.path} computes in {policy.compute_dtype}, the run in {wanted.compute_dtype}",
-            "a model loaded from a file keeps its own dtype (Keras 3.15)",
-            "set its dtype policy when it is loaded",
-        )
-    if keras.config.floatx() == "float64":
-        for layer in layers:
-            if layer.variables and layer.compute_dtype == "float32":
-                return look(
-                    f"{layer.path} computes in float32, the run in float64",
-                    "a model loaded from a file keeps its own dtype (Keras 3.15)",
-                )
-    return ok(wanted.name)
+    for layer in lab.run.layers:
+        own = layer.compute_dtype
+        is_less = own not in (lab.precision, "float32", "float64")
+        if layer.variables and (is_less or (own == "float32" and lab.precision == "float64")):
+            return look(
+                f"{layer.path} computes in {own}, the run in {lab.precision}",
+                "a model loaded from a file keeps its own dtype (Keras 3.15)",
+                "set its dtype policy when it is loaded",
+            )
+    return ok(lab.precision)
 
 
 @relation("loss falls on one batch")
