@@ -119,6 +119,12 @@ class Laboratory(Runs):
         first, other = self.look(self.with_zeros), self.look(self.with_other_rows)
         return bool(different(first.losses, other.losses))
 
+    def ignores_weights(self, name: str) -> bool:
+        """Whether a loss is that of all rows, whatever their weights and what it is divided by."""
+        some = self.look(self.with_zeros)
+        share = some.counted / max(1, self.base.counted)
+        return any(close(f * some.losses[name], self.base.losses[name]) for f in (1.0, share))
+
     def loss_over_mean(self, batch: Any) -> float | None:
         """The loss over the weighted mean of its examples' losses; None if that isn't one number.
 

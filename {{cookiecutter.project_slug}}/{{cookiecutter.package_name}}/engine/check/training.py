@@ -220,7 +220,7 @@ def weights_enter_once(lab: Laboratory) -> Finding:
             if abs(first) < TOLERANCE:
                 continue
             seen = f"the loss {name} doesn't change when all weights are doubled"
-            if close(lab.look(lab.with_zeros).losses[name], first):
+            if lab.ignores_weights(name):
                 return wrong(
                     seen,
                     "the weights aren't used",
@@ -690,8 +690,7 @@ def _unweighted_loss(lab: Laboratory, name: str, first: Look, other: Look) -> Fi
         f"the loss {name} is {first.losses[name]:.4g}, and {other.losses[name]:.4g} with other "
         "rows of weight 0"
     )
-    share = first.counted / max(1, lab.base.counted)  # the loss of all rows may be divided by it
-    if any(close(factor * first.losses[name], lab.base.losses[name]) for factor in (1, share)):
+    if lab.ignores_weights(name):
         return wrong(
             seen, "the weights aren't used, so padding trains",
             "pass them as sample_weight to compute_average_loss",
