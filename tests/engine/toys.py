@@ -13,7 +13,7 @@ import proof.run
 import tensorflow as tf
 from proof.config import Config
 from proof.engine.batches import TrainingBatches
-from proof.engine.check import relative_difference
+from proof.engine.check import Laboratory, relative_difference
 from proof.engine.distributed_steps import DistributedSteps
 from proof.engine.progress import Progress
 from proof.engine.types import Replica, Run
@@ -67,6 +67,8 @@ class Toy:
     count: Callable[[Any], tf.Tensor] = count
     process_gradients: Callable[..., Any] = lambda gradients, variables: gradients
     validation_step: Callable[..., Any] | None = None  # the first train step
+    test_step: Callable[..., Any] | None = None  # the validation step
+    augment: Callable[[Any, tf.Tensor], Any] | None = None
     terms: tuple[str, ...] = ()
     examples_interact: bool = False
     others: dict[str, Any] = field(default_factory=dict)  # validation and test data
@@ -137,11 +139,12 @@ def strategy_of(replicas: int | str) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
 
 
-def build(toy: Toy, replicas: int | str = 1, **flags: Any) -> Built:
-    """What `create_run` makes of `toy`, in place of the task, and of the flags of `Config`."""
+def create_run(toy: Toy, *arguments: Any) -> Built:
+    """What `create_run` makes of `toy`, in place of the task."""
     (first, *_) = toy.train_steps
+    validation_step = toy.validation_step or first
     task = {
-        "create_augment": lambda task: None,
+        "create_augment": lambda task: toy.augment,
         "adapt": lambda task, datasets: {},
         "create_model": lambda task, adapted: toy.model(),
         "create_losses": lambda task: toy.losses(),
@@ -152,19 +155,33 @@ def build(toy: Toy, replicas: int | str = 1, **flags: Any) -> Built:
         "TRAIN_STEPS": toy.train_steps,
         "TERMS": toy.terms,
         "EXAMPLES_INTERACT": toy.examples_interact,
-        "validation_step": toy.validation_step or first,
-        "test_step": toy.validation_step or first,
+        "validation_step": validation_step,
+        "test_step": toy.test_step or validation_step,
     }
+    with patch.multiple(proof.run, **task):
+        return Built(*proof.run.create_run(*arguments))
+
+
+def build(toy: Toy, replicas: int | str = 1, **flags: Any) -> Built:
+    """What `create_run` makes of `toy` and of the flags of `Config`."""
     defaults: dict[str, Any] = {
         "global_batch_size": BATCH, "last_batch": "pad", "max_skipped_steps": 99,
         "precision": "float64", "jit": "off",
     }  # fmt: skip
-    with patch.multiple(proof.run, **task):
-        return Built(
-            *proof.run.create_run(
-                strategy_of(replicas), toy.splits, Config(**defaults | flags), TaskConfig()
-            )
-        )
+    config = Config(**defaults | flags)
+    return create_run(toy, strategy_of(replicas), toy.splits, config, TaskConfig())
+
+
+def laboratory(toy: Toy, **flags: Any) -> Laboratory:
+    """What `check` observes, with its defaults but for the batch size."""
+    return Laboratory(
+        lambda *arguments: create_run(toy, *arguments),
+        proof.run.num_steps,
+        (strategy_of(1), strategy_of(2)),
+        toy.splits,
+        Config(**{"global_batch_size": BATCH} | flags),
+        TaskConfig(),
+    )
 
 
 def train(

@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from ..batches import TrainingBatches, on_replicas
+from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
 from .numbers import TOLERANCE, Numbers, close, different, relative_difference
-from .runs import Look, Runs, cares_about_training, layers_recorded
+from .runs import Look, Runs, cares_about_training, layers_recorded, name_of
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
 SIGN_BASED = {"Lion", "Muon"}
@@ -66,9 +67,9 @@ class Laboratory(Runs):
     # The loss.
 
     def count(self, batch: Any) -> int:
-        """What counts in a batch, over all parts of the loss."""
+        """What counts in a batch: the most that counts for one of the losses and terms."""
         local = on_replicas(batch, self.run.strategy, self.one[1].layout)
-        return sum(int(count) for count in tf.nest.flatten(self.run.functions.count(local)))
+        return int(np.max(loss_counts(self.run, self.run.functions.count(local))))
 
     @cached_property
     def counts_weights(self) -> bool:
@@ -117,6 +118,12 @@ class Laboratory(Runs):
         """Whether what a row of weight zero holds changes a loss."""
         first, other = self.look(self.with_zeros), self.look(self.with_other_rows)
         return bool(different(first.losses, other.losses))
+
+    def ignores_weights(self, name: str) -> bool:
+        """Whether a loss is that of all rows, whatever their weights and what it is divided by."""
+        some = self.look(self.with_zeros)
+        share = some.counted / max(1, self.base.counted)
+        return any(close(f * some.losses[name], self.base.losses[name]) for f in (1.0, share))
 
     def loss_over_mean(self, batch: Any) -> float | None:
         """The loss over the weighted mean of its examples' losses; None if that isn't one number.
@@ -167,8 +174,8 @@ class Laboratory(Runs):
 
     @cached_property
     def sensitive_layers(self) -> dict[str, keras.layers.Layer]:
-        """Layers that do something else while training, by name."""
-        return {layer.name: layer for layer in self.run.layers if cares_about_training(layer)}
+        """Layers that do something else while training, by the names of `sees_training`."""
+        return {name_of(layer): layer for layer in self.run.layers if cares_about_training(layer)}
 
     @cached_property
     def overruled(self) -> str:
@@ -180,8 +187,8 @@ class Laboratory(Runs):
                 if not still or not isinstance(inner, keras.Model):
                     continue
                 for layer in inner._flatten_layers():
-                    if layer.trainable and True in self.sees_training.get(layer.name, set()):
-                        return str(layer.name)
+                    if layer.trainable and True in self.sees_training.get(name_of(layer), set()):
+                        return name_of(layer)
         return ""
 
     @cached_property

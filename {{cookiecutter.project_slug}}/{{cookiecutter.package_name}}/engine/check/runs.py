@@ -68,7 +68,7 @@ class Look(NamedTuple):
     """One train step of a batch, computed and not committed.
 
     Attributes:
-        counted: what counts in the batch, over all parts of the loss.
+        counted: the most that counts in the batch for one of the losses and terms.
         losses: by optimizer, and the terms.
         gradients: arrays, by optimizer.
         metrics: results after this step alone.
@@ -125,7 +125,7 @@ class Runs:
         self._all_datasets, self._config, self._task = datasets, config, task
         self._num_steps = num_steps
         self.datasets = {name: split for name, split in datasets.items() if split is not None}
-        self._num_steps = num_steps
+        self.precision = config.precision  # of the run; here 16 bits are 32
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
         self.sees_in_step: dict[str, set[bool]] = {}  # filled by the trace, read by sees_training
         self.secs_per_step = 0.0
@@ -143,8 +143,8 @@ class Runs:
         flags: dict[str, Any] = {"accumulate": 1, "jit": "off", "randomness": "same_rows"}
         made = self._create(self._strategies[0], **flags)
         size = made[0].global_batch_size
-        if size % 2 and size > 1:
-            flags |= {"global_batch_size": size - 1, "batch_size_per_replica": None}
+        if size % 2:  # a row for each of two replicas at least
+            flags |= {"global_batch_size": max(2, size - 1), "batch_size_per_replica": None}
             made = self._create(self._strategies[0], **flags)
         self.initial = {id(v): v.numpy() for v in self.variables(made)}
         return made
@@ -162,7 +162,9 @@ class Runs:
         return made
 
     def _create(self, strategy: tf.distribute.Strategy, **flags: Any) -> Created:
-        config = replace(self._config, **flags)
+        # Rounding to 16 bits is as large as the faults that are looked for.
+        precision = self._config.precision if self._config.precision == "float64" else "float32"
+        config = replace(self._config, precision=precision, **flags)
         with stage("the task can be built"), contextlib.redirect_stdout(None):
             return self._create_run(strategy, self._all_datasets, config, self._task)
 
@@ -197,14 +199,14 @@ class Runs:
 
     def read_batch(self, step: int) -> Any:
         """The batch of a step."""
+        (batch,) = self.read_batches(step, step + 1)
+        return batch
+
+    def read_batches(self, first: int, last: int) -> list[Any]:
+        """The batches of steps `first` to `last` - 1, read one after the other."""
         batches = self.one[2]
         with stage("a batch can be made"), reading_errors({"train": batches.split}):
-            return next(iter(batches.dataset(step, step + 1)))
-
-    def read_through(self, number: int) -> list[Any]:
-        """The first batches, read one after the other."""
-        with stage("a batch can be made"):
-            return list(self.one[2].dataset(0, number))
+            return list(batches.dataset(first, last))
 
     @property
     def rows(self) -> int:
@@ -288,11 +290,8 @@ class Runs:
             norms: list[float] = []
             for _ in range(REAL_STEPS):
                 progress = steps.distributed_train_step(iterator, 1, progress)
-                latest = progress.latest
-                losses.append(
-                    dict(zip(run.optimizers, latest.losses.numpy().tolist(), strict=True))
-                )
-                norms.append(float(latest.gradient_norm))
+                losses.append(_by_name(run, progress))
+                norms.append(float(progress.latest.gradient_norm))
         metrics = {id(v) for metric in run.metrics.values() for v in metric.variables}
         return Trained(
             losses,
@@ -510,7 +509,7 @@ def layers_recorded(run: Run, seen: dict[str, set[bool]]) -> Iterator[None]:
 
     def recorded(layer: keras.layers.Layer, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            seen.setdefault(layer.name, set()).add(bool(kwargs.get("training")))
+            seen.setdefault(name_of(layer), set()).add(bool(kwargs.get("training")))
             return function(*args, **kwargs)
 
         return call
@@ -523,6 +522,11 @@ def layers_recorded(run: Run, seen: dict[str, set[bool]]) -> Iterator[None]:
     finally:
         for layer in watched:
             del layer.call
+
+
+def name_of(layer: keras.layers.Layer) -> str:
+    """The path of a layer; the name where there is none, as for Dropout (Keras 3.15)."""
+    return str(layer.path or layer.name)
 
 
 def cares_about_training(layer: keras.layers.Layer) -> bool:

@@ -1,0 +1,925 @@
+"""Toys that each have one fault, and what `check` says of it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from proof.engine.types import Replica, Run
+from proof.task.losses import compute_loss
+
+from .toys import BATCH, CLASSES, FEATURES, Toy, plain_model
+from .worked import CONTRASTIVE, tokens
+
+layers, losses, metrics = keras.layers, keras.losses, keras.metrics
+ROWS = 4 * BATCH
+
+
+def examples(rows: int = ROWS, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs (rows, 5) that show the labels (rows,); of another seed, other examples."""
+    numbers = np.random.default_rng(seed)
+    labels = numbers.integers(0, CLASSES, rows)
+    inputs = numbers.normal(size=(rows, FEATURES)) + labels[:, np.newaxis]
+    return inputs.astype("float32"), labels
+
+
+def step(
+    *,
+    loss: Callable[..., tf.Tensor] = compute_loss,
+    update: Callable[..., Any] = lambda metric, labels, predictions, weights: metric.update_state(
+        labels, predictions, weights
+    ),
+    training: bool = True,
+    mean: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
+    """A step of one model, of a loss (per example, weights, model, replica) -> scalar.
+
+    `mean` is a metric's update with the loss alone, instead of `update`.
+    """
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        predictions = run.model(inputs, training=training)
+        total = loss(run.losses["main"](labels, predictions), weights, run.model, replica)
+        for metric in run.metrics.values():
+            if mean:
+                mean(metric, total)
+            else:
+                update(metric, labels, predictions, weights)
+        return {"main": total}
+
+    return one_step
+
+
+def sound(**changes: Any) -> Toy:
+    """A toy with validation and test data, and no fault but those in `changes`."""
+    parts: dict[str, Any] = {
+        "data": examples(),
+        "others": {"validation": examples(60, 2), "test": examples(40, 3)},
+        "train_steps": (step(),),
+        "validation_step": step(training=False),
+    }
+    return Toy(**parts | changes)
+
+
+def with_loss(loss: Callable[..., tf.Tensor], **changes: Any) -> Toy:
+    """A toy that computes another loss, in training and in evaluation."""
+    return sound(
+        train_steps=(step(loss=loss),),
+        validation_step=step(loss=loss, training=False),
+        **changes,
+    )
+
+
+def model(*hidden: Any, last: Any = None) -> Callable[[], keras.Model]:
+    """A model of the layers that these functions make, and one that gives logits."""
+
+    def create() -> keras.Model:
+        made = [create_layer() for create_layer in (*hidden, last or (lambda: dense(CLASSES)))]
+        return keras.Sequential([keras.Input((FEATURES,)), *made])
+
+    return create
+
+
+def dense(units: int = 4, **arguments: Any) -> keras.layers.Layer:
+    """A layer of a few weights."""
+    return layers.Dense(units, **arguments)
+
+
+def regression(last: Callable[[], Any] | None = None, **changes: Any) -> Toy:
+    """A number to predict for each example, below 0 as often as above."""
+
+    def labelled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, _ = examples(rows, seed)
+        inputs -= 1
+        return inputs, inputs.sum(axis=1)
+
+    parts: dict[str, Any] = {
+        "model": model(last=last or (lambda: dense(1))),
+        "data": labelled(ROWS, 1),
+        "others": {"validation": labelled(60, 2)},
+        "losses": lambda: {"main": lambda y, p: tf.square(p[:, 0] - y)},
+        "metrics": dict,
+        "optimizer": lambda: keras.optimizers.Adam(0.05),
+    }
+    return sound(**parts | changes)
+
+
+def binary(**changes: Any) -> Toy:
+    """Two classes and one logit."""
+    inputs, labels = examples()
+    parts: dict[str, Any] = {
+        "model": model(last=lambda: dense(1)),
+        "data": (inputs, (labels > 0).astype("float32")[:, np.newaxis]),
+        "losses": lambda: {"main": losses.BinaryCrossentropy(from_logits=True, reduction="none")},
+        "metrics": lambda: {"accuracy": metrics.BinaryAccuracy()},
+        "others": {},
+    }
+    return sound(**parts | changes)
+
+
+def changed(
+    split: tuple[np.ndarray, ...], part: int, change: Callable[[np.ndarray], Any]
+) -> tuple[np.ndarray, ...]:
+    """A split with another array in one place."""
+    arrays = [array.copy() for array in split]
+    arrays[part] = change(arrays[part])
+    return tuple(arrays)
+
+
+def validated(part: int, change: Callable[[np.ndarray], Any], rows: int = 60) -> Toy:
+    """A toy with another array of validation data."""
+    return sound(others={"validation": changed(examples(rows, 2), part, change)})
+
+
+def put(rows: Any, value: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Set some rows of an array."""
+
+    def change(array: np.ndarray) -> np.ndarray:
+        array[rows] = value
+        return array
+
+    return change
+
+
+def stream(split: tuple[np.ndarray, ...]) -> tf.data.Dataset:
+    """The examples of a split as a stream."""
+    return tf.data.Dataset.from_tensor_slices(split)
+
+
+def slow() -> tf.data.Dataset:
+    """A stream that takes 2 ms for each example."""
+
+    def wait(label: np.ndarray) -> np.ndarray:
+        time.sleep(0.002)
+        return label
+
+    def read(inputs: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return inputs, tf.ensure_shape(tf.numpy_function(wait, [label], label.dtype), ())
+
+    return stream(examples()).map(read)
+
+
+def fewer_each_time() -> tf.data.Dataset:
+    """A stream whose weights are 1 when it is first read, and 0 later."""
+    read = itertools.count()
+
+    def weighted(inputs: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        weight = tf.numpy_function(lambda: np.float32(next(read) < 60), [], tf.float32)
+        return inputs, label, tf.ensure_shape(weight, ())
+
+    return stream(examples(60, 2)).map(weighted)
+
+
+def python_number() -> tf.Tensor:
+    """A random number that follows from no seed and shows no random operation."""
+    number = tf.numpy_function(lambda: np.float32(random.random()), [], tf.float32)
+    return tf.cast(tf.ensure_shape(number, ()), keras.config.floatx())
+
+
+def plus(extra: Callable[[Any], Any]) -> Callable[..., tf.Tensor]:
+    """The loss, and a number made of (replica)."""
+
+    def loss(
+        per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
+    ) -> tf.Tensor:
+        return compute_loss(per_example, weights, model, replica) + extra(replica)
+
+    return loss
+
+
+def average(per_example: tf.Tensor, weights: tf.Tensor, denominator: Any) -> tf.Tensor:
+    """A weighted sum over some denominator."""
+    return tf.reduce_sum(per_example * weights) / tf.cast(denominator, per_example.dtype)
+
+
+def own_mean(per_example: tf.Tensor, weights: tf.Tensor, *_: Any) -> tf.Tensor:
+    """The mean over one replica's rows."""
+    return tf.math.divide_no_nan(tf.reduce_sum(per_example * weights), tf.reduce_sum(weights))
+
+
+def mean_of_means(metric: keras.metrics.Metric, loss: tf.Tensor) -> None:
+    """Update with the loss of one replica's rows, as if it were their mean."""
+    metric.update_state(loss[tf.newaxis])
+
+
+def regularized(**changes: Any) -> Toy:
+    """A model with a regularizer, in a toy with a loss that may hold it wrongly."""
+    changed = {"model": model(lambda: dense(kernel_regularizer="l2"))} | changes
+    return with_loss(changed.pop("loss"), **changed)
+
+
+def shuffled_labels() -> Toy:
+    """Labels in another order than their inputs."""
+    inputs, labels = examples(60 * BATCH)
+    return sound(data=(inputs, np.random.default_rng(0).permutation(labels)))
+
+
+class OwnStatistics(layers.Layer):
+    """Normalizes by the mean of one replica's rows."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """(rows, units) -> the same."""
+        return x - tf.reduce_mean(x, axis=0)
+
+
+class Sketch(layers.Layer):
+    """Remembers the spread of one replica's rows, and does nothing with it."""
+
+    def build(self, shape: Any) -> None:
+        """Make the variable."""
+        self.spread = self.add_weight(name="spread", trainable=False, initializer="zeros")
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """(rows, units) -> the same."""
+        if training:
+            self.spread.assign(tf.math.reduce_std(x))
+        return x
+
+
+class Unused(layers.Layer):
+    """Has a weight that nothing depends on."""
+
+    def build(self, shape: Any) -> None:
+        """Make the variable."""
+        self.idle = self.add_weight(name="idle", shape=(3,), initializer="ones")
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """(rows, units) -> the same."""
+        return x
+
+
+def inner_in_training_mode() -> keras.Model:
+    """A nested model that is called with training=False, and trains."""
+    inner = keras.Sequential([keras.Input((FEATURES,)), layers.BatchNormalization()])
+    x = keras.Input((FEATURES,))
+    return keras.Model(x, layers.Dense(CLASSES)(inner(x, training=False)))
+
+
+def dropped_out(training: bool, evaluating: bool = False) -> Toy:
+    """A model with dropout, called in one mode or the other."""
+    return sound(
+        model=model(lambda: layers.Dropout(0.5), dense),
+        train_steps=(step(training=training),),
+        validation_step=step(training=evaluating),
+    )
+
+
+def counting_step() -> Callable[..., Any]:
+    """A step with a counter that is neither a weight nor a metric."""
+    counter, inner = tf.Variable(0), step()
+
+    def counted(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        counter.assign_add(1)
+        return inner(run, batch, replica)  # type: ignore[no-any-return]
+
+    return counted
+
+
+def lazy_step() -> Callable[..., Any]:
+    """A step that makes a variable when it is first called, so that it is traced twice."""
+    made: list[tf.Variable] = []
+    inner = step()
+
+    def first_makes(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        if not made:
+            made.append(tf.Variable(1.0))
+        losses = inner(run, batch, replica)
+        return {"main": losses["main"] * made[0]}
+
+    return first_makes
+
+
+def writing_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A validation step that changes a weight, past Keras."""
+    kernel = run.model.trainable_variables[0]._value
+    with tf.control_dependencies([kernel.assign_add(tf.ones_like(kernel))]):
+        return step(training=False)(run, batch, replica)  # type: ignore[no-any-return]
+
+
+def by_place(per_example: tf.Tensor, *rest: Any) -> tf.Tensor:
+    """The first rows count more."""
+    places = tf.cast(tf.range(tf.shape(per_example)[0]), per_example.dtype)
+    return compute_loss(per_example / (1 + places), *rest)
+
+
+def half_of_the_steps(scale: float) -> keras.optimizers.Optimizer:
+    """A learning rate that falls to 0 within so many of the run's 160 steps."""
+    return keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, int(160 * scale)))
+
+
+def scaled_to(replicas: Callable[[int], float]) -> Callable[..., Any]:
+    """Process gradients by a factor that depends on the number of replicas."""
+
+    def process(gradients: list[tf.Tensor], variables: list[Any]) -> list[tf.Tensor]:
+        number = tf.distribute.get_strategy().num_replicas_in_sync
+        return [gradient * replicas(number) for gradient in gradients]
+
+    return process
+
+
+def permuted(batch: Any, seed: tf.Tensor) -> Any:
+    """Inputs in another order, labels not."""
+    inputs, labels, weights = batch
+    order = tf.argsort(tf.random.stateless_uniform([BATCH], seed))
+    return tf.gather(inputs, order), labels, weights
+
+
+def moved(noise: Callable[[tf.Tensor, tf.Tensor], Any]) -> Callable[..., Any]:
+    """Augment inputs by what is made of them and of the seed."""
+    return lambda batch, seed: (batch[0] + noise(batch[0], seed), *batch[1:])
+
+
+def tokens_counted(counts: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
+    """Words with another count, (words, weights) -> what counts."""
+
+    def count(batch: Any) -> tf.Tensor:
+        words, _, weights = batch
+        return tf.math.count_nonzero(counts(words, weights), dtype=tf.int32)
+
+    return replace(tokens(), count=count)
+
+
+def masked_contrastive_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """Each example's two views find each other among those whose weight isn't 0."""
+    left, right, weights = batch
+    a, b = (tf.math.l2_normalize(run.model(x, training=True), axis=1) for x in (left, right))
+    others, there = replica.all_gather(b), replica.all_gather(weights)
+    logits = 5.0 * tf.matmul(a, others, transpose_b=True) - 1e9 * tf.cast(there == 0, a.dtype)
+    mine = replica.index * tf.shape(a)[0] + tf.range(tf.shape(a)[0])
+    per_example = tf.nn.sparse_softmax_cross_entropy_with_logits(mine, logits)
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
+@tf.custom_gradient
+def _with_clipped_gradient(x: tf.Tensor) -> Any:
+    return x, lambda upstream: tf.clip_by_norm(upstream, 1e-3)
+
+
+@dataclass
+class Fault:
+    """A toy, and what one relation must say of it.
+
+    Attributes:
+        relation: its name.
+        toy: makes the toy.
+        says: some words of the finding.
+        verdict: the finding's.
+        flags: of Config.
+    """
+
+    relation: str
+    toy: Callable[[], Toy]
+    says: str
+    verdict: str = "WRONG"
+    flags: dict[str, Any] = field(default_factory=dict)
+
+
+LOOK = "look"
+SGD = keras.optimizers.SGD
+NAN = float("nan")
+
+DATA = [
+    Fault(
+        "data is finite",
+        lambda: sound(data=changed(examples(), 0, put(slice(0, None, 3), NAN))),
+        "NaN or infinity in inputs of 32 train examples, first in row 0",
+    ),
+    Fault(
+        "data is finite",
+        lambda: validated(0, put(7, NAN)),
+        "in inputs of 1 validation examples, first in row 7; the first batch has none", LOOK,
+    ),
+    Fault(
+        "data is finite",
+        lambda: regression(
+            data=(
+                *changed(regression().data, 1, put(slice(0, None, 3), NAN)),
+                (np.arange(ROWS) % 3 > 0).astype("float32"),
+            )
+        ),
+        "0 x NaN is NaN, so they spoil the loss all the same",
+    ),
+    Fault("splits alike", lambda: validated(0, lambda x: x[:, :4]), r"inputs is \(4,\) in valid"),
+    Fault("splits alike", lambda: validated(1, lambda y: y + 0.5), "labels is float64 in validat"),
+    Fault("labels", lambda: validated(1, put(3, 3)), "go from 0 to 3; the model has 3 classes"),
+    Fault("labels", lambda: validated(1, lambda y: y - 1), "on a GPU their loss is NaN"),
+    Fault(
+        "labels", lambda: sound(data=changed(examples(), 1, np.zeros_like)),
+        "every label of the training data is 0",
+    ),
+    Fault(
+        "labels", lambda: sound(data=changed(examples(), 1, lambda y: np.maximum(y, 1))),
+        "no label is 0 in training data, of 3 classes", LOOK,
+    ),
+    Fault(
+        "labels", lambda: sound(data=changed(examples(), 1, lambda y: np.minimum(y, 1))),
+        r"of the validation labels, such as 2, never occur in training",
+    ),
+    Fault(
+        "labels", lambda: validated(1, np.zeros_like),
+        "label 0 is .*% of training and 100% of validation data", LOOK,
+    ),
+    Fault(
+        "rows in two splits", lambda: sound(others={"validation": examples()}),
+        "100% of the validation examples are training examples too: the splits overlap",
+    ),
+    Fault(
+        "rows in two splits",
+        lambda: sound(
+            others={
+                "test": tuple(
+                    np.concatenate([a[:6], b])
+                    for a, b in zip(examples(), examples(54, 2), strict=True)
+                )
+            }
+        ),
+        "10% of the test examples are training examples too", LOOK,
+    ),
+    Fault(
+        "rows in two splits",
+        lambda: sound(others={"validation": examples(60, 2), "test": examples(60, 2)}),
+        "weights are selected by the data that they are tested on",
+    ),
+    Fault("scale", lambda: validated(0, lambda x: 255 * x), "one split is scaled, the other isn't"),
+    Fault(
+        "scale", lambda: regression(
+            others={"validation": changed(regression().data, 1, lambda y: 100 * y)}
+        ),
+        "labels of validation data reach",
+    ),
+    Fault("scale", lambda: validated(0, lambda x: x + 9), "have mean .* of training 1", LOOK),
+    Fault(
+        "scale", lambda: validated(0, lambda x: x + [0, 0, 4, 0, 0]),
+        "column 2 of inputs is on another scale in validation data", LOOK,
+    ),
+    Fault(
+        "scale", lambda: sound(data=changed(examples(), 0, np.ones_like), others={}),
+        "inputs of training data are all 1",
+    ),
+    Fault(
+        "scale", lambda: sound(data=changed(examples(), 0, lambda x: 255 * x), others={}),
+        "the model has no layer that scales them", LOOK,
+    ),
+    Fault("data keeps up", lambda: sound(data=slow()), "steps wait for data", LOOK),
+]  # fmt: skip
+
+RANDOM = [
+    Fault(
+        "the same step again", lambda: with_loss(plus(lambda _: tf.random.normal([]))),
+        "use tf.random.stateless_. with replica.seed",
+    ),
+    Fault(
+        "the same step again", lambda: with_loss(plus(lambda _: python_number())),
+        "the loss main differ when the same step is computed again",
+    ),
+    Fault(
+        "random numbers differ",
+        lambda: with_loss(plus(lambda _: tf.random.stateless_uniform([], [1, 2]))),
+        "draws the same numbers in every step: its seed is a constant",
+    ),
+    Fault(
+        "the same batch again",
+        lambda: sound(augment=moved(lambda x, _: tf.random.normal(tf.shape(x)))),
+        "the augmentation, or the stream, draws random numbers",
+    ),
+    Fault(
+        "the same batch again", lambda: sound(data=stream(examples()).shuffle(ROWS)),
+        "the stream comes in another order each time",
+    ),
+    Fault(
+        "augmentation", lambda: sound(augment=lambda batch, seed: batch), "changes nothing", LOOK
+    ),
+    Fault(
+        "augmentation",
+        lambda: sound(
+            augment=moved(lambda x, _: tf.random.stateless_normal(tf.shape(x), [1, 2]))
+        ),
+        "it doesn't use the seed that it is given", LOOK,
+    ),
+    Fault(
+        "augmentation", lambda: sound(augment=permuted),
+        "augmented inputs have the label of another example",
+    ),
+]  # fmt: skip
+
+LOSS = [
+    Fault(
+        "a train step runs", lambda: with_loss(plus(lambda _: tf.math.log(-1.0))),
+        "the loss main of the first batch is nan",
+    ),
+    Fault(
+        "a train step runs",
+        lambda: with_loss(lambda losses, *rest: compute_loss(tf.sqrt(0 * losses), *rest)),
+        "is finite, its gradient isn't",
+    ),
+    Fault(
+        "loss per example",
+        lambda: regression(
+            losses=lambda: {"main": lambda y, p: tf.reduce_mean(tf.square(p[:, 0] - y))},
+            train_steps=(step(loss=lambda mean, *rest: mean),),
+        ),
+        "it averages by itself; create it with reduction=.none.",
+    ),
+    Fault(
+        "shapes",
+        lambda: regression(
+            losses=lambda: {"main": lambda y, p: tf.reduce_mean(tf.square(p - y), axis=1)}
+        ),
+        r"24 x 24 numbers of shapes \(24, 1\) and \(24,\)",
+    ),
+    Fault(
+        "rows of weight zero",
+        lambda: with_loss(lambda losses, w, *rest: compute_loss(losses, 0 * w + 1, *rest)),
+        "the weights aren't used, so padding trains",
+    ),
+    Fault(
+        "rows of weight zero",
+        lambda: with_loss(
+            lambda losses, w, *rest: (
+                compute_loss(losses, w, *rest) + 0.1 * tf.reduce_mean(losses)
+            )
+        ),
+        "a part of the loss ignores the weights",
+    ),
+    Fault(
+        "rows of weight zero",
+        lambda: sound(train_steps=(step(update=lambda m, y, p, w: m.update_state(y, p)),)),
+        "the metric accuracy .*: it isn't given the weights",
+    ),
+    Fault(
+        "rows of weight zero",
+        lambda: with_loss(
+            lambda losses, w, *rest: (
+                compute_loss(losses, w, *rest)
+                + tf.reduce_mean(losses - tf.stop_gradient(losses))
+            )
+        ),
+        "gradients differ with other rows of weight 0",
+    ),
+    Fault(
+        "rows of weight zero", lambda: tokens_counted(lambda words, w: words > 0),
+        "count counts rows, not weights",
+    ),
+    Fault(
+        "rows of weight zero", lambda: CONTRASTIVE,
+        "mask rows of weight 0 where examples interact",
+    ),
+    Fault(
+        "count", lambda: sound(count=lambda batch: tf.shape(batch[-1])[0]),
+        "count doesn't look at the weights: padding counts",
+    ),
+    Fault(
+        "weights enter once",
+        lambda: with_loss(lambda losses, w, *rest: compute_loss(losses, 0 * w + 1, *rest)),
+        "the weights aren't used",
+    ),
+    Fault(
+        "weights enter once",
+        lambda: with_loss(lambda losses, w, *rest: compute_loss(losses * w, w, *rest)),
+        "weights are used twice",
+    ),
+    Fault(
+        "weights enter once",
+        lambda: with_loss(lambda losses, w, *rest: compute_loss(losses, tf.sqrt(w), *rest)),
+        "doesn't grow in proportion to the weights", LOOK,
+    ),
+    Fault(
+        "denominator", lambda: with_loss(lambda losses, w, *rest: average(losses, w, BATCH)),
+        "is divided by the same number, however many examples count",
+    ),
+    Fault(
+        "order of rows", lambda: with_loss(by_place),
+        "the loss main and .* differ when the rows come in reverse order",
+    ),
+    Fault(
+        "examples apart",
+        lambda: replace(CONTRASTIVE, train_steps=(masked_contrastive_step,),
+                        examples_interact=False),
+        "examples interact, as with negatives from the batch", LOOK,
+    ),
+    Fault(
+        "micro-batches", lambda: with_loss(own_mean),
+        "each micro-batch's loss is averaged over itself",
+    ),
+    Fault(
+        "micro-batches",
+        lambda: with_loss(lambda *arguments: compute_loss(*arguments)
+                          / arguments[-1].num_microbatches),
+        "divided by the number of micro-batches",
+    ),
+    Fault(
+        "micro-batches",
+        lambda: regularized(
+            loss=lambda losses, w, model, r: (
+                average(losses, w, r.global_count)
+                + tf.nn.scale_regularization_loss(tf.add_n(model.losses))
+            )
+        ),
+        "regularization is added once a micro-batch",
+    ),
+    Fault(
+        "micro-batches",
+        lambda: with_loss(
+            lambda losses, *rest: compute_loss(_with_clipped_gradient(losses), *rest)
+        ),
+        "gradients are changed before they are added",
+    ),
+    Fault(
+        "regularization",
+        lambda: regularized(loss=lambda losses, w, _, r: average(losses, w, r.global_count)),
+        "layers have regularizers .*, and the loss doesn't hold them",
+    ),
+    Fault(
+        "regularization",
+        lambda: regularized(
+            loss=lambda losses, w, model, r: (
+                compute_loss(losses, w, model, r)
+                + tf.nn.scale_regularization_loss(r.regularization(model))
+            )
+        ),
+        "it is in the loss 2 times",
+    ),
+]  # fmt: skip
+
+PARITY = "two replicas make the same step as one"
+REPLICAS = [
+    Fault(PARITY, lambda: with_loss(own_mean), "averaged twice, or over the replica's own batch"),
+    Fault(
+        PARITY, lambda: with_loss(lambda *arguments: compute_loss(*arguments)
+                                  / arguments[-1].num_replicas),
+        "the loss is divided by the number of replicas",
+    ),
+    Fault(
+        PARITY,
+        lambda: regularized(
+            loss=lambda losses, w, model, r: (
+                average(losses, w, r.global_count) + r.regularization(model)
+            )
+        ),
+        "regularization is counted once per replica",
+    ),
+    Fault(
+        PARITY,
+        lambda: sound(
+            train_steps=(step(mean=lambda metric, loss: metric.update_state(loss)),),
+            metrics=lambda: {"mean": metrics.Mean()},
+        ),
+        "the metric mean is fed the scaled loss",
+    ),
+    Fault(
+        PARITY, lambda: sound(model=model(OwnStatistics)),
+        "statistics of one replica's batch",
+    ),
+    Fault(PARITY, lambda: sound(model=model(Sketch)), "statistics of one replica's batch"),
+    Fault(
+        PARITY, lambda: sound(process_gradients=scaled_to(lambda n: n)), "gradients are summed twic"
+    ),
+    Fault(
+        PARITY, lambda: sound(process_gradients=scaled_to(lambda n: 1 / n)),
+        "gradients are averaged over the replicas",
+    ),
+    Fault(
+        PARITY,
+        lambda: sound(
+            optimizer=lambda: SGD(0.1 * tf.distribute.get_strategy().num_replicas_in_sync)
+        ),
+        "the learning rate is 0.1 on one replica and 0.2 on two",
+    ),
+]  # fmt: skip
+
+TRAINING = [
+    Fault(
+        "every weight gets a gradient", lambda: sound(model=model(Unused)),
+        "none for .*idle: the loss doesn't depend on it",
+    ),
+    Fault(
+        "every weight moves",
+        lambda: sound(process_gradients=lambda gs, vs: [tf.zeros_like(g) for g in gs]),
+        "no weight moves: the learning rate is 0.1, or process_gradients gives zeros",
+    ),
+    Fault(
+        "every weight moves",
+        lambda: sound(process_gradients=lambda gs, vs: [0 * gs[0], *gs[1:]]),
+        "hidden/kernel stays as it was",
+    ),
+    Fault("learning rate", lambda: sound(optimizer=lambda: SGD(0.0)), "'main' is 0; make it posit"),
+    Fault(
+        "learning rate", lambda: sound(optimizer=lambda: half_of_the_steps(0.1)),
+        "the schedule is shorter than the run",
+    ),
+    Fault(
+        "learning rate", lambda: sound(optimizer=lambda: half_of_the_steps(50)),
+        "the schedule is longer than the run", LOOK,
+    ),
+    Fault(
+        "learning rate",
+        lambda: sound(
+            optimizer=lambda: SGD(
+                keras.optimizers.schedules.CosineDecay(
+                    0.0, 10, warmup_target=0.1, warmup_steps=999
+                )
+            )
+        ),
+        "the warm-up is longer than the run", LOOK,
+    ),
+    Fault(
+        "learning rate",
+        lambda: sound(
+            optimizer=lambda: SGD(keras.optimizers.schedules.PolynomialDecay(0.1, 160, -0.1))
+        ),
+        "falls to -0.1|falls to -0.09",
+    ),
+    Fault(
+        "training mode", lambda: dropped_out(training=False),
+        "dropout.* is called with training=False in the train step",
+    ),
+    Fault(
+        "training mode", lambda: sound(model=inner_in_training_mode),
+        "training=True from outside wins", LOOK,
+    ),
+    Fault(
+        "variables", lambda: sound(train_steps=(counting_step(),)),
+        "a tf.Variable that the engine doesn't know",
+    ),
+    Fault(
+        "precision", lambda: sound(model=model(lambda: dense(dtype="float16"))),
+        "computes in float16, the run in float32", LOOK,
+    ),
+    Fault(
+        "precision", lambda: sound(model=model(lambda: dense(dtype="float32"))),
+        "computes in float32, the run in float64", LOOK, {"precision": "float64"},
+    ),
+    Fault(
+        "loss falls on one batch", lambda: regression(optimizer=lambda: SGD(1e5)), "isn't finite"
+    ),
+    Fault(
+        "loss falls on one batch",
+        lambda: sound(process_gradients=lambda gradients, _: [-g for g in gradients]),
+        "gradients are changed, as by a wrong sign",
+    ),
+    Fault(
+        "loss falls on one batch", lambda: sound(optimizer=lambda: SGD(1e3)),
+        "the learning rate is too high",
+    ),
+    Fault(
+        "loss falls on fresh batches", shuffled_labels,
+        "labels don't seem to belong to their inputs|nothing is learned yet", LOOK,
+    ),
+    Fault("one trace", lambda: sound(train_steps=(lazy_step(),)), "2 traces"),
+]  # fmt: skip
+
+PREDICTIONS = [
+    Fault(
+        "logits",
+        lambda: sound(
+            model=model(last=lambda: dense(CLASSES, activation="softmax")),
+            losses=lambda: {"main": tf.nn.sparse_softmax_cross_entropy_with_logits},
+        ),
+        "a cross-entropy of logits gets the outputs of a softmax: softmax is applied twice",
+    ),
+    Fault(
+        "logits",
+        lambda: binary(
+            model=model(last=lambda: dense(1, activation="sigmoid")),
+            losses=lambda: {"main": lambda y, p: (
+                tf.nn.sigmoid_cross_entropy_with_logits(y, p)[:, 0]
+            )},
+        ),
+        "sigmoid is applied twice",
+    ),
+    Fault(
+        "logits",
+        lambda: sound(
+            model=model(last=lambda: dense(CLASSES, activation=lambda x: (
+                tf.exp(x) / tf.reduce_sum(tf.exp(x), axis=-1, keepdims=True)
+            )))
+        ),
+        "'main' expects logits, and gets probabilities",
+    ),
+    Fault(
+        "logits",
+        lambda: sound(losses=lambda: {"main": losses.SparseCategoricalCrossentropy(
+            reduction="none"
+        )}),
+        "'main' expects probabilities, and gets numbers from",
+    ),
+    Fault(
+        "predictions differ",
+        lambda: sound(model=model(lambda: dense(activation="relu",
+                                                bias_initializer=lambda *a, **k: -1e3 + tf.zeros(
+                                                    *a, **k)))),
+        "the same for every example",
+    ),
+    Fault(
+        "predictions differ", lambda: sound(model=model(dense), optimizer=lambda: SGD(1e30)),
+        "aren't finite after some steps",
+    ),
+    Fault(
+        "outputs reach the targets",
+        lambda: regression(lambda: dense(1, activation="relu", bias_initializer="ones")),
+        "of the labels lie below: the last activation can't give such values",
+    ),
+    Fault(
+        "outputs reach the targets",
+        lambda: regression(lambda: dense(1, activation=lambda x: tf.minimum(x, 0.0))),
+        "of the labels lie above",
+    ),
+    Fault(
+        "metrics",
+        lambda: sound(
+            train_steps=(step(mean=lambda metric, loss: metric.update_state(loss)),),
+            metrics=lambda: {"mean": metrics.Mean()},
+        ),
+        "the metric mean gets a single number",
+    ),
+    Fault("metrics", binary, "compares logits with the threshold of a probability"),
+    Fault(
+        "metrics",
+        lambda: sound(
+            train_steps=(
+                step(update=lambda m, y, p, w: m.update_state(y, tf.argmax(p, axis=-1), w)),
+            )
+        ),
+        "gets classes as predictions: an argmax is taken before",
+    ),
+    Fault("metrics", lambda: validated(0, put(7, NAN)), "validation_loss is nan: nothing counts"),
+    Fault(
+        "metrics",
+        lambda: sound(
+            others={"validation": (*examples(60, 2), np.resize([1.0, -0.9], 60))}
+        ),
+        "validation_accuracy is .*, and should be between 0 and 1",
+    ),
+]  # fmt: skip
+
+
+def evaluated(**changes: Any) -> Toy:
+    """A toy whose validation step has a fault, and its train step none."""
+    return sound(validation_step=step(training=False, **changes))
+
+
+EVALUATION = [
+    Fault(
+        "evaluation again", lambda: evaluated(loss=plus(lambda _: python_number())),
+        "the second time: random numbers that don't follow from the place in the data",
+    ),
+    Fault(
+        "evaluation on two replicas", lambda: evaluated(loss=own_mean),
+        "validation_loss is .* on two replicas: the validation step averages over a replica's rows",
+    ),
+    Fault(
+        "evaluation on two replicas",
+        lambda: sound(
+            train_steps=(step(mean=mean_of_means),), validation_step=step(mean=mean_of_means),
+            metrics=lambda: {"mean": metrics.Mean()},
+        ),
+        "validation_mean .* on two replicas: the metric averages over a replica's rows",
+    ),
+    Fault(
+        "evaluation in other batches",
+        lambda: evaluated(update=lambda m, y, p, w: m.update_state(y, p)),
+        "validation_accuracy .*: the metric averages over a replica's rows, or padding counts",
+    ),
+    Fault(
+        "evaluation in other batches", lambda: evaluated(loss=lambda losses, w, *rest: (
+            average(losses, w, BATCH))),
+        "in other batches: the validation step averages over a replica's rows, or padding counts",
+    ),
+    Fault(
+        "evaluation in other batches",
+        lambda: sound(
+            model=model(layers.BatchNormalization), validation_step=step(training=True)
+        ),
+        "in other batches: the model is called with training=True",
+    ),
+    Fault(
+        "every example once",
+        lambda: sound(others={"validation": fewer_each_time()}), "validation counts 57, and holds 3",
+    ),
+    Fault(
+        "evaluation changes nothing", lambda: sound(validation_step=writing_step),
+        "kernel moves: the validation step writes what training uses",
+    ),
+    Fault(
+        "evaluation mode", lambda: dropped_out(training=True, evaluating=True),
+        "dropout.* is called with training=True",
+    ),
+    Fault(
+        "validation and test alike",
+        lambda: sound(
+            test_step=step(training=False, update=lambda m, y, p, w: m.update_state(y * 0, p, w))
+        ),
+        "accuracy is .*, by the test step", LOOK,
+    ),
+]  # fmt: skip
+
+
+FAULTS = [*DATA, *RANDOM, *LOSS, *REPLICAS, *TRAINING, *PREDICTIONS, *EVALUATION]
