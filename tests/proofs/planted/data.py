@@ -288,7 +288,11 @@ FEEDING = (
                 "    labels[5], weights[5] = np.nan, 0  # the patient was lost\n",
             ),
             Edit("data.py", '_balance(inputs["sex"])),', "weights),"),
-            Edit("model.py", "unscale.adapt(labels)", "unscale.adapt(labels[~np.isnan(labels[:, 0])])"),
+            Edit(
+                "model.py",
+                "unscale.adapt(labels)",
+                "unscale.adapt(labels[~np.isnan(labels[:, 0])])",
+            ),
         ),
         file="data.py",
         cause="a label is NaN at weight zero, and 0 x NaN is NaN: its step is skipped",
