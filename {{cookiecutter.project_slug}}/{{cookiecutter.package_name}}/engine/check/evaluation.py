@@ -64,6 +64,9 @@ def _same(lab: Laboratory, how: str) -> Finding:
             mends = "use compute_loss with replica.global_count in it, as in the train step"
         else:
             cause = "the metric averages over a replica's rows, or padding counts"
+        if lab.looks_at_other_rows:
+            cause = "predictions change with the other examples of the batch"
+            mends = "compute them per example: see examples apart in evaluation"
         if lab.evaluated_in_training:
             cause = "the model is called with training=True"
             mends = "call it with training=False in validation and test steps"
