@@ -208,6 +208,21 @@ class Runs:
         with stage("a batch can be made"), reading_errors({"train": batches.split}):
             return list(batches.dataset(first, last))
 
+    @cached_property
+    def first_of_second_epoch(self) -> Any:
+        """That batch of a stream, read after all before it; None if that takes too long."""
+        batches = self.one[2]
+        if not isinstance(worker_split(batches.split), tf.data.Dataset):
+            return None
+        started = time.perf_counter()
+        with stage("a batch can be made"), reading_errors({"train": batches.split}):
+            for step, batch in enumerate(batches.dataset(0, batches.steps_per_epoch + 1)):
+                if step == batches.steps_per_epoch:
+                    return batch
+                if time.perf_counter() - started > SECS_READ:
+                    break
+        return None
+
     @property
     def rows(self) -> int:
         """Rows in the batch."""

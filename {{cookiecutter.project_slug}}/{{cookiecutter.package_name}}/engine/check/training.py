@@ -92,6 +92,16 @@ def same_batch_again(lab: Laboratory) -> Finding:
                 "seed",
                 "in create_augment use tf.random.stateless_* with the seed that it is given",
             )
+    second_epoch = lab.first_of_second_epoch
+    if second_epoch is not None and not _equal(
+        second_epoch, lab.read_batch(lab.batches.steps_per_epoch)
+    ):
+        return wrong(
+            "the first batch of the second epoch is another one where a run is resumed there",
+            "the stream keeps something from one epoch to the next: a cache() after random "
+            "numbers, or a reshuffle",
+            "put cache() before what is random, and what is random into create_augment",
+        )
     return ok()
 
 
@@ -749,7 +759,7 @@ def _labels_moved(plain: Any, augment: Any) -> str:
         return ""
     inputs, labels, weights = plain
     flat_inputs, flat_labels = tf.nest.flatten(inputs), tf.nest.flatten(labels)
-    if len(flat_inputs) != 1 or len(flat_labels) != 1 or not flat_inputs[0].dtype.is_floating:
+    if len(flat_inputs) != 1 or len(flat_labels) != 1 or flat_inputs[0].dtype == tf.string:
         return ""
     x, y = (np.asarray(flat[0], "f8") for flat in (flat_inputs, flat_labels))
     keys = y.reshape(len(y), -1)
