@@ -15,7 +15,7 @@ import tensorflow as tf
 from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 
-from .toys import BATCH, CLASSES, FEATURES, Toy, plain_model
+from .toys import BATCH, CLASSES, FEATURES, Toy
 from .worked import CONTRASTIVE, tokens
 
 layers, losses, metrics = keras.layers, keras.losses, keras.metrics
@@ -216,10 +216,13 @@ def regularized(**changes: Any) -> Toy:
     return with_loss(changed.pop("loss"), **changed)
 
 
-def shuffled_labels() -> Toy:
-    """Labels in another order than their inputs."""
-    inputs, labels = examples(60 * BATCH)
-    return sound(data=(inputs, np.random.default_rng(0).permutation(labels)))
+def shuffled_labels(rows: int = 60 * BATCH) -> Toy:
+    """Labels of training in another order than their inputs, which show them clearly."""
+    inputs, labels = examples(rows)
+    return sound(
+        data=(4 * inputs, np.random.default_rng(0).permutation(labels)),
+        others={"validation": changed(examples(60, 2), 0, lambda x: 4 * x)},
+    )
 
 
 class OwnStatistics(layers.Layer):
@@ -253,6 +256,16 @@ class Unused(layers.Layer):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """(rows, units) -> the same."""
+        return x
+
+
+class AddsLossOfRows(layers.Layer):
+    """Adds a loss that is a mean over one replica's rows."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """(rows, units) -> the same."""
+        mean = tf.reduce_mean(x, axis=0)
+        self.add_loss(tf.reduce_sum(mean * mean))
         return x
 
 
@@ -407,6 +420,23 @@ DATA = [
         ),
         "0 x NaN is NaN, so they spoil the loss all the same",
     ),
+    Fault(
+        "data is finite", lambda: sound(adapted={"mean": np.array([1.0, NAN])}),
+        "adapt returns NaN or infinity as 'mean'",
+    ),
+    Fault(
+        "labels belong to inputs", shuffled_labels,
+        "in train data, labels don't belong to their inputs",
+    ),
+    Fault(
+        "labels belong to inputs", lambda: validated(1, lambda y: (y + 1) % CLASSES),
+        "validation data are encoded otherwise",
+    ),
+    Fault(
+        "inputs without the answer",
+        lambda: sound(data=(np.c_[examples()[0][:, 1:], -3.0 * examples()[1]], examples()[1])),
+        "column 4 of inputs and the labels have a correlation of -1.000", LOOK,
+    ),
     Fault("splits alike", lambda: validated(0, lambda x: x[:, :4]), r"inputs is \(4,\) in valid"),
     Fault("splits alike", lambda: validated(1, lambda y: y + 0.5), "labels is float64 in validat"),
     Fault("labels", lambda: validated(1, put(3, 3)), "go from 0 to 3; the model has 3 classes"),
@@ -457,7 +487,7 @@ DATA = [
     ),
     Fault("scale", lambda: validated(0, lambda x: x + 9), "have mean .* of training 1", LOOK),
     Fault(
-        "scale", lambda: validated(0, lambda x: x + [0, 0, 4, 0, 0]),
+        "scale", lambda: validated(0, lambda x: x + 4 * (np.arange(FEATURES) == 2)),
         "column 2 of inputs is on another scale in validation data", LOOK,
     ),
     Fault(
@@ -577,6 +607,14 @@ LOSS = [
         "count doesn't look at the weights: padding counts",
     ),
     Fault(
+        "count",
+        lambda: sound(
+            data=(*examples(), np.full(ROWS, 0.7)),
+            count=lambda batch: tf.cast(tf.reduce_sum(batch[-1]), tf.int32),
+        ),
+        "each replica's sum is cut off",
+    ),
+    Fault(
         "weights enter once",
         lambda: with_loss(lambda losses, w, *rest: compute_loss(losses, 0 * w + 1, *rest)),
         "the weights aren't used",
@@ -589,7 +627,35 @@ LOSS = [
     Fault(
         "weights enter once",
         lambda: with_loss(lambda losses, w, *rest: compute_loss(losses, tf.sqrt(w), *rest)),
-        "doesn't grow in proportion to the weights", LOOK,
+        "doesn't grow in proportion to the weights",
+    ),
+    Fault(
+        "weights enter once",
+        lambda: with_loss(lambda losses, w, *rest: (
+            own_mean(losses, w) / tf.cast(rest[-1].global_count, w.dtype)
+        )),
+        "it is averaged twice",
+    ),
+    Fault(
+        "size of the loss", lambda: with_loss(lambda *rest: 1e3 * compute_loss(*rest)),
+        "the loss is 1000 times the mean .*: it is multiplied by a constant",
+    ),
+    Fault(
+        "size of the loss", lambda: with_loss(lambda *rest: 3 * compute_loss(*rest)),
+        "the loss is 3 times the mean", LOOK,
+    ),
+    Fault(
+        "first loss",
+        lambda: sound(model=model(lambda: layers.Rescaling(1e3))),
+        "where guessing among 3 classes gives 1.1: .* logits are huge",
+    ),
+    Fault(
+        "process_gradients", lambda: sound(process_gradients=scaled_to(lambda _: -1)),
+        "multiplies every gradient by -1: the optimizer lowers the loss by itself",
+    ),
+    Fault(
+        "process_gradients", lambda: sound(process_gradients=scaled_to(lambda _: 0.5)),
+        "multiplies every gradient by 0.5", LOOK,
     ),
     Fault(
         "denominator", lambda: with_loss(lambda losses, w, *rest: average(losses, w, BATCH)),
@@ -677,6 +743,9 @@ REPLICAS = [
     Fault(
         PARITY, lambda: sound(model=model(OwnStatistics)),
         "statistics of one replica's batch",
+    ),
+    Fault(
+        PARITY, lambda: sound(model=model(AddsLossOfRows)), "a layer adds a loss of its own"
     ),
     Fault(PARITY, lambda: sound(model=model(Sketch)), "statistics of one replica's batch"),
     Fault(
@@ -902,7 +971,7 @@ EVALUATION = [
     ),
     Fault(
         "every example once",
-        lambda: sound(others={"validation": fewer_each_time()}), "validation counts 57, and holds 3",
+        lambda: sound(others={"validation": fewer_each_time()}), "counts 57, and holds 3",
     ),
     Fault(
         "evaluation changes nothing", lambda: sound(validation_step=writing_step),

@@ -13,10 +13,10 @@ import pytest
 import tensorflow as tf
 from proof.engine import causes
 from proof.engine.causes import LONGEST, TASK, cause_of
-from proof.engine.check import check
+from proof.engine.check import check, select
 from proof.engine.errors import usage_errors
 
-from .toys import FEATURES, Toy, build, strategy_of
+from .toys import FEATURES, Toy, laboratory
 
 pytestmark = pytest.mark.quick
 PLACE = "proof/task/steps.py"
@@ -172,10 +172,10 @@ def test_a_long_text_is_cut() -> None:
 def test_check_names_the_line_of_a_step_that_fails(body: str) -> None:
     step = task_function(body)
     toy = Toy(train_steps=(lambda run, batch, replica: step(run, batch, replica),))
-    strategies = strategy_of(1), strategy_of(2)
-    findings = list(check(lambda strategy: build(toy, strategy.num_replicas_in_sync), strategies))
-    (wrong,) = [finding for finding in findings if finding.wrong]
-    assert f"{PLACE}:2: " in wrong.detail
+    found = [f for f in check(laboratory(toy), select(())) if f[1].verdict == "WRONG"]
+    ((claim, finding),) = found  # once, and not by every relation
+    assert claim == "a train step runs"
+    assert f"{PLACE}:2: " in finding.seen
 
 
 def fail_on_a_file(body: str) -> None:

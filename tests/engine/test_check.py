@@ -5,16 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+import proof.engine.check
+import proof.run
+import proof.task.data
 import pytest
 import tensorflow as tf
+from conftest import files, python_m
+from proof.__main__ import Check
+from proof.config import Config
 from proof.engine.check import RELATIONS, check, select
+from proof.engine.errors import UsageError
 from proof.engine.types import Replica, Run
+from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
 
+from . import ROOT, project
 from .faulty import (
     FAULTS,
     Fault,
@@ -26,21 +36,31 @@ from .faulty import (
     regression,
     regularized,
     sound,
+    step,
     stream,
+    validated,
 )
-from .toys import FEATURES, Toy, laboratory
+from .toys import BATCH, FEATURES, Toy, create_run, laboratory, strategy_of
 from .worked import CONTRASTIVE, GAN, parts, tokens
 
 # Keras warns of some of these faults.
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not represent logits")
 
 
+QUICK = ("splits alike", "shapes", "denominator", "learning rate")
+MARKED = [
+    pytest.param(fault, marks=pytest.mark.quick if fault.relation in QUICK else ())
+    for fault in FAULTS
+]
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize("name", RELATIONS)
 def test_every_relation_has_a_faulty_toy(name: str) -> None:
     assert name in {fault.relation for fault in FAULTS}
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.relation}: {fault.says}")
+@pytest.mark.parametrize("fault", MARKED, ids=lambda fault: f"{fault.relation}: {fault.says}")
 def test_a_fault_is_named(fault: Fault) -> None:
     finding = RELATIONS[fault.relation].observe(laboratory(fault.toy(), **fault.flags))
     assert finding.verdict == fault.verdict, finding
@@ -48,7 +68,7 @@ def test_a_fault_is_named(fault: Fault) -> None:
 
 
 def findings(toy: Toy, **flags: object) -> dict[str, str]:
-    """The findings that aren't "ok", by relation; not that of time, which depends on the machine."""
+    """The findings that aren't "ok", by relation, without that of time: machines are busy."""
     found = check(laboratory(toy, **flags), [n for n in select(()) if n != "data keeps up"])
     return {name: str(finding) for name, finding in found if finding.verdict != "ok"}
 
@@ -62,9 +82,19 @@ class AddsLoss(keras.layers.Layer):
         return x * self.scale
 
 
-def counted_for_each_optimizer(batch: Any) -> dict[str, tf.Tensor]:
-    counted = tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-    return {"discriminator": counted, "generator": 2 * counted}
+def counts_for_losses_and_terms() -> Toy:
+    """No count is the sum of all."""
+
+    def counted_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        losses = step()(run, batch, replica._replace(global_count=replica.global_count["main"]))
+        return {**losses, "twice": losses["main"] / 2}
+
+    def count(batch: Any) -> dict[str, tf.Tensor]:
+        counted = tf.math.count_nonzero(batch[-1], dtype=tf.int32)
+        return {"main": counted, "twice": 2 * counted}
+
+    steps: dict[str, Any] = {"train_steps": (counted_step,), "validation_step": counted_step}
+    return sound(count=count, terms=("twice",), **steps)
 
 
 def autoencoder() -> Toy:
@@ -119,7 +149,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "numbers to predict": (regression, {}),
     "parts that count, and terms": (lambda: parts(96), {}),
     "two models and optimizers": (lambda: GAN, {}),
-    "a count for each optimizer": (lambda: replace(GAN, count=counted_for_each_optimizer), {}),
+    "a count for each loss and term": (counts_for_losses_and_terms, {}),
     "words that count": (tokens, {}),
     "weights of several axes": (weights_of_words, {}),
     "streams": (
@@ -148,3 +178,82 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
 @pytest.mark.parametrize(("toy", "flags"), SOUND.values(), ids=SOUND)
 def test_a_sound_toy_is_not_accused(toy: Callable[[], Toy], flags: dict[str, Any]) -> None:
     assert not findings(toy(), **flags)
+
+
+@pytest.mark.quick
+def test_relations_are_selected_by_parts_of_their_names() -> None:
+    assert set(select(())) == set(RELATIONS)
+    assert select(("learning rate", "one tra")) == ["learning rate", "one trace"]
+    assert select(("weight", "weight zero")) == select(("weight",))
+    assert len(select(("weight",))) == sum("weight" in name for name in RELATIONS) > 1
+    with pytest.raises(UsageError, match="no relation is called 'no such'; --list shows them all"):
+        select(("weights", "no such"))
+
+
+@pytest.mark.quick
+def test_the_page_lists_the_relations() -> None:
+    page = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+) \| (.+) \|$", page.partition("## Relations")[2], re.MULTILINE)
+    claims = {name: RELATIONS[name].claim for name in select(())}
+    assert rows[2:] == [(name, f"{text[0].lower()}{text[1:]}") for name, text in claims.items()]
+
+
+def test_what_fails_is_reported_once() -> None:
+    def fails(*_: Any) -> None:
+        raise ValueError("no such thing")
+
+    train, validate = Toy(train_steps=(fails,)), sound(validation_step=fails)
+    for toy, claim in (
+        (train, "a train step runs"),
+        (validate, "a validation step runs"),
+        (sound(model=fails), "the task can be built"),
+    ):
+        found = findings(toy)
+        assert list(found) == [claim]
+        assert found[claim].endswith("no such thing")
+
+
+VERDICTS = {
+    "WRONG": (sound(optimizer=lambda: keras.optimizers.SGD(0.0)), "learning rate", 1),
+    "look": (validated(0, lambda x: x + 9), "scale", 0),
+    "ok": (sound(), "learning rate", 0),
+}
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_the_exit_code_is_1_for_what_is_wrong_alone(
+    verdict: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    toy, name, code = VERDICTS[verdict]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        proof.engine.check, "one_and_two_replicas", lambda: (strategy_of(1), strategy_of(2))
+    )
+    monkeypatch.setattr(proof.run, "create_run", lambda *arguments: create_run(toy, *arguments))
+    monkeypatch.setattr(proof.task.data, "create_datasets", lambda task: toy.splits)
+    with pytest.raises(SystemExit) as end:
+        Check(Config(global_batch_size=BATCH), TaskConfig(), (name,))()
+    assert end.value.code == code
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:5].strip() for line in lines] == [verdict, ""]
+    assert lines[0][7:].startswith(name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_lists_selects_and_leaves_nothing_behind() -> None:
+    before = files(Path(project))
+    listed = python_m("proof", "check", "--list", cwd=project).stdout.splitlines()
+    assert [line.partition(": ")[0] for line in listed] == select(())
+    line, todos = python_m(
+        "proof", "check", "--only", "same step as one", cwd=project
+    ).stdout.splitlines()
+    assert line.startswith(
+        "ok     two replicas make the same step as one: losses and metrics differ"
+    )
+    assert todos.endswith("TODOs untouched")
+    refused = python_m("proof", "check", "--only", "no such", cwd=project, status=2)
+    assert refused.stderr == "error: no relation is called 'no such'; --list shows them all.\n"
+    assert files(Path(project)) == before

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, every_steps
-from proof.engine.check import check
+from proof.engine.check import RELATIONS
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.loop import Loop, Schedule
@@ -22,7 +22,7 @@ from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 from tensorflow.python.summary.summary_iterator import summary_iterator
 
-from .toys import BATCH, Toy, build, plain_data, plain_step, strategy_of, train
+from .toys import BATCH, Toy, build, laboratory, plain_data, plain_step, train
 from .worked import GAN, parts
 
 ROWS = 2 * BATCH - 7  # the second batch has padding
@@ -251,7 +251,5 @@ def test_check_looks_at_losses_and_not_at_terms(rate: float, rises: bool) -> Non
         return {**plain_step(run, batch, replica), "feature": average(values, batch[2], replica)}
 
     toy = replace(TOY, optimizer=lambda: keras.optimizers.SGD(rate), train_steps=(against,))
-    strategies = strategy_of(1), strategy_of(2)
-    findings = check(lambda strategy: build(toy, strategy.num_replicas_in_sync), strategies)
-    found = {finding.name: finding for finding in findings}
-    assert found["loss falls"].wrong == rises
+    finding = RELATIONS["loss falls on one batch"].observe(laboratory(toy))
+    assert (finding.verdict == "WRONG") == rises, finding

@@ -21,6 +21,7 @@ from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss, count
 
 BATCH, FEATURES, CLASSES = 24, 5, 3
+CREATE_RUN = proof.run.create_run
 
 
 def plain_model() -> keras.Model:
@@ -69,6 +70,7 @@ class Toy:
     validation_step: Callable[..., Any] | None = None  # the first train step
     test_step: Callable[..., Any] | None = None  # the validation step
     augment: Callable[[Any, tf.Tensor], Any] | None = None
+    adapted: dict[str, Any] = field(default_factory=dict)
     terms: tuple[str, ...] = ()
     examples_interact: bool = False
     others: dict[str, Any] = field(default_factory=dict)  # validation and test data
@@ -145,7 +147,7 @@ def create_run(toy: Toy, *arguments: Any) -> Built:
     validation_step = toy.validation_step or first
     task = {
         "create_augment": lambda task: toy.augment,
-        "adapt": lambda task, datasets: {},
+        "adapt": lambda task, datasets: toy.adapted,
         "create_model": lambda task, adapted: toy.model(),
         "create_losses": lambda task: toy.losses(),
         "create_metrics": lambda task: toy.metrics(),
@@ -159,7 +161,7 @@ def create_run(toy: Toy, *arguments: Any) -> Built:
         "test_step": toy.test_step or validation_step,
     }
     with patch.multiple(proof.run, **task):
-        return Built(*proof.run.create_run(*arguments))
+        return Built(*CREATE_RUN(*arguments))
 
 
 def build(toy: Toy, replicas: int | str = 1, **flags: Any) -> Built:

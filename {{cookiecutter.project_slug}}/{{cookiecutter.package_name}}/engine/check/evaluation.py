@@ -9,6 +9,7 @@ from ..progress import Sums
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different
+from .runs import stage
 
 NONE = "there is neither validation nor test data"
 
@@ -97,7 +98,8 @@ def every_example_once(lab: Laboratory) -> Finding:
         if name != "test":
             step = evaluation.distributed_validation_step
         batches, number = evaluation_batches(evaluation.splits[name], evaluation.layout)
-        sums = step(iter(batches), number, Sums.zero(len(lab.run.returned)))
+        with stage("a validation step runs"):
+            sums = step(iter(batches), number, Sums.zero(len(lab.run.returned)))
         wanted = sum(lab.count(batch) for batch in batches)
         counted = int(np.max(sums.counts))
         if counted != wanted:
@@ -150,7 +152,8 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
     for step in steps:
         for metric in evaluation.run.metrics.values():
             metric.reset_state()
-        sums = step(iter(batches), number, Sums.zero(len(lab.run.returned)))
+        with stage("a validation step runs"):
+            sums = step(iter(batches), number, Sums.zero(len(lab.run.returned)))
         found.append(lab.run.by_loss_name(sums.means()) | evaluation.run.metric_results())
     validation, test = found
     for name in different(validation, test, 1e-3):

@@ -131,7 +131,7 @@ class Runs:
         self.secs_per_step = 0.0
         self._sees_evaluation: dict[str, set[bool]] = {}
         self._moved: list[str] = []
-        self.adds_losses = False  # whether a layer calls add_loss in a step
+        self.adds_losses_in_step = False  # the same for adds_losses
         self._probes: dict[int, Any] = {}
         self.ops_of_step: list[tf.Operation] = []  # the same for ops
 
@@ -271,6 +271,12 @@ class Runs:
         """The operations of the train step's graph."""
         _ = self.base
         return self.ops_of_step
+
+    @property
+    def adds_losses(self) -> bool:
+        """Whether a layer calls add_loss in a train step."""
+        _ = self.base
+        return self.adds_losses_in_step
 
     @property
     def sees_training(self) -> dict[str, set[bool]]:
@@ -564,7 +570,7 @@ def _add_loss_recorded(runs: Runs) -> Iterator[None]:
     original = keras.layers.Layer.add_loss
 
     def add_loss(layer: keras.layers.Layer, loss: Any) -> None:
-        runs.adds_losses = True
+        runs.adds_losses_in_step = True
         original(layer, loss)
 
     keras.layers.Layer.add_loss = add_loss

@@ -661,7 +661,7 @@ def falls_on_fresh_batches(lab: Laboratory) -> Finding:
         first.values()
     ):
         return look(detail, "nothing is learned yet, or labels don't belong to their inputs")
-    if mixed and len(mixed) == 1:
+    if mixed and len(mixed) == 1 and lab.rows >= 4:
         (name,) = mixed
         gain = mixed[name] - right[name]
         if gain and gain < 0.02 * abs(right[name] - lab.total_regularization):
