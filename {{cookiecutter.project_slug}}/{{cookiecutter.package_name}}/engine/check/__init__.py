@@ -14,7 +14,7 @@ from ..causes import cause_of
 from ..errors import UsageError
 from . import data, evaluation, predictions, training
 from .explain import explain
-from .findings import RELATIONS, Finding, look, wrong
+from .findings import RELATIONS, Finding, look, ok, wrong
 from .laboratory import Laboratory
 from .numbers import relative_difference
 from .runs import Created, Failed, one_and_two_replicas
@@ -52,9 +52,15 @@ def select(only: tuple[str, ...]) -> list[str]:
 def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Finding]]:
     """The name and the finding of each relation; where a step fails, that comes only once."""
     failed: set[str] = set()
+    found: dict[str, Finding] = {}
     for name in names:
+        after = RELATIONS[name].after
         try:
-            yield name, RELATIONS[name].observe(laboratory)
+            for each in filter(None, (after, name)):
+                if each not in found:
+                    found[each] = RELATIONS[each].observe(laboratory)
+            holds = not after or found[after].verdict == "ok"
+            yield name, found[name] if holds else ok(f"not looked at: see {after}")
         except Failed as failure:
             claim, reason = failure.args
             if claim not in failed:

@@ -37,23 +37,25 @@ class Relation(NamedTuple):
         name: what `--only` takes.
         claim: what holds for a task without faults.
         observe: looks whether it does.
+        after: a relation without which this one says nothing.
     """
 
     name: str
     claim: str
     observe: Callable[[Laboratory], Finding]
+    after: str = ""
 
 
 Observe = Callable[["Laboratory"], Finding]
 RELATIONS: dict[str, Relation] = {}
 
 
-def relation(name: str) -> Callable[[Observe], Observe]:
+def relation(name: str, *, after: str = "") -> Callable[[Observe], Observe]:
     """Add a function to the list; the first line of its docstring is the claim."""
 
     def add(observe: Observe) -> Observe:
         claim = (observe.__doc__ or "").splitlines()[0].rstrip(".")
-        RELATIONS[name] = Relation(name, claim, observe)
+        RELATIONS[name] = Relation(name, claim, observe, after)
         return observe
 
     return add

@@ -223,6 +223,46 @@ class Laboratory(Runs):
         names = ("Normalization", "Rescaling", "Embedding", "Discretization", "CategoryEncoding")
         return any(type(layer).__name__.endswith(names) for layer in self.run.layers)
 
+    @cached_property
+    def predicts_the_next(self) -> bool:
+        """Whether labels are the inputs shifted by one, as in a language model."""
+        x, y = self._tokens
+        return x is not None and bool(np.mean(y[:, :-1] == x[:, 1:]) > 0.9)
+
+    @cached_property
+    def predicts_its_input(self) -> bool:
+        """Whether labels are whole numbers, and the same as the inputs."""
+        x, y = self._tokens
+        return x is not None and bool(np.mean(x == y) > 0.99) and bool(np.ptp(x) > 0)
+
+    @cached_property
+    def _tokens(self) -> tuple[Any, Any]:
+        """Inputs and labels (rows, positions) of whole numbers; None if they are something else."""
+        parts = [tf.nest.flatten(part) for part in self.batch[:-1]]
+        if len(parts) != 2 or any(len(part) != 1 for part in parts):
+            return None, None
+        x, y = (np.asarray(part[0][0]) for part in parts)
+        fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
+        return (x, y) if fits and x.dtype.kind == y.dtype.kind == "i" else (None, None)
+
+    @cached_property
+    def sees_later_positions(self) -> bool:
+        """Whether predictions for the first half of a sequence depend on its second half."""
+        x, _ = self._tokens
+        half = x.shape[1] // 2
+        other = np.concatenate([x[:, :half], np.roll(x[:, half:], 1, axis=0)], axis=1)
+        a, b = (np.asarray(self.run.model(tf.constant(t), training=False)) for t in (x, other))
+        return relative_difference(a[:, :half], b[:, :half]) > 10 * TOLERANCE
+
+    @property
+    def trained_by_several_steps(self) -> list[str]:
+        """The names of train steps that share an optimizer, though there are several models."""
+        _ = self.base
+        if len(self.run.trained_models) < 2:
+            return []
+        shared = [steps for steps in self.steps_of.values() if len(steps) > 1]
+        return [self.run.functions.train_steps[i].__name__ for i in shared[0]] if shared else []
+
     # The optimizers.
 
     @cached_property

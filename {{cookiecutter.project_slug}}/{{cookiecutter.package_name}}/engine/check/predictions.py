@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 import numpy as np
 
-from .findings import Finding, ok, relation, wrong
+from .findings import Finding, look, ok, relation, wrong
 from .graph import probabilities_as_logits
 from .laboratory import Laboratory
 
@@ -35,10 +35,11 @@ def logits(lab: Laboratory) -> Finding:
         several = "Categorical" in _kind(loss)
         sums = inside and (not several or np.allclose(p.sum(-1), 1, atol=1e-3))
         if from_logits and sums and several and p.shape[-1] > 1:
-            return wrong(
-                f"{name!r} expects logits, and gets probabilities",
-                "softmax is applied twice",
-                "leave the last activation out of the model, or use from_logits=False",
+            return look(
+                f"{name!r} is created with from_logits=True, and gets probabilities",
+                "the model ends in a softmax, which Keras 3.15 undoes where it trains: else it "
+                "would be applied twice",
+                "use from_logits=False, or leave the last activation out of the model",
             )
         if not from_logits and not sums:
             return wrong(
@@ -47,6 +48,27 @@ def logits(lab: Laboratory) -> Finding:
                 "the model returns logits",
                 "create it with from_logits=True",
             )
+    return ok()
+
+
+@relation("later positions")
+def later_positions(lab: Laboratory) -> Finding:
+    """A model that predicts the next element of a sequence doesn't see it."""
+    if lab.predicts_its_input:
+        return look(
+            "labels are the inputs, element by element",
+            "targets aren't shifted, so the model learns to copy",
+            "shift them by one: inputs [:-1], labels [1:]",
+        )
+    if not lab.predicts_the_next or len(lab.run.trained_models) != 1:
+        return ok("not looked at: labels aren't the next inputs")
+    if lab.sees_later_positions:
+        return wrong(
+            "labels are the inputs shifted by one, and predictions change with later inputs",
+            "the model sees what it should predict: attention without a causal mask, or a mean, "
+            "convolution or normalization over positions",
+            "use_causal_mask=True, padding='causal', and nothing over the axis of positions",
+        )
     return ok()
 
 

@@ -26,7 +26,7 @@ from ..distributed_steps import DistributedSteps
 from ..evaluation import Evaluation
 from ..progress import Progress
 from ..types import Run
-from .numbers import Numbers, different, named_leaves
+from .numbers import Numbers, different, named_leaves, relative_difference
 
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
 
@@ -98,6 +98,7 @@ class Trained(NamedTuple):
     weights: list[np.ndarray]
     state: list[np.ndarray]  # normalization statistics
     slots: list[np.ndarray]
+    apart: float  # how far the replicas' copies of the weights are from each other
 
 
 class Runs:
@@ -239,6 +240,9 @@ class Runs:
         progress = self.one[1].start()._replace(step=tf.constant(step, tf.int64))
         with stage("a train step runs"):
             reduced, calls, updates, drawn = probe.graph(batch, progress)
+        trains = [set(of_step.gradients) for of_step in reduced]
+        self.steps_of = {n: [i for i, names in enumerate(trains) if n in names]
+                         for n in self.run.optimizers}  # fmt: skip
         losses: Numbers = {}
         gradients: dict[str, list[np.ndarray]] = {}
         state: dict[int, tuple[keras.Variable, tf.Tensor]] = {}
@@ -322,6 +326,7 @@ class Runs:
             [v.numpy() for v in run.trainable_variables],
             [v.numpy() for v in steps.transaction.state if id(v) not in metrics],
             [v.numpy() for o in run.optimizers.values() for v in o.variables],
+            _apart(run),
         )
 
     def train_longer(self, batches: tf.data.Dataset, most: int, first: int = 0) -> list[Numbers]:
@@ -451,6 +456,13 @@ class Runs:
         return not arrays or len(next(iter(arrays))) == num_examples(
             worker_split(self.datasets[name])
         )
+
+
+def _apart(run: Run) -> float:
+    """The relative difference of the first replica's weights and the last one's."""
+    local = run.strategy.experimental_local_results
+    copies = [local(v.value) for v in run.trainable_variables]
+    return relative_difference([c[0].numpy() for c in copies], [c[-1].numpy() for c in copies])
 
 
 def _by_name(run: Run, progress: Progress) -> Numbers:

@@ -49,6 +49,14 @@ def same_step_again(lab: Laboratory) -> Finding:
         )
     again = lab.look(lab.batch)
     if _differ(lab.base, again):
+        if names := assigned_variables(lab.ops):
+            return wrong(
+                f"{_what_differs(lab.base, again)} differ when the same step is computed again, "
+                f"and {names[0]} writes a variable",
+                "a tf.Variable that the engine doesn't know counts or remembers something: it "
+                "isn't saved, and each replica has a value of its own",
+                "use replica.step, a Keras weight made with add_weight, or a metric",
+            )
         return wrong(
             f"{_what_differs(lab.base, again)} differ when the same step is computed again",
             "random numbers or a counter that don't follow from seed and step",
@@ -164,7 +172,7 @@ def shapes(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("rows of weight zero")
+@relation("rows of weight zero", after="the same step again")
 def rows_of_weight_zero(lab: Laboratory) -> Finding:
     """What a row of weight zero holds changes nothing."""
     if lab.rows < 4:
@@ -221,7 +229,7 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
     )
 
 
-@relation("weights enter once")
+@relation("weights enter once", after="the same step again")
 def weights_enter_once(lab: Laboratory) -> Finding:
     """Twice the weights, twice the loss."""
     if lab.counts_weights:
@@ -261,7 +269,7 @@ def weights_enter_once(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("denominator")
+@relation("denominator", after="the same step again")
 def denominator(lab: Laboratory) -> Finding:
     """The loss of a batch is the mean of the losses of its halves."""
     if lab.has_other_denominators or lab.counts_weights or lab.rows < 4:
@@ -281,7 +289,7 @@ def denominator(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("size of the loss")
+@relation("size of the loss", after="the same step again")
 def size_of_the_loss(lab: Laboratory) -> Finding:
     """The loss is the mean of what the loss function gives for the examples."""
     if lab.adds_losses:
@@ -299,7 +307,7 @@ def size_of_the_loss(lab: Laboratory) -> Finding:
     )
 
 
-@relation("first loss")
+@relation("first loss", after="the same step again")
 def first_loss(lab: Laboratory) -> Finding:
     """Before training, a cross-entropy is about that of guessing, log(classes)."""
     for name, (_, predictions, _) in lab.base.calls.items():
@@ -336,7 +344,7 @@ def processed_gradients(lab: Laboratory) -> Finding:
     )
 
 
-@relation("order of rows")
+@relation("order of rows", after="the same step again")
 def order_of_rows(lab: Laboratory) -> Finding:
     """The order of the rows doesn't matter."""
     if lab.rows < 2:
@@ -354,7 +362,7 @@ def order_of_rows(lab: Laboratory) -> Finding:
     )
 
 
-@relation("examples apart")
+@relation("examples apart", after="the same step again")
 def examples_apart(lab: Laboratory) -> Finding:
     """An example's loss doesn't depend on the others of its batch."""
     if lab.declared_interacting:
@@ -371,7 +379,7 @@ def examples_apart(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("micro-batches")
+@relation("micro-batches", after="the same step again")
 def microbatches(lab: Laboratory) -> Finding:
     """Two micro-batches give the step of one batch (--accumulate 2)."""
     if lab.declared_interacting or lab.interacts:
@@ -403,7 +411,7 @@ def microbatches(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("regularization")
+@relation("regularization", after="the same step again")
 def regularization(lab: Laboratory) -> Finding:
     """The regularization of the layers is in the loss, once."""
     total = lab.total_regularization
@@ -429,7 +437,7 @@ def regularization(lab: Laboratory) -> Finding:
     return wrong(f"regularization is {total:.3g}, the loss holds {found:.3g}", cause, "add it once")
 
 
-@relation("two replicas make the same step as one")
+@relation("two replicas make the same step as one", after="the same step again")
 def two_replicas(lab: Laboratory) -> Finding:
     """Losses, metrics, weights, statistics, slots."""
     one, two = lab.trained_on_one, lab.trained_on_two
@@ -447,6 +455,12 @@ def two_replicas(lab: Laboratory) -> Finding:
             "Python or NumPy draws random numbers while the step is traced: in the graph they are "
             "constants, the same in every step",
             "use tf.random.stateless_* with replica.seed",
+        )
+    if two.apart > TOLERANCE:
+        return wrong(
+            f"{seen}, weights of the two replicas by {two.apart:.0e} from each other",
+            "each replica applies gradients of its own: process_gradients depends on the replica",
+            "give every replica the same gradients",
         )
     if losses_agree and close(norm, 2, COARSE):
         return wrong(seen, "gradients are summed twice; the engine does it once")
@@ -527,6 +541,19 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         "its gradient is 0, or process_gradients sets it to 0",
         "freeze it if you mean it",
     )
+
+
+@relation("train steps apart")
+def train_steps_apart(lab: Laboratory) -> Finding:
+    """Each train step has an optimizer of its own."""
+    shared = lab.trained_by_several_steps
+    if shared:
+        return look(
+            f"{' and '.join(shared)} both train all models with one optimizer",
+            "of adversaries each undoes what the other has done",
+            "return a dict from create_optimizer, with an optimizer for each model",
+        )
+    return ok()
 
 
 @relation("learning rate")
