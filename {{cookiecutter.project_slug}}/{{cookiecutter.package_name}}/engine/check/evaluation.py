@@ -30,13 +30,13 @@ def evaluation_again(lab: Laboratory) -> Finding:
     return ok(", ".join(f"{name} {value:.4g}" for name, value in once.items()))
 
 
-@relation("evaluation on two replicas")
+@relation("evaluation on two replicas", exact=True)
 def evaluation_on_two(lab: Laboratory) -> Finding:
     """The same as on one."""
     return _same(lab, "on two replicas")
 
 
-@relation("evaluation in other batches")
+@relation("evaluation in other batches", exact=True)
 def evaluation_in_other_batches(lab: Laboratory) -> Finding:
     """The same with any batch size and any padding."""
     return _same(lab, "in other batches")
@@ -106,6 +106,24 @@ def every_example_once(lab: Laboratory) -> Finding:
             return wrong(f"{name} counts {counted}, and holds {wanted}")
         found.append(f"{name} {wanted}")
     return ok(", ".join(found))
+
+
+@relation("losses apart")
+def losses_apart(lab: Laboratory) -> Finding:
+    """Validation gives each loss a value of its own."""
+    if not lab.evaluated_splits or len(lab.run.optimizers) < 2:
+        return ok("there is one")
+    losses = [n for n in lab.run.loss_names if n.endswith("_loss")]
+    for split in lab.evaluated_splits:
+        values = [lab.evaluations["once"][f"{split}_{n}"] for n in losses]
+        base = list(lab.base.losses.values())
+        if len(set(values)) < len(values) and len(set(base)) == len(base):
+            return wrong(
+                f"{' and '.join(f'{split}_{n}' for n in losses)} are the same: {values[0]:.4g}",
+                "one loss is returned under several names",
+                "return each model's own loss, as in the train steps",
+            )
+    return ok()
 
 
 @relation("evaluation changes nothing")

@@ -38,24 +38,26 @@ class Relation(NamedTuple):
         claim: what holds for a task without faults.
         observe: looks whether it does.
         after: a relation without which this one says nothing.
+        exact: whether a fault must be seen in float64 too, where rounding is no excuse.
     """
 
     name: str
     claim: str
     observe: Callable[[Laboratory], Finding]
     after: str = ""
+    exact: bool = False
 
 
 Observe = Callable[["Laboratory"], Finding]
 RELATIONS: dict[str, Relation] = {}
 
 
-def relation(name: str, *, after: str = "") -> Callable[[Observe], Observe]:
+def relation(name: str, *, after: str = "", exact: bool = False) -> Callable[[Observe], Observe]:
     """Add a function to the list; the first line of its docstring is the claim."""
 
     def add(observe: Observe) -> Observe:
         claim = (observe.__doc__ or "").splitlines()[0].rstrip(".")
-        RELATIONS[name] = Relation(name, claim, observe, after)
+        RELATIONS[name] = Relation(name, claim, observe, after, exact)
         return observe
 
     return add

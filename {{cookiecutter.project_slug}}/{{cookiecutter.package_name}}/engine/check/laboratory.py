@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -18,10 +20,39 @@ from .runs import Look, Runs, cares_about_training, layers_recorded, name_of
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
 SIGN_BASED = {"Lion", "Muon"}
+LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU",
+                    "R2Score")  # fmt: skip
+SMALLER_IS_BETTER = ("Error", "Crossentropy", "Hinge", "KLDivergence", "Poisson")
 
 
 class Laboratory(Runs):
     """A task under observation, and what is known of it."""
+
+    @contextlib.contextmanager
+    def in_float64(self) -> Iterator[Laboratory | None]:
+        """The same task in float64; None if it already is."""
+        floatx, policy = keras.config.floatx(), keras.config.dtype_policy()
+        if floatx == "float64":
+            yield None
+            return
+        keras.config.set_floatx("float64")
+        keras.config.set_dtype_policy("float64")
+        try:
+            yield self._exact
+        finally:
+            keras.config.set_floatx(floatx)
+            keras.config.set_dtype_policy(policy)
+
+    @cached_property
+    def _exact(self) -> Laboratory:
+        return Laboratory(
+            self._create_run,
+            self._num_steps,
+            self._strategies,
+            self._all_datasets,
+            replace(self._config, precision="float64"),
+            self._task,
+        )
 
     # The batch.
 
@@ -253,6 +284,38 @@ class Laboratory(Runs):
         other = np.concatenate([x[:, :half], np.roll(x[:, half:], 1, axis=0)], axis=1)
         a, b = (np.asarray(self.run.model(tf.constant(t), training=False)) for t in (x, other))
         return relative_difference(a[:, :half], b[:, :half]) > 10 * TOLERANCE
+
+    @cached_property
+    def other_labels_of_weight_zero(self) -> Any:
+        """The first batch with other labels where weights are 0; None if there are none."""
+        if len(self.batch) != 3:
+            return None
+        inputs, labels, weights = self.batch
+        y, w = (tf.nest.flatten(part) for part in (labels, weights))
+        if len(y) != 1 or len(w) != 1 or y[0].shape != w[0].shape or w[0].shape.rank < 3:
+            return None
+        zero = w[0] == 0
+        if not np.any(zero) or np.all(zero):
+            return None
+        others = tf.where(zero, tf.roll(y[0], 1, axis=2), y[0])
+        return (inputs, tf.nest.pack_sequence_as(labels, [others]), weights)
+
+    @cached_property
+    def directions(self) -> dict[str, bool]:
+        """The metrics that have a better side, and whether that is the larger one."""
+        found = {}
+        for name, metric in self.run.metrics.items():
+            kind = type(metric).__name__
+            if kind.endswith(LARGER_IS_BETTER) or "accuracy" in name.lower():
+                found[name] = True
+            elif kind.endswith(SMALLER_IS_BETTER):
+                found[name] = False
+        return {name: larger for name, larger in found.items() if name in self.base.metrics}
+
+    @property
+    def monitored(self) -> tuple[str, bool]:
+        """The column that selects the best weights, and whether larger values are better."""
+        return self._task.monitor, self._task.larger_is_better
 
     @property
     def trained_by_several_steps(self) -> list[str]:

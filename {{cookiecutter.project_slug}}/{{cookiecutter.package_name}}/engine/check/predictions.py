@@ -134,8 +134,21 @@ def metrics(lab: Laboratory) -> Finding:
                 f"the metric {name} gets a single number",
                 f"the metric {name} is fed the scaled loss; feed it per-example values and weights",
             )
+        if values and values[0].shape == (lab.rows, lab.rows) and lab.rows not in (1, _width(lab)):
+            return wrong(
+                f"the metric {name} gets {lab.rows} x {lab.rows} values",
+                "shapes (batch, 1) and (batch,) broadcast by accident: each label meets all "
+                "predictions",
+                "give both the same shape",
+            )
         if len(values) < 2 or values[1].ndim == 0:
             continue
+        if _are_exchanged(lab, values):
+            return wrong(
+                f"the metric {name} gets predictions as labels, and labels as predictions",
+                "its arguments are exchanged",
+                "call update_state(labels, predictions, weights)",
+            )
         labels, predictions = values[0], np.asarray(values[1], "f8")
         if kind in THRESHOLDS and (predictions.min() < -1e-6 or predictions.max() > 1 + 1e-6):
             bound = getattr(metric, "threshold", None) or getattr(metric, "thresholds", None)
@@ -165,6 +178,43 @@ def metrics(lab: Laboratory) -> Finding:
         if type(metric).__name__.endswith(SHARES) and not -1e-6 <= value <= 1 + 1e-6:
             return wrong(f"{name} is {value:.4g}, and should be between 0 and 1")
     return ok()
+
+
+def _width(lab: Laboratory) -> int:
+    """The last axis of the predictions, which may be as long as the batch."""
+    shapes = [np.shape(predictions) for _, predictions, _ in lab.base.calls.values()]
+    return max((shape[-1] for shape in shapes if shape), default=0)
+
+
+def _are_exchanged(lab: Laboratory, values: list[np.ndarray]) -> bool:
+    """Whether a metric gets what the loss gets, the other way round."""
+    for labels, predictions, _ in lab.base.calls.values():
+        if labels is None or predictions is None or np.shape(labels) == ():
+            continue
+        pairs = [(values[0], predictions), (values[1], labels)]
+        if all(np.size(a) == np.size(b) for a, b in pairs) and not np.array_equal(
+            np.ravel(labels), np.ravel(predictions)
+        ):
+            return all(np.array_equal(np.ravel(a), np.ravel(b)) for a, b in pairs)
+    return False
+
+
+@relation("monitor")
+def monitor(lab: Laboratory) -> Finding:
+    """The best weights are those with the best value of the monitored column."""
+    column, larger_is_better = lab.monitored
+    name = column.partition("_")[2]
+    is_loss = name == "loss" or name.endswith("_loss")
+    better = False if is_loss else lab.directions.get(name.partition("/")[0])
+    if better is None or better == larger_is_better or (is_loss and min(
+        lab.base.losses.values()) < 0):  # fmt: skip
+        return ok(column)
+    side = "largest" if larger_is_better else "smallest"
+    return wrong(
+        f"the weights with the {side} {column} are kept as the best",
+        "larger_is_better in task/config.py says so",
+        "turn it round",
+    )
 
 
 def _from_logits(loss: object) -> bool | None:
