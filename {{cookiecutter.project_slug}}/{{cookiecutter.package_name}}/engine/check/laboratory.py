@@ -358,12 +358,14 @@ class Laboratory(Runs):
     # Some training.
 
     @cached_property
-    def losses_on_one_batch(self) -> list[Numbers]:
-        """The losses while the first batch is trained on over and over."""
+    def losses_on_one_batch(self) -> tuple[Numbers, Numbers, int]:
+        """The losses before and after that many steps on the first batch, with the same noise."""
         batches = tf.data.Dataset.from_tensors(self.batch).repeat()
-        losses = self.train_longer(batches, REPEATED_STEPS)
+        steps = len(self.train_longer(batches, REPEATED_STEPS))
+        after = self.look(self.batch).losses
         self.reset()
-        return losses
+        names = self.run.optimizers
+        return {n: self.base.losses[n] for n in names}, {n: after[n] for n in names}, steps
 
     @cached_property
     def falls_downhill(self) -> bool:

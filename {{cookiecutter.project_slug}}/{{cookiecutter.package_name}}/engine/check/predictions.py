@@ -151,7 +151,7 @@ def metrics(lab: Laboratory) -> Finding:
             )
         labels, predictions = values[0], np.asarray(values[1], "f8")
         if kind in THRESHOLDS and (predictions.min() < -1e-6 or predictions.max() > 1 + 1e-6):
-            bound = getattr(metric, "threshold", None) or getattr(metric, "thresholds", None)
+            bound = getattr(metric, "threshold", getattr(metric, "thresholds", None))
             if kind != "AUC" and bound not in (None, 0.5, [0.5]):
                 continue
             if not getattr(metric, "_from_logits", False):

@@ -680,10 +680,9 @@ def precision(lab: Laboratory) -> Finding:
 @relation("loss falls on one batch")
 def falls_on_one_batch(lab: Laboratory) -> Finding:
     """Some steps on the same batch lower its loss."""
-    losses = lab.losses_on_one_batch
-    first, last = losses[0], losses[-1]
+    first, last, steps = lab.losses_on_one_batch
     detail = ", ".join(f"{first[n]:.3g} to {last[n]:.3g}" for n in first)
-    detail += f" in {len(losses)} steps"
+    detail += f" in {steps} steps"
     if not all(np.isfinite(loss) for loss in last.values()):
         return wrong(detail, "the loss isn't finite: the learning rate is too high")
     fell = [last[n] < first[n] - 1e-7 for n in first]
