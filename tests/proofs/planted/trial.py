@@ -78,6 +78,7 @@ def _train(change: Change, strategy: tf.distribute.Strategy, steps: int) -> dict
         project = Path(directory) / "project"
         shutil.copytree(_render(change.starter), project)
         change.plant(project)
+        change.prepare(project)
         sys.path.insert(0, str(project))
         try:
             return _steps(change, strategy, steps)
