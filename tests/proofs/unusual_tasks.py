@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -115,22 +117,23 @@ def read(report: Report) -> Mapping[str, Outcomes]:
 def lines_written(tasks: Sequence[Change]) -> dict[str, int]:
     """How many lines of task/ each task adds or changes, by its name; blank ones don't count."""
     numbers = {}
-    for task in tasks:
-        with rendered(starters([task])) as projects:
-            directory = projects[task.starter] / PACKAGE / "task"
-            before = _sources(directory)
-            task.plant(projects[task.starter])
-            after = _sources(directory)
-        numbers[task.name] = sum(
-            line.startswith("+") and not line.startswith("+++") and bool(line[1:].strip())
-            for file in after
-            for line in difflib.unified_diff(before.get(file, []), after[file])
-        )
+    with rendered(starters(tasks)) as projects, tempfile.TemporaryDirectory() as directory:
+        for i, task in enumerate(tasks):
+            copy = shutil.copytree(projects[task.starter], Path(directory) / str(i))
+            before = _sources(copy)
+            task.plant(copy)
+            numbers[task.name] = sum(
+                line.startswith("+ ") and bool(line[2:].strip())
+                for file, after in _sources(copy).items()
+                for line in difflib.ndiff(before[file], after)
+            )
     return numbers
 
 
-def _sources(directory: Path) -> dict[str, list[str]]:
-    return {f.name: f.read_text(encoding="utf-8").splitlines() for f in directory.glob("*.py")}
+def _sources(project: Path) -> dict[str, list[str]]:
+    """The lines of each file of task/."""
+    files = (project / PACKAGE / "task").glob("*.py")
+    return {file.name: file.read_text(encoding="utf-8").splitlines() for file in files}
 
 
 def _check(tasks: Sequence[Change]) -> Page:
