@@ -46,7 +46,13 @@ ARRAYS_OF_SPLITS = """\
 
 VIEWS = """\
     arrays = {s: images.astype("float32")[..., np.newaxis] for s, (images, _) in splits.items()}
-    return {split: (images, images) for split, images in arrays.items()}  # one view is shifted
+    random = np.random.default_rng(0)
+
+    def noisy(images: np.ndarray) -> np.ndarray:
+        noise = random.normal(0, 0.4, images.shape)
+        return np.clip(images + noise, 0, 1).astype("float32")
+
+    return {split: (images, noisy(images)) for split, images in arrays.items()}
 """
 
 CONTRASTIVE = """\
@@ -67,15 +73,17 @@ CONTRASTIVE = """\
 VAE_MODELS = '''\
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> dict[str, keras.Model]:
     """Images -> mean and log variance of the code (batch, 2 * CODE); code -> images."""
-    layers, shape, floatx = keras.layers, adapted["shape"], keras.config.floatx()
-    images = keras.Input(shape, name="images")
+    layers, floatx = keras.layers, keras.config.floatx()
+    images = keras.Input(adapted["shape"], name="images")
+    shape = images.shape[1:]  # (h, w, 1)
     x = layers.Dense(128, activation="relu")(layers.Flatten()(images))
     x = layers.Dropout(task.dropout)(x)
     encoder = keras.Model(images, layers.Dense(2 * CODE, dtype=floatx)(x), name="encoder")
     code = keras.Input((CODE,), name="code")
     x = layers.Dense(128, activation="relu")(code)
     l2 = keras.regularizers.L2(task.l2)
-    x = layers.Dense(np.prod(shape), activation="sigmoid", kernel_regularizer=l2, dtype=floatx)(x)
+    pixels = int(np.prod(shape))
+    x = layers.Dense(pixels, activation="sigmoid", kernel_regularizer=l2, dtype=floatx)(x)
     decoder = keras.Model(code, layers.Reshape(shape)(x), name="decoder")
     return {"encoder": encoder, "decoder": decoder}
 '''
@@ -550,7 +558,11 @@ UNUSUAL = (
         name="contrastive learning with negatives from all replicas",
         edits=(
             Edit("data.py", ARRAYS_OF_SPLITS, VIEWS),
-            Edit("data.py", "labels int64 (n,).", "and again."),
+            Edit(
+                "data.py",
+                "images float32 (n, h, w, 1) in [0, 1], labels int64 (n,).",
+                "images float32 (n, h, w, 1) in [0, 1], and with noise.",
+            ),
             *in_model(
                 ("CLASSES = 10", "FEATURES = 32"),
                 (LOGITS, LOGITS.replace("logits", "features").replace("CLASSES", "FEATURES")),
@@ -560,8 +572,10 @@ UNUSUAL = (
             in_losses("    return {}  # the step calls TensorFlow's cross-entropy itself\n"),
             *steps(CONTRASTIVE, evaluated(CONTRASTIVE)),
             Edit("steps.py", "\nBatch = ", "\nTEMPERATURE = 0.1\nBatch = "),
-            Edit("steps.py", "# images, labels (batch,), weights", "# two views of images, weights"),
+            Edit("steps.py", "# images, labels (batch,), weights", "# images, the same with noise, weights"),
             Edit("steps.py", "EXAMPLES_INTERACT = False", "EXAMPLES_INTERACT = True"),
+            # With dropout in both views nothing is learned: all features become equal.
+            Edit("config.py", "dropout: float = 0.3", "dropout: float = 0.0"),
             PICTURES,
         ),
     ),
