@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import pytest
 import tensorflow as tf
+from proof.engine.randomness import Place, drawing_for
 from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 
@@ -70,3 +71,22 @@ def test_numbers_that_are_not_for_rows_are_the_same_on_every_replica() -> None:
         return plain_step(run, (inputs * scale, labels, weights), replica)
 
     assert_parity(Toy(train_steps=(step,)), steps=6, randomness="global_batch")
+
+
+def drawn(name: str, dtype: str) -> tf.Tensor:
+    """Numbers for a batch of 4 rows, or a batch of ones with dropout, float64 (4, 8)."""
+    with drawing_for(Place(4, tf.constant(0), 1, "global_batch")):
+        if name == "dropout":
+            numbers = keras.random.dropout(tf.ones((4, 8), dtype), 0.5, seed=1)
+        else:
+            numbers = getattr(keras.random, name)((4, 8), dtype=dtype, seed=1)
+    assert numbers.dtype == dtype
+    return tf.cast(numbers, tf.float64)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["uniform", "normal", "truncated_normal", "dropout"])
+def test_in_16_bits_the_same_numbers_are_drawn(name: str, half: str) -> None:
+    wanted = tf.cast(tf.cast(drawn(name, "float32"), half), tf.float64)
+    tf.debugging.assert_equal(drawn(name, half), wanted)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("parity", "mutations", "false_alarms", "reliability", "starters")
+NAMES = ("parity", "mutations", "false_alarms", "unusual_tasks", "reliability", "starters")
 
 
 class Page(NamedTuple):

@@ -14,6 +14,7 @@ from conftest import STARTERS, Render
 from .planted import DEVELOPMENT, FAULTS, HELD_OUT, TASKS
 from .planted.edits import PACKAGE
 from .planted.verdicts import LOOK, OK, REFUSED, WRONG, Finding, Report, news, parse
+from .unusual_tasks import read
 
 CHANGES = (*FAULTS, *TASKS)
 
@@ -65,3 +66,22 @@ def test_a_command_that_refuses_is_a_finding_and_one_without_verdict_a_crash() -
     assert Report(1, "Traceback\nValueError: x\n", 1.0).findings[-1].verdict == "crashed"
     assert Report(None, "", 9.0).findings[-1].verdict == "too late"
     assert Report(1, "WRONG  a: b\n", 1.0).findings == [Finding(WRONG, "a", "b")]
+
+
+def test_outcomes_are_counted_by_file_and_a_file_without_any_does_not_hold() -> None:
+    outcomes = read(
+        Report(
+            1,
+            "PASSED tests/test_parity.py::test_a[full-2]\n"
+            "SKIPPED [3] tests/test_parity.py:88: full batches only\n"
+            "PASSED tests/test_data.py::test_b\n"
+            "FAILED tests/test_data.py::test_c[1] - AssertionError: 1 != 2\n"
+            "ERROR tests/test_resume.py::test_d - ValueError: x\n",
+            1.0,
+        )
+    )
+    assert outcomes["test_parity.py"].cell == "1 passed, 3 skipped"
+    assert outcomes["test_parity.py"].skips == {"full batches only": 3}
+    assert outcomes["test_data.py"].failures == ["test_c[1] - AssertionError: 1 != 2"]
+    assert outcomes["test_run.py"].cell == "NOT RUN"
+    assert [file for file, each in outcomes.items() if each.hold] == ["test_parity.py"]

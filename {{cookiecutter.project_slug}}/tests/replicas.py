@@ -30,7 +30,7 @@ from {{ cookiecutter.package_name }}.task.config import TaskConfig
 from {{ cookiecutter.package_name }}.task.data import create_augment, create_datasets
 from {{ cookiecutter.package_name }}.task.steps import EXAMPLES_INTERACT
 
-from .scenarios import BATCH, ROWS, SCENARIOS, STEPS, Scenario
+from .scenarios import BATCH, ROWS, SCENARIOS, STEPS, WITHOUT_XLA, Scenario
 
 
 def trimmed(split: Any, rows: int) -> Any:
@@ -83,13 +83,11 @@ def spoiled(batches: tf.data.Dataset) -> tf.data.Dataset:
 
 def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
     """What a scenario gives: in float64 after all steps, else the gradients of the first."""
-    # XLA compiles for each replica anew, in seconds: two of them show what four would.
-    jit = scenario.jit and strategy.num_replicas_in_sync <= 2
     config = Config(
         global_batch_size=BATCH,
         accumulate=1 if EXAMPLES_INTERACT else scenario.accumulate,
         clip_norm=0.1 if scenario.clip else 0.0,
-        jit="on" if jit else "off",
+        jit="on" if scenario.jit else "off",
         precision=scenario.precision,  # type: ignore[arg-type]
         max_skipped_steps=STEPS,
         last_batch="pad",
@@ -149,6 +147,17 @@ def train(
     }
 
 
+def attempt(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
+    """What `observe` gives, whether XLA compiled it, or an error as text."""
+    try:
+        return observe(strategy, scenario) | {"jit": scenario.jit}
+    except Exception as error:
+        if isinstance(error, UsageError) and scenario.jit:
+            # XLA can't compile what sums or gathers over the replicas: run it without.
+            return attempt(strategy, scenario._replace(jit=False))
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
 def main(replicas: int, file: Path, names: list[str]) -> None:
     """Observe the scenarios of these names on so many replicas."""
     # The same device for every number of replicas.
@@ -159,16 +168,11 @@ def main(replicas: int, file: Path, names: list[str]) -> None:
     results: dict[str, Any] = {}
     for name in names:
         scenario = SCENARIOS[name]
-        try:
-            try:
-                results[name] = observe(strategy, scenario)
-            except UsageError:
-                if not scenario.jit:
-                    raise
-                # XLA can't compile what sums or gathers over the replicas: run it without.
-                results[name] = observe(strategy, scenario._replace(jit=False))
-        except Exception as error:
-            results[name] = {"error": f"{type(error).__name__}: {error}"}
+        # XLA compiles for each replica anew, in seconds: two of them show what four would.
+        scenario = scenario._replace(jit=scenario.jit and replicas <= 2)
+        results[name] = attempt(strategy, scenario)
+        if scenario.jit and replicas == 1:  # for those that run without
+            results[name + WITHOUT_XLA] = attempt(strategy, scenario._replace(jit=False))
     file.write_bytes(pickle.dumps(results))
 
 

@@ -11,6 +11,7 @@ ROWS = {  # examples in the data: how many are left for the second batch of an e
     "short": BATCH + 17,
     "empty": BATCH + 5,  # so few that some replicas get none
 }
+WITHOUT_XLA = " without XLA"  # after the name of a scenario with `jit`
 
 
 class Scenario(NamedTuple):

@@ -20,7 +20,7 @@ import pytest
 
 from {{ cookiecutter.package_name }}.engine.check import explain, relative_difference
 
-from .scenarios import SCENARIOS
+from .scenarios import SCENARIOS, WITHOUT_XLA
 
 # Largest differences, relative to the norm, of one step's losses and gradients in each precision;
 # in float64 of losses, metrics and weights after 20 steps.
@@ -69,8 +69,10 @@ def observe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize("replicas", [2, 3, 4])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_n_replicas_train_exactly_like_one(observe: Observe, name: str, replicas: int) -> None:
-    one, several = observe(name, 1), observe(name, replicas)
     scenario, tolerance = SCENARIOS[name], TOLERANCES[SCENARIOS[name].precision]
+    several = observe(name, replicas)
+    # XLA draws other random numbers (TF 2.21).
+    one = observe(name if several["jit"] == scenario.jit else name + WITHOUT_XLA, 1)
     if scenario.precision != "float64":
         assert relative_difference(one["losses"], several["losses"]) <= tolerance
         assert relative_difference(one["gradients"], several["gradients"]) <= tolerance

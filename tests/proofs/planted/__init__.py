@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 
-from . import data, losses, models, training
+from . import data, losses, models, tasks, training
 from .edits import Change, Edit, Fault
-from .tasks import TASKS
+from .unusual import UNUSUAL
 
 SEED = 20_261
 
 FAULTS = (*losses.FAULTS, *data.FAULTS, *models.FAULTS, *training.FAULTS)
+TASKS = (*UNUSUAL, *tasks.TASKS)
 
 
 def _split() -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
@@ -34,4 +35,4 @@ def _split() -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
 
 DEVELOPMENT, HELD_OUT = _split()
 
-__all__ = ["DEVELOPMENT", "FAULTS", "HELD_OUT", "TASKS", "Change", "Edit", "Fault"]
+__all__ = ["DEVELOPMENT", "FAULTS", "HELD_OUT", "TASKS", "UNUSUAL", "Change", "Edit", "Fault"]

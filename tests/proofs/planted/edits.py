@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -61,11 +64,19 @@ class Change:
     starter: str = DEFAULT
     edits: tuple[Edit, ...]
     flags: tuple[str, ...] = ()
+    preparation: str = ""  # a Python program that makes files which an owner has: data, a model
 
     def plant(self, project: Path) -> None:
         """Make the change in a rendered project."""
         for edit in self.edits:
             edit.apply(project)
+
+    def prepare(self, project: Path) -> None:
+        """Run the preparation in the project, after `plant`."""
+        if self.preparation:
+            environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+            command = [sys.executable, "-c", self.preparation]
+            subprocess.run(command, cwd=project, env=environment, check=True)
 
 
 @dataclass(frozen=True, kw_only=True)

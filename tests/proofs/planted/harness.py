@@ -88,6 +88,7 @@ def run_all(
             with tempfile.TemporaryDirectory() as directory:
                 copy = shutil.copytree(projects[change.starter], Path(directory) / "project")
                 change.plant(copy)
+                change.prepare(copy)
                 report = command(change, copy)
             print(f"{report.seconds:5.0f} s  {change.starter}: {change.name}", flush=True)
             if raw:

@@ -1,4 +1,4 @@
-"""Correct tasks that look unusual, made from the starters as their owners would."""
+"""Correct tasks that look unusual, each a small change of a starter."""
 
 from __future__ import annotations
 
@@ -46,15 +46,17 @@ ADAM = "return keras.optimizers.Adam(schedule)"
 SHAPED = "images: float32 (n, h, w, 1)"
 
 
-def _model(*replacements: tuple[str, str]) -> tuple[Edit, ...]:
+def in_model(*replacements: tuple[str, str]) -> tuple[Edit, ...]:
+    """Replacements in the model's file."""
     return tuple(Edit("model.py", text, other) for text, other in replacements)
 
 
-def _losses(other: str) -> Edit:
+def in_losses(other: str) -> Edit:
+    """What the image classification returns as its losses instead of the cross-entropy."""
     return Edit("losses.py", f'    return {{"main": {ENTROPY}}}\n', other)
 
 
-def _steps(step: str) -> tuple[Edit, ...]:
+def in_steps(step: str) -> tuple[Edit, ...]:
     """One step for training and evaluation: TRAINING stands for the flag."""
     edits = []
     for name, training in (("train", True), ("validation", False), ("test", False)):
@@ -66,51 +68,6 @@ def _steps(step: str) -> tuple[Edit, ...]:
     return tuple(edits)
 
 
-CONTRASTIVE = """\
-    left, right, weights = batch
-    left = tf.math.l2_normalize(run.model(left, training=TRAINING), axis=1)  # (rows, features)
-    right = tf.math.l2_normalize(run.model(right, training=TRAINING), axis=1)
-    candidates = replica.all_gather(right)  # (rows of all replicas, features)
-    there = replica.all_gather(weights) > 0
-    similarity = tf.matmul(left, candidates, transpose_b=True) / 0.1
-    logits = tf.where(there, similarity, -1e9)  # (rows, rows of all replicas)
-    rows = left.shape[0]
-    own = replica.index * rows + tf.range(rows)
-    per_example = tf.nn.sparse_softmax_cross_entropy_with_logits(own, logits)  # (rows,)
-    run.metrics["accuracy"].update_state(own, logits, weights)
-    return {"main": compute_loss(per_example, weights, run.model, replica)}
-"""
-
-VAE = """\
-    inputs, _, weights = batch
-    encoder, decoder = run.models["encoder"], run.models["decoder"]
-    mean, log_variance = tf.split(encoder(inputs, training=TRAINING), 2, axis=1)
-    code = mean
-    if TRAINING:
-        noise = tf.random.stateless_normal(mean.shape, replica.seed, dtype=mean.dtype)
-        code += tf.exp(0.5 * log_variance) * noise
-    error = run.losses["main"](inputs, decoder(code, training=TRAINING))  # (batch,)
-    each = tf.square(mean) + tf.exp(log_variance) - log_variance - 1.0
-    kl = 0.5 * tf.reduce_sum(each, axis=1)  # (batch,)
-    run.metrics["error"].update_state(error, weights)
-    run.metrics["kl"].update_state(kl, weights)
-    loss = compute_loss(error + kl, weights, encoder, replica)
-    return {"main": loss + tf.nn.scale_regularization_loss(replica.regularization(decoder))}
-"""
-
-VAE_MODELS = '''\
-def create_model(task: TaskConfig, adapted: dict[str, Any]) -> dict[str, keras.Model]:
-    """Images -> mean and log variance of the code (batch, 16); code (batch, 8) -> images."""
-    layers = keras.layers
-    images = keras.Input((8, 8, 1))
-    x = layers.Dense(64, activation="relu")(layers.Flatten()(images))
-    encoder = keras.Model(images, layers.Dense(16)(x), name="encoder")
-    code = keras.Input((8,))
-    x = layers.Dense(64, activation="relu")(code)
-    x = layers.Reshape((8, 8, 1))(layers.Dense(64, activation="sigmoid")(x))
-    return {"encoder": encoder, "decoder": keras.Model(code, x, name="decoder")}
-'''
-
 SUM_OF_SQUARES = '''\
     def squares(images: tf.Tensor, decoded: tf.Tensor) -> tf.Tensor:
         """The squared error of each image, (batch,)."""
@@ -118,37 +75,6 @@ SUM_OF_SQUARES = '''\
 
     return {"main": squares}
 '''
-
-HEADS_COUNT = '''\
-HEADS = ("digit", "parity")  # outputs of the model and labels; a label of -1 is missing
-
-
-def weights_of_heads(batch: Any) -> dict[str, tf.Tensor]:
-    """The weight of each example for each head, float (batch,): 0 where the label is missing."""
-    _, labels, weights = batch
-    return {head: weights * tf.cast(labels[head] >= 0, weights.dtype) for head in HEADS}
-
-
-def count(batch: Any) -> dict[str, tf.Tensor]:
-    """How many labels of each head count, int32 scalars."""
-    weights = weights_of_heads(batch)
-    return {head: tf.math.count_nonzero(weights[head], dtype=tf.int32) for head in HEADS}
-'''
-
-HEADS_STEP = """\
-    inputs, labels, _ = batch
-    outputs = run.model(inputs, training=TRAINING)  # {head: (batch, classes)}
-    weights = weights_of_heads(batch)
-    loss = tf.nn.scale_regularization_loss(replica.regularization(run.model))
-    for head in HEADS:
-        known = tf.maximum(labels[head], 0)  # any class will do where the weight is 0
-        per_example = run.losses["main"](known, outputs[head])  # (batch,)
-        loss += tf.nn.compute_average_loss(
-            per_example, sample_weight=weights[head], global_batch_size=replica.global_count[head]
-        )
-        run.metrics[head].update_state(known, outputs[head], weights[head])
-    return {"main": loss}
-"""
 
 STOCHASTIC_DEPTH = '''\
 class StochasticDepth(keras.layers.Layer):
@@ -341,32 +267,8 @@ class AccuracyByClass(keras.metrics.Metric):
 
 TASKS = (
     Change(
-        name="contrastive learning with negatives from all replicas",
-        edits=(
-            Edit("data.py", LABELS, 'images.astype("float32")[..., np.newaxis]'),
-            *_model(("CLASSES = 10", "CLASSES = 32")),
-            *_steps(CONTRASTIVE),
-            PICTURES,
-        ),
-    ),
-    Change(
-        name="variational autoencoder, with noise from replica.seed",
-        edits=(
-            Edit("model.py", "", VAE_MODELS, "create_model"),
-            _losses(SUM_OF_SQUARES),
-            Edit(
-                "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
-                '{"error": keras.metrics.Mean(), "kl": keras.metrics.Mean()}',
-            ),
-            *_steps(VAE),
-            *LOWEST_LOSS,
-            PICTURES,
-        ),
-    ),
-    Change(
         name="a residual branch that starts at zero",
-        edits=_model(
+        edits=in_model(
             (
                 HIDDEN,
                 '    branch = layers.Dense(64, activation="relu")(x)\n'
@@ -409,7 +311,7 @@ TASKS = (
     Change(
         name="a U-Net with ReLU, max pooling and BatchNormalization as it comes",
         starter="segmentation",
-        edits=_model(
+        edits=in_model(
             ('padding="same", activation="swish"', 'padding="same", activation="relu"'),
             ("BatchNormalization(momentum=0.9, epsilon=0.1)", "BatchNormalization()"),
             ("layers.AveragePooling2D(2)", "layers.MaxPooling2D(2)"),
@@ -417,17 +319,17 @@ TASKS = (
     ),
     Change(
         name="BatchNormalization in a classifier",
-        edits=_model((NORMALIZED, "x = layers.BatchNormalization()(x)")),
+        edits=in_model((NORMALIZED, "x = layers.BatchNormalization()(x)")),
     ),
     Change(
         name="Gaussian noise on the images",
-        edits=_model(("    x = images\n", "    x = layers.GaussianNoise(0.2)(images)\n")),
+        edits=in_model(("    x = images\n", "    x = layers.GaussianNoise(0.2)(images)\n")),
     ),
     Change(
         name="stochastic depth in a layer of one's own",
         edits=(
             Edit("model.py", "# TODO(4)", STOCHASTIC_DEPTH),
-            *_model(
+            *in_model(
                 (
                     HIDDEN,
                     '    branch = layers.Dense(x.shape[-1], activation="relu")(x)\n'
@@ -450,7 +352,7 @@ TASKS = (
     Change(
         name="whole channels are dropped",
         starter="segmentation",
-        edits=_model(
+        edits=in_model(
             (
                 "        x = keras.layers.BatchNormalization(momentum=0.9, epsilon=0.1)(x)\n",
                 "        x = keras.layers.BatchNormalization(momentum=0.9, epsilon=0.1)(x)\n"
@@ -461,7 +363,7 @@ TASKS = (
     Change(
         name="label smoothing",
         edits=(
-            _losses(
+            in_losses(
                 "    smooth = keras.losses.CategoricalCrossentropy(\n"
                 '        from_logits=True, label_smoothing=0.1, reduction="none"\n'
                 "    )\n\n"
@@ -483,63 +385,10 @@ TASKS = (
         edits=train_weights("    weights = np.arange(len(labels)) % 3 > 0\n"),
     ),
     Change(
-        name="two heads, labels missing, a count for each",
-        edits=(
-            Edit(
-                "data.py",
-                LABELS,
-                "{\n"
-                '            "digit": labels.astype("int64"),\n'
-                '            "parity": np.where(np.arange(len(labels)) % 5, -1, labels.astype("int64") % 2),\n'
-                "        }",
-            ),
-            *_model(
-                (LOGITS, LOGITS + "\n    parity = layers.Dense(2, name='parity')(x)"),
-                (
-                    "keras.Model(images, logits)",
-                    'keras.Model(images, {"digit": logits, "parity": parity})',
-                ),
-            ),
-            Edit("losses.py", "", HEADS_COUNT, "count"),
-            Edit(
-                "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
-                '{h: keras.metrics.SparseCategoricalAccuracy() for h in ("digit", "parity")}',
-            ),
-            Edit("steps.py", "import compute_loss", "import HEADS, weights_of_heads"),
-            *_steps(HEADS_STEP),
-            Edit("config.py", '"validation_accuracy"', '"validation_digit"'),
-            PICTURES,
-        ),
-    ),
-    Change(
         name="a frozen backbone",
-        edits=_model(
+        edits=in_model(
             ("kernel_regularizer=l2)(x)", "trainable=False)(x)"),
             ("    l2 = keras.regularizers.L2(task.l2)\n", ""),
-        ),
-    ),
-    Change(
-        name="fine-tuning: frozen BatchNormalization, convolutions unfrozen after ten steps",
-        edits=(
-            *_model((NORMALIZED, "x = layers.BatchNormalization(trainable=False)(x)")),
-            Edit(
-                "callbacks.py",
-                "    return []\n",
-                "    def train_convolutions(event, trainable):\n"
-                "        for layer in event.run.model.layers:\n"
-                "            if isinstance(layer, keras.layers.Conv2D):\n"
-                "                layer.trainable = trainable\n\n"
-                "    return [\n"
-                "        at_step(0, lambda event: train_convolutions(event, False)),\n"
-                "        at_step(10, lambda event: train_convolutions(event, True)),\n"
-                "    ]\n",
-            ),
-            Edit(
-                "callbacks.py",
-                "from ..engine.callbacks import Callback\n",
-                "import keras\n\nfrom ..engine.callbacks import Callback, at_step\n",
-            ),
         ),
     ),
     Change(
@@ -610,7 +459,7 @@ TASKS = (
         name="a negative loss: the log-likelihood of labels in small units, with its own spread",
         starter="tabular_regression",
         edits=(
-            *_model(
+            *in_model(
                 (
                     "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))"
                     "  # (batch, 1)\n",
@@ -666,8 +515,8 @@ TASKS = (
         edits=(
             Edit("data.py", ARRAYS, MULTI_LABEL + ARRAYS),
             Edit("data.py", LABELS, 'properties(labels).astype("float32")'),
-            *_model(("CLASSES = 10", "CLASSES = 3")),
-            _losses(
+            *in_model(("CLASSES = 10", "CLASSES = 3")),
+            in_losses(
                 '    return {"main": keras.losses.BinaryCrossentropy(from_logits=True, '
                 'reduction="none")}\n'
             ),
@@ -682,8 +531,8 @@ TASKS = (
     Change(
         name="ordinal regression on nine thresholds",
         edits=(
-            *_model(("CLASSES = 10", "CLASSES = 9")),
-            _losses(ORDINAL),
+            *in_model(("CLASSES = 10", "CLASSES = 9")),
+            in_losses(ORDINAL),
             Edit(
                 "metrics.py",
                 "keras.metrics.SparseCategoricalAccuracy()",
@@ -703,8 +552,8 @@ TASKS = (
     Change(
         name="embeddings and a cosine loss",
         edits=(
-            *_model(("CLASSES = 10", "CLASSES = 16")),
-            _losses(COSINE),
+            *in_model(("CLASSES = 10", "CLASSES = 16")),
+            in_losses(COSINE),
             Edit("metrics.py", "keras.metrics.SparseCategoricalAccuracy()", "keras.metrics.Mean()"),
             Edit(
                 "steps.py",
@@ -718,9 +567,9 @@ TASKS = (
     Change(
         name="triplets of the global batch",
         edits=(
-            *_model(("CLASSES = 10", "CLASSES = 16")),
+            *in_model(("CLASSES = 10", "CLASSES = 16")),
             Edit("metrics.py", "keras.metrics.SparseCategoricalAccuracy()", "keras.metrics.Mean()"),
-            *_steps(TRIPLET),
+            *in_steps(TRIPLET),
             PICTURES,
         ),
     ),
@@ -733,7 +582,7 @@ TASKS = (
                 ADAM,
                 'return {"body": keras.optimizers.Adam(schedule), "head": keras.optimizers.SGD(0.1)}',
             ),
-            *_steps(TWO_PARTS_STEP),
+            *in_steps(TWO_PARTS_STEP),
             PICTURES,
         ),
     ),
@@ -742,13 +591,13 @@ TASKS = (
         edits=(
             Edit("data.py", LABELS, 'images.astype("float32")[..., np.newaxis]'),
             Edit("model.py", "", AUTOENCODER, "create_model"),
-            _losses(SUM_OF_SQUARES),
+            in_losses(SUM_OF_SQUARES),
             Edit(
                 "metrics.py",
                 '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
                 '{"error": keras.metrics.Mean()}',
             ),
-            *_steps(AUTOENCODER_STEP),
+            *in_steps(AUTOENCODER_STEP),
             *LOWEST_LOSS,
             PICTURES,
         ),
@@ -778,7 +627,7 @@ TASKS = (
                 "        sex = data[rows, category].astype(np.int64)\n",
                 '        sex = np.where(data[rows, category] == 1, "f", "m").astype(object)\n',
             ),
-            *_model(
+            *in_model(
                 (
                     'keras.Input((), dtype="int64", name="sex")',
                     'keras.Input((), dtype="string", name="sex")',
@@ -798,7 +647,7 @@ TASKS = (
         name="integer images, scaled in the model",
         edits=(
             Edit("data.py", 'images.astype("float32")', '(16 * images).astype("uint8")'),
-            *_model(
+            *in_model(
                 (INPUT, 'keras.Input((8, 8, 1), dtype="uint8", name="images")'),
                 ("    x = images\n", "    x = layers.Rescaling(1 / 16)(images)\n"),
             ),
@@ -840,7 +689,7 @@ TASKS = (
                 "    splits = {s: (x[kept[s]], y[kept[s]] == 0) for s, (x, y) in splits.items()}\n"
                 + ARRAYS,
             ),
-            *_model(("CLASSES = 10", "CLASSES = 2")),
+            *in_model(("CLASSES = 10", "CLASSES = 2")),
         ),
     ),
     Change(
@@ -872,7 +721,7 @@ TASKS = (
         name="deep supervision: a second output at half the resolution",
         starter="segmentation",
         edits=(
-            *_model(
+            *in_model(
                 (
                     "        x = _convolve_twice(x, task.width * 2**level)\n    # Full precision",
                     "        x = _convolve_twice(x, task.width * 2**level)\n"
@@ -929,7 +778,7 @@ TASKS = (
     Change(
         name="spectral normalization of the discriminator",
         starter="gan",
-        edits=_model(
+        edits=in_model(
             (
                 'x = layers.Conv2D(filters, 4, strides=2, padding="same")(x)',
                 'convolution = layers.Conv2D(filters, 4, strides=2, padding="same")\n'
@@ -948,7 +797,7 @@ TASKS = (
                 "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n",
                 MIXUP,
             ),
-            _losses(
+            in_losses(
                 "    soft = keras.losses.CategoricalCrossentropy(from_logits=True, "
                 'reduction="none")\n'
                 f'    return {{"main": {ENTROPY}, "soft": soft}}\n'
@@ -965,7 +814,7 @@ TASKS = (
     Change(
         name="a recurrent model that masks padding",
         starter="language_model",
-        edits=_model(
+        edits=in_model(
             (
                 TRANSFORMER,
                 "    x = layers.Embedding(TOKENS, task.width, mask_zero=True)(tokens)\n"
@@ -976,7 +825,7 @@ TASKS = (
     Change(
         name="focal loss",
         edits=(
-            _losses(
+            in_losses(
                 "    focal = keras.losses.CategoricalFocalCrossentropy(from_logits=True, "
                 'reduction="none")\n'
                 '    return {"main": lambda y, p: focal(tf.one_hot(y, 10, dtype=p.dtype), p)}\n'

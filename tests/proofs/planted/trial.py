@@ -78,6 +78,7 @@ def _train(change: Change, strategy: tf.distribute.Strategy, steps: int) -> dict
         project = Path(directory) / "project"
         shutil.copytree(_render(change.starter), project)
         change.plant(project)
+        change.prepare(project)
         sys.path.insert(0, str(project))
         try:
             return _steps(change, strategy, steps)
@@ -106,7 +107,7 @@ def _steps(change: Change, strategy: tf.distribute.Strategy, steps: int) -> dict
     for step in (0, steps - 1):
         progress = train_steps.distributed_train_step(iterator, max(1, step), progress)
         losses = progress.latest.losses.numpy()
-        numbers |= {f"{n}@{step}": float(v) for n, v in zip(run.optimizers, losses, strict=True)}
+        numbers |= {f"{n}@{step}": float(v) for n, v in zip(run.returned, losses, strict=True)}
     touches_test = any("test" in edit.other + edit.where for edit in change.edits)
     for split in ("validation", "test") if touches_test else ("validation",):
         if split in evaluation.splits:

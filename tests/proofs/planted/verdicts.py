@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,6 +92,13 @@ def run_tests(project: Path, seconds: float) -> Report:
     return _run(("-m", "pytest", *arguments), project, seconds)
 
 
+def run_test_files(project: Path, files: Sequence[str], seconds: float) -> Report:
+    """Some tests, to the end, with a line for the outcome of each."""
+    return _run(
+        ("-m", "pytest", "-q", "-rpsfE", "-p", "no:cacheprovider", *files), project, seconds
+    )
+
+
 def _run(arguments: tuple[str, ...], project: Path, seconds: float) -> Report:
     began = time.monotonic()
     with subprocess.Popen(
@@ -99,7 +107,8 @@ def _run(arguments: tuple[str, ...], project: Path, seconds: float) -> Report:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        # Of a failure pytest prints as much as one line of a terminal holds.
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "300"},
         start_new_session=True,
     ) as process:
         status: int | None

@@ -3,6 +3,7 @@
 Each replica draws for its own rows, with a seed of its own: right in distribution, but other
 numbers on another number of replicas. With `--randomness global_batch` every replica draws for the
 whole global batch, with a seed that all share, and takes its rows: N replicas draw what one does.
+In 16 bits they are those of 32 bits, so that both compare; XLA draws others (TF 2.21).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tensorflow as tf
 Randomness = Literal["replica", "global_batch", "same_rows"]
 
 NAMES = ("uniform", "normal", "truncated_normal", "gamma", "binomial", "poisson", "categorical")
+HALVES = (tf.float16, tf.bfloat16)
 
 
 class Place(NamedTuple):
@@ -72,6 +74,8 @@ def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
         if place is None:
             return original(*args, **kwargs)
         arguments = signature.bind(*args, **kwargs).arguments
+        if (dtype := _dtype(arguments)) in HALVES:
+            return tf.cast(draw(**_in_single_precision(arguments)), dtype)
         shape = _shape(next(iter(arguments.values())), "shape" in arguments)
         rows = shape[0] if shape else 0
         # Numbers for something else than the rows of a batch are the same on every replica.
@@ -83,6 +87,21 @@ def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
 
     draw.original = original  # type: ignore[attr-defined]
     return draw
+
+
+def _dtype(arguments: dict[str, Any]) -> tf.DType | None:
+    """Of what is drawn; None if the arguments don't say."""
+    dtype = arguments["x"].dtype if "x" in arguments else arguments.get("dtype")
+    return None if dtype is None else tf.as_dtype(dtype)
+
+
+def _in_single_precision(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments for numbers in 32 bits: those drawn in 16 would be others."""
+    single = {
+        name: tf.cast(value, tf.float32) if tf.is_tensor(value) and value.dtype in HALVES else value
+        for name, value in arguments.items()
+    }
+    return single | ({"dtype": tf.float32} if "dtype" in single else {})
 
 
 def _shape(value: Any, is_shape: bool) -> list[int]:
