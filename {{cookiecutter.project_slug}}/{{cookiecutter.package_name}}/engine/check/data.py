@@ -62,11 +62,16 @@ def splits_alike(lab: Laboratory) -> Finding:
         for name, array in arrays.items():
             if split == "train" or name not in train or name not in lab.examples["train"]:
                 continue
-            shape, dtype = tuple(train[name].shape[2:]), lab.examples["train"][name].dtype
-            if array.shape[1:] != shape:
+            raw = lab.examples["train"][name]
+            shapes = {raw.shape[1:], tuple(train[name].shape[2:])}
+            kinds = {raw.dtype.kind, train[name].dtype.as_numpy_dtype().dtype.kind}
+            if array.shape[1:] not in shapes:
+                shape = tuple(train[name].shape[2:])
                 return wrong(f"{name} is {array.shape[1:]} in {split} data, {shape} in training")
-            if array.dtype.kind != dtype.kind:
-                return wrong(f"{name} is {array.dtype} in {split} data, {dtype} in training data")
+            if array.dtype.kind not in kinds:
+                return wrong(
+                    f"{name} is {array.dtype} in {split} data, {raw.dtype} in training data"
+                )
     return ok()
 
 

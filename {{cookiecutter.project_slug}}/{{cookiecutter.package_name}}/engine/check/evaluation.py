@@ -48,7 +48,10 @@ def _same(lab: Laboratory, how: str) -> Finding:
     if lab.declared_interacting:
         return ok("not looked at: the task says that its examples interact")
     once, other = lab.evaluations["once"], lab.evaluations[how]
-    for name in different(once, other, 1e-3):
+    names = different(once, other, 1e-3)
+    if names and how == "in other batches" and lab.evaluation_is_random:
+        return ok("not looked at: evaluation draws random numbers, which depend on the batch")
+    for name in names:
         seen = f"{name} is {once[name]:.5g}, and {other[name]:.5g} {how}"
         mends = "give losses and metrics a number per example, and the weights of the batch"
         if name.endswith("loss"):
@@ -146,6 +149,12 @@ def evaluation_mode(lab: Laboratory) -> Finding:
     if not lab.evaluated_splits:
         return ok(NONE)
     layer = lab.evaluated_in_training
+    if layer and lab.calls_in_evaluation[layer] > 2 * len(lab.evaluated_splits):
+        return look(
+            f"{layer} is called with training=True, several times a step",
+            "predictions are averaged over its random numbers (Monte Carlo dropout)",
+            "is it meant so?",
+        )
     if layer:
         return wrong(
             f"{layer} is called with training=True",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -73,6 +74,7 @@ class Look(NamedTuple):
         gradients: arrays, by optimizer.
         metrics: results after this step alone.
         finite: whether losses and gradients are.
+        keeps: whether the step writes something else than metrics, such as statistics.
         calls: arguments and result of each call of a loss: (labels, predictions, result).
         updates: arguments of each update of a metric: (values, ..., weights or None).
         drawn: some of the numbers that each random operation gave.
@@ -83,6 +85,7 @@ class Look(NamedTuple):
     gradients: dict[str, list[np.ndarray]]
     metrics: Numbers
     finite: bool
+    keeps: bool
     calls: dict[str, tuple[Any, ...]]
     updates: dict[str, tuple[Any, ...]]
     drawn: dict[str, np.ndarray]
@@ -131,6 +134,7 @@ class Runs:
         self.sees_in_step: dict[str, set[bool]] = {}  # filled by the trace, read by sees_training
         self.secs_per_step = 0.0
         self._sees_evaluation: dict[str, set[bool]] = {}
+        self.calls_in_evaluation: Counter[str] = Counter()  # of layers that care, by name
         self._moved: list[str] = []
         self.adds_losses_in_step = False  # the same for adds_losses
         self._probes: dict[int, Any] = {}
@@ -260,6 +264,7 @@ class Runs:
             gradients,
             metrics,
             all(bool(of_step.finite) for of_step in reduced),
+            bool(set(state) - {id(v) for m in self.run.metrics.values() for v in m.variables}),
             to_numpy(np.asarray, calls),
             to_numpy(lambda v: v if v is None else np.asarray(v), updates),
             to_numpy(np.asarray, drawn),
@@ -395,7 +400,8 @@ class Runs:
         with stage("a validation step runs"):
             two = Evaluation(self.two[0], self.evaluated_splits, self.two[1].layout)
             other = Evaluation(self.run, self.evaluated_splits, BatchLayout(size, 1, 0, 1))
-            with layers_recorded(self.run, self._sees_evaluation):
+            seen = self._sees_evaluation
+            with layers_recorded(self.run, seen, self.calls_in_evaluation):
                 once = self._evaluate(self.on_one)
             self._moved = [
                 v.path
@@ -408,6 +414,14 @@ class Runs:
                 "on two replicas": self._evaluate(two),
                 "in other batches": self._evaluate(other),
             }
+
+    @cached_property
+    def evaluation_is_random(self) -> bool:
+        """Whether evaluation gives other numbers with another seed."""
+        run = replace(self.run, seed=self.run.seed + 1)
+        with stage("a validation step runs"):
+            other = Evaluation(run, self.evaluated_splits, self.one[1].layout)
+            return bool(different(self.evaluations["once"], self._evaluate(other), 1e-5))
 
     @property
     def sees_evaluation(self) -> dict[str, set[bool]]:
@@ -537,12 +551,16 @@ class _Probe:
 
 
 @contextlib.contextmanager
-def layers_recorded(run: Run, seen: dict[str, set[bool]]) -> Iterator[None]:
+def layers_recorded(
+    run: Run, seen: dict[str, set[bool]], calls: Counter[str] | None = None
+) -> Iterator[None]:
     """Note which value of `training` each layer without layers of its own is called with."""
 
     def recorded(layer: keras.layers.Layer, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             seen.setdefault(name_of(layer), set()).add(bool(kwargs.get("training")))
+            if calls is not None:
+                calls[name_of(layer)] += 1
             return function(*args, **kwargs)
 
         return call

@@ -410,6 +410,8 @@ def microbatches(lab: Laboratory) -> Finding:
         return ok("not looked at: examples interact")
     if lab.looks_at_batch or lab.rows % 2:
         return ok(f"not looked at: {lab.looks_at_batch or 'the batch is odd'}")
+    if lab.base.keeps:
+        return ok("not looked at: the step keeps something for the next, such as statistics")
     two = lab.look(lab.batch, accumulate=2)
     if _differ(lab.base, two) and not lab.is_the_same_when_traced_again:
         return ok("not looked at: see two replicas")
