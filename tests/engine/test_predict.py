@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -182,8 +183,9 @@ def test_a_model_without_symbolic_inputs(tmp_path: Path) -> None:
     np.save(tmp_path / "inputs.npy", INPUTS[:, 1:])
     with pytest.raises(UsageError, match=r"can't be predicted: .*\[5,4\]"):
         list(predict_files(model, [tmp_path / "inputs.npy"], tmp_path))
+    run: Any = SimpleNamespace(trained_models={"main": model})
     with pytest.raises(UsageError, match="no symbolic inputs; make it with"):
-        list(export_models({"main": model}, tmp_path / "export"))
+        list(export_models(run, tmp_path / "export"))
 
 
 def test_of_several_models_one_is_named() -> None:
