@@ -74,9 +74,9 @@ def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Findi
 
 
 def _observe(laboratory: Laboratory, relation: Relation) -> Finding:
-    """The finding; of a fault that may be rounding the one in float64, if the task runs in it."""
+    """The finding; of what may be rounding the one in float64, if the task runs in it."""
     finding = relation.observe(laboratory)
-    if finding.verdict == "WRONG" and relation.exact:
+    if finding.verdict != "ok" and relation.exact:
         with laboratory.in_float64() as exact, contextlib.suppress(Failed):
             if exact is not None and relation.observe(exact).verdict == "ok":
                 return ok("but for rounding")
