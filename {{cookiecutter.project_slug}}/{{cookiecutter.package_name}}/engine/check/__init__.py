@@ -60,8 +60,9 @@ def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Findi
             for each in filter(None, (after, name)):
                 if each not in found:
                     found[each] = _observe(laboratory, RELATIONS[each])
-            holds = not after or found[after].verdict == "ok"
-            yield name, found[name] if holds else ok(f"not looked at: see {after}")
+                if each == after and found[after].verdict != "ok":
+                    break
+            yield name, found[name] if each == name else ok(f"not looked at: see {after}")
         except Failed as failure:
             claim, reason = failure.args
             if claim not in failed:
