@@ -13,10 +13,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 from proof.engine.types import Replica, Run
+from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
 
 from .toys import BATCH, CLASSES, FEATURES, Toy
-from .worked import CONTRASTIVE, tokens
+from .worked import CONTRASTIVE, GAN, tokens
 
 layers, losses, metrics = keras.layers, keras.losses, keras.metrics
 ROWS = 4 * BATCH
@@ -225,6 +226,13 @@ def shuffled_labels(rows: int = 60 * BATCH) -> Toy:
     )
 
 
+def of_numbers(
+    metric: keras.metrics.Metric, labels: tf.Tensor, numbers: tf.Tensor, weights: tf.Tensor
+) -> None:
+    """Update with labels (rows,) and predictions (rows, 1)."""
+    metric.update_state(labels[:, tf.newaxis], numbers, weights)
+
+
 class OwnStatistics(layers.Layer):
     """Normalizes by the mean of one replica's rows."""
 
@@ -360,6 +368,102 @@ def tokens_counted(counts: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
     return replace(tokens(), count=count)
 
 
+def weights_of_words(
+    count: Callable[[Any], tf.Tensor] = lambda batch: tf.math.count_nonzero(
+        batch[-1], dtype=tf.int32
+    ),
+    **weighted: bool,
+) -> Toy:
+    """Weights (rows, words), a third of them 0, that `loss` and `metric` are given or aren't."""
+
+    def flat(*tensors: tf.Tensor) -> list[tf.Tensor]:
+        return [tf.reshape(t, [-1]) for t in tensors]
+
+    def weighted_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        words, labels, weights = batch
+        per_word = run.losses["main"](labels, run.model(words, training=True))
+        for_rows = tf.reduce_max(weights, axis=1, keepdims=True) + 0 * weights  # padding is 0
+        of_loss, of_metric = (
+            weights if weighted.get(name, True) else for_rows for name in ("loss", "metric")
+        )
+        run.metrics["mean"].update_state(per_word, of_metric)
+        return {"main": compute_loss(*flat(per_word, of_loss), run.model, replica)}
+
+    words, labels = tokens().data
+    weights = (np.arange(words.size).reshape(words.shape) % 3 > 0).astype("float32")
+    return replace(
+        tokens(),
+        data=(words, labels, weights),
+        train_steps=(weighted_step,),
+        metrics=lambda: {"mean": metrics.Mean()},
+        count=count,
+    )
+
+
+def next_words(mixed: Callable[[Any], Any], shift: int = 1) -> Toy:
+    """Words that follow each other, (rows, words, units) of a model mixed by some function."""
+
+    def create() -> keras.Model:
+        words = keras.Input((FEATURES,), dtype="int32")
+        return keras.Model(words, dense(7)(mixed(layers.Embedding(7, 3)(words))))
+
+    text = (np.random.default_rng(0).integers(0, 6, (2 * BATCH, 1)) + np.arange(FEATURES + 1)) % 6
+    return replace(
+        tokens(), model=create, data=(1 + text[:, :FEATURES], 1 + text[:, shift : FEATURES + shift])
+    )
+
+
+class MeanOfPositions(layers.Layer):
+    """Adds the mean over all words of a sequence."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """(rows, words, units) -> the same."""
+        return x + tf.reduce_mean(x, axis=1, keepdims=True)
+
+
+def validated_gan(returned: Callable[[dict[str, tf.Tensor]], Any] = lambda losses: losses) -> Toy:
+    """A GAN with validation data, whose validation step returns what is made of its losses."""
+
+    def both(run: Run, batch: Any, replica: Replica) -> Any:
+        first, second = GAN.train_steps
+        return returned(first(run, batch, replica) | second(run, batch, replica))
+
+    others = {"validation": tuple(array[:30] + 0.01 for array in GAN.data)}
+    return replace(GAN, others=others, validation_step=both)
+
+
+def gan_of_one_optimizer() -> Toy:
+    """Adversaries that train each other's weights."""
+
+    def renamed(adversary: Callable[..., Any]) -> Callable[..., Any]:
+        def train_both(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            (loss,) = adversary(run, batch, replica).values()
+            return {"main": loss}
+
+        return train_both
+
+    return replace(
+        GAN,
+        optimizer=lambda: keras.optimizers.Adam(0.01),
+        train_steps=tuple(renamed(adversary) for adversary in GAN.train_steps),
+    )
+
+
+def of_own_replica(gradients: list[tf.Tensor], variables: list[Any]) -> list[tf.Tensor]:
+    """Gradients that are larger on the second replica."""
+    index = tf.distribute.get_replica_context().replica_id_in_sync_group
+    return [gradient * (1 + tf.cast(index, gradient.dtype)) for gradient in gradients]
+
+
+def noisy_stream() -> tf.data.Dataset:
+    """A stream that draws numbers as it is read, the same ones each time it is opened."""
+
+    def noisy(inputs: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return inputs + tf.random.normal(tf.shape(inputs), seed=1), label
+
+    return stream(examples()).map(noisy)
+
+
 def masked_contrastive_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
     """Each example's two views find each other among those whose weight isn't 0."""
     left, right, weights = batch
@@ -385,7 +489,7 @@ class Fault:
         toy: makes the toy.
         says: some words of the finding.
         verdict: the finding's.
-        flags: of Config.
+        flags: of Config, and `task` for those of the task.
     """
 
     relation: str
@@ -525,6 +629,10 @@ RANDOM = [
         "the stream comes in another order each time",
     ),
     Fault(
+        "the same batch again", lambda: sound(data=noisy_stream()),
+        "first batch of the second epoch is another one where a run is resumed there",
+    ),
+    Fault(
         "augmentation", lambda: sound(augment=lambda batch, seed: batch), "changes nothing", LOOK
     ),
     Fault(
@@ -532,7 +640,11 @@ RANDOM = [
         lambda: sound(
             augment=moved(lambda x, _: tf.random.stateless_normal(tf.shape(x), [1, 2]))
         ),
-        "it doesn't use the seed that it is given", LOOK,
+        "draws the same random numbers in every step: its seed is a constant",
+    ),
+    Fault(
+        "augmentation", lambda: sound(augment=moved(lambda x, _: 0 * x + 1)),
+        "is the same in every step: it draws no random numbers", LOOK,
     ),
     Fault(
         "augmentation", lambda: sound(augment=permuted),
@@ -601,6 +713,21 @@ LOSS = [
     Fault(
         "rows of weight zero", lambda: CONTRASTIVE,
         "mask rows of weight 0 where examples interact",
+    ),
+    Fault(
+        "labels of weight zero", lambda: weights_of_words(loss=False),
+        "the loss main changes with labels of weight 0: it ignores the weights within an example",
+    ),
+    Fault(
+        "labels of weight zero", lambda: weights_of_words(metric=False),
+        "the metric mean changes with labels of weight 0",
+    ),
+    Fault(
+        "labels of weight zero",
+        lambda: weights_of_words(
+            lambda batch: tf.math.count_nonzero(batch[1], dtype=tf.int32)
+        ),
+        "count changes with labels of weight 0",
     ),
     Fault(
         "count", lambda: sound(count=lambda batch: tf.shape(batch[-1])[0]),
@@ -756,6 +883,10 @@ REPLICAS = [
         "gradients are averaged over the replicas",
     ),
     Fault(
+        PARITY, lambda: sound(process_gradients=of_own_replica),
+        "weights of the two replicas by .* from each other: each replica applies gradients of its",
+    ),
+    Fault(
         PARITY,
         lambda: sound(
             optimizer=lambda: SGD(0.1 * tf.distribute.get_strategy().num_replicas_in_sync)
@@ -807,6 +938,14 @@ TRAINING = [
         "falls to -0.1|falls to -0.09",
     ),
     Fault(
+        "learning rate", lambda: sound(optimizer=lambda: SGD(0.1, weight_decay=0.5)),
+        r"weight decay takes 5\.0% of each weight in every step",
+    ),
+    Fault(
+        "train steps apart", gan_of_one_optimizer,
+        "train_both and train_both both train all models with one optimizer", LOOK,
+    ),
+    Fault(
         "training mode", lambda: dropped_out(training=False),
         "dropout.* is called with training=False in the train step",
     ),
@@ -842,6 +981,22 @@ TRAINING = [
         "loss falls on fresh batches", shuffled_labels,
         "labels don't seem to belong to their inputs|nothing is learned yet", LOOK,
     ),
+    Fault(
+        "metrics follow the loss",
+        lambda: with_loss(
+            lambda *rest: -compute_loss(*rest), optimizer=lambda: keras.optimizers.Adam(0.05)
+        ),
+        "the loss falls from .*, and accuracy goes from .*: the loss rewards wrong predictions",
+    ),
+    Fault(
+        "metrics follow the loss",
+        lambda: regression(
+            losses=lambda: {"main": lambda y, p: -tf.abs(p[:, 0] - y)},
+            metrics=lambda: {"error": metrics.MeanAbsoluteError()},
+            train_steps=(step(update=of_numbers),), validation_step=step(update=of_numbers),
+        ),
+        "the loss falls from .*, and error goes from",
+    ),
     Fault("one trace", lambda: sound(train_steps=(lazy_step(),)), "2 traces"),
 ]  # fmt: skip
 
@@ -871,7 +1026,7 @@ PREDICTIONS = [
                 tf.exp(x) / tf.reduce_sum(tf.exp(x), axis=-1, keepdims=True)
             )))
         ),
-        "'main' expects logits, and gets probabilities",
+        "'main' is created with from_logits=True, and gets probabilities", LOOK,
     ),
     Fault(
         "logits",
@@ -918,6 +1073,38 @@ PREDICTIONS = [
             )
         ),
         "gets classes as predictions: an argmax is taken before",
+    ),
+    Fault(
+        "metrics",
+        lambda: regression(
+            metrics=lambda: {"error": metrics.MeanSquaredError()},
+            train_steps=(step(update=lambda m, y, p, w: m.update_state(p, y[:, tf.newaxis])),),
+        ),
+        "the metric error gets predictions as labels, and labels as predictions",
+    ),
+    Fault(
+        "metrics",
+        lambda: regression(
+            metrics=lambda: {"error": metrics.Mean()},
+            train_steps=(step(update=lambda m, y, p, w: m.update_state(tf.square(p - y))),),
+        ),
+        r"the metric error gets 24 x 24 values: shapes \(batch, 1\) and \(batch,\) broadcast",
+    ),
+    Fault(
+        "later positions", lambda: next_words(lambda x: MeanOfPositions()(x)),
+        "labels are the inputs shifted by one, and predictions change with later inputs",
+    ),
+    Fault(
+        "later positions", lambda: next_words(lambda x: x, shift=0),
+        "labels are the inputs, element by element: targets aren't shifted", LOOK,
+    ),
+    Fault(
+        "monitor", sound, "the weights with the smallest validation_accuracy are kept as the best",
+        flags={"task": TaskConfig(larger_is_better=False)},
+    ),
+    Fault(
+        "monitor", sound, "the weights with the largest validation_loss are kept as the best",
+        flags={"task": TaskConfig(monitor="validation_loss")},
     ),
     Fault("metrics", lambda: validated(0, put(7, NAN)), "validation_loss is nan: nothing counts"),
     Fault(
@@ -968,6 +1155,15 @@ EVALUATION = [
             model=model(layers.BatchNormalization), validation_step=step(training=True)
         ),
         "in other batches: the model is called with training=True",
+    ),
+    Fault(
+        "examples apart in evaluation", lambda: sound(model=model(OwnStatistics)),
+        "predictions change with the other examples of the batch",
+    ),
+    Fault(
+        "losses apart",
+        lambda: validated_gan(lambda both: dict.fromkeys(both, both["generator"])),
+        "validation_discriminator_loss and validation_generator_loss are the same",
     ),
     Fault(
         "every example once",

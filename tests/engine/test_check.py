@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import proof.engine.check
 import proof.run
 import proof.task.data
@@ -28,17 +27,23 @@ from . import ROOT, project
 from .faulty import (
     FAULTS,
     Fault,
+    by_place,
     dense,
     dropped_out,
     examples,
     masked_contrastive_step,
     model,
+    next_words,
+    of_numbers,
     regression,
     regularized,
     sound,
     step,
     stream,
     validated,
+    validated_gan,
+    weights_of_words,
+    with_loss,
 )
 from .toys import BATCH, FEATURES, Toy, create_run, laboratory, strategy_of
 from .worked import CONTRASTIVE, GAN, parts, tokens
@@ -114,30 +119,43 @@ def autoencoder() -> Toy:
     )
 
 
-def weights_of_words() -> Toy:
-    """Weights (rows, words), a third of them 0."""
-
-    def weighted_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        words, labels, weights = batch
-        per_word = run.losses["main"](labels, run.model(words, training=True))
-        return {"main": compute_loss(*flat(per_word, weights), run.model, replica)}
-
-    def flat(*tensors: tf.Tensor) -> list[tf.Tensor]:
-        return [tf.reshape(t, [-1]) for t in tensors]
-
-    words, labels = tokens().data
-    weights = (np.arange(words.size).reshape(words.shape) % 3 > 0).astype("float32")
-    return replace(
-        tokens(),
-        data=(words, labels, weights),
-        train_steps=(weighted_step,),
-        count=lambda batch: tf.math.count_nonzero(batch[-1], dtype=tf.int32),
-    )
-
-
 def unusual_augment(batch: Any, seed: tf.Tensor) -> Any:
     inputs, *others = batch
     return (inputs + 0.1 * tf.random.stateless_normal(tf.shape(inputs), seed), *others)
+
+
+def outputs_and_rows(number: int) -> Toy:
+    """As many numbers to predict for each example."""
+    inputs, _ = examples()
+    others, _ = examples(60, 2)
+    return regression(
+        model=model(last=lambda: dense(number)),
+        data=(inputs, inputs[:, :number]),
+        others={"validation": (others, others[:, :number])},
+        losses=lambda: {"main": lambda y, p: tf.reduce_mean(tf.square(p - y), axis=1)},
+        metrics=lambda: {"error": keras.metrics.MeanSquaredError()},
+    )
+
+
+def one_optimizer_for_two_models() -> Toy:
+    """An encoder and a decoder that one step trains."""
+
+    def create() -> dict[str, keras.Model]:
+        return {
+            "encoder": keras.Sequential([keras.Input((FEATURES,)), dense()]),
+            "decoder": keras.Sequential([keras.Input((4,)), dense(3)]),
+        }
+
+    def both(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        code = run.models["encoder"](inputs, training=True)
+        predictions = run.models["decoder"](code, training=True)
+        per_example = run.losses["main"](labels, predictions)
+        return {"main": tf.nn.compute_average_loss(
+            per_example, sample_weight=weights, global_batch_size=replica.global_count
+        )}  # fmt: skip
+
+    return sound(model=create, train_steps=(both,), validation_step=both, metrics=dict)
 
 
 SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
@@ -145,10 +163,33 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "dropout": (lambda: dropped_out(training=True), {}),
     "batch normalization": (lambda: sound(model=model(keras.layers.BatchNormalization)), {}),
     "add_loss": (lambda: sound(model=model(AddsLoss)), {}),
+    "weight decay": (
+        lambda: sound(optimizer=lambda: keras.optimizers.AdamW(0.05, weight_decay=0.1)),
+        {},
+    ),
     "regularizers": (lambda: regularized(loss=compute_loss), {}),
     "numbers to predict": (regression, {}),
+    "an error that falls with the loss": (
+        lambda: regression(
+            metrics=lambda: {"error": keras.metrics.MeanAbsoluteError()},
+            train_steps=(step(update=of_numbers),),
+            validation_step=step(update=of_numbers),
+        ),
+        {"task": TaskConfig(monitor="validation_error", larger_is_better=False)},
+    ),
+    "a loss that selects": (
+        sound,
+        {"task": TaskConfig(monitor="validation_loss", larger_is_better=False)},
+    ),
+    "as many outputs as rows": (lambda: outputs_and_rows(4), {"global_batch_size": 4}),
+    "words that follow each other": (
+        lambda: next_words(lambda x: keras.layers.Conv1D(8, 2, padding="causal")(x)),
+        {},
+    ),
     "parts that count, and terms": (lambda: parts(96), {}),
     "two models and optimizers": (lambda: GAN, {}),
+    "adversaries with validation data": (validated_gan, {}),
+    "two models and one optimizer": (one_optimizer_for_two_models, {}),
     "a count for each loss and term": (counts_for_losses_and_terms, {}),
     "words that count": (tokens, {}),
     "weights of several axes": (weights_of_words, {}),
@@ -211,6 +252,65 @@ def test_what_fails_is_reported_once() -> None:
         found = findings(toy)
         assert list(found) == [claim]
         assert found[claim].endswith("no such thing")
+
+
+def test_what_another_fault_spoils_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoiled = [name for name, relation in RELATIONS.items() if relation.after]
+    assert "denominator" in spoiled
+    random = with_loss(lambda *arguments: compute_loss(*arguments) + tf.random.normal([]))
+    lab = laboratory(random)
+    assert RELATIONS["rows of weight zero"].observe(lab).verdict == "WRONG"
+    for name in spoiled:  # and isn't computed in vain
+        monkeypatch.setitem(RELATIONS, name, RELATIONS[name]._replace(observe=pytest.fail))
+    for name, finding in check(lab, spoiled):
+        assert finding == ("ok", f"not looked at: see {RELATIONS[name].after}", "", ""), name
+    monkeypatch.undo()
+    findings_of_sound = dict(check(laboratory(sound()), spoiled))
+    assert not [f for f in findings_of_sound.values() if f.seen.startswith("not looked at: see ")]
+
+
+def test_metrics_after_training_are_those_of_one_step() -> None:
+    def update(metric: Any, labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> None:
+        metric.update_state(
+            keras.losses.sparse_categorical_crossentropy(labels, logits, True), weights
+        )
+
+    toy = sound(train_steps=(step(update=update),), metrics=lambda: {"mean": keras.metrics.Mean()})
+    after = laboratory(toy).after_training
+    assert after.metrics["mean"] == pytest.approx(after.losses["main"], rel=1e-5)
+
+
+EXACT = [name for name, relation in RELATIONS.items() if relation.exact]
+
+
+def amplified(losses: tf.Tensor, weights: tf.Tensor, *rest: Any) -> tf.Tensor:
+    """The loss, and a number that is 0 but for rounding: hundreds in float32."""
+    weighted = tf.stop_gradient(losses * weights)
+    # One after the other: tf.reduce_sum may add reversed rows in the same pairs.
+    zero = tf.cumsum(1e8 * tf.concat([weighted, -weighted], axis=0))[-1]
+    return compute_loss(losses, weights, *rest) + zero
+
+
+def test_what_rounding_alone_changes_is_ok() -> None:
+    lab = laboratory(with_loss(amplified))
+    accused = [name for name in EXACT if RELATIONS[name].observe(lab).verdict != "ok"]
+    assert "order of rows" in accused
+    found = dict(check(lab, EXACT))
+    assert [n for n, finding in found.items() if finding.seen == "but for rounding"] == accused
+    assert all(finding.verdict == "ok" for finding in found.values()), found
+    assert (keras.config.floatx(), keras.config.dtype_policy().name) == ("float32", "float32")
+
+
+def fails_in_float64(losses: tf.Tensor, *rest: Any) -> tf.Tensor:
+    places = tf.range(tf.shape(losses)[0])
+    return compute_loss(losses / (1.0 + tf.cast(places, tf.float32)), *rest)
+
+
+@pytest.mark.parametrize("loss", [by_place, fails_in_float64])
+def test_a_fault_that_rounding_doesnt_explain_stays_wrong(loss: Callable[..., Any]) -> None:
+    ((_, finding),) = check(laboratory(with_loss(loss)), ["order of rows"])
+    assert finding.verdict == "WRONG"
+    assert (keras.config.floatx(), keras.config.dtype_policy().name) == ("float32", "float32")
 
 
 VERDICTS = {

@@ -174,7 +174,7 @@ def build(toy: Toy, replicas: int | str = 1, **flags: Any) -> Built:
     return create_run(toy, strategy_of(replicas), toy.splits, config, TaskConfig())
 
 
-def laboratory(toy: Toy, **flags: Any) -> Laboratory:
+def laboratory(toy: Toy, task: TaskConfig | None = None, **flags: Any) -> Laboratory:
     """What `check` observes, with its defaults but for the batch size."""
     return Laboratory(
         lambda *arguments: create_run(toy, *arguments),
@@ -182,7 +182,7 @@ def laboratory(toy: Toy, **flags: Any) -> Laboratory:
         (strategy_of(1), strategy_of(2)),
         toy.splits,
         Config(**{"global_batch_size": BATCH} | flags),
-        TaskConfig(),
+        task or TaskConfig(),
     )
 
 

@@ -60,8 +60,9 @@ def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Findi
             for each in filter(None, (after, name)):
                 if each not in found:
                     found[each] = _observe(laboratory, RELATIONS[each])
-            holds = not after or found[after].verdict == "ok"
-            yield name, found[name] if holds else ok(f"not looked at: see {after}")
+                if each == after and found[after].verdict != "ok":
+                    break
+            yield name, found[name] if each == name else ok(f"not looked at: see {after}")
         except Failed as failure:
             claim, reason = failure.args
             if claim not in failed:
@@ -74,9 +75,9 @@ def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Findi
 
 
 def _observe(laboratory: Laboratory, relation: Relation) -> Finding:
-    """The finding; of a fault that may be rounding the one in float64, if the task runs in it."""
+    """The finding; of what may be rounding the one in float64, if the task runs in it."""
     finding = relation.observe(laboratory)
-    if finding.verdict == "WRONG" and relation.exact:
+    if finding.verdict != "ok" and relation.exact:
         with laboratory.in_float64() as exact, contextlib.suppress(Failed):
             if exact is not None and relation.observe(exact).verdict == "ok":
                 return ok("but for rounding")

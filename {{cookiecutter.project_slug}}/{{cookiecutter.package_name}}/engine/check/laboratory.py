@@ -386,6 +386,8 @@ class Laboratory(Runs):
         """Losses on new batches; then that of the first, and with the labels of other examples."""
         losses = self.train_longer(self.batches.dataset(0, FRESH_STEPS), FRESH_STEPS)
         inputs, *labels, weights = self.batch
+        for metric in self.run.metrics.values():  # of the look alone, not of all steps before it
+            metric.reset_state()
         self._after_training, mixed = self.look(self.batch), None
         if labels:
             turned = tf.nest.map_structure(lambda t: tf.roll(t, self.rows // 2, axis=1), labels)
