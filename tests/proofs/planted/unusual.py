@@ -84,7 +84,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> dict[str, 
     l2 = keras.regularizers.L2(task.l2)
     pixels = int(np.prod(shape))
     x = layers.Dense(pixels, activation="sigmoid", kernel_regularizer=l2, dtype=floatx)(x)
-    decoder = keras.Model(code, layers.Reshape(shape)(x), name="decoder")
+    decoder = keras.Model(code, layers.Reshape(shape, dtype=floatx)(x), name="decoder")
     return {"encoder": encoder, "decoder": decoder}
 '''
 
