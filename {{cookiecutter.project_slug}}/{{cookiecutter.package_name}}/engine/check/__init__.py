@@ -78,7 +78,7 @@ def _observe(laboratory: Laboratory, relation: Relation) -> Finding:
     """The finding; of what may be rounding the one in float64, if the task runs in it."""
     finding = relation.observe(laboratory)
     if finding.verdict != "ok" and relation.exact:
-        with laboratory.in_float64() as exact, contextlib.suppress(Failed):
+        with laboratory.in_float64() as exact, contextlib.suppress(Exception):
             if exact is not None and relation.observe(exact).verdict == "ok":
                 return ok("but for rounding")
     return finding

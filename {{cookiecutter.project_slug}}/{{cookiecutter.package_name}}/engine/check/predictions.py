@@ -134,7 +134,8 @@ def metrics(lab: Laboratory) -> Finding:
                 f"the metric {name} gets a single number",
                 f"the metric {name} is fed the scaled loss; feed it per-example values and weights",
             )
-        if values and values[0].shape == (lab.rows, lab.rows) and lab.rows not in (1, _width(lab)):
+        square = bool(values) and values[0].shape == (lab.rows, lab.rows)
+        if square and lab.rows not in (1, _width(lab)) and not lab.declared_interacting:
             return wrong(
                 f"the metric {name} gets {lab.rows} x {lab.rows} values",
                 "shapes (batch, 1) and (batch,) broadcast by accident: each label meets all "

@@ -132,6 +132,7 @@ class Runs:
         self.precision = config.precision  # of the run; here 16 bits are 32
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
         self.sees_in_step: dict[str, set[bool]] = {}  # filled by the trace, read by sees_training
+        self.steps_of: dict[str, list[int]] = {}  # which train steps use an optimizer
         self.secs_per_step = 0.0
         self._sees_evaluation: dict[str, set[bool]] = {}
         self.calls_in_evaluation: Counter[str] = Counter()  # of layers that care, by name
@@ -257,7 +258,6 @@ class Runs:
             state |= {id(v): (v, value) for v, value in writes if value is not None}
         with keras.StatelessScope([(v, value) for v, value in state.values()]):
             metrics = self.run.metric_results()
-        to_numpy = tf.nest.map_structure
         return Look(
             int(np.max(reduced[-1].counts)),
             losses,
@@ -265,9 +265,10 @@ class Runs:
             metrics,
             all(bool(of_step.finite) for of_step in reduced),
             bool(set(state) - {id(v) for m in self.run.metrics.values() for v in m.variables}),
-            to_numpy(np.asarray, calls),
-            to_numpy(lambda v: v if v is None else np.asarray(v), updates),
-            to_numpy(np.asarray, drawn),
+            *(
+                tf.nest.map_structure(lambda v: v if v is None else np.asarray(v), seen)
+                for seen in (calls, updates, drawn)
+            ),
         )
 
     @cached_property
@@ -303,9 +304,10 @@ class Runs:
     @cached_property
     def trained_on_one(self) -> Trained:
         """After the first real steps on one replica."""
-        trained = self._train(self.one)
-        self.reset()
-        return trained
+        try:
+            return self._train(self.one)
+        finally:
+            self.reset()
 
     @cached_property
     def trained_on_two(self) -> Trained:
