@@ -226,7 +226,7 @@ def scale(lab: Laboratory) -> Finding:
             other = arrays.get(name)
             if split == "train" or other is None or len(other) < 10 or not other.size:
                 continue
-            a, b = (np.nan_to_num(np.asarray(x, "f8")) for x in (array, other))
+            a, b = _filled(array), _filled(other)
             (mean, spread), (mean_other, spread_other) = ((x.mean(), x.std()) for x in (a, b))
             largest = max(np.abs(a).max(), 1e-12), max(np.abs(b).max(), 1e-12)
             if array.dtype.kind == "f" and spread > 0:
@@ -309,6 +309,16 @@ def _hashes(lab: Laboratory, split: str) -> list[int]:
     rows = len(arrays[0])
     flat = [np.ascontiguousarray(a.reshape(rows, -1)) for a in arrays]
     return [hash(b"".join(a[i].tobytes() for a in flat)) for i in range(rows)]
+
+
+def _filled(array: np.ndarray) -> np.ndarray:
+    """The array with the mean of its column for each value that isn't finite."""
+    x = np.asarray(array, "f8")
+    there = np.isfinite(x)
+    if there.all():
+        return x
+    number = np.maximum(1, there.sum(axis=0))
+    return np.where(there, x, np.where(there, x, 0).sum(axis=0) / number)
 
 
 def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:

@@ -261,6 +261,14 @@ class Laboratory(Runs):
         return x is not None and bool(np.mean(y[:, :-1] == x[:, 1:]) > 0.9)
 
     @cached_property
+    def predicts_the_one_before(self) -> bool:
+        """Whether labels are the inputs shifted by one the wrong way."""
+        x, y = self._tokens
+        return x is not None and bool(np.mean(y[:, 1:] == x[:, :-1]) > 0.9) and not (
+            self.predicts_the_next
+        )  # fmt: skip
+
+    @cached_property
     def predicts_its_input(self) -> bool:
         """Whether labels are whole numbers, and the same as the inputs."""
         x, y = self._tokens

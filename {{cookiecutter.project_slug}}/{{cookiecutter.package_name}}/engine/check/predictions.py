@@ -60,6 +60,12 @@ def later_positions(lab: Laboratory) -> Finding:
             "targets aren't shifted, so the model learns to copy",
             "shift them by one: inputs [:-1], labels [1:]",
         )
+    if lab.predicts_the_one_before:
+        return wrong(
+            "labels are the inputs shifted by one, the wrong way",
+            "each target is the element before, which the model has seen",
+            "shift them the other way: inputs [:-1], labels [1:]",
+        )
     if not lab.predicts_the_next or len(lab.run.trained_models) != 1:
         return ok("not looked at: labels aren't the next inputs")
     if lab.sees_later_positions:
@@ -112,8 +118,7 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
             ("below", p.min(), y < p.min() - 0.5 * spread),
             ("above", p.max(), y > p.max() + 0.5 * spread),
         ):
-            stuck = np.mean(p == bound) > 0.2 and bound in (0.0, 1.0, -1.0, 6.0)
-            if beyond.mean() > 0.05 and stuck:
+            if beyond.mean() > 0.05 and np.mean(p == bound) > 0.2:
                 return wrong(
                     f"{np.mean(p == bound):.0%} of the predictions for {name!r} are {bound:g}, and "
                     f"{beyond.mean():.0%} of the labels lie {side}",
@@ -167,6 +172,13 @@ def metrics(lab: Laboratory) -> Finding:
                 f"the metric {name} ({kind}) gets classes as predictions",
                 "an argmax is taken before",
                 "give it the logits, (batch, classes)",
+            )
+    for name, larger_is_better in lab.directions.items():
+        if larger_is_better and lab.rows > 8 and lab.base.metrics[name] == 1:
+            return look(
+                f"{name} is 1 before training",
+                "the metric can't be less, as the top ten of ten classes",
+                "choose one that tells right from wrong",
             )
     if not lab.evaluated_splits:
         return ok()
