@@ -469,6 +469,7 @@ EVALUATING = (
         edits=(Edit("steps.py", "training=False", "training=True", "test_step"),),
         file="steps.py",
         cause="dropout is on in the test: training=True",
+        named=r"dropout is called with training=True",
     ),
     Fault(
         kind=EVALUATION,
@@ -484,6 +485,7 @@ EVALUATING = (
         ),
         file="steps.py",
         cause="validation normalizes by its batch's statistics: it calls the train step",
+        named=r"batch_normalization is called with training=True",
     ),
     Fault(
         kind=EVALUATION,
@@ -612,6 +614,7 @@ EVALUATING = (
         ),
         file="steps.py",
         cause="validation corrects predictions with the labels of its batch: a leak",
+        named=r"labels of (its|the) batch|predictions (use|depend|change|are changed)",
     ),
     Fault(
         kind=EVALUATION,
