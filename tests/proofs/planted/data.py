@@ -57,6 +57,7 @@ LABELING = (
         ),
         file="data.py",
         cause="validation labels use another encoding than training labels",
+        named=r"validation data are encoded otherwise: their labels",
     ),
     Fault(
         kind=LABELS,
@@ -64,6 +65,7 @@ LABELING = (
         edits=(labels_of_images('(labels + (split == "test")).clip(0, 9).astype("int64")'),),
         file="data.py",
         cause="test labels are off by one",
+        named=r"test data are encoded otherwise: their labels",
     ),
     Fault(
         kind=LABELS,
@@ -87,6 +89,7 @@ LABELING = (
         ),
         file="data.py",
         cause="validation labels are on another scale than training labels",
+        named=r"labels of validation data reach .* one split is scaled",
     ),
     Fault(
         kind=LABELS,
@@ -121,6 +124,7 @@ LABELING = (
         ),
         file="losses.py",
         cause="labels (batch, 1) and predictions (batch,) broadcast: each label meets every row",
+        named=r"sub makes 96 x 96 numbers .* broadcast by accident",
     ),
     Fault(
         kind=LABELS,
@@ -142,6 +146,7 @@ LABELING = (
         edits=(labels_of_images('np.sort(labels).astype("int64")'),),
         file="data.py",
         cause="labels are in another order than their inputs",
+        named=r"labels don't seem to belong to their inputs: one was shuffled",
     ),
     Fault(
         kind=LABELS,
@@ -178,6 +183,7 @@ LABELING = (
         ),
         file="data.py",
         cause="labels are shifted by one row",
+        named=r"labels don't seem to belong to their inputs: one was shuffled",
     ),
 )
 
@@ -194,6 +200,7 @@ FEEDING = (
         ),
         file="data.py",
         cause="validation and test inputs are on another scale than training inputs",
+        named=r"inputs of validation data reach 16.* one split is scaled",
     ),
     Fault(
         kind=INPUTS,
@@ -238,6 +245,7 @@ FEEDING = (
         ),
         file="data.py",
         cause="the columns of the test inputs are in another order than those of training",
+        named=r"in test data than in training: .*columns are in another order",
     ),
     Fault(
         kind=INPUTS,
@@ -274,6 +282,7 @@ FEEDING = (
         ),
         file="data.py",
         cause="an input is NaN: the step that gets it is skipped in every epoch",
+        named=r"NaN or infinity in inputs of 1 train examples",
     ),
     Fault(
         kind=INPUTS,
@@ -376,6 +385,7 @@ FEEDING = (
         ),
         file="data.py",
         cause="validation and test images are rotated and training images are not",
+        named=r"validation data are encoded otherwise: their labels, or their inputs",
     ),
 )
 
@@ -411,6 +421,7 @@ LEAKING = (
         ),
         file="data.py",
         cause="the test data is the validation data",
+        named=r"of the test examples are validation examples too",
     ),
     Fault(
         kind=LEAKS,
@@ -433,6 +444,7 @@ LEAKING = (
         edits=(Edit("data.py", "examples(rest[~is_validation])", "examples(rest)"),),
         file="data.py",
         cause="rows of the validation data are in the training data",
+        named=r"of the validation examples are training examples too",
     ),
     Fault(
         kind=LEAKS,
@@ -536,6 +548,7 @@ AUGMENTING = (
         ),
         file="data.py",
         cause="the augmentation is random without the seed: a batch can't be made again",
+        named=r"draws random numbers that don't follow from the seed",
     ),
     Fault(
         kind=AUGMENTATION,
@@ -552,6 +565,7 @@ AUGMENTING = (
         ),
         file="data.py",
         cause="numpy's numbers become constants of the graph: every batch gets the same",
+        named=r"augmentation: is the same in every step",
     ),
     Fault(
         kind=AUGMENTATION,
@@ -587,6 +601,7 @@ AUGMENTING = (
         ),
         file="data.py",
         cause="labels are averages of classes after the augmentation; use nearest",
+        named=r"interpolat|between classes|nearest|average",
     ),
     Fault(
         kind=AUGMENTATION,
@@ -600,6 +615,7 @@ AUGMENTING = (
         ),
         file="data.py",
         cause="the augmentation moves images out of sight: training inputs differ from validation",
+        named=r"out of sight|too (strong|far|large)|inputs (differ from|are unlike)",
     ),
     Fault(
         kind=AUGMENTATION,
@@ -657,6 +673,7 @@ AUGMENTING = (
         ),
         file="data.py",
         cause="the latents are the same in every batch",
+        named=r"augmentation: is the same in every step",
     ),
     Fault(
         kind=AUGMENTATION,
@@ -734,6 +751,7 @@ STREAMING = (
         ),
         file="data.py",
         cause="the stream is in another order each time it is read: a run can't be resumed exactly",
+        named=r"or the stream, draws random numbers that don't follow from the seed",
     ),
     Fault(
         kind=STREAMS,
@@ -773,6 +791,7 @@ STREAMING = (
         ),
         file="data.py",
         cause="the stream draws random numbers without a seed: a batch can't be made again",
+        named=r"or the stream, draws random numbers that don't follow from the seed",
     ),
     Fault(
         kind=STREAMS,
@@ -790,6 +809,7 @@ STREAMING = (
         ),
         file="data.py",
         cause="labels are shuffled apart from their inputs",
+        named=r"in train data, labels don't belong to their inputs: one was shuffled",
     ),
     Fault(
         kind=STREAMS,
@@ -847,6 +867,7 @@ STREAMING = (
         ),
         file="data.py",
         cause="validation examples count twice, others once, in another order each time",
+        named=r"\bstream|another order|counts? twice|other examples each",
     ),
     Fault(
         kind=STREAMS,

@@ -49,6 +49,7 @@ SCALING = (
         edits=(average("    loss = tf.reduce_mean(per_example * weights)\n"),),
         file="losses.py",
         cause="the loss is divided by the rows of one replica instead of the global count",
+        named=r"by all rows of the batch.*averaged over itself",
     ),
     Fault(
         kind=LOSS_SCALING,
@@ -70,6 +71,7 @@ SCALING = (
         edits=(average("    loss = tf.reduce_sum(weights * per_example)\n"),),
         file="losses.py",
         cause="the loss is a sum over the batch; it is not divided by the global count",
+        named=r"however many examples count: it is a sum",
     ),
     Fault(
         kind=LOSS_SCALING,
@@ -99,6 +101,7 @@ SCALING = (
         ),
         file="steps.py",
         cause="the loss is divided by the number of replicas, though it is a part of a sum",
+        named=r"divided by the number of replicas, which",
     ),
     Fault(
         kind=LOSS_SCALING,
@@ -113,6 +116,7 @@ SCALING = (
         ),
         file="losses.py",
         cause="the loss is divided by the count of one replica instead of the global count",
+        named=r"averaged over itself; use replica\.global_count",
     ),
     Fault(
         kind=LOSS_SCALING,
@@ -134,6 +138,7 @@ SCALING = (
         ),
         file="steps.py",
         cause="the loss is a mean over one replica's rows, padding included",
+        named=r"weights aren't used, so padding trains.*averaged over itself",
     ),
     Fault(
         kind=LOSS_SCALING,
@@ -202,6 +207,7 @@ SCALING = (
         edits=(average("    loss = tf.reduce_mean(per_example * weights) / 2  # two GPUs\n"),),
         file="losses.py",
         cause="the loss is divided by the replica's rows and a constant number of replicas",
+        named=r"divided by a constant or by all rows.*averaged over itself",
     ),
 )
 
@@ -218,6 +224,7 @@ WEIGHTING = (
         ),
         file="losses.py",
         cause="the loss ignores the weights, so padding counts",
+        named=r"a part of the loss ignores the weights",
     ),
     Fault(
         kind=WEIGHTS,
@@ -233,6 +240,7 @@ WEIGHTING = (
         ),
         file="steps.py",
         cause="the metric mae ignores the weights, so padding counts",
+        named=r"the metric mae .* isn't given the weights",
     ),
     Fault(
         kind=WEIGHTS,
@@ -248,6 +256,7 @@ WEIGHTING = (
         ),
         file="steps.py",
         cause="the weights are used twice in the loss",
+        named=r"weights are used twice",
     ),
     Fault(
         kind=WEIGHTS,
@@ -300,6 +309,7 @@ WEIGHTING = (
         ),
         file="losses.py",
         cause="an example's weight depends on the other rows of its replica",
+        named=r"divided by the sum of some weights",
     ),
     Fault(
         kind=WEIGHTS,
@@ -333,6 +343,7 @@ WEIGHTING = (
         flags=("--global-batch-size", "80"),
         file="steps.py",
         cause="the metric mean_iou ignores the weights, so padding counts",
+        named=r"validation_mean_iou .* or padding counts",
     ),
     Fault(
         kind=WEIGHTS,
@@ -343,6 +354,7 @@ WEIGHTING = (
         flags=("--last-batch", "pad"),
         file="losses.py",
         cause="rows of weight zero count in the loss",
+        named=r"rows of weight zero: .* with other rows of weight 0: a part of the loss",
     ),
 )
 
@@ -354,6 +366,7 @@ COUNTING = (
         edits=(Edit("losses.py", COUNT, "    return tf.shape(weights)[0]\n"),),
         file="losses.py",
         cause="count gives rows, while the loss adds up tokens; padding counts too",
+        named=r"count doesn't look at the weights: padding counts",
     ),
     Fault(
         kind=DENOMINATORS,
@@ -376,6 +389,7 @@ COUNTING = (
         edits=(Edit("losses.py", COUNT, "    return tf.constant(96) + 0 * tf.size(weights)\n"),),
         file="losses.py",
         cause="count is a constant; it must count the rows of this replica's part",
+        named=r"one half of the batch counts 96, the other 96, both together 96",
     ),
     Fault(
         kind=DENOMINATORS,
@@ -392,6 +406,7 @@ COUNTING = (
         ),
         file="losses.py",
         cause="the loss is averaged twice: over the pixels of an image, then by a count of pixels",
+        named=r"averaged twice|divided twice|too small|counts pixels",
     ),
     Fault(
         kind=DENOMINATORS,
@@ -444,6 +459,7 @@ REGULARIZING = (
         flags=("--l2", "0.01"),
         file="steps.py",
         cause="the regularization is in the loss twice",
+        named=r"it is in the loss 2 times",
     ),
     Fault(
         kind=REGULARIZATION,
@@ -459,6 +475,7 @@ REGULARIZING = (
         ),
         file="losses.py",
         cause="regularization isn't scaled: it counts once per replica",
+        named=r"regularization is counted once per replica",
     ),
     Fault(
         kind=REGULARIZATION,
@@ -474,6 +491,7 @@ REGULARIZING = (
         flags=("--l2", "0.01"),
         file="losses.py",
         cause="regularization is divided by the count of examples, not by the number of replicas",
+        named=r"regulari[sz]ation|penalty",
     ),
     Fault(
         kind=REGULARIZATION,
@@ -494,6 +512,7 @@ REGULARIZING = (
         ),
         file="steps.py",
         cause="the regularization of another model is added, and this one's isn't",
+        named=r"layers have regularizers .* the loss doesn't hold them",
     ),
     Fault(
         kind=REGULARIZATION,
@@ -525,6 +544,7 @@ REGULARIZING = (
         edits=(Edit("config.py", "l2: float = 1e-4", "l2: float = 1e4"),),
         file="config.py",
         cause="regularization is thousands of times the loss of the data",
+        named=r"regulari[sz]ation|\bl2\b",
     ),
     Fault(
         kind=REGULARIZATION,
@@ -558,6 +578,7 @@ ACCUMULATING = (
         flags=("--accumulate", "2"),
         file="steps.py",
         cause="losses of micro-batches are averaged, though the engine adds parts of one sum",
+        named=r"divided by the number of micro-batches, but they are added",
     ),
     Fault(
         kind=ACCUMULATION,
@@ -601,6 +622,7 @@ ACCUMULATING = (
         flags=("--accumulate", "2"),
         file="losses.py",
         cause="the loss is divided by the count of one micro-batch: tokens weigh differently",
+        named=r"divided by the sum of some weights",
     ),
     Fault(
         kind=ACCUMULATION,

@@ -63,6 +63,7 @@ MODELS = (
         ),
         file="losses.py",
         cause="the loss takes logits for probabilities: from_logits=True is missing",
+        named=r"create it with from_logits=True",
     ),
     Fault(
         kind=MODEL,
@@ -72,6 +73,7 @@ MODELS = (
         ),
         file="model.py",
         cause="rows of the batch interact: a softmax is taken over the batch axis",
+        named=r"computes something over the batch, as by a mean over axis 0",
     ),
     Fault(
         kind=MODEL,
@@ -99,6 +101,7 @@ MODELS = (
         ),
         file="steps.py",
         cause="BatchNormalization never learns its statistics: training=False in the train step",
+        named=r"batch_normalization is called with training=False in the train step",
     ),
     Fault(
         kind=MODEL,
@@ -121,6 +124,7 @@ MODELS = (
         ),
         file="model.py",
         cause="the last layer's sigmoid keeps predictions in (0, 1), and labels are far above",
+        named=r"the last activation can't give such values",
     ),
     Fault(
         kind=MODEL,
@@ -128,6 +132,7 @@ MODELS = (
         edits=model(FLATTEN, "    x = layers.Flatten()(keras.ops.stop_gradient(x))\n"),
         file="model.py",
         cause="the convolutions get no gradient from the data's loss, only from L2",
+        named=r"none for conv2d/bias.*tf\.stop_gradient",
     ),
     Fault(
         kind=MODEL,
@@ -170,6 +175,7 @@ MODELS = (
         ),
         file="model.py",
         cause="all units of the hidden layer are dead: predictions don't depend on inputs",
+        named=r"units that are all dead|dead units",
     ),
     Fault(
         kind=MODEL,
@@ -270,6 +276,7 @@ MODELS = (
         ),
         file="steps.py",
         cause="a constant seed: each step and replica draws the same random numbers",
+        named=r"its seed is a constant; use replica\.seed",
     ),
     Fault(
         kind=MODEL,
@@ -277,6 +284,7 @@ MODELS = (
         edits=(Edit("config.py", "dropout: float = 0.3", "dropout: float = 0.97"),),
         file="config.py",
         cause="dropout drops nearly everything: the rate is the fraction to drop",
+        named=r"dropout|\brate\b",
     ),
     Fault(
         kind=MODEL,
@@ -299,6 +307,7 @@ MODELS = (
         ),
         file="model.py",
         cause="predictions don't depend on inputs: they are multiplied by zero",
+        named=r"outputs don't depend on the inputs",
     ),
     Fault(
         kind=MODEL,
@@ -320,6 +329,7 @@ MODELS = (
         ),
         file="model.py",
         cause="a layer draws with tf.random instead of a SeedGenerator: runs can't be repeated",
+        named=r"drop_rows.*tf\.random\.normal and its like",
     ),
     Fault(
         kind=MODEL,
@@ -345,6 +355,7 @@ LANGUAGE_MODELS = (
         edits=model(ATTENTION, "attention(y, y)"),
         file="model.py",
         cause="a token's prediction depends on later tokens, the answer: no causal mask",
+        named=r"attention without a causal mask",
     ),
     Fault(
         kind=LANGUAGE_MODEL,
@@ -465,6 +476,7 @@ GANS = (
         ),
         file="steps.py",
         cause="the generator never learns: its loss trains the discriminator",
+        named=r"must return a loss named 'generator'",
     ),
     Fault(
         kind=GAN,
@@ -552,6 +564,7 @@ GANS = (
         ),
         file="steps.py",
         cause="generated images don't depend on the latents: they are all the same",
+        named=r"latents|generated|generator",
     ),
 )
 

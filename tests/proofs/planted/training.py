@@ -30,6 +30,7 @@ MEASURED = (
         edits=(accuracy('run.metrics["accuracy"].update_state(labels, predictions)'),),
         file="steps.py",
         cause="the metric ignores the weights, so padding counts",
+        named=r"validation_accuracy .* or padding counts",
     ),
     Fault(
         kind=METRICS,
@@ -53,6 +54,7 @@ MEASURED = (
         ),
         file="metrics.py",
         cause="the metric's threshold of 0.5 is for probabilities; logits need 0",
+        named=r"real_accuracy .* compares logits with the threshold of a probability",
     ),
     Fault(
         kind=METRICS,
@@ -94,6 +96,7 @@ MEASURED = (
         ),
         file="steps.py",
         cause="the metric averages means of batches, padding included",
+        named=r"the metric mae gets a single number.*feed it per-example values and weights",
     ),
     Fault(
         kind=METRICS,
@@ -142,6 +145,7 @@ MEASURED = (
         ),
         file="config.py",
         cause="larger_is_better is wrong for a loss: the worst weights are selected",
+        named=r"larger_is_better in task/config\.py says so",
     ),
     Fault(
         kind=METRICS,
@@ -180,6 +184,7 @@ MEASURED = (
         ),
         file="steps.py",
         cause="the metric is reset in every step: it shows the last batch",
+        named=r"\breset|last batch",
     ),
     Fault(
         kind=METRICS,
@@ -213,6 +218,7 @@ OPTIMIZING = (
         ),
         file="optimizer.py",
         cause="the learning rate depends on the number of replicas",
+        named=r"the learning rate is 0\.002 .* it depends on the number of replicas",
     ),
     Fault(
         kind=OPTIMIZER,
@@ -228,6 +234,7 @@ OPTIMIZING = (
         ),
         file="optimizer.py",
         cause="the learning rate grows with the number of replicas",
+        named=r"on one replica and 0\.02 on two: it depends on the number of replicas",
     ),
     Fault(
         kind=OPTIMIZER,
@@ -259,6 +266,7 @@ OPTIMIZING = (
         ),
         file="optimizer.py",
         cause="boundaries of the schedule are epochs, and it counts steps: the rate is soon 0",
+        named=r"it counts train steps, not epochs",
     ),
     Fault(
         kind=OPTIMIZER,
@@ -272,6 +280,7 @@ OPTIMIZING = (
         ),
         file="optimizer.py",
         cause="the warm-up is longer than the run: the learning rate never arrives",
+        named=r"the warm-up is longer than the run",
     ),
     Fault(
         kind=OPTIMIZER,
@@ -279,6 +288,7 @@ OPTIMIZING = (
         edits=processed("return [-gradient for gradient in gradients]"),
         file="optimizer.py",
         cause="the gradients' sign is flipped: the loss is maximized",
+        named=r"multiplies every gradient by -1",
     ),
     Fault(
         kind=OPTIMIZER,
@@ -294,6 +304,7 @@ OPTIMIZING = (
         edits=(Edit("config.py", "learning_rate: float = 1e-2", "learning_rate: float = 1e-9"),),
         file="config.py",
         cause="the learning rate is so small that nothing is learned",
+        named=r"too (low|small)",
     ),
     Fault(
         kind=OPTIMIZER,
@@ -329,6 +340,7 @@ OPTIMIZING = (
         ),
         file="optimizer.py",
         cause="embeddings don't learn: process_gradients sets their gradients to zero",
+        named=r"embedding/embeddings.*process_gradients sets it to 0",
     ),
     Fault(
         kind=OPTIMIZER,
@@ -343,6 +355,7 @@ OPTIMIZING = (
         ),
         file="steps.py",
         cause="the generator never trains",
+        named=r"TRAIN_STEPS|no (train )?step|never train|generator_step",
     ),
     Fault(
         kind=OPTIMIZER,
@@ -372,6 +385,7 @@ OPTIMIZING = (
         ),
         file="steps.py",
         cause="gradients are clipped on each replica before they are summed; use --clip-norm",
+        named=r"gradients are changed before they are added",
     ),
     Fault(
         kind=OPTIMIZER,
@@ -394,6 +408,7 @@ OPTIMIZING = (
         ),
         file="steps.py",
         cause="gradients are normalized on each replica before they are summed",
+        named=r"gradients are changed before they are summed",
     ),
     Fault(
         kind=OPTIMIZER,
@@ -445,6 +460,7 @@ EVALUATING = (
         edits=(Edit("steps.py", "training=False", "training=True", "validation_step"),),
         file="steps.py",
         cause="dropout is on in validation: training=True",
+        named=r"dropout is called with training=True",
     ),
     Fault(
         kind=EVALUATION,
@@ -453,6 +469,7 @@ EVALUATING = (
         edits=(Edit("steps.py", "training=False", "training=True", "test_step"),),
         file="steps.py",
         cause="dropout is on in the test: training=True",
+        named=r"dropout is called with training=True",
     ),
     Fault(
         kind=EVALUATION,
@@ -468,6 +485,7 @@ EVALUATING = (
         ),
         file="steps.py",
         cause="validation normalizes by its batch's statistics: it calls the train step",
+        named=r"batch_normalization is called with training=True",
     ),
     Fault(
         kind=EVALUATION,
@@ -483,6 +501,7 @@ EVALUATING = (
         ),
         file="steps.py",
         cause="the validation loss is averaged twice",
+        named=r"the validation step averages over a replica's rows",
     ),
     Fault(
         kind=EVALUATION,
@@ -512,6 +531,7 @@ EVALUATING = (
         ),
         file="steps.py",
         cause="validation looks at the first rows of each replica's batch only",
+        named=r"leaves? out|left out|first rows|every example once",
     ),
     Fault(
         kind=EVALUATION,
@@ -594,6 +614,7 @@ EVALUATING = (
         ),
         file="steps.py",
         cause="validation corrects predictions with the labels of its batch: a leak",
+        named=r"labels of (its|the) batch|predictions (use|depend|change|are changed)",
     ),
     Fault(
         kind=EVALUATION,
