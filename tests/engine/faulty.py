@@ -97,15 +97,15 @@ def dense(units: int = 4, **arguments: Any) -> keras.layers.Layer:
 def regression(last: Callable[[], Any] | None = None, **changes: Any) -> Toy:
     """A number to predict for each example, below 0 as often as above."""
 
-    def labelled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    def labeled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         inputs, _ = examples(rows, seed)
         inputs -= 1
         return inputs, inputs.sum(axis=1)
 
     parts: dict[str, Any] = {
         "model": model(last=last or (lambda: dense(1))),
-        "data": labelled(ROWS, 1),
-        "others": {"validation": labelled(60, 2)},
+        "data": labeled(ROWS, 1),
+        "others": {"validation": labeled(60, 2)},
         "losses": lambda: {"main": lambda y, p: tf.square(p[:, 0] - y)},
         "metrics": dict,
         "optimizer": lambda: keras.optimizers.Adam(0.05),
