@@ -14,6 +14,7 @@ from typing import Any
 
 import keras
 
+from .causes import message_of
 from .errors import UsageError
 
 CONFIG = "config.json"  # in a .keras file: the architecture, with the precision of each layer
@@ -60,8 +61,9 @@ def load_in_precision(file: str | Path) -> keras.Model:
     except FileNotFoundError as error:
         raise UsageError(f"{file} is missing; create_model in task/model.py loads it.") from error
     except (ValueError, TypeError, KeyError, OSError, zipfile.BadZipFile) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise UsageError(f"{file} can't be loaded as a .keras file: {reason}") from error
+        raise UsageError(
+            f"{file} can't be loaded as a .keras file: {message_of(error)}."
+        ) from error
 
 
 def is_auxiliary(model: keras.Model) -> bool:

@@ -146,28 +146,27 @@ class Runs:
     @cached_property
     def one(self) -> Created:
         """The task on one replica."""
-        flags: dict[str, Any] = {"accumulate": 1, "jit": "off", "randomness": "same_rows"}
-        made = self._create(self._strategies[0], **flags)
+        made = self._create(self._strategies[0])
         size = made[0].global_batch_size
         if size % 2:  # a row for each of two replicas at least
-            flags |= {"global_batch_size": max(2, size - 1), "batch_size_per_replica": None}
-            made = self._create(self._strategies[0], **flags)
+            made = self._create(self._strategies[0], max(2, size - 1))
         self.initial = {id(v): v.numpy() for v in self.variables(made)}
         return made
 
     @cached_property
     def two(self) -> Created:
         """The task on two replicas, with the weights of `one` at the start."""
-        run = self.one[0]
-        size = {"global_batch_size": run.global_batch_size, "batch_size_per_replica": None}
-        flags = {"accumulate": 1, "jit": "off", "randomness": "same_rows"}
-        made = self._create(self._strategies[1], **flags, **size)
+        made = self._create(self._strategies[1], self.run.global_batch_size)
         for model, other in zip(self.run.models.values(), made[0].models.values(), strict=True):
             for variable, copy in zip(model.variables, other.variables, strict=True):
                 copy.assign(self.initial[id(variable)])
         return made
 
-    def _create(self, strategy: tf.distribute.Strategy, **flags: Any) -> Created:
+    def _create(self, strategy: tf.distribute.Strategy, size: int | None = None) -> Created:
+        """The task in global batches of `size`, or of what the flags say."""
+        flags: dict[str, Any] = {"accumulate": 1, "jit": "off", "randomness": "same_rows"}
+        if size is not None:
+            flags |= {"global_batch_size": size, "batch_size_per_replica": None}
         # Rounding to 16 bits is as large as the faults that are looked for.
         precision = self._config.precision if self._config.precision == "float64" else "float32"
         config = replace(self._config, precision=precision, **flags)
