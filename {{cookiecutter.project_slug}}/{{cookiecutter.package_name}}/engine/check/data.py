@@ -184,32 +184,30 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
 @relation("rows in two splits")
 def rows_in_two_splits(lab: Laboratory) -> Finding:
     """No example of validation or test is a training example."""
-    train = _hashes(lab, "train")
+    hashes = {split: _hashes(lab, split) for split, arrays in lab.examples.items() if arrays}
+    train = hashes.get("train", [])
+    known = set(train) if len(train) < 1e6 else set()
+    natural = 1 - len(set(train)) / max(1, len(train))  # how many the data repeats by itself
     for split in ("validation", "test"):
-        if split not in lab.examples or not lab.examples[split]:
-            continue
-        found = _hashes(lab, split)
-        twice = sum(h in set(train) for h in found) if len(train) < 1e6 else 0
+        found = hashes.get(split, [])
+        twice = sum(h in known for h in found)
         if not twice:
             continue
         seen = f"{percent(twice, len(found))} of the {split} examples are training examples too"
-        natural = 1 - len(set(train)) / len(train)  # how many the data repeats by itself
         if twice / len(found) > max(MANY, 2 * natural):
             return wrong(
                 seen, "the splits overlap, so results are too good", "cut the data before use"
             )
         if twice / len(found) > max(0.02, 2 * natural):
             return look(seen, "the splits overlap, or the data repeats itself")
-    if "validation" in lab.examples and "test" in lab.examples:
-        validation, test = _hashes(lab, "validation"), _hashes(lab, "test")
-        same = sum(h in set(validation) for h in test)
-        natural = 1 - len(set(train)) / max(1, len(train))
-        if test and same / len(test) > max(MANY, 2 * natural):
-            return wrong(
-                f"{percent(same, len(test))} of the test examples are validation examples too",
-                "weights are selected by the data that they are tested on",
-                "cut the data before use",
-            )
+    validation, test = set(hashes.get("validation", [])), hashes.get("test", [])
+    same = sum(h in validation for h in test)
+    if test and same / len(test) > max(MANY, 2 * natural):
+        return wrong(
+            f"{percent(same, len(test))} of the test examples are validation examples too",
+            "weights are selected by the data that they are tested on",
+            "cut the data before use",
+        )
     return ok()
 
 

@@ -95,6 +95,22 @@ class Laboratory(Runs):
         ]
         return (*others, weights)
 
+    @cached_property
+    def look_with_zeros(self) -> Look:
+        """The step of `with_zeros`."""
+        return self.look(self.with_zeros)
+
+    @cached_property
+    def look_with_other_rows(self) -> Look:
+        """The step of `with_other_rows`."""
+        return self.look(self.with_other_rows)
+
+    @cached_property
+    def look_with_weights(self) -> tuple[Look, Look]:
+        """The first step with twice the weights, and with three times."""
+        two, three = self.weighted(lambda w: 2 * w), self.weighted(lambda w: 3 * w)
+        return self.look(two), self.look(three)
+
     # The loss.
 
     def count(self, batch: Any) -> int:
@@ -122,7 +138,7 @@ class Laboratory(Runs):
     @cached_property
     def means_of_halves(self) -> dict[str, tuple[float, float]]:
         """For each loss the mean of its halves, and their sum with regularization once."""
-        a, b = self.look(self.with_zeros), self.look(self.with_the_other_half)
+        a, b = self.look_with_zeros, self.look(self.with_the_other_half)
         total = max(1, a.counted + b.counted)
         return {
             name: (
@@ -147,12 +163,12 @@ class Laboratory(Runs):
     @cached_property
     def sees_rows_of_weight_zero(self) -> bool:
         """Whether what a row of weight zero holds changes a loss."""
-        first, other = self.look(self.with_zeros), self.look(self.with_other_rows)
+        first, other = self.look_with_zeros, self.look_with_other_rows
         return bool(different(first.losses, other.losses))
 
     def ignores_weights(self, name: str) -> bool:
         """Whether a loss is that of all rows, whatever their weights and what it is divided by."""
-        some = self.look(self.with_zeros)
+        some = self.look_with_zeros
         share = some.counted / max(1, self.base.counted)
         return any(close(f * some.losses[name], self.base.losses[name]) for f in (1.0, share))
 

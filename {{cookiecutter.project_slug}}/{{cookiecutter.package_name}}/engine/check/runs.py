@@ -335,10 +335,10 @@ class Runs:
             _apart(run),
         )
 
-    def train_longer(self, batches: tf.data.Dataset, most: int, first: int = 0) -> list[Numbers]:
+    def train_longer(self, batches: tf.data.Dataset, most: int) -> list[Numbers]:
         """Train `one` a few seconds at most; the losses of each step. The caller resets it."""
         steps = self.one[1]
-        progress = steps.start()._replace(step=tf.constant(first, tf.int64))
+        progress = steps.start()
         iterator, losses = iter(batches), list[Numbers]()
         started = time.perf_counter()
         while len(losses) < most and time.perf_counter() - started < LONGEST_TRAINING:

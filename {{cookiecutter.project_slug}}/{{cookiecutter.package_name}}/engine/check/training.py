@@ -179,7 +179,7 @@ def rows_of_weight_zero(lab: Laboratory) -> Finding:
         return ok("too few rows to say")
     if lab.looks_at_batch:
         return ok(f"not looked at: {lab.looks_at_batch} sees all rows")
-    first, other = lab.look(lab.with_zeros), lab.look(lab.with_other_rows)
+    first, other = lab.look_with_zeros, lab.look_with_other_rows
     if first.counted != other.counted:
         return wrong(
             f"count is {first.counted} and {other.counted} with other rows of weight 0",
@@ -258,8 +258,7 @@ def weights_enter_once(lab: Laboratory) -> Finding:
     """Twice the weights, twice the loss."""
     if lab.counts_weights:
         return ok("not looked at: count depends on how large weights are")
-    one, two = lab.base, lab.look(lab.weighted(lambda w: 2 * w))
-    three = lab.look(lab.weighted(lambda w: 3 * w))
+    one, (two, three) = lab.base, lab.look_with_weights
     for name, first in one.losses.items():
         a, b = two.losses[name] - first, three.losses[name] - two.losses[name]
         if close(a, 0) and close(b, 0):
@@ -448,7 +447,7 @@ def regularization(lab: Laboratory) -> Finding:
         return ok("none")
     if lab.adds_losses or lab.counts_weights or lab.interacts or lab.has_other_denominators:
         return ok("not looked at: the loss has other parts")
-    two, three = lab.look(lab.weighted(lambda w: 2 * w)), lab.look(lab.weighted(lambda w: 3 * w))
+    two, three = lab.look_with_weights
     if different(
         {n: 2 * loss - lab.base.losses[n] for n, loss in two.losses.items()}, three.losses, COARSE
     ):
@@ -703,8 +702,7 @@ def falls_on_one_batch(lab: Laboratory) -> Finding:
     late = float(np.mean([sum(each.values()) for each in fresh[-max(1, len(fresh) // 3) :]]))
     if late < before - 0.02 * abs(before):
         return ok(f"{detail}; on new batches it falls")  # dropout hides it on one
-    downhill = lab.falls_downhill
-    if downhill is False:
+    if not lab.falls_downhill:
         return wrong(
             detail,
             "the loss rises along its own gradient too: gradients are changed, as by a wrong sign",
