@@ -525,7 +525,7 @@ DATA = [
         "0 x NaN is NaN, so they spoil the loss all the same",
     ),
     Fault(
-        "data is finite", lambda: sound(adapted={"mean": np.array([1.0, NAN])}),
+        "data is finite", lambda: sound(adapt=lambda datasets: {"mean": np.array([1.0, NAN])}),
         "adapt returns NaN or infinity as 'mean'",
     ),
     Fault(

@@ -244,12 +244,10 @@ def test_evaluation_and_prediction_name_the_split(tmp_path: Path) -> None:
         predict_split(built.run.model, "test", splits.splits["test"], tmp_path)
 
 
-def test_a_layer_that_adapts_to_bad_data(tmp_path: Path) -> None:
-    def adapt() -> None:
-        for _ in splits.splits["train"]:
-            pass
+def test_a_model_that_adapts_to_bad_data() -> None:
+    def adapt(datasets: dict[str, Any]) -> dict[str, Any]:
+        return {"examples": sum(1 for _ in datasets["train"])}
 
-    splits = toy("rows.csv")
-    model = splits.model
+    bad = Toy(adapt=adapt, data=toy("rows.csv").data)
     with pytest.raises(DataError, match=rf"^Example {BAD} .* {NUMBER}"):
-        build(Toy(model=lambda: (adapt(), model())[1], data=splits.data))
+        build(bad)

@@ -254,11 +254,12 @@ def test_speed_is_that_of_this_process(tmp_path: Path, monkeypatch: pytest.Monke
     rows: list[dict[str, float]] = []
     run = loop(tmp_path)
     monkeypatch.setattr(run.records, "add_log", rows.append)
-    run._log.add_time(2, 4.0)  # of a window that began with eight more steps, before a resume
+    run._log.add_time(2, 4.0, 1.0)  # of a window that began with eight more steps, before a resume
     run._log.write(run.progress._replace(step=tf.constant(10, tf.int64)))
-    run._log.add_time(3, 1.0)
+    run._log.add_time(3, 1.0, 0.0)
     run._log.write(run.progress._replace(step=tf.constant(13, tf.int64)))
     assert [row["examples_per_second"] for row in rows] == [2 * BATCH / 4.0, 3 * BATCH / 1.0]
+    assert [row["waiting_for_data"] for row in rows] == [0.25, 0.0]
 
 
 def _bad(first: int = 0) -> Toy:

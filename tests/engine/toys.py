@@ -70,7 +70,7 @@ class Toy:
     validation_step: Callable[..., Any] | None = None  # the first train step
     test_step: Callable[..., Any] | None = None  # the validation step
     augment: Callable[[Any, tf.Tensor], Any] | None = None
-    adapted: dict[str, Any] = field(default_factory=dict)
+    adapt: Callable[[Any], dict[str, Any]] = lambda datasets: {}
     terms: tuple[str, ...] = ()
     examples_interact: bool = False
     others: dict[str, Any] = field(default_factory=dict)  # validation and test data
@@ -147,7 +147,7 @@ def create_run(toy: Toy, *arguments: Any) -> Built:
     validation_step = toy.validation_step or first
     task = {
         "create_augment": lambda task: toy.augment,
-        "adapt": lambda task, datasets: toy.adapted,
+        "adapt": lambda task, datasets: toy.adapt(datasets),
         "create_model": lambda task, adapted: toy.model(),
         "create_losses": lambda task: toy.losses(),
         "create_metrics": lambda task: toy.metrics(),

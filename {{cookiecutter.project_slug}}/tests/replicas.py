@@ -20,9 +20,10 @@ import numpy as np
 import tensorflow as tf
 
 from {{ cookiecutter.package_name }}.config import Config
-from {{ cookiecutter.package_name }}.engine.batches import TrainingBatches
+from {{ cookiecutter.package_name }}.engine.batches import TrainingBatches, is_sharded, random_access
 from {{ cookiecutter.package_name }}.engine.distributed_steps import DistributedSteps
 from {{ cookiecutter.package_name }}.engine.errors import UsageError
+from {{ cookiecutter.package_name }}.engine.random_access import RandomAccess
 from {{ cookiecutter.package_name }}.engine.strategy import create_strategy
 from {{ cookiecutter.package_name }}.engine.types import Run
 from {{ cookiecutter.package_name }}.run import create_run
@@ -35,16 +36,15 @@ from .scenarios import BATCH, ROWS, SCENARIOS, STEPS, WITHOUT_XLA, Scenario
 
 def trimmed(split: Any, rows: int) -> Any:
     """`rows` examples of `split`, repeated if it has fewer; a stream stays a stream."""
-    if callable(split):
+    if is_sharded(split):
         return lambda workers, index: trimmed(split(workers, index), rows)
     if isinstance(split, tf.data.Dataset):
         return split.repeat().take(rows)
-
-    def first(array: Any) -> np.ndarray:
-        array = np.asarray(array[:rows])
-        return array[np.arange(rows) % len(array)]
-
-    return tf.nest.map_structure(first, split)
+    split = random_access(split)
+    chosen = np.arange(rows) % len(split)
+    if not split.in_memory:
+        return split.select(chosen)
+    return tf.nest.map_structure(lambda array: array[chosen], split.source)
 
 
 def create_small_datasets(rows: int) -> dict[str, Any]:
@@ -53,11 +53,29 @@ def create_small_datasets(rows: int) -> dict[str, Any]:
     return {name: trimmed(split, rows) for name, split in splits.items() if split is not None}
 
 
+class Weighted:
+    """Examples (inputs, labels) by row number, with a weight for each."""
+
+    def __init__(self, split: RandomAccess, weights: np.ndarray) -> None:
+        self.split, self.weights = split, weights
+
+    def __len__(self) -> int:
+        """As before."""
+        return len(self.weights)
+
+    def __getitem__(self, row: int) -> Any:
+        """One of them."""
+        return (*self.split[row], self.weights[row])
+
+
 def weighted(split: Any, rows: int) -> Any:
     """`split` with a weight for each example, where an example is (inputs, labels)."""
     weights = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.0], rows)
-    if callable(split):
+    if is_sharded(split):
         return lambda workers, index: weighted(split(workers, index), rows)
+    if isinstance(split, RandomAccess):
+        spec = split.element_spec
+        return Weighted(split, weights) if isinstance(spec, tuple) and len(spec) == 2 else split
     if not isinstance(split, tf.data.Dataset):
         return (*split, weights) if isinstance(split, tuple) and len(split) == 2 else split
     if not isinstance(split.element_spec, tuple) or len(split.element_spec) != 2:

@@ -118,7 +118,8 @@ def train(path: Path, replicas: int, *, resume: bool, killed: bool = False) -> E
     last = tf.train.load_checkpoint(str(path / "checkpoints" / "latest" / f"ckpt-{loop.step}"))
     names = set(last.get_variable_to_shape_map()) - {"_CHECKPOINTABLE_OBJECT_GRAPH"}
     with (path / "steps.csv").open(newline="") as lines:
-        logged = [{**row, "examples_per_second": ""} for row in csv.DictReader(lines)]
+        timed = dict.fromkeys(("examples_per_second", "waiting_for_data"), "")
+        logged = [row | timed for row in csv.DictReader(lines)]
     return End(
         {name: np.asarray(last.get_tensor(name)).tobytes() for name in names},
         (path / "history.csv").read_text(),

@@ -41,6 +41,10 @@ class Config:
     jit: Literal["auto", "on", "off"] = "auto"
     steps_per_call: int = 0  # train steps in one graph call; 0: as many as take half a second
 
+    # examples read by row number that can't be read are left out, with a line for each; more of
+    # them than this end the run
+    max_bad_examples: int = 0
+
     clip_norm: float = 0.0  # largest global norm of the summed gradients; 0 disables clipping
     # skip a step whose loss or gradient is not finite, or stop the run
     non_finite: Literal["skip", "stop"] = "skip"
@@ -85,7 +89,7 @@ class Config:
         zero_or_more = ["seed", "virtual_replicas", "steps_per_call", "clip_norm"]
         zero_or_more += ["validate_every_steps", "validation_steps", "log_every_steps"]
         zero_or_more += ["max_skipped_steps", "save_every_epochs", "save_every_steps"]
-        zero_or_more += ["save_every_secs", "max_stop_secs"]
+        zero_or_more += ["save_every_secs", "max_stop_secs", "max_bad_examples"]
         for name in zero_or_more:
             _at_least(0, name, getattr(self, name))
 

@@ -17,6 +17,7 @@ from .engine.distributed_steps import DistributedSteps
 from .engine.errors import UsageError
 from .engine.gradients import disable_optimizer_allreduce
 from .engine.loop import Schedule
+from .engine.random_access import BadExamples
 from .engine.replicas import synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
 from .engine.unsupported import (
@@ -64,12 +65,15 @@ def create_run(
         )
     batch_size = global_batch_size(config, strategy.num_replicas_in_sync)
     layout = create_layout(strategy, batch_size, config.accumulate)
+    bad_examples = BadExamples(config.max_bad_examples)
     batches = TrainingBatches(
         datasets["train"],
         layout,
         seed=config.seed,
         last_batch=config.last_batch,
         augment=create_augment(task),
+        steps=config.steps,
+        bad=bad_examples,
     )
     if adapted is None:
         with reading_errors(datasets):
@@ -93,6 +97,7 @@ def create_run(
             randomness=config.randomness,
             terms=TERMS,
             adapted=adapted,
+            bad_examples=bad_examples,
         )
         for name, optimizer in optimizers.items():
             # Before the first trace, or more than one replica fails (keras #23085, Keras 3.15).

@@ -25,7 +25,7 @@ from .. import ROOT
 EXAMPLES = {"train": 288, "validation": 72, "test": 48}  # six steps an epoch
 TINY = ["--epochs", "4", "--global-batch-size", "48", "--save-every-steps", "1"]
 STEPS = 24
-TIMES = {"examples_per_second"}  # the columns that measure time
+TIMES = {"examples_per_second", "waiting_for_data"}  # the columns that measure time
 TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # the loop's state in a checkpoint
 PATIENCE = 300  # seconds until a process counts as hung
 

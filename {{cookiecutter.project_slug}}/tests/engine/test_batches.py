@@ -15,12 +15,19 @@ from {{ cookiecutter.package_name }}.engine.batches import (
     TrainingBatches,
     evaluation_batches,
 )
+from {{ cookiecutter.package_name }}.engine.random_access import RandomAccess
 
 EXAMPLES, BATCH = 29, 12
 ARRAYS = np.arange(EXAMPLES)
 STREAM = tf.data.Dataset.range(EXAMPLES)
+KINDS: dict[str, Split] = {
+    "arrays": ARRAYS,
+    "stream": STREAM,
+    "rows": RandomAccess(range(EXAMPLES)),
+    "loaded rows": RandomAccess(ARRAYS + 1, lambda number: number - 1),
+}
 
-of_each_kind = pytest.mark.parametrize("split", [ARRAYS, STREAM], ids=["arrays", "stream"])
+of_each_kind = pytest.mark.parametrize("split", KINDS.values(), ids=KINDS)
 
 
 def layout(replicas: int) -> BatchLayout:

@@ -6,7 +6,7 @@ neither on the number of replicas nor on where a run was interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import keras
@@ -15,21 +15,30 @@ import tensorflow as tf
 
 from . import cluster
 from .errors import UsageError
+from .random_access import (
+    BATCHES_TOGETHER,
+    PADDING,
+    BadExamples,
+    RandomAccess,
+    has_rows,
+    without_autograph,
+)
 
-# Arrays (a nest with the examples along the first axis); or a tf.data.Dataset of examples, which
-# each worker reads as a whole; or a function (workers, index) -> the Dataset that one worker reads.
+TRAINING_DATA = "training data"
+
+# What `create_datasets` returns for a split: arrays (a nest with the examples along the first axis)
+# or an object with examples by row number, both of which RandomAccess reads; or a tf.data.Dataset
+# of examples, which each worker reads as a whole; or a function (workers, index) -> one of these,
+# the shard that one worker reads.
 Split = Any
 LastBatch = Literal["drop", "span", "pad"]
 
-Load = Callable[[Any], tuple[Any, ...]]  # row numbers, or a batch -> examples and weights
 Augment = Callable[[Any, tf.Tensor], Any]  # batch, seed -> batch
 
-# Translating plain tensor code for tf.data costs a second at every start (TF 2.21).
-without_autograph = tf.autograph.experimental.do_not_convert
-
-PADDING = -1  # the row number of an example that isn't there
-STEPS_TOGETHER, BYTES_TOGETHER = 32, 2**20  # read at once, at most
-SHUFFLE_BUFFER = 10_000  # examples; for streams only, arrays are shuffled as a whole
+SHUFFLE_BUFFER = 10_000  # examples; for streams only, all others are shuffled as a whole
+# Of the block cipher behind index_shuffle. With its usual 4, in small data some neighbors come
+# again more often than others (TF 2.21).
+ROUNDS = 8
 
 
 class BatchLayout(NamedTuple):
@@ -103,9 +112,9 @@ def num_examples(split: Split) -> int:
 
     Raises:
         UsageError: the arrays or the workers' shards differ in length, or a stream doesn't say how
-            many it has.
+            many it has, or has no end.
     """
-    if callable(split):
+    if is_sharded(split):
         workers = cluster.num_workers()
         shards = [num_examples(split(workers, index)) for index in range(workers)]
         if len(set(shards)) > 1:
@@ -114,25 +123,61 @@ def num_examples(split: Split) -> int:
                 "long; leave some out with take(), or give all workers one tf.data.Dataset."
             )
         return sum(shards)
-    if isinstance(split, tf.data.Dataset):
-        number = int(split.cardinality())
-        if number < 0:
-            raise UsageError(
-                "A tf.data.Dataset of create_datasets doesn't know its size: add "
-                ".apply(tf.data.experimental.assert_cardinality(number of examples))."
-            )
-        return number
-    lengths = {len(array) for array in tf.nest.flatten(split)}
-    if len(lengths) != 1:
-        raise UsageError(f"The arrays of one split differ in length: {sorted(lengths)}.")
-    return lengths.pop()
+    if not isinstance(split, tf.data.Dataset):
+        return len(random_access(split))
+    number = int(split.cardinality())
+    if number == tf.data.INFINITE_CARDINALITY:
+        raise UsageError(
+            "A tf.data.Dataset of create_datasets has no end: add .take(number of examples); "
+            "training data may be endless if --steps says how long to train."
+        )
+    if number < 0:
+        raise UsageError(
+            "A tf.data.Dataset of create_datasets doesn't know its size: add "
+            ".apply(tf.data.experimental.assert_cardinality(number of examples))."
+        )
+    return number
 
 
-def worker_split(split: Split) -> Split:
+def is_sharded(split: Split) -> bool:
+    """Whether a split is a function (workers, index)."""
+    return callable(split) and not has_rows(split)
+
+
+def random_access(split: Split) -> RandomAccess:
+    """Arrays, or what else has rows, as RandomAccess."""
+    return split if isinstance(split, RandomAccess) else RandomAccess(split)
+
+
+def worker_split(split: Split) -> RandomAccess | tf.data.Dataset:
     """What this worker reads of a split: its shard of a function, else all of it."""
-    if callable(split):
-        return split(cluster.num_workers(), cluster.worker_index())
-    return split
+    if is_sharded(split):
+        split = split(cluster.num_workers(), cluster.worker_index())
+    return split if isinstance(split, tf.data.Dataset) else random_access(split)
+
+
+def shuffled(places: tf.Tensor, examples: int, seed: int) -> tf.Tensor:
+    """Places int64 (...) in an endless row of epochs -> row numbers int64 (...).
+
+    Each epoch is a permutation of all rows, and none of it is stored: `RandomIndexShuffle` is a
+    block cipher, at the same cost wherever it starts. `tf.random.experimental.index_shuffle` fixes
+    a part of its key, and with an epoch's number as the other part there are only 256 orders
+    (TF 2.21), so the key is drawn at random for each epoch.
+    """
+    epochs, places = places // examples, places % examples
+    first = tf.reduce_min(epochs)
+
+    def key(epoch: tf.Tensor) -> tf.Tensor:
+        return tf.random.stateless_uniform((3,), (seed, epoch), None, None, tf.int64)
+
+    keys = tf.map_fn(key, tf.range(first, tf.reduce_max(epochs) + 1))
+    rows = tf.raw_ops.RandomIndexShuffle(
+        index=tf.reshape(places, (-1,)),
+        seed=tf.gather(keys, tf.reshape(epochs - first, (-1,))),
+        max_index=tf.constant(examples - 1, tf.int64),
+        rounds=ROUNDS,
+    )
+    return tf.reshape(rows, tf.shape(places))
 
 
 class TrainingBatches:
@@ -147,9 +192,11 @@ class TrainingBatches:
         seed: of the run.
         last_batch: what happens to a short last batch of an epoch.
         augment: changes a global batch as the steps see it, given a seed int64 (2,).
+        steps: of the whole run; an epoch of an endless stream is so long.
+        bad: where examples go that can't be read.
 
     Raises:
-        UsageError: the data is empty or smaller than a batch.
+        UsageError: the data is empty or smaller than a batch, or has no end, and `steps` is None.
     """
 
     def __init__(
@@ -160,11 +207,15 @@ class TrainingBatches:
         seed: int = 0,
         last_batch: LastBatch = "drop",
         augment: Augment | None = None,
+        steps: int | None = None,
+        bad: BadExamples | None = None,
     ) -> None:
-        self.num_examples = num_examples(split)
         self.split, self.layout, self.seed = split, layout, seed
         self.last_batch, self.augment = last_batch, augment
+        self.bad = bad or BadExamples()
         size = layout.global_batch_size
+        self.endless = steps is not None and _is_endless(split)
+        self.num_examples = steps * size if steps and self.endless else num_examples(split)
         if not self.num_examples:
             raise UsageError("The training data is empty.")
         if self.num_examples < size and last_batch != "pad":
@@ -178,10 +229,53 @@ class TrainingBatches:
     @property
     def signature(self) -> dict[str, Any]:
         """What the order of the examples depends on, beside seed and global batch size."""
-        depends = {"number of training examples": self.num_examples, "last batch": self.last_batch}
-        if callable(self.split):
+        stream = isinstance(worker_split(self.split), tf.data.Dataset)
+        depends = {
+            "number of training examples": "endless" if self.endless else self.num_examples,
+            "last batch": self.last_batch,
+            "order of the examples": "that of a stream" if stream else f"shuffled, {ROUNDS} rounds",
+        }
+        if is_sharded(self.split):
             depends["number of workers"] = cluster.num_workers()
         return depends
+
+    def examples_read_again(self, first_step: int) -> int:
+        """How many examples of a stream are read and thrown away before `first_step`."""
+        if not isinstance(worker_split(self.split), tf.data.Dataset):
+            return 0
+        size = self.layout.global_batch_size
+        if self.last_batch == "span":
+            return first_step * size % self.num_examples
+        return first_step % self.steps_per_epoch * size
+
+    def rows(self, steps: tf.Tensor) -> tf.Tensor:
+        """Steps int64 (k,) -> the row numbers of their global batches, int64 (k, rows).
+
+        PADDING where the last batch of an epoch is short. Not for streams.
+        """
+        examples = len(worker_split(self.split))
+        size = self._size
+        places = steps[:, tf.newaxis] * size + tf.range(size, dtype=tf.int64)
+        if self.last_batch == "span":
+            return shuffled(places, examples, self.seed)
+        epochs, steps = steps // self.steps_per_epoch, steps % self.steps_per_epoch
+        places = steps[:, tf.newaxis] * size + tf.range(size, dtype=tf.int64)
+        there = places < examples
+        places = tf.minimum(places, examples - 1) + epochs[:, tf.newaxis] * examples
+        return tf.where(there, shuffled(places, examples, self.seed), PADDING)
+
+    def rows_from(self, step: int) -> Iterator[int]:
+        """The row numbers that are read from `step` on, without end; none of a stream."""
+        while not isinstance(worker_split(self.split), tf.data.Dataset):
+            rows = self.rows(tf.constant([step], tf.int64)).numpy().ravel()
+            yield from (int(row) for row in rows if row != PADDING)
+            step += 1
+
+    @property
+    def _size(self) -> int:
+        """Examples in a batch, of this worker's shard if the split is a function."""
+        layout = self.layout.for_worker() if is_sharded(self.split) else self.layout
+        return layout.global_batch_size
 
     def dataset(self, first_step: int, last_step: int) -> tf.data.Dataset:
         """The batches of steps `first_step` to `last_step` - 1.
@@ -192,129 +286,118 @@ class TrainingBatches:
         layout, seed = self.layout, self.seed
         split = worker_split(self.split)
         workers, worker = 1, 0
-        if callable(self.split):
+        if is_sharded(self.split):
             workers, worker = cluster.num_workers(), cluster.worker_index()
             layout = layout.for_worker()
-        batches = self._in_order(split, layout.global_batch_size, first_step)
-        batches = batches.take(last_step - first_step)
+        size = layout.global_batch_size
+        # An augmentation sees the global batch, whatever part of it is this worker's.
+        positions = layout.positions if self.augment is None else np.arange(size, dtype=np.int32)
+        if isinstance(split, tf.data.Dataset):
+            stream = self._epochs_of_stream(split, size, first_step).take(last_step - first_step)
+            batches = _batches_of_stream(stream, positions)
+        else:
+
+            @without_autograph
+            def rows(steps: tf.Tensor) -> tf.Tensor:
+                return tf.gather(self.rows(steps), positions, axis=-1)
+
+            steps = tf.data.Dataset.range(first_step, last_step).batch(BATCHES_TOGETHER)
+            numbers = steps.map(rows).unbatch()
+            batches = split.batches(numbers, _with_weights, label=TRAINING_DATA, bad=self.bad)
         if self.augment is None:
-            return _read(batches, split, layout)
-        augment, size = self.augment, layout.global_batch_size
-        load = _loader(split, np.arange(size, dtype=np.int32))
+            return batches.prefetch(tf.data.AUTOTUNE)
+        augment = self.augment
 
         @without_autograph
-        def augmented(step: tf.Tensor, source: Any) -> Any:
+        def augmented(step: tf.Tensor, batch: Any) -> Any:
             # The shards of two workers must not get the same random numbers.
             place = step * workers + worker
-            batch = augment(load(source), tf.stack([tf.constant(seed, tf.int64), place]))
+            batch = augment(batch, tf.stack([tf.constant(seed, tf.int64), place]))
             return tf.nest.map_structure(lambda t: tf.gather(t, layout.positions), batch)
 
         numbered = tf.data.Dataset.zip(tf.data.Dataset.range(first_step, last_step), batches)
         batches = numbered.map(augmented, num_parallel_calls=tf.data.AUTOTUNE)
         return batches.prefetch(tf.data.AUTOTUNE)
 
-    def _in_order(self, split: Split, size: int, first_step: int) -> tf.data.Dataset:
-        """Batches of a stream, or of row numbers int32 (size,), without end."""
-        examples, seed, span = num_examples(split), self.seed, self.last_batch == "span"
+    def _epochs_of_stream(
+        self, split: tf.data.Dataset, size: int, first_step: int
+    ) -> tf.data.Dataset:
+        """The batches of a stream from `first_step` on, without end."""
+        examples = self.num_examples if self.endless else num_examples(split)
+        seed, span = self.seed, self.last_batch == "span"
         first_epoch, skipped = divmod(first_step, self.steps_per_epoch)  # epochs, then batches
         if span:  # epochs, then examples
             first_epoch, skipped = divmod(first_step * size, examples)
         epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
-        if isinstance(split, tf.data.Dataset):
 
-            @without_autograph
-            def epoch_of_stream(epoch: tf.Tensor) -> tf.data.Dataset:
-                # Of this function's graph only: under a global seed of 0, which --seed 0 sets,
-                # shuffle takes no tensor as its seed (TF 2.21).
-                tf.random.set_seed(1)
-                buffer = min(examples, SHUFFLE_BUFFER)
-                shuffled = split.shuffle(buffer, seed=seed + epoch, reshuffle_each_iteration=False)
-                drop = self.last_batch == "drop"
-                return shuffled if span else shuffled.batch(size, drop_remainder=drop)
+        @without_autograph
+        def epoch_of_stream(epoch: tf.Tensor) -> tf.data.Dataset:
+            # Of this function's graph only: under a global seed of 0, which --seed 0 sets,
+            # shuffle takes no tensor as its seed (TF 2.21).
+            tf.random.set_seed(1)
+            buffer = min(examples, SHUFFLE_BUFFER)
+            shuffled = split.shuffle(buffer, seed=seed + epoch, reshuffle_each_iteration=False)
+            drop = self.last_batch == "drop"
+            return shuffled if span else shuffled.batch(size, drop_remainder=drop)
 
-            batches = epochs.flat_map(epoch_of_stream)
-        else:
-
-            @without_autograph
-            def epoch_of_rows(epoch: tf.Tensor) -> tf.data.Dataset:
-                keys = tf.random.stateless_uniform((examples,), (seed, epoch), None, None, tf.int64)
-                order = tf.argsort(keys)
-                if not span:
-                    order = _in_batches(order, self.steps_per_epoch, size)
-                return tf.data.Dataset.from_tensor_slices(order)
-
-            batches = epochs.flat_map(epoch_of_rows)
-        batches = batches.skip(skipped)
+        batches = epochs.flat_map(epoch_of_stream).skip(skipped)
         return batches.batch(size, drop_remainder=True) if span else batches
 
 
-def evaluation_batches(split: Split, layout: BatchLayout) -> tuple[tf.data.Dataset, int]:
-    """Every example exactly once, in order, the last batch padded; and the number of batches."""
-    if callable(split):
-        split, layout = worker_split(split), layout.for_worker()
-    examples = num_examples(split)
-    size = layout.global_batch_size
+def evaluation_batches(
+    split: Split,
+    layout: BatchLayout,
+    *,
+    label: str = "data",
+    bad: BadExamples | None = None,
+) -> tuple[tf.data.Dataset, int]:
+    """Every example exactly once, in order, the last batch padded; and the number of batches.
+
+    Args:
+        split: the examples.
+        layout: how a global batch is divided among the replicas.
+        label: the name of the split in a sentence.
+        bad: where examples go that can't be read.
+    """
+    if is_sharded(split):
+        layout = layout.for_worker()
+    split = worker_split(split)
+    examples, size = num_examples(split), layout.global_batch_size
     steps = -(-examples // size)
     if isinstance(split, tf.data.Dataset):
-        batches = split.batch(size)
-    else:
-        batches = tf.data.Dataset.from_tensor_slices(_in_batches(tf.range(examples), steps, size))
-    return _read(batches, split, layout), steps
-
-
-def _in_batches(order: tf.Tensor, steps: int, size: int) -> tf.Tensor:
-    """(examples,) -> (steps, size): cut, or filled up with PADDING."""
-    missing = max(0, steps * size - order.shape[0])
-    filled = tf.pad(order, [[0, missing]], constant_values=PADDING)
-    return tf.reshape(filled[: steps * size], (steps, size))
-
-
-def _read(batches: tf.data.Dataset, split: Split, layout: BatchLayout) -> tf.data.Dataset:
-    """Batches of a stream, or of row numbers -> the rows of this worker's replicas."""
-    if not isinstance(split, tf.data.Dataset):
-        split = tf.nest.map_structure(tf.convert_to_tensor, split)
-    load = _loader(split, layout.positions)
+        batches = _batches_of_stream(split.batch(size), layout.positions)
+        return batches.prefetch(tf.data.AUTOTUNE), steps
 
     @without_autograph
-    def rows(*source: Any) -> Any:
-        return load(source[0] if len(source) == 1 else source)
+    def rows(step: tf.Tensor) -> tf.Tensor:
+        places = step * size + layout.positions
+        return tf.where(places < examples, places, PADDING)
 
-    if isinstance(split, tf.data.Dataset):
-        loaded = batches.map(rows, num_parallel_calls=tf.data.AUTOTUNE)
-    else:
-        # Several steps at once: calling a function costs tf.data more than gathering a small batch
-        # does, together half a step of a small model (TF 2.21).
-        example = sum(t.shape[1:].num_elements() * t.dtype.size for t in tf.nest.flatten(split))
-        bytes_of_a_step = max(1, example * layout.local * layout.per_replica)
-        together = min(STEPS_TOGETHER, max(1, BYTES_TOGETHER // bytes_of_a_step))
-        loaded = batches.batch(together).map(rows, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
-    return loaded.prefetch(tf.data.AUTOTUNE)
+    numbers = tf.data.Dataset.range(steps).map(rows)
+    batches = split.batches(numbers, _with_weights, label=label, bad=bad or BadExamples())
+    return batches.prefetch(tf.data.AUTOTUNE), steps
 
 
-def _loader(split: Split, positions: np.ndarray) -> Load:
-    """What returns the examples at `positions` of a batch, and their weights.
+def _is_endless(split: Split) -> bool:
+    """Whether a split is a stream without end."""
+    if is_sharded(split):
+        split = split(cluster.num_workers(), cluster.worker_index())
+    endless = tf.data.INFINITE_CARDINALITY
+    return isinstance(split, tf.data.Dataset) and int(split.cardinality()) == endless
 
-    A batch of a stream may be short, one of row numbers has PADDING, and steps as its first axis if
-    there are several.
-    """
 
-    def from_stream(batch: Any) -> tuple[Any, ...]:
-        rows = tf.shape(tf.nest.flatten(batch)[0])[0]
-        real = tf.minimum(positions, rows - 1)
-        examples = tf.nest.map_structure(lambda t: tf.gather(t, real), batch)
-        return _with_weights(examples, positions < rows)
+def _batches_of_stream(batches: tf.data.Dataset, positions: np.ndarray) -> tf.data.Dataset:
+    """Batches, of which the last of an epoch may be short -> the rows at `positions` of each."""
 
-    if isinstance(split, tf.data.Dataset):
-        return from_stream
-    tensors = tf.nest.map_structure(tf.convert_to_tensor, split)
+    @without_autograph
+    def rows(*batch: Any) -> Any:
+        examples = batch[0] if len(batch) == 1 else batch
+        number = tf.shape(tf.nest.flatten(examples)[0])[0]
+        real = tf.minimum(positions, number - 1)
+        examples = tf.nest.map_structure(lambda t: tf.gather(t, real), examples)
+        return _with_weights(examples, positions < number)
 
-    def from_arrays(numbers: tf.Tensor) -> tuple[Any, ...]:
-        numbers = tf.gather(numbers, positions, axis=-1)
-        real = tf.maximum(numbers, 0)
-        examples = tf.nest.map_structure(lambda t: tf.gather(t, real), tensors)
-        return _with_weights(examples, numbers != PADDING)
-
-    return from_arrays
+    return batches.map(rows, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def _with_weights(batch: Any, present: tf.Tensor) -> tuple[Any, ...]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
 from . import cluster
-from .batches import Split, worker_split
+from .batches import TRAINING_DATA, Split, is_sharded, worker_split
 from .causes import cause_of, is_reading
-from .errors import UsageError
+from .errors import DataError
+from .random_access import RandomAccess
 from .types import Run
 
 # What TF 2.21 says on the CPU. On a GPU the loss is NaN instead, and the step is skipped.
@@ -30,17 +31,15 @@ ONE_TO_ONE = {
 }  # fmt: skip
 
 
-class DataError(UsageError):
-    """Data that can't be read, or that the model can't take."""
-
-
 def split_label(split: str) -> str:
     """The name of a split in a sentence."""
-    return "training data" if split == "train" else f"{split} data"
+    return TRAINING_DATA if split == "train" else f"{split} data"
 
 
 @contextlib.contextmanager
-def data_errors(split: str, run: Run, element: Any, data: Split = None) -> Iterator[None]:
+def data_errors(
+    split: str, run: Run, element: Any, data: Split = None, rows: Iterable[int] = ()
+) -> Iterator[None]:
     """Around a graph call: its failure on unusable data as one sentence, any other as it is.
 
     Args:
@@ -48,6 +47,8 @@ def data_errors(split: str, run: Run, element: Any, data: Split = None) -> Itera
         run: what the factories made.
         element: the spec of a batch, a nest of (replicas, rows, ...).
         data: the split itself.
+        rows: of random access, in the order in which they are read; in that of the data if none
+            are given.
 
     Raises:
         DataError: the data can't be read, ended early, has another shape or dtype than the only
@@ -64,8 +65,10 @@ def data_errors(split: str, run: Run, element: Any, data: Split = None) -> Itera
     except (tf.errors.OpError, ValueError, TypeError) as error:
         if reason := _out_of_range(str(error)):
             raise DataError(f"The {split_label(split)} can't be used: {reason}.") from error
+        if run.bad_examples.failure:
+            raise DataError(run.bad_examples.failure) from error
         if is_reading(error):
-            raise DataError(_unreadable({split: data}, error)) from error
+            raise DataError(_unreadable({split: data}, error, rows)) from error
         if reason := _misfit(run, element, shapes=True):
             data = split_label(split)
             raise DataError(f"The {data} doesn't fit the model: {reason}.") from error
@@ -87,22 +90,44 @@ def reading_errors(splits: dict[str, Split]) -> Iterator[None]:
         raise DataError(_unreadable(splits, error)) from error
 
 
-def _unreadable(splits: dict[str, Split], error: Exception) -> str:
-    """Which example of a stream can't be read, and why: batches and prefetching hide it."""
+def _unreadable(splits: dict[str, Split], error: Exception, rows: Iterable[int] = ()) -> str:
+    """Which example can't be read, and why: batches and prefetching hide it."""
     read = []
     for name, split in splits.items():
-        stream = None if split is None else worker_split(split)
-        if not isinstance(stream, tf.data.Dataset):
+        if split is None:
             continue
-        label = split_label(name)
-        if callable(split) and cluster.num_workers() > 1:
+        data, label = worker_split(split), split_label(name)
+        if is_sharded(split) and cluster.num_workers() > 1:
             label += f" of worker {cluster.worker_index()}"
+        if isinstance(data, RandomAccess):
+            if data.in_memory:
+                continue
+            number, reason = _find_row(data, rows)
+            if reason:
+                return reason.replace("(counted from 0)", f"(counted from 0) of the {label}", 1)
+            read.append(f"{number} of the {label}")
+            continue
+        stream = data
         number, reason = _find(stream)
         if reason:
             return f"{_example(stream, number)} of the {label} {reason}{_origin(stream, number)}."
         read.append(f"the first {number} of the {label}")
     alone = f", though each example can be read alone ({', '.join(read)})" if read else ""
     return f"A batch can't be made: {cause_of(error)}{alone}; look at create_augment."
+
+
+def _find_row(data: RandomAccess, rows: Iterable[int]) -> tuple[int, str]:
+    """The sentence for the first row that can't be read; or how many were read, and ""."""
+    end, number = time.monotonic() + SEARCH_SECS, 0
+    for row in rows or range(len(data)):
+        if time.monotonic() > end:
+            break
+        try:
+            data[row]
+        except DataError as error:
+            return number, str(error).rstrip(".")
+        number += 1
+    return number, ""
 
 
 def _chain(stream: tf.data.Dataset) -> list[tf.data.Dataset]:

@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 from .records import measured
 
+MUCH_WAITING = 0.1  # fraction of the time
 LISTED = 4  # numbers of one metric in a line; history.csv has all
 
 
@@ -32,9 +33,13 @@ class ProgressDisplay:
             dynamic_ncols=True,
         )
 
-    def advance(self, steps: int, losses: dict[str, float], examples_per_second: float) -> None:
-        """Show that `steps` more steps are made."""
+    def advance(
+        self, steps: int, losses: dict[str, float], examples_per_second: float, waiting: float
+    ) -> None:
+        """Show that `steps` more steps are made, `waiting` of the time for data, from 0 to 1."""
         text = f"{_listed(losses)}, {examples_per_second:,.0f} examples/s"
+        if waiting > MUCH_WAITING:
+            text += f", {waiting:.0%} waiting for data"
         self._bar.set_postfix_str(text, refresh=False)
         self._bar.update(steps)
 

@@ -46,6 +46,9 @@ class DistributedSteps:
         max_skipped_steps: more than this many skipped steps in a row end the graph call.
         constant_denominator: use the global batch size as the count of every batch.
         synchronized: the models sum over the replicas inside forward and backward.
+
+    Attributes:
+        secs_waited: float64 scalar, how long steps have waited for data so far.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class DistributedSteps:
             jit_is_optional=jit == "auto",
             loss_scaling=self.loss_scaling,
         )
+        self.secs_waited = tf.Variable(0.0, trainable=False, dtype=tf.float64, name="secs_waited")
         self._built_for = {id(v) for v in run.trainable_variables}
         self._graphs: dict[tuple[int, ...], Any] = {}  # one for each set of trainable variables
 
@@ -112,9 +116,19 @@ class DistributedSteps:
             return (progress.step < last) & (progress.skips.in_a_row <= self.max_skipped_steps)
 
         def once(progress: Progress) -> tuple[Progress]:
-            return (self._step(next(iterator), progress),)
+            return (self._step(self._next(iterator, progress), progress),)
 
         return tf.while_loop(more, once, (progress,))[0]
+
+    def _next(self, iterator: Iterator, progress: Progress) -> Any:
+        """The next batch; adds to `secs_waited` what it took to come after the step before."""
+        with tf.control_dependencies([progress.skips.in_a_row]):
+            asked = tf.timestamp()
+        with tf.control_dependencies([asked]):
+            batch = next(iterator)
+        with tf.control_dependencies(tf.nest.flatten(batch)):
+            self.secs_waited.assign_add(tf.timestamp() - asked)
+        return batch
 
     def _step(self, stacked: Any, progress: Progress) -> Progress:
         """One step: each of the task's train steps in turn; returns the progress after it."""

@@ -16,6 +16,10 @@ class UsageError(Exception):
     """Shown as one sentence that says what is wrong and how to fix it, with exit code 2."""
 
 
+class DataError(UsageError):
+    """Data that can't be read, or that the model can't take."""
+
+
 def fail(sentence: str) -> NoReturn:
     """Print `sentence` on stderr and exit with code 2."""
     sys.stderr.write(f"error: {sentence}\n")

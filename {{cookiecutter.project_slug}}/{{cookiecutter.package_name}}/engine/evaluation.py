@@ -82,7 +82,9 @@ class Evaluation:
     def _run(self, split: str, num_batches: int | None) -> Sums:
         """Evaluate so many batches of a split, all for 0, none for None."""
         if split not in self._batches:
-            self._batches[split] = evaluation_batches(self.splits[split], self.layout)
+            self._batches[split] = evaluation_batches(
+                self.splits[split], self.layout, label=split_label(split), bad=self.run.bad_examples
+            )
             self._mention_short_batch(split)
         batches, number = self._batches[split]
         steps = 0 if num_batches is None else min(num_batches or number, number)

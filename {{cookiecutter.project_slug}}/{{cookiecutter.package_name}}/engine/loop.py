@@ -110,6 +110,7 @@ class Loop:
         self._train_metrics: dict[str, float] = {}  # of the latest validation's row
         self._save_requested = False
         self._iterator: Any = None
+        self._waited = 0.0  # seconds for data, in all graph calls so far
 
     @property
     def epoch(self) -> int:
@@ -156,10 +157,14 @@ class Loop:
                 started = time.perf_counter()
                 made = self._train_call(steps)
                 secs = time.perf_counter() - started
-                self._log.add_time(made, secs)
                 losses = self.run.by_loss_name(self.progress.latest.losses.numpy())
-                display.advance(made, losses, made * self.run.global_batch_size / secs)
+                waiting = self._secs_waited()
+                self._log.add_time(made, secs, waiting)
+                display.advance(
+                    made, losses, made * self.run.global_batch_size / secs, waiting / secs
+                )
                 self._report_skips(display, made)
+                self._report_bad_examples(display)
                 validate = self.step == last or self.step % self._validation_interval == 0
                 log = validate or self._log.is_due(self.step)
                 if log:
@@ -223,11 +228,16 @@ class Loop:
     def _train_call(self, steps: int) -> int:
         """Make `steps` train steps in one graph call, or fewer; returns how many."""
         spec, data = self._iterator.element_spec, self.batches.split
-        with data_errors("train", self.run, spec, data):
+        with data_errors("train", self.run, spec, data, self.batches.rows_from(self.step)):
             self.progress = self.steps.distributed_train_step(self._iterator, steps, self.progress)
         made = int(self.progress.step) - self.step
         self.step += made
         return made
+
+    def _secs_waited(self) -> float:
+        """How long the latest graph call waited for data."""
+        before, self._waited = self._waited, float(self.steps.secs_waited)
+        return self._waited - before
 
     def _report_skips(self, display: ProgressDisplay, made: int) -> None:
         skips = self.progress.skips
@@ -244,6 +254,10 @@ class Loop:
                 f"`python -m {__package__.partition('.')[0]} check`."
             )
 
+    def _report_bad_examples(self, display: ProgressDisplay) -> None:
+        for line in self.run.bad_examples.news():
+            display.say(line)
+
     def _validate(self, display: ProgressDisplay) -> None:
         """Add a row to the history, save the weights if they are the best, and start new sums."""
         per_epoch = self.batches.steps_per_epoch
@@ -257,6 +271,7 @@ class Loop:
             metric.reset_state()
         self.progress = self.progress._replace(sums=Sums.zero(len(self.run.returned)))
         self._log.restart()
+        self._report_bad_examples(display)
         display.show_validation(row)
         self.directory.is_new = False
         self.records.add_validation(row)
@@ -284,6 +299,11 @@ class Loop:
         for function, saved in zip(self._stateful(), state["callbacks"], strict=True):
             function.set_state(saved)
         print(f"resuming {self.directory.path} after step {self.step} (epoch {self.epoch})")
+        if again := self.batches.examples_read_again(self.step):
+            print(
+                f"a stream can't start in its middle: {again} examples are read and thrown away; "
+                "RandomAccess in engine/random_access.py resumes at once"
+            )
 
     def _stateful(self) -> list[Any]:
         functions = [callback.function for callback in self.callbacks]

@@ -42,6 +42,7 @@ class StepLog:
         self._variables = [v for metric in run.metrics.values() for v in metric.variables]
         self._step = 0  # of the last log point
         self._timed_steps, self._train_secs = 0, 0.0  # of graph calls since then
+        self._secs_waited = 0.0  # of those, for data
         self._ended, self._cost = -np.inf, 0.0  # when its writing ended, and how long it took
         self.restart()
 
@@ -51,10 +52,11 @@ class StepLog:
         zero = Sums.zero(len(self._run.returned))
         self._counts, self._losses = zero.counts.numpy(), zero.losses.numpy()
 
-    def add_time(self, steps: int, secs: float) -> None:
-        """Add a graph call: how many steps it made, in how many seconds."""
+    def add_time(self, steps: int, secs: float, waited: float) -> None:
+        """Add a graph call: how many steps it made, in how many seconds, waiting how many."""
         self._timed_steps += steps
         self._train_secs += secs
+        self._secs_waited += waited
 
     def is_due(self, step: int) -> bool:
         """Whether to log after `step`, at the end of a graph call."""
@@ -79,10 +81,12 @@ class StepLog:
             row["learning_rate" if len(rates) == 1 else f"learning_rate_{name}"] = rate
         row["gradient_norm"] = float(progress.latest.gradient_norm)
         row["examples_per_second"] = examples / (self._train_secs or np.inf)
+        row["waiting_for_data"] = self._secs_waited / (self._train_secs or np.inf)
         row["skipped_steps"] = int(progress.skips.total)
         row["loss_scale"] = float(progress.loss_scale.value)
         self._records.add_log(row)
-        self._step, self._timed_steps, self._train_secs = step, 0, 0.0
+        self._step, self._timed_steps = step, 0
+        self._train_secs = self._secs_waited = 0.0
         self._ended = time.perf_counter()
         self._cost = self._ended - started
 

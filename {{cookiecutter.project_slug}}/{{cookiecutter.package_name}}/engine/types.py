@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from .auxiliary import is_auxiliary
 from .errors import CollectiveInXlaError
+from .random_access import BadExamples
 from .randomness import Randomness
 
 MAIN = "main"  # the name of a model, loss or optimizer that is the only one
@@ -106,6 +107,7 @@ class Run:
     randomness: Randomness = "replica"
     terms: tuple[str, ...] = ()  # what steps return beside the losses, to be reported
     adapted: dict[str, np.ndarray] = field(default_factory=dict)  # what your `adapt` returned
+    bad_examples: BadExamples = field(default_factory=BadExamples)  # left out, as can't be read
 
     @property
     def trained_models(self) -> dict[str, keras.Model]:

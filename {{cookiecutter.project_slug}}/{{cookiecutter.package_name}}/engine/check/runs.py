@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from ..data_errors import reading_errors
 from ..distributed_steps import DistributedSteps
 from ..evaluation import Evaluation
 from ..progress import Progress
+from ..random_access import RandomAccess
 from ..types import Run
 from .numbers import Numbers, different, named_leaves, relative_difference
 
@@ -33,7 +34,7 @@ Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run retur
 
 REAL_STEPS = 3
 LONGEST_TRAINING = 3.0  # seconds
-EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of each stream, at most
+EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of what isn't in memory, at most
 
 
 class Failed(Exception):
@@ -376,7 +377,7 @@ class Runs:
         split = worker_split(split)
         if isinstance(split, tf.data.Dataset):
             return split.take(rows)
-        return tf.nest.map_structure(lambda array: array[:rows], split)
+        return split.select(range(min(rows, len(split))))
 
     @cached_property
     def evaluated_splits(self) -> dict[str, Any]:
@@ -446,18 +447,22 @@ class Runs:
 
     @cached_property
     def examples(self) -> dict[str, dict[str, np.ndarray]]:
-        """The arrays of every split by name, of a stream as many examples as a few secs give."""
+        """The arrays of every split by name; what isn't in memory is read for a few seconds."""
         with stage("the data can be read"):
             return {name: self._read(split) for name, split in self.datasets.items()}
 
     def _read(self, split: Any) -> dict[str, np.ndarray]:
         split = worker_split(split)
-        if not isinstance(split, tf.data.Dataset):
-            return {name: np.asarray(array) for name, array in named_leaves(split)}
+        examples: Iterable[Any] = split
+        if isinstance(split, RandomAccess):
+            if split.in_memory:
+                return {name: np.asarray(array) for name, array in named_leaves(split.source)}
+            rows = np.unique(np.linspace(0, len(split) - 1, EXAMPLES_READ).astype(int))
+            examples = (split[row] for row in np.random.default_rng(0).permutation(rows))
         read: list[Any] = []
         started = time.perf_counter()
-        for example in split:
-            read.append(tf.nest.map_structure(lambda t: t.numpy(), example))
+        for example in examples:
+            read.append(tf.nest.map_structure(np.asarray, example))
             if len(read) >= EXAMPLES_READ or time.perf_counter() - started > SECS_READ:
                 break
         if not read:
