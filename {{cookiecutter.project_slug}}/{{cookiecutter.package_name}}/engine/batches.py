@@ -212,9 +212,9 @@ class TrainingBatches:
     ) -> None:
         self.split, self.layout, self.seed = split, layout, seed
         self.last_batch, self.augment = last_batch, augment
-        self.bad = bad or BadExamples()
+        self.bad = BadExamples() if bad is None else bad
         size = layout.global_batch_size
-        self.endless = steps is not None and _is_endless(split)
+        self.endless = steps is not None and is_endless(split)
         self.num_examples = steps * size if steps and self.endless else num_examples(split)
         if not self.num_examples:
             raise UsageError("The training data is empty.")
@@ -374,11 +374,12 @@ def evaluation_batches(
         return tf.where(places < examples, places, PADDING)
 
     numbers = tf.data.Dataset.range(steps).map(rows)
-    batches = split.batches(numbers, _with_weights, label=label, bad=bad or BadExamples())
+    bad = BadExamples() if bad is None else bad
+    batches = split.batches(numbers, _with_weights, label=label, bad=bad)
     return batches.prefetch(tf.data.AUTOTUNE), steps
 
 
-def _is_endless(split: Split) -> bool:
+def is_endless(split: Split) -> bool:
     """Whether a split is a stream without end."""
     if is_sharded(split):
         split = split(cluster.num_workers(), cluster.worker_index())

@@ -22,6 +22,7 @@ LABEL = re.compile(r"Received a label value of (\S+) which is outside the valid 
 INDEX = re.compile(r"indices\[[\d,]*\] = (\S+) is not in (\[.*?\))")
 LENGTH = re.compile(r"Input dataset was expected to contain (\d+) elements but contained (.*?)\.")
 
+COUNTED = "(counted from 0)"
 SEARCH_SECS = 30  # for an example that can't be read
 LONGEST_ORIGIN = 200  # characters
 # Each element of these is made of the element at the same place of their input.
@@ -104,7 +105,7 @@ def _unreadable(splits: dict[str, Split], error: Exception, rows: Iterable[int] 
                 continue
             number, reason = _find_row(data, rows)
             if reason:
-                return reason.replace("(counted from 0)", f"(counted from 0) of the {label}", 1)
+                return f"{reason.replace(COUNTED, f'{COUNTED} of the {label}', 1)}."
             read.append(f"{number} of the {label}")
             continue
         stream = data
@@ -183,7 +184,7 @@ def _example(stream: tf.data.Dataset, number: int) -> str:
     if "Shuffle" in kinds:  # another order each time
         return "An example"
     together = " or one batched with it" if "Unbatch" in kinds else ""
-    return f"Example {number}{together} (counted from 0)"
+    return f"Example {number}{together} {COUNTED}"
 
 
 def _origin(stream: tf.data.Dataset, number: int) -> str:

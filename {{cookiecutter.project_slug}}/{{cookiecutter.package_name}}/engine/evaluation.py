@@ -12,7 +12,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from .batches import BatchLayout, Split, evaluation_batches, num_examples, on_replicas
+from .batches import (
+    BatchLayout,
+    Split,
+    evaluation_batches,
+    is_endless,
+    num_examples,
+    on_replicas,
+)
 from .data_errors import data_errors, split_label
 from .distributed_steps import Iterator, denominators, global_count, in_order, loss_counts
 from .errors import UsageError
@@ -42,7 +49,7 @@ class Evaluation:
         self._graphs: dict[tuple[Any, ...], Any] = {}
         self._batches: dict[str, tuple[tf.data.Dataset, int]] = {}
         for name, split in self.splits.items():
-            if not num_examples(split):
+            if not is_endless(split) and not num_examples(split):
                 raise UsageError(
                     f"The {split_label(name)} is empty; create_datasets may leave it out."
                 )

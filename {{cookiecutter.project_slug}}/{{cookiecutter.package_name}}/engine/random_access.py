@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
@@ -24,6 +25,7 @@ ALIGNMENT = 64  # bytes; TensorFlow copies arrays that aren't aligned to it (TF 
 LONGEST_TEXT = 200  # characters of a reference in a sentence
 
 Example = Any  # a nest of arrays or tensors
+NONE_GIVEN: Mapping[int, Any] = {}
 Finish = Callable[[Any, tf.Tensor], Any]  # examples, whether each is there -> an element
 
 # Translating plain tensor code for tf.data costs a second at every start (TF 2.21).
@@ -151,7 +153,7 @@ class RandomAccess:
         """
         if self._arrays is not None:
             return tf.nest.map_structure(lambda a: _spec(a, a.shape[1:]), self.source)
-        return self._spec_of_first(lambda row: _nest_of_arrays(self.source[self._number(row)]))
+        return tf.nest.map_structure(lambda a: _spec(a, a.shape), self._first_row)
 
     @cached_property
     def element_spec(self) -> Any:
@@ -162,7 +164,7 @@ class RandomAccess:
         """
         if self.load is None:
             return self.row_spec
-        return self._spec_of_first(lambda row: self._loaded(self._row(row)))
+        return tf.nest.map_structure(lambda a: _spec(a, a.shape), self._first_example)
 
     def batches(
         self, numbers: tf.data.Dataset, finish: Finish, *, label: str, bad: BadExamples
@@ -238,14 +240,15 @@ class RandomAccess:
             return same, there
 
         def note(number: tf.Tensor, row: Any, there: tf.Tensor) -> tuple[Any, tf.Tensor]:
+            @without_autograph
             def add(number: np.ndarray, there: np.ndarray, *row: np.ndarray) -> np.bool_:
                 if there:
-                    bad.add(label, int(number), f"can't be loaded{_texts(list(row))}")
+                    bad.add(label, int(number), f"can't be loaded{_texts(row)}")
                 return np.False_
 
             left_out = tf.numpy_function(add, [number, there, *tf.nest.flatten(row)], tf.bool)
-            nothing = tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), self.element_spec)
-            return nothing, tf.ensure_shape(left_out, ())
+            other = tf.nest.map_structure(tf.constant, self._first_example)
+            return other, tf.ensure_shape(left_out, ())
 
         def load_or_leave_out(*row: Any) -> tuple[Any, tf.Tensor]:
             one = tf.data.Dataset.from_tensors(row)
@@ -267,8 +270,8 @@ class RandomAccess:
         rows = self._number(np.where(there, numbers, 0))
         if self._arrays is not None and all(isinstance(a, np.ndarray) for a in self._arrays):
             return [*(_take(array, rows) for array in self._arrays), there]
-        specs = tf.nest.flatten(self.row_spec)
-        flat = [_zeros((*numbers.shape, *spec.shape), spec.dtype) for spec in specs]
+        first = tf.nest.flatten(self._first_row)
+        flat = [_full((*numbers.shape, *array.shape), array) for array in first]
         places = list(zip(*np.nonzero(there), strict=True))
         given = self._given([int(rows[place]) for place in places])
         for place in places:
@@ -279,7 +282,7 @@ class RandomAccess:
                 there[place] = False
                 continue
             for array, value in zip(flat, values, strict=True):
-                array[place] = value
+                array[place] = value[()]  # of a text the text, not an array of it
         return [*flat, there]
 
     def _given(self, rows: list[int]) -> dict[int, Any]:
@@ -291,7 +294,7 @@ class RandomAccess:
                 pass
         return {}
 
-    def _row(self, number: int, given: dict[int, Any] | None = None) -> list[np.ndarray]:
+    def _row(self, number: int, given: Mapping[int, Any] = NONE_GIVEN) -> list[np.ndarray]:
         """The arrays of a row, in the order of tf.nest.
 
         Raises:
@@ -299,15 +302,18 @@ class RandomAccess:
         """
         row = int(self._number(number))
         try:
-            if self._arrays is not None:
-                found = tf.nest.map_structure(lambda array: _array(array[row]), self.source)
-            else:
-                found = _nest_of_arrays(given[row] if given and row in given else self.source[row])
+            found = self._from_source(row) if row not in given else _nest_of_arrays(given[row])
         except DataError:
             raise
         except Exception as error:  # whatever the owner's may raise
             raise DataError(f"can't be read: {cause_of(error)}") from error
         return _flat(found, self.row_spec)
+
+    def _from_source(self, row: int) -> Any:
+        """A row of the source, a nest of arrays."""
+        if self._arrays is not None:
+            return tf.nest.map_structure(lambda array: _array(array[row]), self.source)
+        return _nest_of_arrays(self.source[row])
 
     def _number(self, rows: Any) -> Any:
         """Row numbers of the source."""
@@ -326,22 +332,29 @@ class RandomAccess:
         except Exception as error:  # whatever the owner's may raise
             raise DataError(f"can't be loaded: {cause_of(error)}{_texts(row)}") from error
 
-    def _spec_of_first(self, read: Callable[[int], Example]) -> Any:
-        """The spec of the first example that can be read."""
+    @cached_property
+    def _first_row(self) -> Any:
+        """The first row that can be read; it stands where one isn't there."""
+        return self._first(lambda row: self._from_source(int(self._number(row))))
+
+    @cached_property
+    def _first_example(self) -> Example:
+        """The first example that can be loaded; it stands where one isn't there."""
+        return self._first(lambda row: self._loaded(self._row(row)))
+
+    def _first(self, read: Callable[[int], Any]) -> Any:
         failure: Exception | None = None
         with tf.init_scope():  # eagerly, also while the graph of a pipeline is made
             for row in range(min(FIRST, len(self))):
                 try:
-                    return tf.nest.map_structure(lambda a: _spec(a, a.shape), read(row))
+                    return read(row)
                 except Exception as error:  # whatever the owner's may raise
                     failure = failure or error
         if failure is None:
             raise UsageError("There are no examples.")
-        reason = (
-            str(failure)
-            if isinstance(failure, DataError)
-            else f"can't be read: {cause_of(failure)}"
-        )
+        reason = f"can't be read: {cause_of(failure)}"
+        if isinstance(failure, DataError):
+            reason = str(failure)
         raise DataError(f"Example 0 (counted from 0) {reason}.") from failure
 
 
@@ -436,11 +449,12 @@ def _flat(example: Example, spec: Any) -> list[np.ndarray]:
     return flat
 
 
-def _zeros(shape: tuple[int, ...], dtype: tf.DType) -> np.ndarray:
-    """Aligned, so that TensorFlow takes it without a copy."""
-    if dtype == tf.string:
-        return np.full(shape, b"", object)
-    return _aligned(np.zeros, shape, np.dtype(dtype.as_numpy_dtype))
+def _full(shape: tuple[int, ...], value: np.ndarray) -> np.ndarray:
+    """An array of this shape that repeats `value` over its first axes."""
+    dtype = value.dtype.newbyteorder("=")
+    full = np.empty(shape, object) if dtype.kind == "O" else _aligned(shape, dtype)
+    full[...] = value[()]
+    return full
 
 
 def _take(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -449,20 +463,22 @@ def _take(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return np.asarray(array)[rows].astype(object)
     if not array.dtype.isnative:
         return array[rows].astype(array.dtype.newbyteorder("="))
-    out = _aligned(np.empty, (*rows.shape, *array.shape[1:]), array.dtype)
+    out = _aligned((*rows.shape, *array.shape[1:]), array.dtype)
     return np.take(array, rows, axis=0, out=out, mode="clip")  # "raise" would copy twice
 
 
-def _aligned(make: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    size = int(np.prod(shape)) * dtype.itemsize
-    raw = make(size + ALIGNMENT, np.uint8)
+def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array that TensorFlow takes without a copy."""
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
-def _texts(row: list[np.ndarray]) -> str:
+def _texts(row: Iterable[Any]) -> str:
     """The texts of a row, such as the name of a file, for the end of a sentence."""
-    texts = [a.item() for a in row if a.dtype.kind in "OUS" and not a.shape]
+    texts = [np.asarray(a, object).item() for a in row if not np.shape(a)]
     read = [t.decode(errors="replace") if isinstance(t, bytes) else t for t in texts]
+    read = [t for t in read if isinstance(t, str)]
     shown = [repr(t) for t in read if t.isprintable() and len(t) <= LONGEST_TEXT]
     return f" ({', '.join(shown)})" if shown else ""

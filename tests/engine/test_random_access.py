@@ -1,0 +1,479 @@
+"""Examples by row number: from whatever holds them, in any order; one sentence for a bad row."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from proof.engine.batches import (
+    BatchLayout,
+    Split,
+    TrainingBatches,
+    evaluation_batches,
+    random_access,
+)
+from proof.engine.data_errors import DataError, reading_errors
+from proof.engine.errors import UsageError
+from proof.engine.random_access import BadExamples, RandomAccess
+
+from .test_loop import loop
+from .toys import BATCH, Toy, build, plain_data
+
+ROWS, BAD = 40, 17
+IMAGES = np.random.default_rng(0).integers(0, 255, (ROWS, 4, 3), np.uint8)
+LABELS = np.arange(ROWS) % 5
+LAYOUT = BatchLayout(12, 2, 0, 2)
+
+
+class Source:
+    """Rows of a Python object, which notes what is read."""
+
+    def __init__(self, bad: Any = None, rows: int = ROWS) -> None:
+        self.bad, self.rows = bad, rows
+        self.read: list[int] = []
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, row: int) -> Any:
+        self.read.append(row)
+        if row == BAD and self.bad is not None:
+            if isinstance(self.bad, Exception):
+                raise self.bad
+            return self.bad
+        return IMAGES[row % ROWS], int(LABELS[row % ROWS])
+
+
+class ManyAtOnce(Source):
+    """The same, a batch at a time."""
+
+    def __getitems__(self, rows: list[int]) -> list[Any]:
+        return [Source.__getitem__(self, row) for row in rows]
+
+    def __getitem__(self, row: int) -> Any:
+        raise AssertionError("read one by one")
+
+
+def memory_map(directory: Path) -> Any:
+    np.save(directory / "images.npy", IMAGES)
+    return np.load(directory / "images.npy", mmap_mode="r"), LABELS
+
+
+def hdf5(directory: Path) -> Any:
+    with h5py.File(directory / "data.h5", "w") as file:
+        file["images"], file["labels"] = IMAGES, LABELS
+    file = h5py.File(directory / "data.h5")
+    return file["images"], file["labels"]
+
+
+def pictures(directory: Path, *, bad: bytes | None = None) -> RandomAccess:
+    for row, image in enumerate(IMAGES):
+        png = tf.io.encode_png(image[..., np.newaxis]).numpy()
+        (directory / f"{row:03}.png").write_bytes(bad if bad and row == BAD else png)
+
+    def load(row: tuple[tf.Tensor, tf.Tensor]) -> Any:
+        name, label = row
+        return tf.io.decode_png(tf.io.read_file(name))[..., 0], label
+
+    return RandomAccess((sorted(directory.glob("*.png")), LABELS), load)
+
+
+SOURCES: dict[str, Callable[[Path], Split]] = {
+    "memory map": memory_map,
+    "hdf5": hdf5,
+    "object": lambda _: Source(),
+    "many at once": lambda _: RandomAccess(Source(), lambda row: row),
+    "pictures": pictures,
+    "selected": lambda _: RandomAccess((IMAGES[::-1], LABELS[::-1])).select(range(ROWS)[::-1]),
+    "selected twice": lambda _: RandomAccess(Source()).select(range(ROWS)[::-1]).select(
+        range(ROWS)[::-1]
+    ),
+    "big-endian": lambda _: (IMAGES, LABELS.astype(">i8")),
+    "lists": lambda _: (IMAGES, LABELS.tolist()),
+    "function": lambda _: lambda workers, index: Source(),
+}  # fmt: skip
+
+
+def read(split: Split, **options: Any) -> list[Any]:
+    """Two epochs of training, and the evaluation."""
+    training = TrainingBatches(split, LAYOUT, seed=3, last_batch="pad", **options).dataset(0, 8)
+    return [*training.as_numpy_iterator(), *evaluation_batches(split, LAYOUT, **options)[0]]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_whatever_holds_the_rows_gives_the_batches_of_arrays(
+    source: Callable[[Path], Split], tmp_path: Path
+) -> None:
+    wanted = read((IMAGES, LABELS))
+    for found, batch in zip(read(source(tmp_path)), wanted, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, found, batch)
+
+
+@pytest.mark.quick
+def test_examples_of_any_form() -> None:
+    class Forms:
+        def __len__(self) -> int:
+            return ROWS
+
+        def __getitem__(self, row: int) -> Any:
+            inputs = {"text": f"row {'x' * row}", "list": [row, 2.5], "flag": row % 2 == 0}
+            return inputs, (row, np.float32(row)), {"a": 0.5}
+
+    split = random_access(Forms())
+    batch, _ = evaluation_batches(split, LAYOUT)
+    inputs, labels, weights = next(iter(batch))
+    assert inputs["text"][0, 3].numpy() == b"row xxx"
+    assert inputs["list"].shape == (2, 6, 2)
+    assert inputs["list"].dtype == keras.config.floatx()
+    assert inputs["flag"].dtype == tf.bool
+    assert labels[0].dtype == tf.int64
+    assert labels[1][1, 5] == 11
+    assert set(weights) == {"a"}
+    assert split[3][0]["text"] == "row xxx"
+    assert split[-1][1][0] == ROWS - 1
+    with pytest.raises(IndexError):
+        split[ROWS]
+
+
+@pytest.mark.quick
+def test_arrays_are_not_copied(tmp_path: Path) -> None:
+    mapped, labels = memory_map(tmp_path)
+    for split in ((IMAGES, LABELS), (mapped, labels)):
+        assert random_access(split).source[0] is split[0]
+    assert random_access(tf.constant(LABELS)).source.base is not None
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("last_batch", ["drop", "span", "pad"])
+def test_a_resumed_run_reads_nothing_again(last_batch: Any) -> None:
+    whole = Source()
+    batches = TrainingBatches(whole, LAYOUT, seed=3, last_batch=last_batch)
+    list(batches.dataset(0, 9))
+    at_end = Source()
+    batches.split = at_end
+    list(batches.dataset(8, 9))
+    of_form = 1  # the first row, for shapes and dtypes
+    assert len(at_end.read) <= 12 + of_form < len(whole.read)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("examples", [10**3, 10**6, 10**9, 10**12])
+def test_a_step_of_any_epoch_of_any_number_of_rows_takes_the_same_time(examples: int) -> None:
+    class Rows:
+        def __len__(self) -> int:
+            return examples
+
+        def __getitem__(self, row: int) -> int:
+            return row
+
+    batches = TrainingBatches(Rows(), LAYOUT, seed=3)
+    started = time.perf_counter()
+    for step in (0, 10**6, 10**12):
+        ids, _ = next(iter(batches.dataset(step, step + 3)))
+        assert 0 <= ids.numpy().min() <= ids.numpy().max() < examples
+    assert time.perf_counter() - started < 10  # a sort, or reading what was before, takes minutes
+
+
+class Failing(Exception):
+    pass
+
+
+FAILURES: dict[str, tuple[Any, str]] = {
+    "exception": (Failing("the sensor was off"), "can't be read: the sensor was off"),
+    "missing key": (KeyError("mean"), "can't be read: KeyError: 'mean'"),
+    "file": (OSError(5, "Input/output error", "a.bin"), r"can't be read: a\.bin: Input/output"),
+    "shape": ((IMAGES[0][:2], 3), r"holds uint8 \(2, 3\) where the first one has uint8 \(4, 3\)"),
+    "dtype": ((IMAGES[0] / 255, 3), r"holds float64 \(4, 3\) where the first one has uint8"),
+    "parts": ((IMAGES[0], 3, 1.0), "has other parts than the first one"),
+    "nothing": (None.__class__, "can't be read|holds type"),
+    "none": ((IMAGES[0], None), "holds NoneType, not only numbers or texts"),
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("bad", "sentence"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("kind", [Source, ManyAtOnce])
+def test_a_row_that_cannot_be_read_is_named(
+    bad: Any, sentence: str, kind: type[Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind is ManyAtOnce:  # read one by one only to find the row
+        monkeypatch.setattr(ManyAtOnce, "__getitem__", Source.__getitem__)
+    source = kind(bad)
+    start = rf"^Example {BAD} \(counted from 0\)"
+    with pytest.raises(DataError, match=rf"{start} ({sentence}).*\.$"):
+        random_access(source)[BAD]
+    toy = Toy(data=source)
+    built = build(replace(toy, data=plain_data(ROWS)))
+    batches = TrainingBatches(source, LAYOUT, last_batch="pad", bad=built.run.bad_examples)
+    with pytest.raises(tf.errors.OpError):
+        list(batches.dataset(0, 4))
+    assert built.run.bad_examples.failure.startswith(
+        f"Example {BAD} (counted from 0) of the training data "
+    )
+
+
+@pytest.mark.quick
+def test_a_picture_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+    split = pictures(tmp_path, bad=b"no picture")
+    sentence = (
+        rf"^Example {BAD} \(counted from 0\) of the test data can't be loaded: .*{BAD:03}.png'\)\.$"
+    )
+    with pytest.raises(DataError, match=sentence), reading_errors({"test": split}):
+        list(evaluation_batches(split, LAYOUT)[0])
+    (tmp_path / f"{BAD:03}.png").unlink()
+    with pytest.raises(DataError, match=sentence), reading_errors({"test": split}):
+        list(evaluation_batches(split, LAYOUT)[0])
+    other = tf.io.encode_png(np.zeros((5, 3, 1), np.uint8)).numpy()
+    split = pictures(tmp_path, bad=other)
+    sentence = r"holds uint8 \(5, 3\) where the first one has uint8 \(4, 3\)"
+    with pytest.raises(DataError, match=sentence), reading_errors({"test": split}):
+        list(evaluation_batches(split, LAYOUT)[0])
+
+
+@pytest.mark.quick
+def test_the_first_row_may_be_bad() -> None:
+    split = random_access(Source()).select([BAD, *range(BAD), *range(BAD + 1, ROWS)])
+    split.source.bad = Failing("no")
+    assert split.element_spec[0].shape == (4, 3)
+    nothing = random_access(Source(Failing("no"))).select([BAD])
+    with pytest.raises(DataError, match=r"^Example 0 .* can't be read: Failing: no"):
+        _ = nothing.element_spec
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("kind", ["object", "pictures"])
+def test_bad_examples_have_weight_zero(kind: str, tmp_path: Path) -> None:
+    bad = BadExamples(1)
+    split = Source(Failing("no")) if kind == "object" else pictures(tmp_path, bad=b"no picture")
+    seen = []
+    for images, labels, weights in TrainingBatches(
+        split, LAYOUT, last_batch="pad", bad=bad
+    ).dataset(0, 8):
+        there = weights.numpy() > 0
+        seen += labels.numpy()[there].tolist()
+        assert not images.numpy()[~there].any() or kind == "pictures" or not there.all()
+    good = np.delete(LABELS, BAD)
+    assert sorted(seen) == sorted([*good, *good])
+    assert len(bad) == 1
+    (line,) = bad.news()
+    assert line.startswith(f"left out: example {BAD} of the training data can't be ")
+    assert not bad.news()
+
+
+@pytest.mark.quick
+def test_bad_examples_in_a_row_of_pictures_keep_the_order(tmp_path: Path) -> None:
+    split = pictures(tmp_path, bad=b"no picture")
+    wanted = read((IMAGES, LABELS))
+    for found, batch in zip(read(split, bad=BadExamples(2)), wanted, strict=True):
+        there = np.asarray(found[-1]) > 0
+        np.testing.assert_array_equal(found[1][there], batch[1][there])
+        np.testing.assert_array_equal(found[0][there], batch[0][there])
+
+
+def bad_rows(inputs: np.ndarray, labels: np.ndarray, bad: set[int]) -> Any:
+    class Rows:
+        def __len__(self) -> int:
+            return len(inputs)
+
+        def __getitem__(self, row: int) -> Any:
+            if row in bad:
+                raise Failing(f"row {row} is damaged")
+            return inputs[row], labels[row]
+
+    return Rows()
+
+
+def test_a_run_leaves_bad_examples_out_alike_on_any_number_of_replicas(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    inputs, labels = plain_data(7 * BATCH)
+    weights = np.ones(7 * BATCH)
+    weights[[3, 30]] = 0
+    toys = [
+        Toy(data=(inputs, labels, weights)),
+        *[Toy(data=bad_rows(inputs, labels, {3, 30}))] * 2,
+    ]
+    ends = []
+    for index, (replicas, toy) in enumerate(zip((1, 1, 2), toys, strict=True)):
+        flags = {"max_bad_examples": 2}
+        run = loop(tmp_path / str(index), replicas=replicas, toy=toy, flags=flags)
+        run.train()
+        ends.append([v.numpy() for v in run.run.trainable_variables])
+    for a, b in zip(ends[0], ends[1], strict=True):
+        np.testing.assert_array_equal(a, b)
+    for a, b in zip(ends[0], ends[2], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    lines = capfd.readouterr().out.splitlines()
+    assert sum(line.startswith("left out: example 30 of the training data") for line in lines) == 2
+
+
+def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
+    inputs, labels = plain_data(7 * BATCH)
+    bad: set[int] = set()
+    toy = Toy(data=bad_rows(inputs, labels, bad))
+    run = loop(tmp_path / "a", toy=toy, save_every_steps=1, steps_per_call=1)
+    order = run.batches.rows(tf.range(7, dtype=tf.int64)).numpy()
+    number = int(order[6, 3])  # of the seventh step
+    whole = loop(tmp_path / "b", toy=toy)
+    whole.train()
+    bad.add(number)
+    run = loop(tmp_path / "a", toy=toy, save_every_steps=1, steps_per_call=1)
+    sentence = (
+        rf"^Example {number} \(counted from 0\) of the training data can't be read: row {number} "
+        r"is damaged\. The checkpoints so far are intact: .*--resume"
+    )
+    with pytest.raises(UsageError, match=sentence):
+        run.train()
+    assert run.step >= 1
+    bad.clear()
+    resumed = loop(tmp_path / "a", toy=toy, resume=True)
+    resumed.train()
+    for a, b in zip(resumed.run.trainable_variables, whole.run.trainable_variables, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("split", "sentence"),
+    [
+        (3, "is or holds a int; it must be arrays"),
+        ((IMAGES, "cat"), "is or holds a str"),
+        ((IMAGES, LABELS[:5]), r"differ in length: \[5, 40\]"),
+        ((IMAGES, np.zeros(ROWS, "datetime64[s]")), r"holds datetime64\[s\], which TensorFlow"),
+        (type("Batches", (keras.utils.PyDataset,), {})(), "PyDataset gives batches"),
+        (tf.data.Dataset.range(3).repeat(), r"has no end: add \.take"),
+    ],
+    ids=["number", "text", "lengths", "dtype", "batches", "endless"],
+)
+def test_what_is_no_split_is_refused(split: Any, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        evaluation_batches(split, LAYOUT)
+
+
+@pytest.mark.quick
+def test_an_endless_stream_is_one_epoch_as_long_as_the_run(tmp_path: Path) -> None:
+    inputs, labels = plain_data(BATCH)
+    endless = tf.data.Dataset.from_tensor_slices((inputs, labels)).repeat()
+    with pytest.raises(UsageError, match="training data may be endless if --steps says how long"):
+        build(Toy(data=endless))
+    run = loop(tmp_path, toy=Toy(data=endless), flags={"steps": 5}, num_steps=5)
+    assert run.batches.steps_per_epoch == 5
+    run.train()
+    assert (run.step, run.epoch) == (5, 1)
+
+
+@pytest.mark.quick
+def test_resuming_a_stream_says_what_is_read_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    inputs, labels = plain_data(7 * BATCH)
+    stream = tf.data.Dataset.from_tensor_slices((inputs, labels))
+    said = {}
+    for name, data in {"stream": stream, "arrays": (inputs, labels)}.items():
+        toy = Toy(data=data)
+        loop(tmp_path / name, toy=toy, num_steps=3).train()
+        capfd.readouterr()
+        loop(tmp_path / name, toy=toy, num_steps=9, resume=True)
+        said[name] = capfd.readouterr().out
+    assert f"{3 * BATCH} examples are read and thrown away; RandomAccess" in said["stream"]
+    assert "thrown away" not in said["arrays"]
+
+
+@pytest.mark.quick
+def test_waiting_for_data_is_measured(tmp_path: Path) -> None:
+    inputs, labels = plain_data(4 * BATCH)
+
+    class Slow:
+        def __len__(self) -> int:
+            return len(inputs)
+
+        def __getitem__(self, row: int) -> Any:
+            time.sleep(0.3 / BATCH)
+            return inputs[row], labels[row]
+
+    waited = {}
+    for name, data in {"slow": Slow(), "fast": (inputs, labels)}.items():
+        built = build(Toy(data=data))
+        iterator, progress = built.iterator(0, 8), built.steps.start()
+        progress = built.steps.distributed_train_step(iterator, 1, progress)
+        before, started = float(built.steps.secs_waited), time.perf_counter()
+        built.steps.distributed_train_step(iterator, 6, progress).step.numpy()
+        waited[name] = (float(built.steps.secs_waited) - before) / (time.perf_counter() - started)
+    assert waited["slow"] > 0.5 > waited["fast"]
+
+
+def _as_worker(monkeypatch: pytest.MonkeyPatch, index: int) -> BatchLayout:
+    task = {"type": "worker", "index": index}
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": task}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    return BatchLayout(12, 4, 2 * index, 2)
+
+
+WORKER = """
+import json
+import engine
+from proof.engine.strategy import create_strategy
+
+strategy = create_strategy("multi_worker")  # before any operation
+from engine.test_random_access import Source
+from proof.engine.batches import TrainingBatches, create_layout
+
+source, layout = Source(), create_layout(strategy, 12)
+batches = TrainingBatches(source, layout, seed=3)
+labels = [labels.numpy().ravel().tolist() for _, labels, _ in batches.dataset(0, 6)]
+rows = sorted(source.read[1:])  # without the first, for shapes and dtypes
+print(json.dumps({"rows": rows, "labels": labels, "replicas": strategy.num_replicas_in_sync}))
+"""
+
+
+def test_two_processes_read_their_own_rows_only() -> None:
+    ports = [_free_port(), _free_port()]
+    workers = []
+    for index in range(2):
+        task = {"cluster": {"worker": [f"127.0.0.1:{p}" for p in ports]},
+                "task": {"type": "worker", "index": index}}  # fmt: skip
+        workers.append(
+            subprocess.Popen(
+                [sys.executable, "-c", WORKER], cwd=Path(__file__).parents[1],
+                env=os.environ | {"TF_CONFIG": json.dumps(task), "CUDA_VISIBLE_DEVICES": ""},
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+        )  # fmt: skip
+    found = []
+    try:
+        for worker in workers:
+            out, err = worker.communicate(timeout=120)
+            assert worker.returncode == 0, err[-2000:]
+            found.append(json.loads(out.splitlines()[-1]))
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+    alone = TrainingBatches(Source(), BatchLayout(12, 1, 0, 1), seed=3)
+    order = alone.rows(tf.range(6, dtype=tf.int64)).numpy()
+    for index in range(2):
+        assert found[index]["replicas"] == 2
+        assert found[index]["rows"] == sorted(order[:, 6 * index : 6 * (index + 1)].ravel())
+    together = np.concatenate([np.array(each["labels"]) for each in found], axis=1)
+    np.testing.assert_array_equal(together, LABELS[order])
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
