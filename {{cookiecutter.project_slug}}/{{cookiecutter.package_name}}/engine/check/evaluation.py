@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..batches import evaluation_batches
-from ..progress import Sums
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different
@@ -95,16 +93,9 @@ def every_example_once(lab: Laboratory) -> Finding:
     """Validation and test count each example once."""
     if not lab.evaluated_splits:
         return ok(NONE)
-    evaluation, found = lab.on_one, []
-    for name in evaluation.splits:
-        step = evaluation.distributed_test_step
-        if name != "test":
-            step = evaluation.distributed_validation_step
-        batches, number = evaluation_batches(evaluation.splits[name], evaluation.layout)
-        with stage("a validation step runs"):
-            sums = step(iter(batches), number, Sums.zero(len(lab.run.returned)))
-        wanted = sum(lab.count(batch) for batch in batches)
-        counted = int(np.max(sums.counts))
+    _, found = lab.evaluations, []
+    for name, counted in lab.counted.items():
+        wanted = sum(lab.count(batch) for batch in lab.on_one._batches[name][0])
         if counted != wanted:
             return wrong(f"{name} counts {counted}, and holds {wanted}")
         found.append(f"{name} {wanted}")
@@ -170,22 +161,17 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
     functions = lab.run.functions
     if functions.validation_step is functions.test_step or not lab.evaluated_splits:
         return ok("one step for both")
-    evaluation = lab.on_one
-    batches, number = evaluation_batches(
-        evaluation.splits[next(iter(evaluation.splits))], evaluation.layout
-    )
-    steps = evaluation.distributed_validation_step, evaluation.distributed_test_step
-    found = []
-    for step in steps:
-        for metric in evaluation.run.metrics.values():
-            metric.reset_state()
-        with stage("a validation step runs"):
-            sums = step(iter(batches), number, Sums.zero(len(lab.run.returned)))
-        found.append(lab.run.by_loss_name(sums.means()) | evaluation.run.metric_results())
-    validation, test = found
-    for name in different(validation, test, 1e-3):
+    evaluation, split = lab.on_one, next(iter(lab.evaluated_splits))
+    step = evaluation.distributed_test_step
+    if split == "test":
+        step = evaluation.distributed_validation_step
+    once = lab.evaluations["once"]
+    with stage("a validation step runs"):
+        values, _ = lab.evaluate(evaluation, split, step)
+    for name in different(values, {name: once[f"{split}_{name}"] for name in values}, 1e-3):
         return look(
-            f"{name} is {validation[name]:.4g}, by the test step {test[name]:.4g}",
+            f"{name} of {split} data is {once[f'{split}_{name}']:.4g}, and {values[name]:.4g} by "
+            "the step of the other split",
             "validation_step and test_step do different things",
         )
     return ok()

@@ -85,7 +85,7 @@ class Laboratory(Runs):
     @cached_property
     def with_other_rows(self) -> Any:
         """`with_zeros`, and other examples where the weight is 0."""
-        half, later = self.rows // 2, self.read_batch(1)
+        half, later = self.rows // 2, self.second_batch
         *parts, weights = self.with_zeros
         others = [
             tf.nest.map_structure(
