@@ -7,11 +7,11 @@ Everything is made when it is first asked for, and once. Random numbers are the 
 from __future__ import annotations
 
 import contextlib
-import copy
 import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import copy as copy_of
 from dataclasses import replace
 from functools import cached_property, wraps
 from typing import Any, NamedTuple
@@ -145,7 +145,7 @@ class Runs:
         self._sees_evaluation: dict[str, set[bool]] = {}
         self.calls_in_evaluation: Counter[str] = Counter()  # of layers that care, by name
         self._drawn_in_evaluation: list[str] = []  # names of random operations
-        self.counted: dict[str, int] = {}  # of an evaluation, by split
+        self.counted: dict[str, int] = {}  # of the first evaluation, by split
         self._moved: list[str] = []
         self.adds_losses_in_step = False  # the same for adds_losses
         self._probes: dict[int, Any] = {}
@@ -435,7 +435,7 @@ class Runs:
 
         It shares the graphs.
         """
-        other = copy.copy(self.on_one)
+        other = copy_of(self.on_one)
         size = self.rows // 2 + 1
 
         @tf.autograph.experimental.do_not_convert
@@ -503,7 +503,8 @@ class Runs:
     def _evaluate(self, evaluation: Evaluation) -> Numbers:
         results: Numbers = {}
         for split in evaluation.splits:
-            values, self.counted[split] = self.evaluate(evaluation, split)
+            values, counted = self.evaluate(evaluation, split)
+            self.counted.setdefault(split, counted)
             results |= {f"{split}_{name}": value for name, value in values.items()}
         return results
 
