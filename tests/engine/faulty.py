@@ -658,8 +658,8 @@ DATA = [
     ),
     Fault(
         "examples repeat",
-        lambda: sound(data=tuple(np.concatenate([a] * 4) for a in examples(24))),
-        "24 examples, each of them 4 times", LOOK,
+        lambda: sound(data=stream(examples(48)).repeat(2)),
+        "48 examples, each of them 2 times", LOOK,
     ),
     Fault(
         "rows in two splits", lambda: sound(others={"validation": examples()}),
