@@ -226,7 +226,7 @@ def examples_repeat(lab: Laboratory) -> Finding:
     for split, hashes in lab.hashes.items():
         times = Counter(hashes).values()
         # Data that repeats itself by nature doesn't repeat each example equally often.
-        is_even = len(times) >= 5 and 2 <= min(times) and max(times) <= min(times) + 1
+        is_even = len(times) >= 5 and min(times) >= 2 and max(times) <= min(times) + 1
         # Arrays may be several passes through the data in one epoch.
         if not is_even or not isinstance(worker_split(lab.datasets[split]), tf.data.Dataset):
             continue
