@@ -59,6 +59,12 @@ def step(
     return one_step
 
 
+def one_hot_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A step whose loss gets zeros and ones for the numbers of classes."""
+    inputs, labels, weights = batch
+    return step()(run, (inputs, tf.one_hot(labels, CLASSES), weights), replica)
+
+
 def sound(**changes: Any) -> Toy:
     """A toy with validation and test data, and no fault but those in `changes`."""
     parts: dict[str, Any] = {
@@ -241,6 +247,19 @@ class OwnStatistics(layers.Layer):
         return x - tf.reduce_mean(x, axis=0)
 
 
+class Noisy(layers.Layer):
+    """Adds noise in evaluation too, of a seed or of a generator's next one."""
+
+    def __init__(self, seed: Any = None) -> None:
+        super().__init__()
+        self.generator = keras.random.SeedGenerator(1)
+        self.seed = seed
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """(rows, units) -> the same."""
+        return x + keras.random.normal(tf.shape(x), seed=self.seed or self.generator)
+
+
 class Sketch(layers.Layer):
     """Remembers the spread of one replica's rows, and does nothing with it."""
 
@@ -353,6 +372,33 @@ def permuted(batch: Any, seed: tf.Tensor) -> Any:
     return tf.gather(inputs, order), labels, weights
 
 
+def segmented(augment: Callable[..., Any]) -> Toy:
+    """Images (rows, 8, 8, 1) and the class of each pixel (rows, 8, 8)."""
+    numbers = np.random.default_rng(1)
+    labels = (numbers.random((ROWS, 8, 8)) < np.linspace(0, 1, 8)).astype("int64")
+    inputs = (labels + 0.5 * numbers.normal(size=labels.shape)).astype("float32")
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((8, 8, 1)), layers.Conv2D(2, 1)]),
+        data=(inputs[..., np.newaxis], labels),
+        others={},
+        augment=augment,
+    )
+
+
+def flipped(masks: bool) -> Callable[..., Any]:
+    """Flip half of the images and make all of them brighter, with their masks or without."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, labels, weights = batch
+        flips = tf.random.stateless_uniform([BATCH], seed) < 0.5
+        images = tf.where(flips[:, None, None, None], images[:, :, ::-1], images) * 1.2 + 0.1
+        if masks:
+            labels = tf.where(flips[:, None, None], labels[:, :, ::-1], labels)
+        return images, labels, weights
+
+    return augment
+
+
 def moved(noise: Callable[[tf.Tensor, tf.Tensor], Any]) -> Callable[..., Any]:
     """Augment inputs by what is made of them and of the seed."""
     return lambda batch, seed: (batch[0] + noise(batch[0], seed), *batch[1:])
@@ -366,6 +412,28 @@ def tokens_counted(counts: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
         return tf.math.count_nonzero(counts(words, weights), dtype=tf.int32)
 
     return replace(tokens(), count=count)
+
+
+def padded_words(masked: bool, count_padding: bool = False) -> Toy:
+    """Labels 1 and 2, after which 0 fills the rows up: whether the loss leaves that out."""
+
+    def there(labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        return weights[:, tf.newaxis] * tf.cast((labels > 0) | count_padding, weights.dtype)
+
+    def words_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        words, labels, weights = batch
+        per_word = run.losses["main"](labels, run.model(words, training=True))
+        mask = there(labels, weights) if masked else tf.ones_like(per_word) * weights[:, None]
+        return {"main": tf.reduce_sum(per_word * mask) / tf.cast(replica.global_count, mask.dtype)}
+
+    def count(batch: Any) -> tf.Tensor:
+        return tf.math.count_nonzero(there(*batch[1:]), dtype=tf.int32)
+
+    words, _ = tokens().data
+    numbers = np.random.default_rng(2)
+    lengths = numbers.integers(1, FEATURES + 1, (len(words), 1))
+    labels = numbers.integers(1, CLASSES, words.shape) * (np.arange(FEATURES) < lengths)
+    return replace(tokens(), data=(words, labels), train_steps=(words_step,), count=count)
 
 
 def weights_of_words(
@@ -430,6 +498,19 @@ def validated_gan(returned: Callable[[dict[str, tf.Tensor]], Any] = lambda losse
 
     others = {"validation": tuple(array[:30] + 0.01 for array in GAN.data)}
     return replace(GAN, others=others, validation_step=both)
+
+
+def gan_with(judge: Callable[..., tf.Tensor]) -> Toy:
+    """A GAN with another loss of the discriminator, (logits of real, of generated examples)."""
+
+    def judging(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        real, noise, weights = batch
+        made = run.models["generator"](noise, training=True)
+        logits = [run.models["discriminator"](x, training=True)[:, 0] for x in (real, made)]
+        total = tf.reduce_sum(judge(*logits) * weights)
+        return {"discriminator": total / tf.cast(replica.global_count, total.dtype)}
+
+    return replace(GAN, train_steps=(judging, GAN.train_steps[1]), metrics=dict)
 
 
 def gan_of_one_optimizer() -> Toy:
@@ -562,6 +643,25 @@ DATA = [
         "label 0 is .*% of training and 100% of validation data", LOOK,
     ),
     Fault(
+        "labels",
+        lambda: sound(
+            data=changed(examples(), 1, lambda y: y + 1), others={}, metrics=dict,
+            losses=lambda: {"main": losses.CategoricalCrossentropy(True, reduction="none")},
+            train_steps=(one_hot_step,),
+        ),
+        "labels of train data go from 1 to 3; the model has 3 classes .* they are zeros",
+    ),
+    Fault(
+        "examples repeat",
+        lambda: sound(data=stream(examples(10)).repeat().take(ROWS)),
+        "train data are 10 examples, each of them 9 times or more",
+    ),
+    Fault(
+        "examples repeat",
+        lambda: sound(data=stream(examples(48)).repeat(2)),
+        "48 examples, each of them 2 times", LOOK,
+    ),
+    Fault(
         "rows in two splits", lambda: sound(others={"validation": examples()}),
         "100% of the validation examples are training examples too: the splits overlap",
     ),
@@ -647,6 +747,10 @@ RANDOM = [
         "is the same in every step: it draws no random numbers", LOOK,
     ),
     Fault(
+        "augmentation", lambda: segmented(flipped(masks=False)),
+        "of the augmented labels fit their images once they are flipped",
+    ),
+    Fault(
         "augmentation", lambda: sound(augment=permuted),
         "augmented inputs have the label of another example",
     ),
@@ -713,6 +817,14 @@ LOSS = [
     Fault(
         "rows of weight zero", lambda: CONTRASTIVE,
         "mask rows of weight 0 where examples interact",
+    ),
+    Fault(
+        "padding", lambda: padded_words(masked=False),
+        "labels end in .* of padding, which trains, and count leaves it out",
+    ),
+    Fault(
+        "padding", lambda: padded_words(masked=False, count_padding=True),
+        "of padding, which trains", LOOK,
     ),
     Fault(
         "labels of weight zero", lambda: weights_of_words(loss=False),
@@ -942,6 +1054,15 @@ TRAINING = [
         r"weight decay takes 5\.0% of each weight in every step",
     ),
     Fault(
+        "inputs matter", lambda: gan_with(lambda _, made: tf.nn.softplus(made)),
+        "every loss is the same with the inputs of another batch",
+    ),
+    Fault(
+        "adversaries",
+        lambda: gan_with(lambda real, made: tf.nn.softplus(real) + tf.nn.softplus(-made)),
+        "lowers the loss of the generator lowers that of the discriminator: both want the same",
+    ),
+    Fault(
         "train steps apart", gan_of_one_optimizer,
         "train_both and train_both both train all models with one optimizer", LOOK,
     ),
@@ -1161,13 +1282,26 @@ EVALUATION = [
         "predictions change with the other examples of the batch",
     ),
     Fault(
+        "examples apart in evaluation", lambda: sound(model=model(Noisy)),
+        "predicts something else each time for the same inputs", LOOK,
+    ),
+    Fault(
+        "examples apart in evaluation", lambda: sound(model=model(lambda: Noisy(3))),
+        "depend on its place in the batch",
+    ),
+    Fault(
+        "evaluation in other batches",
+        lambda: evaluated(loss=plus(lambda replica: tf.random.stateless_normal([], replica.seed))),
+        "evaluation draws random numbers .*: noise that isn't left out", LOOK,
+    ),
+    Fault(
         "losses apart",
         lambda: validated_gan(lambda both: dict.fromkeys(both, both["generator"])),
         "validation_discriminator_loss and validation_generator_loss are the same",
     ),
     Fault(
         "every example once",
-        lambda: sound(others={"validation": fewer_each_time()}), "counts 57, and holds 3",
+        lambda: sound(others={"validation": fewer_each_time()}), "counts 33, and holds 0",
     ),
     Fault(
         "evaluation changes nothing", lambda: sound(validation_step=writing_step),
@@ -1182,7 +1316,7 @@ EVALUATION = [
         lambda: sound(
             test_step=step(training=False, update=lambda m, y, p, w: m.update_state(y * 0, p, w))
         ),
-        "accuracy is .*, by the test step", LOOK,
+        "accuracy of validation data is .*, and .* by the step of the other split", LOOK,
     ),
 ]  # fmt: skip
 

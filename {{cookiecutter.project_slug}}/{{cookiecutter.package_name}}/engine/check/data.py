@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections import Counter
 
+import numpy as np
+import tensorflow as tf
+
+from ..batches import worker_split
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
@@ -83,17 +87,22 @@ def labels(lab: Laboratory) -> Finding:
         for name, array in arrays.items():
             if not name.startswith("labels") or array.dtype.kind not in "iu" or not array.size:
                 continue
-            classes = _classes(lab, array)
+            classes, is_one_hot = _classes(lab, array)
             low, high = int(array.min()), int(array.max())
+            from_one = split == "train" and low == 1 and high == classes
+            if is_one_hot and not from_one:
+                continue  # what is outside becomes zeros, which may be meant so
             if classes and (high >= classes or low < 0):
                 outside = (array >= classes) | (array < 0)
-                if _are_handled(lab, name, np.unique(array[outside])):
+                if not from_one and _are_handled(lab, name, np.unique(array[outside])):
                     continue  # marks of what is missing, for which the task has a weight of 0
                 bad = int(outside.reshape(len(array), -1).any(axis=1).sum())
                 return wrong(
                     f"{name} of {split} data go from {low} to {high}; the model has {classes} "
                     f"classes ({bad} examples outside)",
-                    "on a GPU their loss is NaN, on the CPU it is an error",
+                    "as tf.one_hot gives them they are zeros, and no class is right"
+                    if is_one_hot
+                    else "on a GPU their loss is NaN, on the CPU it is an error",
                     "count classes from 0",
                 )
             train = lab.examples["train"].get(name)
@@ -184,7 +193,7 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
 @relation("rows in two splits")
 def rows_in_two_splits(lab: Laboratory) -> Finding:
     """No example of validation or test is a training example."""
-    hashes = {split: _hashes(lab, split) for split, arrays in lab.examples.items() if arrays}
+    hashes = lab.hashes
     train = hashes.get("train", [])
     known = set(train) if len(train) < 1e6 else set()
     natural = 1 - len(set(train)) / max(1, len(train))  # how many the data repeats by itself
@@ -207,6 +216,25 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
             f"{percent(same, len(test))} of the test examples are validation examples too",
             "weights are selected by the data that they are tested on",
             "cut the data before use",
+        )
+    return ok()
+
+
+@relation("examples repeat")
+def examples_repeat(lab: Laboratory) -> Finding:
+    """No stream is a few examples again and again."""
+    for split, hashes in lab.hashes.items():
+        times = Counter(hashes).values()
+        # Data that repeats itself by nature doesn't repeat each example equally often.
+        is_even = len(times) >= 5 and min(times) >= 2 and max(times) <= min(times) + 1
+        # Arrays may be several passes through the data in one epoch.
+        if not is_even or not isinstance(worker_split(lab.datasets[split]), tf.data.Dataset):
+            continue
+        verdict = wrong if len(times) <= lab.rows else look
+        return verdict(
+            f"{split} data are {len(times)} examples, each of them {min(times)} times or more",
+            "repeat() in the stream; what take() leaves out before it is never used",
+            "leave repetition to the engine: a stream gives each example once, and ends",
         )
     return ok()
 
@@ -288,25 +316,27 @@ def _are_handled(lab: Laboratory, name: str, labels: np.ndarray) -> bool:
     return batch is not None and lab.base.finite and bool(np.isin(labels, batch).all())
 
 
-def _classes(lab: Laboratory, labels: np.ndarray) -> int:
-    """The classes of the model's outputs, where the labels are numbers of classes; else 0."""
-    for name, (_, predictions, _) in lab.base.calls.items():
-        kind = type(lab.run.losses[name]).__name__
-        if predictions is None or "Sparse" not in kind:
+def _classes(lab: Laboratory, labels: np.ndarray) -> tuple[int, bool]:
+    """The classes of the outputs, where labels are numbers of classes; whether a loss gets zeros
+    and ones instead of these.
+    """
+    for name, (given, predictions, _) in lab.base.calls.items():
+        if predictions is None or given is None:
             continue
-        if predictions.ndim == labels.ndim + 1 or (labels.ndim > 1 and labels.shape[-1] == 1):
-            return int(predictions.shape[-1])
-    return 0
-
-
-def _hashes(lab: Laboratory, split: str) -> list[int]:
-    """A number for each example of a split."""
-    arrays = [a for n, a in lab.examples[split].items() if not n.startswith("weights")]
-    if not arrays or not len(arrays[0]):
-        return []
-    rows = len(arrays[0])
-    flat = [np.ascontiguousarray(a.reshape(rows, -1)) for a in arrays]
-    return [hash(b"".join(a[i].tobytes() for a in flat)) for i in range(rows)]
+        numbers = predictions.ndim == labels.ndim + 1
+        if "Sparse" in type(lab.run.losses[name]).__name__ and (
+            numbers or (labels.ndim > 1 and labels.shape[-1] == 1)
+        ):
+            return int(predictions.shape[-1]), False
+        if (
+            numbers
+            and given.shape == predictions.shape
+            and predictions.shape[-1] > 1
+            and np.isin(given, (0, 1)).all()
+            and np.sum(given, axis=-1).max() == 1
+        ):
+            return int(predictions.shape[-1]), True
+    return 0, False
 
 
 def _filled(array: np.ndarray) -> np.ndarray:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ..batches import evaluation_batches
-from ..progress import Sums
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different
@@ -49,8 +45,15 @@ def _same(lab: Laboratory, how: str) -> Finding:
         return ok("not looked at: the task says that its examples interact")
     once, other = lab.evaluations["once"], lab.evaluations[how]
     names = different(once, other, 1e-3)
-    if names and how == "in other batches" and lab.evaluation_is_random:
-        return ok("not looked at: evaluation draws random numbers, which depend on the batch")
+    if names and how == "in other batches" and lab.drawn_in_evaluation:
+        if lab.evaluated_in_training:
+            return ok("not looked at: see evaluation mode")
+        return look(
+            f"{names[0]} is {once[names[0]]:.5g}, and {other[names[0]]:.5g} {how}: evaluation "
+            f"draws random numbers ({lab.drawn_in_evaluation[0]})",
+            "noise that isn't left out in evaluation, so results depend on chance",
+            "add it where training is True, or average over enough of it",
+        )
     for name in names:
         seen = f"{name} is {once[name]:.5g}, and {other[name]:.5g} {how}"
         mends = "give losses and metrics a number per example, and the weights of the batch"
@@ -68,8 +71,8 @@ def _same(lab: Laboratory, how: str) -> Finding:
             mends = "use compute_loss with replica.global_count in it, as in the train step"
         else:
             cause = "the metric averages over a replica's rows, or padding counts"
-        if lab.looks_at_other_rows:
-            cause = "predictions change with the other examples of the batch"
+        if lab.evaluation_sees:
+            cause = f"predictions depend on {lab.evaluation_sees}"
             mends = "compute them per example: see examples apart in evaluation"
         if lab.evaluated_in_training:
             cause = "the model is called with training=True"
@@ -80,8 +83,21 @@ def _same(lab: Laboratory, how: str) -> Finding:
 
 @relation("examples apart in evaluation")
 def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
-    """What is predicted for an example doesn't depend on the others of its batch."""
-    if lab.looks_at_other_rows:
+    """What is predicted for an example depends on nothing but its inputs."""
+    if lab.evaluation_sees == "chance":
+        return look(
+            "with training=False, the model predicts something else each time for the same inputs",
+            "a layer draws random numbers in evaluation too: dropout called with training=True, or "
+            "noise that doesn't look at training",
+            "draw only where training is True; or is it meant so?",
+        )
+    if lab.evaluation_sees == "the place in the batch":
+        return wrong(
+            "predictions for the same example depend on its place in the batch",
+            "the model draws random numbers from a constant seed, or treats rows by their number",
+            "draw only where training is True, and compute per example",
+        )
+    if lab.evaluation_sees:
         return wrong(
             "predictions change with the other examples of the batch",
             "the model computes something over the batch, as by a mean over axis 0",
@@ -95,16 +111,9 @@ def every_example_once(lab: Laboratory) -> Finding:
     """Validation and test count each example once."""
     if not lab.evaluated_splits:
         return ok(NONE)
-    evaluation, found = lab.on_one, []
-    for name in evaluation.splits:
-        step = evaluation.distributed_test_step
-        if name != "test":
-            step = evaluation.distributed_validation_step
-        batches, number = evaluation_batches(evaluation.splits[name], evaluation.layout)
-        with stage("a validation step runs"):
-            sums = step(iter(batches), number, Sums.zero(len(lab.run.returned)))
-        wanted = sum(lab.count(batch) for batch in batches)
-        counted = int(np.max(sums.counts))
+    _, found = lab.evaluations, []
+    for name, counted in lab.counted.items():
+        wanted = sum(lab.count(batch) for batch in lab.on_one._batches[name][0])
         if counted != wanted:
             return wrong(f"{name} counts {counted}, and holds {wanted}")
         found.append(f"{name} {wanted}")
@@ -170,22 +179,17 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
     functions = lab.run.functions
     if functions.validation_step is functions.test_step or not lab.evaluated_splits:
         return ok("one step for both")
-    evaluation = lab.on_one
-    batches, number = evaluation_batches(
-        evaluation.splits[next(iter(evaluation.splits))], evaluation.layout
-    )
-    steps = evaluation.distributed_validation_step, evaluation.distributed_test_step
-    found = []
-    for step in steps:
-        for metric in evaluation.run.metrics.values():
-            metric.reset_state()
-        with stage("a validation step runs"):
-            sums = step(iter(batches), number, Sums.zero(len(lab.run.returned)))
-        found.append(lab.run.by_loss_name(sums.means()) | evaluation.run.metric_results())
-    validation, test = found
-    for name in different(validation, test, 1e-3):
+    evaluation, split = lab.on_one, next(iter(lab.evaluated_splits))
+    step = evaluation.distributed_test_step
+    if split == "test":
+        step = evaluation.distributed_validation_step
+    once = lab.evaluations["once"]
+    with stage("a validation step runs"):
+        values, _ = lab.evaluate(evaluation, split, step)
+    for name in different(values, {name: once[f"{split}_{name}"] for name in values}, 1e-3):
         return look(
-            f"{name} is {validation[name]:.4g}, by the test step {test[name]:.4g}",
+            f"{name} of {split} data is {once[f'{split}_{name}']:.4g}, and {values[name]:.4g} by "
+            "the step of the other split",
             "validation_step and test_step do different things",
         )
     return ok()

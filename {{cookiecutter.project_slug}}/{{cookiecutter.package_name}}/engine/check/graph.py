@@ -15,6 +15,11 @@ PASSED_THROUGH = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims", "StopG
                   "ConcatV2"}  # fmt: skip
 
 
+def random_numbers(ops: Iterable[tf.Operation]) -> list[str]:
+    """Operations that draw random numbers."""
+    return [op.name for op in ops if op.type.startswith("StatelessRandom") or op.type in STATEFUL]
+
+
 def stateful_random_numbers(ops: Iterable[tf.Operation]) -> list[str]:
     """Random operations that don't follow from a seed that they are given."""
     return [op.name for op in ops if op.type in STATEFUL]

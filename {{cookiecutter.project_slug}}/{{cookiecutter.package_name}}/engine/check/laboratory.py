@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -54,6 +54,19 @@ class Laboratory(Runs):
             self._task,
         )
 
+    @cached_property
+    def hashes(self) -> dict[str, list[int]]:
+        """A number for each example of each split, without its weights."""
+        found = {}
+        for split, named in self.examples.items():
+            arrays = [
+                a.reshape(len(a), -1) for n, a in named.items() if not n.startswith("weights")
+            ]
+            flat = [np.ascontiguousarray(a) for a in arrays if len(a)]
+            rows = range(len(flat[0]) if flat else 0)
+            found[split] = [hash(b"".join(a[i].tobytes() for a in flat)) for i in rows]
+        return found
+
     # The batch.
 
     @property
@@ -85,7 +98,7 @@ class Laboratory(Runs):
     @cached_property
     def with_other_rows(self) -> Any:
         """`with_zeros`, and other examples where the weight is 0."""
-        half, later = self.rows // 2, self.read_batch(1)
+        half, later = self.rows // 2, self.second_batch
         *parts, weights = self.with_zeros
         others = [
             tf.nest.map_structure(
@@ -250,19 +263,31 @@ class Laboratory(Runs):
         return next((name for name in active if True not in always.get(name, set())), "")
 
     @cached_property
-    def looks_at_other_rows(self) -> bool:
-        """Whether in evaluation the only model's outputs depend on other rows than their own."""
+    def evaluation_sees(self) -> str:
+        """What in evaluation the only model's outputs depend on beside their own row.
+
+        That is "chance", "the other rows", "the place in the batch" or nothing.
+        """
         if len(self.run.trained_models) != 1 or self.rows < 4:
-            return False
+            return ""
         rows = max(2, self.rows // 3)
-        inputs = tf.nest.map_structure(lambda t: t[0], self.batch[0])
-        some = tf.nest.map_structure(lambda t: t[:rows], inputs)
+
+        def outputs(change: Callable[[tf.Tensor], tf.Tensor]) -> list[tf.Tensor]:
+            inputs = tf.nest.map_structure(lambda t: change(t[0]), self.batch[0])
+            return tf.nest.flatten(self.run.model(inputs, training=False))
+
         try:
-            whole, part = (self.run.model(x, training=False) for x in (inputs, some))
+            whole, again = outputs(tf.identity), outputs(tf.identity)
+            first, turned = outputs(lambda t: t[:rows]), outputs(lambda t: tf.reverse(t, [0]))
         except Exception:  # a step may give it something else than the inputs
-            return False
-        pairs = zip(tf.nest.flatten(whole), tf.nest.flatten(part), strict=True)
-        return any(relative_difference(a[:rows], b) > 10 * TOLERANCE for a, b in pairs)
+            return ""
+        if relative_difference(whole, again) > 10 * TOLERANCE:
+            return "chance"
+        if relative_difference([t[:rows] for t in whole], first) > 10 * TOLERANCE:
+            return "the other rows"
+        if relative_difference([t[::-1] for t in whole], turned) > 10 * TOLERANCE:
+            return "the place in the batch"
+        return ""
 
     @cached_property
     def normalizes(self) -> bool:
@@ -299,6 +324,27 @@ class Laboratory(Runs):
         x, y = (np.asarray(part[0][0]) for part in parts)
         fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
         return (x, y) if fits and x.dtype.kind == y.dtype.kind == "i" else (None, None)
+
+    @cached_property
+    def padded_labels(self) -> np.ndarray | None:
+        """Where labels (rows, positions) are padding that has a weight; None if there is none.
+
+        Padding is a number at the end of rows, of which each has another length.
+        """
+        parts = [tf.nest.flatten(part) for part in self.batch]
+        if len(parts) != 3 or any(len(part) != 1 for part in parts[1:]):
+            return None
+        y, w = (np.asarray(part[0][0]) for part in parts[1:])
+        if y.ndim != 2 or y.shape[1] < 4 or y.dtype.kind not in "iu":
+            return None
+        numbers, times = np.unique(y[:, -1], return_counts=True)
+        same = y == numbers[times.argmax()]
+        at_end = np.logical_and.accumulate(same[:, ::-1], axis=1)[:, ::-1]
+        lengths = at_end.sum(axis=1)
+        if at_end.mean() < 0.1 or at_end.sum() < 0.95 * same.sum() or len(np.unique(lengths)) < 3:
+            return None
+        weighted = at_end & (w.reshape(len(w), -1) != 0)
+        return weighted if weighted.any() else None
 
     @cached_property
     def sees_later_positions(self) -> bool:
@@ -394,16 +440,27 @@ class Laboratory(Runs):
     @cached_property
     def falls_downhill(self) -> bool:
         """Whether a small step against the gradients that are applied lowers the loss."""
-        before = sum(self.base.losses[name] for name in self.run.optimizers)
-        norm = sum(float(np.sum(np.square(g))) for g in tf.nest.flatten(self.base.gradients))
+        names = list(self.run.optimizers)
+        changes = self.changes_by_step_of(names)
+        return sum(changes[name] for name in names) < 0
+
+    @cached_property
+    def look_at_other_inputs(self) -> Look:
+        """The first step with the inputs of the second."""
+        return self.look((self.second_batch[0], *self.batch[1:]))
+
+    def changes_by_step_of(self, names: list[str]) -> Numbers:
+        """How a small step against the gradients of some optimizers changes all losses."""
+        gradients = {name: self.base.gradients[name] for name in names}
+        before = sum(self.base.losses[name] for name in names)
+        norm = sum(float(np.sum(np.square(g))) for g in tf.nest.flatten(gradients))
         size = 1e-3 * max(abs(before), 1e-3) / (norm or 1.0)
-        for name, gradients in self.base.gradients.items():
-            for variable, gradient in zip(self.run.variables_of(name), gradients, strict=True):
-                variable.assign_sub(size * gradient)
-        losses = self.look(self.batch).losses
-        after = sum(losses[name] for name in self.run.optimizers)
+        for name in names:
+            for v, gradient in zip(self.run.variables_of(name), gradients[name], strict=True):
+                v.assign_sub(size * gradient)
+        after = self.look(self.batch).losses
         self.reset()
-        return after < before
+        return {name: after[name] - loss for name, loss in self.base.losses.items()}
 
     @cached_property
     def fresh(self) -> tuple[list[Numbers], Numbers, Numbers | None]:

@@ -11,29 +11,37 @@ import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy as copy_of
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from ..batches import BatchLayout, TrainingBatches, num_examples, worker_split
+from ..batches import (
+    BatchLayout,
+    TrainingBatches,
+    evaluation_batches,
+    num_examples,
+    worker_split,
+)
 from ..callbacks import learning_rates
 from ..causes import cause_of
 from ..data_errors import reading_errors
 from ..distributed_steps import DistributedSteps
 from ..evaluation import Evaluation
-from ..progress import Progress
+from ..progress import Progress, Sums
 from ..random_access import RandomAccess
-from ..types import Run
+from ..types import Run, Step
+from .graph import random_numbers
 from .numbers import Numbers, different, named_leaves, relative_difference
 
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
 
 REAL_STEPS = 3
-LONGEST_TRAINING = 3.0  # seconds
+LONGEST_TRAINING = 2.0  # seconds
 EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of what isn't in memory, at most
 
 
@@ -137,6 +145,8 @@ class Runs:
         self.secs_per_step = 0.0
         self._sees_evaluation: dict[str, set[bool]] = {}
         self.calls_in_evaluation: Counter[str] = Counter()  # of layers that care, by name
+        self._drawn_in_evaluation: list[str] = []  # names of random operations
+        self.counted: dict[str, int] = {}  # of the first evaluation, by split
         self._moved: list[str] = []
         self.adds_losses_in_step = False  # the same for adds_losses
         self._probes: dict[int, Any] = {}
@@ -202,6 +212,11 @@ class Runs:
     def batch(self) -> Any:
         """The first batch: a nest of (1, rows, ...), weights last."""
         return self.read_batch(0)
+
+    @cached_property
+    def second_batch(self) -> Any:
+        """The batch of the second step."""
+        return self.read_batch(1)
 
     def read_batch(self, step: int) -> Any:
         """The batch of a step."""
@@ -381,16 +396,69 @@ class Runs:
 
     @cached_property
     def evaluated_splits(self) -> dict[str, Any]:
-        """Some examples of validation and test data: two batches and a short one."""
-        rows = 2 * self.rows + self.rows // 3 + 1
+        """Some examples of validation and test data: a batch and a short one."""
+        rows = self.rows + self.rows // 3 + 1
         names = [name for name in self.datasets if name != "train"]
         return {n: self.first_rows(self.datasets[n], rows) for n in names}
 
     @cached_property
     def on_one(self) -> Evaluation:
         """The evaluation of those examples on one replica."""
+        functions = self.run.functions
+        recorded = replace(
+            functions,
+            validation_step=self._recorded(functions.validation_step),
+            test_step=self._recorded(functions.test_step),
+        )
         with stage("a validation step runs"):
-            return Evaluation(self.run, self.evaluated_splits, self.one[1].layout)
+            return Evaluation(
+                replace(self.run, functions=recorded),
+                self.evaluated_splits,
+                self.one[1].layout,
+            )
+
+    def _recorded(self, step: Step) -> Step:
+        """The step, which notes its random operations while it is traced."""
+
+        @wraps(step)
+        def recorded(*args: Any) -> dict[str, tf.Tensor]:
+            graph = tf.compat.v1.get_default_graph()
+            before = len(graph.get_operations())
+            losses = step(*args)
+            self._drawn_in_evaluation += random_numbers(graph.get_operations()[before:])
+            return losses
+
+        return recorded
+
+    @property
+    def in_other_batches(self) -> Evaluation:
+        """That evaluation with fewer examples in a batch, of which the others have weight 0.
+
+        It shares the graphs.
+        """
+        other = copy_of(self.on_one)
+        size = self.rows // 2 + 1
+
+        @tf.autograph.experimental.do_not_convert
+        def filled(*batch: Any) -> Any:
+            *examples, weights = tf.nest.map_structure(
+                lambda t: tf.concat([t, t[:, : self.rows - size]], axis=1), batch
+            )
+            there = tf.range(self.rows) < size
+            return (
+                *examples,
+                tf.nest.map_structure(
+                    lambda w: tf.where(tf.reshape(there, [-1] + [1] * (w.shape.rank - 2)), w, 0),
+                    weights,
+                ),
+            )
+
+        def batches(split: Any) -> tuple[tf.data.Dataset, int]:
+            made, number = evaluation_batches(split, BatchLayout(size, 1, 0, 1))
+            return made.map(filled), number
+
+        other._batches = {name: batches(split) for name, split in other.splits.items()}
+        return other
 
     @cached_property
     def evaluations(self) -> dict[str, Numbers]:
@@ -398,10 +466,8 @@ class Runs:
         for model, other in zip(self.run.models.values(), self.two[0].models.values(), strict=True):
             for variable, copy in zip(model.variables, other.variables, strict=True):
                 copy.assign(variable.numpy())
-        size = self.rows // 2 + 1
         with stage("a validation step runs"):
             two = Evaluation(self.two[0], self.evaluated_splits, self.two[1].layout)
-            other = Evaluation(self.run, self.evaluated_splits, BatchLayout(size, 1, 0, 1))
             seen = self._sees_evaluation
             with layers_recorded(self.run, seen, self.calls_in_evaluation):
                 once = self._evaluate(self.on_one)
@@ -411,19 +477,17 @@ class Runs:
                 if v.numpy().tobytes() != self.initial[id(v)].tobytes()
             ]
             return {
-                "once": once,
-                "once more": self._evaluate(self.on_one),
                 "on two replicas": self._evaluate(two),
-                "in other batches": self._evaluate(other),
+                "in other batches": self._evaluate(self.in_other_batches),
+                "once more": self._evaluate(self.on_one),
+                "once": once,
             }
 
-    @cached_property
-    def evaluation_is_random(self) -> bool:
-        """Whether evaluation gives other numbers with another seed."""
-        run = replace(self.run, seed=self.run.seed + 1)
-        with stage("a validation step runs"):
-            other = Evaluation(run, self.evaluated_splits, self.one[1].layout)
-            return bool(different(self.evaluations["once"], self._evaluate(other), 1e-5))
+    @property
+    def drawn_in_evaluation(self) -> list[str]:
+        """The names of the operations by which an evaluation draws random numbers."""
+        _ = self.evaluations
+        return self._drawn_in_evaluation
 
     @property
     def sees_evaluation(self) -> dict[str, set[bool]]:
@@ -440,8 +504,24 @@ class Runs:
     def _evaluate(self, evaluation: Evaluation) -> Numbers:
         results: Numbers = {}
         for split in evaluation.splits:
-            results |= evaluation.evaluate(split)
+            values, counted = self.evaluate(evaluation, split)
+            self.counted.setdefault(split, counted)
+            results |= {f"{split}_{name}": value for name, value in values.items()}
         return results
+
+    def evaluate(
+        self, evaluation: Evaluation, split: str, step: Callable[..., Sums] | None = None
+    ) -> tuple[Numbers, int]:
+        """Losses and metrics of a split, by another step than its own, and what it counts."""
+        for metric in evaluation.run.metrics.values():
+            metric.reset_state()
+        if step is None:
+            sums = evaluation._run(split, 0)
+        else:
+            batches, number = evaluation._batches[split]
+            sums = step(iter(batches), number, Sums.zero(len(self.run.returned)))
+        values = self.run.by_loss_name(sums.means()) | evaluation.run.metric_results()
+        return values, int(np.max(sums.counts))
 
     # Data.
 

@@ -13,7 +13,7 @@ from .explain import COARSE, explain
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts, assigned_variables, stateful_random_numbers
 from .laboratory import Laboratory, Look
-from .numbers import TOLERANCE, close, different, relative_difference
+from .numbers import TOLERANCE, close, different, percent, relative_difference
 
 
 @relation("a train step runs")
@@ -85,8 +85,9 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
 def same_batch_again(lab: Laboratory) -> Finding:
     """A batch can be made again, and alone."""
     # After others and alone: under a global seed, tf.random.normal is the same in each new dataset.
+    alone = lab.batch, lab.second_batch
     for step, first in enumerate(lab.read_batches(0, 2)):
-        if not _equal(first, lab.read_batch(step)):
+        if not _equal(first, alone[step]):
             if lab.batches.augment is None:
                 return wrong(
                     f"the batch of step {step} differs when it is read again",
@@ -133,6 +134,12 @@ def augmentation(lab: Laboratory) -> Finding:
                 "draw with tf.random.stateless_* and the seed that it is given",
             )
         return look("is the same in every step", "it draws no random numbers", "is it meant so?")
+    if share := _masks_left_behind(plain, augment):
+        return wrong(
+            f"{share:.0%} of the augmented labels fit their images once they are flipped or turned",
+            "images are flipped or turned, and their labels aren't, or by other random numbers",
+            "do the same with both: stack them, or draw once and use it twice",
+        )
     moved = _labels_moved(plain, augment)
     if moved:
         return wrong(
@@ -292,6 +299,31 @@ def weights_enter_once(lab: Laboratory) -> Finding:
     return ok()
 
 
+@relation("padding", after="the same step again")
+def padding(lab: Laboratory) -> Finding:
+    """The end of sequences that are filled up isn't trained."""
+    padded = lab.padded_labels
+    if padded is None or len(lab.base.calls) != 1 or len(lab.base.losses) != 1 or lab.adds_losses:
+        return ok("none")
+    ((_, _, values),), ((name, loss),) = lab.base.calls.values(), lab.base.losses.items()
+    if values.shape != padded.shape:
+        return ok("not looked at: the loss isn't one number for each position")
+    weights = np.asarray(tf.nest.flatten(lab.batch[-1])[0][0], "f8").reshape(len(values), -1)
+    every, others = float(np.sum(weights * values)), float(np.sum(weights * values * ~padded))
+    mean, counted = loss - lab.regularization(name), lab.base.counted
+    wanted = np.count_nonzero(weights * ~padded)
+    if not close(mean * counted, every, 1e-3) or close(every, others, 1e-3):
+        return ok()
+    seen = f"labels end in {percent(int(padded.sum()), padded.size)} of padding, which trains"
+    if counted == wanted:
+        return wrong(
+            f"{seen}, and count leaves it out",
+            "the loss adds up all positions and is divided by those that aren't padding",
+            "give padding the weight 0 in create_datasets, or multiply the loss by a mask",
+        )
+    return look(seen, "", "give it the weight 0 in create_datasets; or is it meant so?")
+
+
 @relation("denominator", after="the same step again")
 def denominator(lab: Laboratory) -> Finding:
     """The loss of a batch is the mean of the losses of its halves."""
@@ -317,7 +349,7 @@ def size_of_the_loss(lab: Laboratory) -> Finding:
     """The loss is the mean of what the loss function gives for the examples."""
     if lab.adds_losses:
         return ok("not looked at: layers add losses of their own")
-    ratio, other = lab.loss_over_mean(lab.batch), lab.loss_over_mean(lab.read_batch(1))
+    ratio, other = lab.loss_over_mean(lab.batch), lab.loss_over_mean(lab.second_batch)
     if ratio is None or other is None or not close(ratio, other, 1e-3) or close(ratio, 1, COARSE):
         return ok()
     seen = f"the loss is {ratio:.4g} times the mean of its examples' losses"
@@ -541,7 +573,7 @@ def every_weight(lab: Laboratory) -> Finding:
     for optimizer, gradients in lab.base.gradients.items():
         variables = lab.run.variables_of(optimizer)
         pairs = zip(variables, gradients, later.gradients[optimizer], strict=True)
-        without += [v.path for v, a, b in pairs if not (np.any(a) or np.any(b))]
+        without += [v.path for v, a, b in pairs if not (np.any(a) or np.any(b) or _is_a_shift(v))]
     if without:
         listed = ", ".join(without[:3]) + (" ..." if len(without) > 3 else "")
         return wrong(
@@ -561,7 +593,7 @@ def every_weight_moves(lab: Laboratory) -> Finding:
     still = [
         v.path
         for v, a, b in zip(lab.run.trainable_variables, initial, moved, strict=True)
-        if np.array_equal(a, b)
+        if np.array_equal(a, b) and not (_is_a_shift(v) and len(moved) > 1)
     ]
     if not still:
         return ok()
@@ -575,6 +607,42 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         "its gradient is 0, or process_gradients sets it to 0",
         "freeze it if you mean it",
     )
+
+
+@relation("inputs matter", after="the same step again")
+def inputs_matter(lab: Laboratory) -> Finding:
+    """Other inputs give another loss."""
+    if _equal(lab.batch[0], lab.second_batch[0]) or different(
+        lab.base.losses, lab.look_at_other_inputs.losses, 1e-6
+    ):
+        return ok()
+    return wrong(
+        "every loss is the same with the inputs of another batch",
+        "no train step uses them, as where a discriminator sees generated examples only",
+        "give the model the inputs of the batch",
+    )
+
+
+@relation("adversaries", after="the same step again")
+def adversaries(lab: Laboratory) -> Finding:
+    """What the generator gains, the discriminator loses."""
+    generators, judges = (
+        [n for n in lab.run.optimizers if any(part in n.lower() for part in parts)]
+        for parts in (("generator",), ("discriminator", "critic"))
+    )
+    if len(generators) != 1 or len(judges) != 1 or generators == judges:
+        return ok("there are none")
+    changes = lab.changes_by_step_of(generators)
+    own, others = changes[generators[0]], changes[judges[0]]
+    if own < 0 and others < 0.3 * own:  # a penalty may let it fall, but not as much
+        return wrong(
+            f"a step that lowers the loss of the {generators[0]} lowers that of the {judges[0]}",
+            "both want the same: labels of real and generated examples are exchanged in one of "
+            "the losses",
+            "the discriminator gives 1 to real examples and 0 to generated ones, the generator "
+            "wants 1 for its own",
+        )
+    return ok()
 
 
 @relation("train steps apart")
@@ -777,6 +845,14 @@ def one_trace(lab: Laboratory) -> Finding:
     )
 
 
+def _is_a_shift(variable: keras.Variable) -> bool:
+    """Whether a variable adds one number, which vanishes where outputs are compared.
+
+    So it is in a Wasserstein GAN and where examples are ranked.
+    """
+    return bool(variable.name == "bias" and variable.shape == (1,))
+
+
 def _differ(a: Look, b: Look) -> bool:
     return bool(
         a.counted != b.counted
@@ -842,6 +918,42 @@ def _slots_and_state(lab: Laboratory, seen: str) -> Finding:
     if relative_difference(one.slots, two.slots) > COARSE and not lab.is_sign_based:
         return wrong(seen, "the optimizer's slots differ, though weights agree")
     return ok(seen)
+
+
+def _masks_left_behind(plain: Any, augment: Any) -> float:
+    """In which part of the images labels would fit better flipped or turned; 0 if it is small.
+
+    The images are their own labels, painted in the images' range of numbers.
+    """
+    flat = [tf.nest.flatten(part) for part in plain]
+    if len(plain) != 3 or len(flat[0]) != 1 or len(flat[1]) != 1:
+        return 0.0
+    x, y = np.asarray(flat[0][0]), np.asarray(flat[1][0], "f8")
+    if x.dtype.kind not in "fiu" or x.ndim != 4 or y.shape not in (x.shape[:3], (*x.shape[:3], 1)):
+        return 0.0
+    y = y.reshape(x.shape[:3])
+    painted = x.min() + (y - y.min()) / (np.ptp(y) or 1) * np.ptp(x.astype("f8"))
+    images = np.broadcast_to(painted[..., np.newaxis], x.shape).astype(x.dtype)
+    batch = (tf.nest.pack_sequence_as(plain[0], [tf.constant(images)]), *plain[1:])
+    new = augment(batch, tf.constant([0, 1], tf.int64))
+    a, b = (np.asarray(tf.nest.flatten(part)[0], "f8") for part in new[:2])
+    if a.ndim != 4 or a.shape[:3] != b.shape[:3] or b.size * a.shape[3] != a.size:
+        return 0.0
+    a, b = a.mean(axis=3), b.reshape(a.shape[:3])
+    turned = [np.rot90(b, k, (1, 2)) for k in range(4)]
+    turned += [t[:, :, ::-1] for t in turned]
+    fits = np.stack([_correlations(a, t) for t in turned if t.shape == a.shape])
+    share = float(np.mean((fits[1:].max(axis=0) > 0.6) & (fits[1:].max(axis=0) > fits[0] + 0.2)))
+    return share if share > 0.1 else 0.0
+
+
+def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The size of the correlation of each row of `a` with that of `b`; 0 where one is constant."""
+    a, b = (
+        x.reshape(len(x), -1) - x.reshape(len(x), -1).mean(axis=1)[:, np.newaxis] for x in (a, b)
+    )
+    norms = np.sqrt(np.sum(a * a, axis=1) * np.sum(b * b, axis=1))
+    return np.abs(np.sum(a * b, axis=1)) / np.where(norms > 0, norms, np.inf)
 
 
 def _labels_moved(plain: Any, augment: Any) -> str:
