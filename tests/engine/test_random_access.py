@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine.bad_examples import BadExamples
 from proof.engine.batches import (
     BatchLayout,
     Split,
@@ -26,7 +28,7 @@ from proof.engine.batches import (
 )
 from proof.engine.data_errors import DataError, reading_errors
 from proof.engine.errors import UsageError
-from proof.engine.random_access import BadExamples, RandomAccess
+from proof.engine.random_access import RandomAccess
 
 from .test_loop import loop
 from .toys import BATCH, Toy, build, plain_data
@@ -409,17 +411,11 @@ def test_waiting_for_data_is_measured(tmp_path: Path) -> None:
         built = build(Toy(data=data))
         iterator, progress = built.iterator(0, 8), built.steps.start()
         progress = built.steps.distributed_train_step(iterator, 1, progress)
-        before, started = float(built.steps.secs_waited), time.perf_counter()
+        before = float(built.steps.secs_waited)
         built.steps.distributed_train_step(iterator, 6, progress).step.numpy()
-        waited[name] = (float(built.steps.secs_waited) - before) / (time.perf_counter() - started)
-    assert waited["slow"] > 0.5 > waited["fast"]
-
-
-def _as_worker(monkeypatch: pytest.MonkeyPatch, index: int) -> BatchLayout:
-    task = {"type": "worker", "index": index}
-    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": task}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
-    return BatchLayout(12, 4, 2 * index, 2)
+        waited[name] = float(built.steps.secs_waited) - before
+    assert waited["slow"] > 0.2
+    assert waited["slow"] > 5 * waited["fast"]
 
 
 WORKER = """
@@ -472,8 +468,6 @@ def test_two_processes_read_their_own_rows_only() -> None:
 
 
 def _free_port() -> int:
-    import socket
-
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])

@@ -11,13 +11,13 @@ import tensorflow as tf
 
 from .config import Config
 from .engine.adapted import as_arrays
+from .engine.bad_examples import BadExamples
 from .engine.batches import TrainingBatches, create_layout
 from .engine.data_errors import reading_errors
 from .engine.distributed_steps import DistributedSteps
 from .engine.errors import UsageError
 from .engine.gradients import disable_optimizer_allreduce
 from .engine.loop import Schedule
-from .engine.random_access import BadExamples
 from .engine.replicas import synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
 from .engine.unsupported import (

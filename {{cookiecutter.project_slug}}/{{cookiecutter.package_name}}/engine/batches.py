@@ -14,11 +14,11 @@ import numpy as np
 import tensorflow as tf
 
 from . import cluster
+from .bad_examples import BadExamples
 from .errors import UsageError
 from .random_access import (
     BATCHES_TOGETHER,
     PADDING,
-    BadExamples,
     RandomAccess,
     has_rows,
     without_autograph,

@@ -3,75 +3,29 @@
 from __future__ import annotations
 
 import copy
-import math
 import operator
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from pathlib import PurePath
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from .bad_examples import BadExamples
 from .causes import cause_of
 from .errors import DataError, UsageError
+from .rows import Example, as_arrays, as_example, flat_example, repeated, spec_of, take, texts_in
 
 PADDING = -1  # the row number of an example that isn't there
 BATCHES_TOGETHER, BYTES_TOGETHER = 32, 2**20  # read at once, at most
 FIRST = 100  # of so many examples one must be readable, so that the form of all is known
-ALIGNMENT = 64  # bytes; TensorFlow copies arrays that aren't aligned to it (TF 2.21)
-LONGEST_TEXT = 200  # characters of a reference in a sentence
 
-Example = Any  # a nest of arrays or tensors
 NONE_GIVEN: Mapping[int, Any] = {}
 Finish = Callable[[Any, tf.Tensor], Any]  # examples, whether each is there -> an element
 
 # Translating plain tensor code for tf.data costs a second at every start (TF 2.21).
 without_autograph = tf.autograph.experimental.do_not_convert
-
-
-class BadExamples:
-    """Examples that can't be read and are left out, those of all splits together.
-
-    Args:
-        most: more than so many end the run.
-
-    Attributes:
-        failure: the sentence for the one that ends the run.
-    """
-
-    def __init__(self, most: int = 0) -> None:
-        self.most = most
-        self.failure = ""
-        self._found: dict[tuple[str, int], str] = {}
-        self._said = 0
-        self._lock = threading.Lock()  # several threads read
-
-    def __len__(self) -> int:
-        """How many this process has found."""
-        return len(self._found)
-
-    def add(self, label: str, row: int, reason: str) -> None:
-        """Note example `row` of a split, once however often it is read.
-
-        Raises:
-            DataError: it is one too many.
-        """
-        with self._lock:
-            self._found.setdefault((label, row), reason)
-            if len(self._found) <= self.most:
-                return
-            already = f" ({self.most} others were left out)" if self.most else ""
-            self.failure = f"Example {row} (counted from 0) of the {label} {reason}{already}."
-            raise DataError(self.failure)
-
-    def news(self) -> list[str]:
-        """A line for each example that was found since the last call."""
-        found = list(self._found.items())[self._said :]
-        self._said += len(found)
-        return [f"left out: example {row} of the {label} {why}" for (label, row), why in found]
 
 
 class RandomAccess:
@@ -100,7 +54,7 @@ class RandomAccess:
         self.source, self.load = source, load
         self._arrays: list[Any] | None = None
         if not has_rows(source):
-            self.source = _as_arrays(source)
+            self.source = as_arrays(source)
             self._arrays = tf.nest.flatten(self.source)
             lengths = {len(array) for array in self._arrays}
             if len(lengths) != 1:
@@ -126,7 +80,7 @@ class RandomAccess:
         try:
             flat = self._row(row % len(self))
             if self.load is not None:
-                flat = _flat(self._loaded(flat), self.element_spec)
+                flat = flat_example(self._loaded(flat), self.element_spec)
         except DataError as error:
             raise DataError(f"Example {row} (counted from 0) {error}.") from error.__cause__
         return tf.nest.pack_sequence_as(self.element_spec, flat)
@@ -152,8 +106,8 @@ class RandomAccess:
             DataError: none of the first can be read.
         """
         if self._arrays is not None:
-            return tf.nest.map_structure(lambda a: _spec(a, a.shape[1:]), self.source)
-        return tf.nest.map_structure(lambda a: _spec(a, a.shape), self._first_row)
+            return tf.nest.map_structure(lambda a: spec_of(a, a.shape[1:]), self.source)
+        return tf.nest.map_structure(lambda a: spec_of(a, a.shape), self._first_row)
 
     @cached_property
     def element_spec(self) -> Any:
@@ -164,7 +118,7 @@ class RandomAccess:
         """
         if self.load is None:
             return self.row_spec
-        return tf.nest.map_structure(lambda a: _spec(a, a.shape), self._first_example)
+        return tf.nest.map_structure(lambda a: spec_of(a, a.shape), self._first_example)
 
     def batches(
         self, numbers: tf.data.Dataset, finish: Finish, *, label: str, bad: BadExamples
@@ -243,7 +197,7 @@ class RandomAccess:
             @without_autograph
             def add(number: np.ndarray, there: np.ndarray, *row: np.ndarray) -> np.bool_:
                 if there:
-                    bad.add(label, int(number), f"can't be loaded{_texts(row)}")
+                    bad.add(label, int(number), f"can't be loaded{texts_in(row)}")
                 return np.False_
 
             left_out = tf.numpy_function(add, [number, there, *tf.nest.flatten(row)], tf.bool)
@@ -269,9 +223,9 @@ class RandomAccess:
         there = numbers != PADDING
         rows = self._number(np.where(there, numbers, 0))
         if self._arrays is not None and all(isinstance(a, np.ndarray) for a in self._arrays):
-            return [*(_take(array, rows) for array in self._arrays), there]
+            return [*(take(array, rows) for array in self._arrays), there]
         first = tf.nest.flatten(self._first_row)
-        flat = [_full((*numbers.shape, *array.shape), array) for array in first]
+        flat = [repeated((*numbers.shape, *array.shape), array) for array in first]
         places = list(zip(*np.nonzero(there), strict=True))
         given = self._given([int(rows[place]) for place in places])
         for place in places:
@@ -302,18 +256,18 @@ class RandomAccess:
         """
         row = int(self._number(number))
         try:
-            found = self._from_source(row) if row not in given else _nest_of_arrays(given[row])
+            found = self._from_source(row) if row not in given else as_example(given[row])
         except DataError:
             raise
         except Exception as error:  # whatever the owner's may raise
             raise DataError(f"can't be read: {cause_of(error)}") from error
-        return _flat(found, self.row_spec)
+        return flat_example(found, self.row_spec)
 
     def _from_source(self, row: int) -> Any:
         """A row of the source, a nest of arrays."""
         if self._arrays is not None:
-            return tf.nest.map_structure(lambda array: _array(array[row]), self.source)
-        return _nest_of_arrays(self.source[row])
+            return tf.nest.map_structure(lambda array: as_example(array[row]), self.source)
+        return as_example(self.source[row])
 
     def _number(self, rows: Any) -> Any:
         """Row numbers of the source."""
@@ -328,9 +282,9 @@ class RandomAccess:
         assert self.load is not None
         try:
             tensors = tf.nest.pack_sequence_as(self.row_spec, list(map(tf.constant, row)))
-            return _nest_of_arrays(self.load(tensors))
+            return as_example(self.load(tensors))
         except Exception as error:  # whatever the owner's may raise
-            raise DataError(f"can't be loaded: {cause_of(error)}{_texts(row)}") from error
+            raise DataError(f"can't be loaded: {cause_of(error)}{texts_in(row)}") from error
 
     @cached_property
     def _first_row(self) -> Any:
@@ -373,112 +327,3 @@ def has_rows(split: Any) -> bool:
     array = hasattr(split, "dtype") or hasattr(split, "__array__")
     rows = hasattr(split, "__len__") and hasattr(split, "__getitem__")
     return rows and not nest and not array
-
-
-def _as_arrays(source: Any) -> Any:
-    """A nest of what has `shape`, `dtype` and rows along the first axis; nothing is copied."""
-    if isinstance(source, dict):
-        return {name: _as_arrays(part) for name, part in source.items()}
-    if isinstance(source, tuple):
-        return tuple(map(_as_arrays, source))
-    if isinstance(source, list):
-        if source and all(getattr(part, "shape", ()) for part in source):
-            return list(map(_as_arrays, source))
-        source = [str(part) if isinstance(part, PurePath) else part for part in source]
-    on_disk = all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__"))
-    in_memory = any(hasattr(source, name) for name in ("__dlpack__", "iloc"))  # as of pandas
-    array = source if on_disk and not in_memory else np.asanyarray(source)
-    if not array.shape:
-        raise UsageError(
-            f"A split of create_datasets is or holds a {type(source).__name__}; it must be arrays, "
-            "a tf.data.Dataset, or an object with __len__ and __getitem__."
-        )
-    return array
-
-
-def _nest_of_arrays(example: Any) -> Example:
-    """Dicts and tuples of arrays; lists are arrays too.
-
-    Raises:
-        DataError: there is something else in it.
-    """
-    if isinstance(example, dict):
-        return {name: _nest_of_arrays(part) for name, part in example.items()}
-    if isinstance(example, tuple):
-        return tuple(map(_nest_of_arrays, example))
-    return _array(example)
-
-
-def _array(value: Any) -> np.ndarray:
-    array = np.asarray(value)
-    if array.dtype.kind in "US":
-        array = array.astype(object)
-    if array.dtype.kind == "O" and not all(isinstance(v, str | bytes) for v in array.flat):
-        kinds = sorted({type(v).__name__ for v in array.flat} - {"str", "bytes"})
-        raise DataError(f"holds {' and '.join(kinds)}, not only numbers or texts")
-    return array
-
-
-def _spec(array: Any, shape: Any) -> tf.TensorSpec:
-    kind = np.dtype(array.dtype).kind
-    try:
-        dtype = tf.string if kind in "OUS" else tf.as_dtype(np.dtype(array.dtype).newbyteorder("="))
-    except TypeError as error:
-        raise UsageError(
-            f"The data holds {array.dtype}, which TensorFlow doesn't have; convert it to a number."
-        ) from error
-    return tf.TensorSpec(shape, dtype)
-
-
-def _flat(example: Example, spec: Any) -> list[np.ndarray]:
-    """The arrays of an example, in the order of tf.nest.
-
-    Raises:
-        DataError: it differs from the first example.
-    """
-    try:
-        tf.nest.assert_same_structure(example, spec)
-    except (TypeError, ValueError) as error:
-        raise DataError("has other parts than the first one") from error
-    flat = tf.nest.flatten(example)
-    for array, wanted in zip(flat, tf.nest.flatten(spec), strict=True):
-        found = _spec(array, array.shape)
-        if not wanted.is_compatible_with(found):
-            is_, was = (f"{s.dtype.name} {tuple(s.shape)}" for s in (found, wanted))
-            raise DataError(f"holds {is_} where the first one has {was}")
-    return flat
-
-
-def _full(shape: tuple[int, ...], value: np.ndarray) -> np.ndarray:
-    """An array of this shape that repeats `value` over its first axes."""
-    dtype = value.dtype.newbyteorder("=")
-    full = np.empty(shape, object) if dtype.kind == "O" else _aligned(shape, dtype)
-    full[...] = value[()]
-    return full
-
-
-def _take(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The rows of an array, copied once; other threads run meanwhile."""
-    if array.dtype.kind in "OUS":
-        return np.asarray(array)[rows].astype(object)
-    if not array.dtype.isnative:
-        return array[rows].astype(array.dtype.newbyteorder("="))
-    out = _aligned((*rows.shape, *array.shape[1:]), array.dtype)
-    return np.take(array, rows, axis=0, out=out, mode="clip")  # "raise" would copy twice
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array that TensorFlow takes without a copy."""
-    size = math.prod(shape) * dtype.itemsize
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size].view(dtype).reshape(shape)
-
-
-def _texts(row: Iterable[Any]) -> str:
-    """The texts of a row, such as the name of a file, for the end of a sentence."""
-    texts = [np.asarray(a, object).item() for a in row if not np.shape(a)]
-    read = [t.decode(errors="replace") if isinstance(t, bytes) else t for t in texts]
-    read = [t for t in read if isinstance(t, str)]
-    shown = [repr(t) for t in read if t.isprintable() and len(t) <= LONGEST_TEXT]
-    return f" ({', '.join(shown)})" if shown else ""

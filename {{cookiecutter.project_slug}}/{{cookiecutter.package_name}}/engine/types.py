@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from .auxiliary import is_auxiliary
+from .bad_examples import BadExamples
 from .errors import CollectiveInXlaError
-from .random_access import BadExamples
 from .randomness import Randomness
 
 MAIN = "main"  # the name of a model, loss or optimizer that is the only one

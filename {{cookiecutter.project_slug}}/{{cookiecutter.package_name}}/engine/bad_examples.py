@@ -1,0 +1,49 @@
+"""Examples that can't be read, and are left out."""
+
+from __future__ import annotations
+
+import threading
+
+from .errors import DataError
+
+
+class BadExamples:
+    """Examples that can't be read and are left out, those of all splits together.
+
+    Args:
+        most: more than so many end the run.
+
+    Attributes:
+        failure: the sentence for the one that ends the run.
+    """
+
+    def __init__(self, most: int = 0) -> None:
+        self.most = most
+        self.failure = ""
+        self._found: dict[tuple[str, int], str] = {}
+        self._said = 0
+        self._lock = threading.Lock()  # several threads read
+
+    def __len__(self) -> int:
+        """How many this process has found."""
+        return len(self._found)
+
+    def add(self, label: str, row: int, reason: str) -> None:
+        """Note example `row` of a split, once however often it is read.
+
+        Raises:
+            DataError: it is one too many.
+        """
+        with self._lock:
+            self._found.setdefault((label, row), reason)
+            if len(self._found) <= self.most:
+                return
+            already = f" ({self.most} others were left out)" if self.most else ""
+            self.failure = f"Example {row} (counted from 0) of the {label} {reason}{already}."
+            raise DataError(self.failure)
+
+    def news(self) -> list[str]:
+        """A line for each example that was found since the last call."""
+        found = list(self._found.items())[self._said :]
+        self._said += len(found)
+        return [f"left out: example {row} of the {label} {why}" for (label, row), why in found]

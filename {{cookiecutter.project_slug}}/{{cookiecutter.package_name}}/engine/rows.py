@@ -1,0 +1,132 @@
+"""Rows as NumPy holds them: nests of arrays, looked at, compared and copied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .errors import DataError, UsageError
+
+ALIGNMENT = 64  # bytes; TensorFlow copies arrays that aren't aligned to it (TF 2.21)
+LONGEST_TEXT = 200  # characters of a reference in a sentence
+
+Example = Any  # a nest of arrays or tensors
+
+
+def as_arrays(source: Any) -> Any:
+    """A nest of what has `shape`, `dtype` and rows along the first axis; nothing is copied."""
+    if isinstance(source, dict):
+        return {name: as_arrays(part) for name, part in source.items()}
+    if isinstance(source, tuple):
+        return tuple(map(as_arrays, source))
+    if isinstance(source, list):
+        if source and all(getattr(part, "shape", ()) for part in source):
+            return list(map(as_arrays, source))
+        source = [str(part) if isinstance(part, PurePath) else part for part in source]
+    on_disk = all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__"))
+    in_memory = any(hasattr(source, name) for name in ("__dlpack__", "iloc"))  # as of pandas
+    array = source if on_disk and not in_memory else np.asanyarray(source)
+    if not array.shape:
+        raise UsageError(
+            f"A split of create_datasets is or holds a {type(source).__name__}; it must be arrays, "
+            "a tf.data.Dataset, or an object with __len__ and __getitem__."
+        )
+    return array
+
+
+def as_example(example: Any) -> Example:
+    """Dicts and tuples of arrays; lists are arrays too.
+
+    Raises:
+        DataError: there is something else in it.
+    """
+    if isinstance(example, dict):
+        return {name: as_example(part) for name, part in example.items()}
+    if isinstance(example, tuple):
+        return tuple(map(as_example, example))
+    return _array(example)
+
+
+def _array(value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    if array.dtype.kind == "O" and not all(isinstance(v, str | bytes) for v in array.flat):
+        kinds = sorted({type(v).__name__ for v in array.flat} - {"str", "bytes"})
+        raise DataError(f"holds {' and '.join(kinds)}, not only numbers or texts")
+    return array
+
+
+def spec_of(array: Any, shape: Any) -> tf.TensorSpec:
+    """The dtype that TensorFlow has for an array's, of this shape.
+
+    Raises:
+        UsageError: it has none.
+    """
+    kind = np.dtype(array.dtype).kind
+    try:
+        dtype = tf.string if kind in "OUS" else tf.as_dtype(np.dtype(array.dtype).newbyteorder("="))
+    except TypeError as error:
+        raise UsageError(
+            f"The data holds {array.dtype}, which TensorFlow doesn't have; convert it to a number."
+        ) from error
+    return tf.TensorSpec(shape, dtype)
+
+
+def flat_example(example: Example, spec: Any) -> list[np.ndarray]:
+    """The arrays of an example, in the order of tf.nest.
+
+    Raises:
+        DataError: it differs from the first example.
+    """
+    try:
+        tf.nest.assert_same_structure(example, spec)
+    except (TypeError, ValueError) as error:
+        raise DataError("has other parts than the first one") from error
+    flat = tf.nest.flatten(example)
+    for array, wanted in zip(flat, tf.nest.flatten(spec), strict=True):
+        found = spec_of(array, array.shape)
+        if not wanted.is_compatible_with(found):
+            is_, was = (f"{s.dtype.name} {tuple(s.shape)}" for s in (found, wanted))
+            raise DataError(f"holds {is_} where the first one has {was}")
+    return flat
+
+
+def repeated(shape: tuple[int, ...], value: np.ndarray) -> np.ndarray:
+    """An array of this shape that repeats `value` over its first axes."""
+    dtype = value.dtype.newbyteorder("=")
+    full = np.empty(shape, object) if dtype.kind == "O" else _aligned(shape, dtype)
+    full[...] = value[()]
+    return full
+
+
+def take(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The rows of an array, copied once; other threads run meanwhile."""
+    if array.dtype.kind in "OUS":
+        return np.asarray(array)[rows].astype(object)
+    if not array.dtype.isnative:
+        return array[rows].astype(array.dtype.newbyteorder("="))
+    out = _aligned((*rows.shape, *array.shape[1:]), array.dtype)
+    return np.take(array, rows, axis=0, out=out, mode="clip")  # "raise" would copy twice
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array that TensorFlow takes without a copy."""
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def texts_in(row: Iterable[Any]) -> str:
+    """The texts of a row, such as the name of a file, for the end of a sentence."""
+    texts = [np.asarray(a, object).item() for a in row if not np.shape(a)]
+    read = [t.decode(errors="replace") if isinstance(t, bytes) else t for t in texts]
+    read = [t for t in read if isinstance(t, str)]
+    shown = [repr(t) for t in read if t.isprintable() and len(t) <= LONGEST_TEXT]
+    return f" ({', '.join(shown)})" if shown else ""
