@@ -193,6 +193,16 @@ def shuffled(places: tf.Tensor, examples: int, seed: int) -> tf.Tensor:
     return tf.reshape(rows, tf.shape(places))
 
 
+def per_example(augment: Augment) -> Augment:
+    """Mark an augmentation that changes each example by itself, whatever the others are.
+
+    It draws its random numbers for the global batch, like any other. But where several workers
+    train, each reads its own rows only; an augmentation that mixes examples needs those of all.
+    """
+    augment.per_example = True  # type: ignore[attr-defined]
+    return augment
+
+
 class TrainingBatches:
     """The training data in the order of the steps.
 
@@ -303,8 +313,11 @@ class TrainingBatches:
             workers, worker = cluster.num_workers(), cluster.worker_index()
             layout = layout.for_worker()
         size = layout.global_batch_size
-        # An augmentation sees the global batch, whatever part of it is this worker's.
-        positions = layout.positions if self.augment is None else np.arange(size, dtype=np.int32)
+        positions = layout.positions
+        if self.augment is not None:  # it sees the global batch
+            own = layout.positions.ravel() if hasattr(self.augment, "per_example") else range(size)
+            positions, in_batch = np.asarray(own, np.int32), np.zeros(size, np.int32)
+            in_batch[positions] = np.arange(len(positions))  # rows of others hold the first one
         if isinstance(split, tf.data.Dataset):
             stream = self._epochs_of_stream(split, size, first_step).take(last_step - first_step)
             batches = _batches_of_stream(stream, positions)
@@ -325,6 +338,8 @@ class TrainingBatches:
         def augmented(step: tf.Tensor, batch: Any) -> Any:
             # The shards of two workers must not get the same random numbers.
             place = step * workers + worker
+            if len(positions) < size:
+                batch = tf.nest.map_structure(lambda t: tf.gather(t, in_batch), batch)
             batch = augment(batch, tf.stack([tf.constant(seed, tf.int64), place]))
             return tf.nest.map_structure(lambda t: tf.gather(t, layout.positions), batch)
 
