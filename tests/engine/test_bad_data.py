@@ -251,3 +251,54 @@ def test_a_model_that_adapts_to_bad_data() -> None:
     bad = Toy(adapt=adapt, data=toy("rows.csv").data)
     with pytest.raises(DataError, match=rf"^Example {BAD} .* {NUMBER}"):
         build(bad)
+
+
+def few(number: int, *, says: int) -> tf.data.Dataset:
+    """A stream of `number` examples that says it has others."""
+    inputs, labels = plain_data(number)
+    stream = tf.data.Dataset.from_tensor_slices((inputs, labels)).filter(lambda *_: True)
+    return stream.apply(tf.data.experimental.assert_cardinality(says))
+
+
+def of_files(directory: Path, *, empty: int) -> tf.data.Dataset:
+    """A stream of four files, of which one has no rows."""
+    files = [str(directory / f"{number}.csv") for number in range(4)]
+    for number, file in enumerate(files):
+        Path(file).write_text("\n".join([] if number == empty else lines()[:BATCH]))
+    names = tf.data.Dataset.from_tensor_slices(files)
+    return sized(names.interleave(lambda name: tf.data.TextLineDataset(name).map(parse)))
+
+
+LENGTHS: dict[str, tuple[Callable[[Path], tf.data.Dataset], str]] = {
+    "shorter": (
+        lambda _: few(ROWS - 5, says=ROWS),
+        rf"it should have {ROWS} examples, and has only {ROWS - 5}\.",
+    ),
+    "longer": (
+        lambda _: few(ROWS + 5, says=ROWS),
+        rf"it should have {ROWS} examples, and has at least {ROWS + 1}\.",
+    ),
+    "empty file": (
+        lambda directory: of_files(directory, empty=2),
+        rf"it should have {ROWS} examples, and has only {ROWS - BATCH} \(.*2\.csv is empty\)\.",
+    ),
+    "all empty": (
+        lambda _: few(0, says=ROWS),
+        rf"it should have {ROWS} examples, and has only 0\.",
+    ),
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("stream", "sentence"), LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("last_batch", ["drop", "span", "pad"])
+def test_a_stream_that_is_not_as_long_as_it_says(
+    stream: Callable[[Path], tf.data.Dataset], sentence: str, last_batch: str, tmp_path: Path
+) -> None:
+    data = stream(tmp_path)
+    with pytest.raises(UsageError, match=sentence):
+        loop(tmp_path / "run", toy=Toy(data=data), flags={"last_batch": last_batch}).train()
+    validation = Toy(data=plain_data(ROWS), others={"validation": data})
+    run = loop(tmp_path / "evaluated", toy=validation)
+    with pytest.raises(UsageError, match=rf"^The validation data .*{sentence}"):
+        run.train()

@@ -716,10 +716,7 @@ AUGMENTING = (
     ),
 )
 
-# What an owner of a stream has changed besides: shapes are known, pictures are of another split.
 STREAM = (
-    Edit("model.py", 'datasets["train"][0].shape[1:]', "(8, 8, 1)"),
-    Edit("pictures.py", 'for array in datasets["train"]', 'for array in datasets["validation"]'),
     Edit(
         "data.py", "    return {\n        split: (images", "    arrays = {\n        split: (images"
     ),

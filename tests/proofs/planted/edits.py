@@ -112,9 +112,4 @@ def train_weights(lines: str) -> tuple[Edit, ...]:
             + "    return arrays | "
             '{"train": (images, labels, weights.astype("float32"))}\n',
         ),
-        Edit(
-            "pictures.py",
-            'for array in datasets["train"])',
-            'for array in datasets["train"][:2])',
-        ),
     )

@@ -46,10 +46,6 @@ IMAGE_SPLITS = (
     "    }\n"
 )
 SHIFTED = "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n"
-FROM_TEST = (  # where arrays are needed, and the training data is a stream
-    Edit("model.py", 'datasets["train"][0]', 'datasets["test"][0]'),
-    Edit("pictures.py", 'for array in datasets["train"])', 'for array in datasets["test"])'),
-)
 NO_CALLBACKS = "    return []\n"
 CALLBACK_IMPORT = "from ..engine.callbacks import Callback\n"
 EVENT_IMPORT = "from ..engine.callbacks import Callback, Event, every_epochs\n"
@@ -563,7 +559,6 @@ DATA = (
     return {"train": known.take(1300), "validation": known.skip(1200), "test": arrays["test"]}
 """,
             ),
-            *FROM_TEST,
         ),
     ),
     Fault(
@@ -593,7 +588,6 @@ DATA = (
                 "\nArrays = tuple",
                 "FAINTEST = 0.26  # mean ink of an image that can be read\n\nArrays = tuple",
             ),
-            *FROM_TEST,
         ),
     ),
 )

@@ -19,7 +19,7 @@ ACCURACY = '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}'
 NO_TERMS = (
     "TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported\n"
 )
-LOADED = "import numpy as np\n\nfrom .config"
+LOADED = "from ..engine.batches import first_examples\n"
 TASK = f"{PACKAGE}/task"
 
 
@@ -628,7 +628,7 @@ UNUSUAL = (
             Edit("model.py", "", FINE_TUNED, "create_model"),
             *in_model(
                 ("from typing import Any\n", "from pathlib import Path\nfrom typing import Any\n"),
-                (LOADED, LOADED.replace("from .", "from ..engine.auxiliary import load_in_precision\nfrom .")),
+                (LOADED, f"from ..engine.auxiliary import load_in_precision\n{LOADED}"),
                 ("CLASSES = 10\n", 'CLASSES = 10\nBACKBONE = Path(__file__).with_name("backbone.keras")\n'),
             ),
             Edit("callbacks.py", "", UNFREEZE, "create_callbacks"),
@@ -693,7 +693,7 @@ UNUSUAL = (
             Edit("model.py", "", STUDENT, "create_model"),
             *in_model(
                 ("from typing import Any\n", "from pathlib import Path\nfrom typing import Any\n"),
-                (LOADED, LOADED.replace("from .", "from ..engine.auxiliary import load_frozen\nfrom .")),
+                (LOADED, f"from ..engine.auxiliary import load_frozen\n{LOADED}"),
                 ("CLASSES = 10\n", 'CLASSES = 10\nTEACHER = Path(__file__).with_name("teacher.keras")\n'),
             ),
             in_losses(

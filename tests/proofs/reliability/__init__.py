@@ -29,6 +29,10 @@ CONFIGURATIONS: dict[str, tuple[list[str], str]] = {
     BETWEEN: (BETWEEN.strip("`").split(), ""),
     "`--precision bfloat16`": (["--precision", "bfloat16"], ""),
     "`--precision float16`, and all of the second line": (["--precision", "float16"], "rich"),
+    "random access in Python, with two damaged rows: `--max-bad-examples 2`": (
+        ["--max-bad-examples", "2"],
+        "two damaged rows",
+    ),
 }
 Cell = tuple[str, str]  # configuration, strategy
 EVERY_CELL = tuple(itertools.product(CONFIGURATIONS, STRATEGIES))

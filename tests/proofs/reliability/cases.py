@@ -306,6 +306,7 @@ DATA = {
     "validation data ends early": "72 examples.* only 20",
     "more validation data than announced": "20 examples.* at least 21",
     "a validation row can't be read": r"Example 20 \(counted from 0\) of the validation data can't",
+    "two damaged rows": r"Example [12]00 \(counted from 0\) of the training data can.t .*row-.00",
     "all images are NaN": "21 steps in a row were not finite",
 }
 

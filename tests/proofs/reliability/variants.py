@@ -44,6 +44,23 @@ def read_row(number, example):
     return example[0] + zero, example[1]
 
 
+class Rows:
+    """Examples by row number, of which some are damaged."""
+
+    def __init__(self, arrays, damaged):
+        self.arrays, self.damaged = arrays, damaged
+
+    def __len__(self):
+        """As of the arrays."""
+        return len(self.arrays[0])
+
+    def __getitem__(self, row):
+        """One example."""
+        if row in self.damaged:
+            raise OSError(5, "Input/output error", f"row-{row}.bin")
+        return tuple(array[row] for array in self.arrays)
+
+
 def changed(task):
     """The data of the variant."""
     splits = sound_datasets(task)
@@ -75,6 +92,9 @@ def changed(task):
         splits["validation"] = stream.take(20).apply(sized(72))
     elif variant == "more validation data than announced":
         splits["validation"] = stream.apply(sized(20))
+    elif variant == "two damaged rows":
+        splits["train"] = Rows((images, labels), {100, 200})
+        return splits
     elif variant == "a validation row can't be read":
         splits["validation"] = stream.enumerate().map(read_row)
     splits["train"] = images, labels

@@ -156,6 +156,19 @@ def worker_split(split: Split) -> RandomAccess | tf.data.Dataset:
     return split if isinstance(split, tf.data.Dataset) else random_access(split)
 
 
+def first_examples(split: Split, number: int) -> Any:
+    """The first examples of a split of any kind, fewer if it has fewer: a nest of arrays (n, ...).
+
+    Raises:
+        UsageError: one of them can't be read.
+    """
+    split = worker_split(split)
+    if isinstance(split, tf.data.Dataset):
+        return next(split.batch(number).as_numpy_iterator())
+    rows = [split[row] for row in range(min(number, len(split)))]
+    return tf.nest.map_structure(lambda *parts: np.stack(parts), *rows)
+
+
 def shuffled(places: tf.Tensor, examples: int, seed: int) -> tf.Tensor:
     """Places int64 (...) in an endless row of epochs -> row numbers int64 (...).
 

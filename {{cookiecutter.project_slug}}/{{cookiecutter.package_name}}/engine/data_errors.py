@@ -65,6 +65,7 @@ def data_errors(
         ) from error
     except (tf.errors.OpError, ValueError, TypeError) as error:
         if reason := _out_of_range(str(error)):
+            reason += _empty_files(data) if LENGTH.search(str(error)) else ""
             raise DataError(f"The {split_label(split)} can't be used: {reason}.") from error
         if run.bad_examples.failure:
             raise DataError(run.bad_examples.failure) from error
@@ -199,14 +200,33 @@ def _origin(stream: tf.data.Dataset, number: int) -> str:
                 if t.dtype == tf.string and t.shape.rank == 0
             ]
             found = [repr(t) for t in texts if t.isprintable() and len(t) <= LONGEST_ORIGIN]
+    if paths := _files(stream):
+        found.append(" or ".join(paths) if len(paths) < 4 else f"one of {len(paths)} files")
+    return f" ({', in '.join(found)})" if found else ""
+
+
+def _files(stream: tf.data.Dataset) -> list[str]:
+    """The names of the files that a stream reads, where they can be known."""
+    chain, kinds = _chain(stream), _kinds(stream)
     files = [d._filenames for d in chain if hasattr(d, "_filenames")]  # private (TF 2.21)
     if not files and re.search("Interleave|FlatMap", " ".join(kinds)):  # over names of files
         files = [chain[-1]] if chain[-1].element_spec == tf.TensorSpec((), tf.string) else []
-    if files:
-        names = files[0] if isinstance(files[0], tf.data.Dataset) else tf.reshape(files[0], [-1])
-        paths = [name.numpy().decode(errors="replace") for name in names]
-        found.append(" or ".join(paths) if len(paths) < 4 else f"one of {len(paths)} files")
-    return f" ({', in '.join(found)})" if found else ""
+    if not files:
+        return []
+    names = files[0] if isinstance(files[0], tf.data.Dataset) else tf.reshape(files[0], [-1])
+    return [name.numpy().decode(errors="replace") for name in names]
+
+
+def _empty_files(split: Split) -> str:
+    """Which files of a stream are empty, for the end of a sentence."""
+    data = None if split is None else worker_split(split)
+    files = _files(data) if isinstance(data, tf.data.Dataset) else []
+    empty = [
+        file for file in files if tf.io.gfile.exists(file) and not tf.io.gfile.stat(file).length
+    ]
+    if not empty:
+        return ""
+    return f" ({empty[0]} is empty)" if len(empty) == 1 else f" ({len(empty)} files are empty)"
 
 
 def _out_of_range(message: str) -> str:

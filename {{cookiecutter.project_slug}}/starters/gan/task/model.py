@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from ..engine.batches import first_examples
 from .config import TaskConfig
 
 
@@ -14,7 +15,7 @@ from .config import TaskConfig
 # dict of several by name; the shape of an image, and two small CNNs.
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
-    return {"shape": datasets["train"].shape[1:]}
+    return {"shape": first_examples(datasets["train"], 1).shape[1:]}
 
 
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> dict[str, keras.Model]:

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
 
+from ..engine.batches import first_examples
 from ..engine.types import Run
 from .metrics import nearest
 
@@ -19,7 +20,7 @@ SCALE = 6  # pixels of the picture per pixel of an image
 # TODO(8): a picture of some training examples; a grid of images.
 def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples."""
-    _save(datasets["train"][: ROWS * COLUMNS], file)
+    _save(first_examples(datasets["train"], ROWS * COLUMNS), file)
 
 
 # TODO(15): a picture of some predictions; generated images, and below each the nearest training

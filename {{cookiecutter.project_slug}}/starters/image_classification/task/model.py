@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from ..engine.batches import first_examples
 from .config import TaskConfig
 
 CLASSES = 10
@@ -16,7 +17,8 @@ CLASSES = 10
 # dict of several by name; the shape of an image, and a small CNN for gray images.
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
-    return {"shape": datasets["train"][0].shape[1:]}
+    images, *_ = first_examples(datasets["train"], 1)
+    return {"shape": images.shape[1:]}
 
 
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..engine.batches import first_examples
 from ..engine.types import Run
 
 ROWS, COLUMNS = 4, 8
@@ -16,7 +17,7 @@ ROWS, COLUMNS = 4, 8
 # TODO(8): a picture of some training examples; a grid of images with their labels.
 def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples."""
-    images, labels = (array[: ROWS * COLUMNS] for array in datasets["train"])
+    images, labels, *_ = first_examples(datasets["train"], ROWS * COLUMNS)
     _draw_grid(images, labels, labels, file)
 
 
@@ -24,7 +25,7 @@ def draw_samples(datasets: dict[str, Any], file: Path) -> None:
 # with the right one where they differ.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw the first test examples and what the model predicts for them."""
-    images, labels = (array[: ROWS * COLUMNS] for array in datasets["test"])
+    images, labels, *_ = first_examples(datasets["test"], ROWS * COLUMNS)
     predictions = np.argmax(run.model(images, training=False), axis=-1)
     _draw_grid(images, labels, predictions, file)
 

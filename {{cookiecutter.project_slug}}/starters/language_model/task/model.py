@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ..engine.batches import first_examples
 from .config import TaskConfig
 from .data import ANSWER_LENGTH, TOKENS
 
@@ -16,7 +17,8 @@ from .data import ANSWER_LENGTH, TOKENS
 # dict of several by name; the length of a line, and a small causal transformer.
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
-    return {"length": datasets["train"][0].shape[-1]}
+    tokens, *_ = first_examples(datasets["train"], 1)
+    return {"length": tokens.shape[-1]}
 
 
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:

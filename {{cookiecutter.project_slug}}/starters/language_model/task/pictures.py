@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..engine.batches import first_examples
 from ..engine.types import Run
 from .data import LINE_END, PROMPT_END
 from .model import complete
@@ -21,7 +22,8 @@ Line = tuple[str, str, str]  # prompt, right answer, answer shown
 def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training dates, each in another form."""
     rows = np.arange(LINES)
-    tokens, targets, weights = (part[rows, rows % part.shape[1]] for part in datasets["train"])
+    lines = first_examples(datasets["train"], LINES)
+    tokens, targets, weights = (part[rows, rows % part.shape[1]] for part in lines)
     solutions = _texts(np.where(weights != 0, targets, 0))
     _draw_lines(list(zip(_prompts(tokens), solutions, solutions, strict=True)), file)
 

@@ -10,6 +10,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from ..engine.batches import first_examples
 from ..engine.types import Run
 from .data import CLASSES, IGNORED
 
@@ -20,14 +21,14 @@ COLORS = colormaps["Paired"](range(CLASSES - 1))[:, :3]  # of the digits; none o
 # TODO(8): a picture of some training examples; images above their labels.
 def draw_samples(datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples."""
-    images, labels = (array[:COLUMNS] for array in datasets["train"])
+    images, labels, *_ = first_examples(datasets["train"], COLUMNS)
     _draw_rows({"image": images, "labels": _color(labels)}, file)
 
 
 # TODO(15): a picture of some predictions; test images, their labels and the predicted ones.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw the first test examples and what the model predicts for them."""
-    images, labels = (array[:COLUMNS] for array in datasets["test"])
+    images, labels, *_ = first_examples(datasets["test"], COLUMNS)
     predictions = np.argmax(run.model(images, training=False), axis=-1)
     rows = {"image": images, "labels": _color(labels), "predictions": _color(predictions)}
     _draw_rows(rows, file)
