@@ -496,3 +496,52 @@ def _free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
+
+
+@pytest.mark.quick
+def test_records_that_end_with_zeros_are_read_whole() -> None:
+    records = [b"a\0\0", b"\0", b"bc"]
+
+    class Rows:
+        def __len__(self) -> int:
+            return len(records)
+
+        def __getitem__(self, row: int) -> bytes:
+            return records[row]
+
+    for source in (Rows(), records):
+        split = RandomAccess(source, lambda record: (record, tf.strings.length(record)))
+        batches, _ = evaluation_batches(split, BatchLayout(3, 1, 0, 1))
+        found, lengths, _ = next(batches.as_numpy_iterator())
+        assert (found[0].tolist(), lengths[0].tolist()) == (records, [3, 1, 2])
+
+
+@pytest.mark.quick
+def test_arrays_on_disk_need_no_len() -> None:
+    class Array:  # as of Zarr 3
+        shape, dtype = (7, 2), np.dtype("float32")
+
+        def __getitem__(self, row: int) -> np.ndarray:
+            return np.full(2, row, np.float32)
+
+    rows = RandomAccess((Array(), np.arange(7)))
+    assert len(rows) == 7
+    assert [int(x[0]) for x, _ in rows.select([5, 6])] == [5, 6]
+
+
+@pytest.mark.quick
+def test_python_is_not_asked_for_many_batches_at_once() -> None:
+    sizes: list[int] = []
+
+    class Files(Source):  # a row may be a whole file
+        def __getitems__(self, rows: list[int]) -> list[bytes]:
+            sizes.append(len(rows))
+            return [b"file"] * len(rows)
+
+        def __getitem__(self, row: int) -> bytes:
+            return b"file"
+
+    for load in (None, tf.strings.length):
+        batches = TrainingBatches(RandomAccess(Files(), load), LAYOUT).dataset(0, 9)
+        assert len(list(batches)) == 9
+    assert set(sizes) == {LAYOUT.global_batch_size}

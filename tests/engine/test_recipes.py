@@ -50,20 +50,16 @@ def assert_usable(split: Any, examples: int) -> list[int]:
     training = TrainingBatches(split, LAYOUT, last_batch="pad")
     evaluation, steps = evaluation_batches(split, LAYOUT)
     assert steps == training.steps_per_epoch
-    trained, evaluated = _labels(training.dataset(0, steps)), _labels(evaluation)
+    trained, evaluated = labels_of(training.dataset(0, steps)), labels_of(evaluation)
     assert sorted(trained) == sorted(evaluated)
     assert len(evaluated) == examples
-    assert _labels(training.dataset(1, steps)) == trained[LAYOUT.global_batch_size :]
+    assert labels_of(training.dataset(1, steps)) == trained[LAYOUT.global_batch_size :]
     return evaluated
 
 
-def _labels(batches: tf.data.Dataset) -> list[int]:
+def labels_of(batches: tf.data.Dataset) -> list[int]:
+    """The labels of the examples that are there."""
     return [int(y) for _, labels, w in batches.as_numpy_iterator() for y in labels[w > 0]]
-
-
-def picture(value: int, size: int) -> bytes:
-    """A PNG of one color."""
-    return bytes(tf.io.encode_png(tf.fill((size, size, 3), tf.constant(value, tf.uint8))).numpy())
 
 
 def test_every_marked_block_of_the_pages_is_run() -> None:
@@ -84,53 +80,6 @@ def test_own_arrays_without_validation_data(
     assert sorted(datasets) == ["test", "train"]
     labels = assert_usable(datasets["train"], 27) + assert_usable(datasets["test"], 3)
     assert sorted(labels) == list(range(30))
-
-
-def test_tfrecord_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    names = recipe("tfrecord")
-    Path("data").mkdir()
-    for split, examples in names["EXAMPLES"].items():
-        for shard, rows in enumerate(np.array_split(np.arange(examples), 4)):
-            with tf.io.TFRecordWriter(f"data/{split}-{shard:02}.tfrecord") as writer:
-                for i in rows:
-                    image = tf.train.BytesList(value=[picture(int(i), 8)])
-                    label = tf.train.Int64List(value=[int(i)])
-                    features = {
-                        "image": tf.train.Feature(bytes_list=image),
-                        "label": tf.train.Feature(int64_list=label),
-                    }
-                    example = tf.train.Example(features=tf.train.Features(feature=features))
-                    writer.write(example.SerializeToString())
-    datasets = names["create_datasets"](TaskConfig())
-    for split, examples in names["EXAMPLES"].items():
-        assert sorted(assert_usable(datasets[split], examples)) == list(range(examples))
-
-    train_split = recipe("per_worker")["train_split"]
-    train_split.__globals__.update(names)
-    parts = [_labels(evaluation_batches(train_split(2, i), LAYOUT)[0]) for i in (0, 1)]
-    assert sorted(parts[0] + parts[1]) == list(range(50))
-    assert len(parts[0]) == num_examples(train_split(2, 1)) == 25
-
-    helpers = recipe("first_examples")
-    images, labels = helpers["first_examples"](datasets["train"], 3)
-    assert (images.shape, images.dtype) == ((3, 8, 8, 3), np.uint8)
-    assert images[:, 0, 0, 0].tolist() == labels.tolist()
-    assert helpers["shape_of_inputs"](datasets) == (8, 8, 3)
-
-
-def test_images_in_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for split in ("train", "validation", "test"):
-        for label, kind in enumerate(("ant", "bee", "cat")):
-            Path("data", split, kind).mkdir(parents=True)
-            for i in range(3 + label):
-                Path("data", split, kind, f"{i}.png").write_bytes(picture(40 * label, 16 + i))
-    datasets = recipe("folders")["create_datasets"](TaskConfig())
-    assert assert_usable(datasets["train"], 12) == [0] * 3 + [1] * 4 + [2] * 5
-    for image, label in datasets["test"]:
-        assert (image.shape, image.dtype) == ((32, 32, 3), tf.uint8)
-        np.testing.assert_array_equal(image, 40 * label)
 
 
 def test_profiling_leaves_a_trace(tmp_path: Path) -> None:

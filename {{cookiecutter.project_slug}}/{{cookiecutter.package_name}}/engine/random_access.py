@@ -56,7 +56,7 @@ class RandomAccess:
         if not has_rows(source):
             self.source = as_arrays(source)
             self._arrays = tf.nest.flatten(self.source)
-            lengths = {len(array) for array in self._arrays}
+            lengths = {array.shape[0] for array in self._arrays}  # Zarr 3 has no len
             if len(lengths) != 1:
                 raise UsageError(f"The arrays of one split differ in length: {sorted(lengths)}.")
         self._selected: np.ndarray | None = None  # rows of the source; None: all
@@ -65,7 +65,7 @@ class RandomAccess:
         """How many examples there are."""
         if self._selected is not None:
             return len(self._selected)
-        return len(self.source if self._arrays is None else self._arrays[0])
+        return len(self.source) if self._arrays is None else self._arrays[0].shape[0]
 
     def __getitem__(self, row: int) -> Example:
         """One example, a nest of arrays.
@@ -97,6 +97,10 @@ class RandomAccess:
         """Whether every example is an array in memory already."""
         arrays = self._arrays or [None]
         return self.load is None and all(type(array) is np.ndarray for array in arrays)
+
+    @property
+    def _in_numpy(self) -> bool:
+        return all(isinstance(array, np.ndarray) for array in self._arrays or [None])
 
     @cached_property
     def row_spec(self) -> Any:
@@ -137,17 +141,12 @@ class RandomAccess:
         def read(rows: tf.Tensor) -> Any:
             return finish(*self._read_in_graph(rows, label, bad))
 
+        together = self._batches_together(shape.num_elements())
+        if together > 1:
+            numbers = numbers.batch(together)
         if self.load is None:
-            # Several batches at once: calling a function costs tf.data more than reading a small
-            # batch does, together half a step of a small model (TF 2.21). Python is slow by itself.
-            size = sum(
-                s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.row_spec)
-            )
-            together = BYTES_TOGETHER // max(1, size * shape.num_elements())
-            if together <= 1 or self._arrays is None:
-                return numbers.map(read, num_parallel_calls=tf.data.AUTOTUNE)
-            several = numbers.batch(min(BATCHES_TOGETHER, together))
-            return several.map(read, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
+            batches = numbers.map(read, num_parallel_calls=tf.data.AUTOTUNE)
+            return batches.unbatch() if together > 1 else batches
 
         @without_autograph
         def row_by_row(rows: tf.Tensor) -> Any:
@@ -161,11 +160,22 @@ class RandomAccess:
 
             return finish(tf.nest.map_structure(shaped, examples), shaped(there))
 
-        rows = numbers.batch(BATCHES_TOGETHER).map(row_by_row).unbatch()
+        rows = numbers.map(row_by_row, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
         loaded = rows.map(self._load_in_graph(label, bad), num_parallel_calls=tf.data.AUTOTUNE)
         return loaded.batch(shape.num_elements(), drop_remainder=True).map(finished)
 
     # In the input pipeline.
+
+    def _batches_together(self, examples: int) -> int:
+        """How many batches of so many examples are read at once.
+
+        Calling a function costs tf.data more than reading a small batch does, together half a step
+        of a small model (TF 2.21). Python is slow by itself, and may give a whole file for a row.
+        """
+        if not self._in_numpy:
+            return 1
+        sizes = [s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.row_spec)]
+        return min(BATCHES_TOGETHER, max(1, BYTES_TOGETHER // max(1, sum(sizes) * examples)))
 
     def _read_in_graph(self, numbers: tf.Tensor, label: str, bad: BadExamples) -> tuple[Any, Any]:
         """Row numbers int64 S -> a nest of rows (S, ...), and bool S, whether each is there."""
@@ -222,7 +232,7 @@ class RandomAccess:
         """Row numbers int64 S -> the arrays of the rows, each (S, ...), and bool S."""
         there = numbers != PADDING
         rows = self._number(np.where(there, numbers, 0))
-        if self._arrays is not None and all(isinstance(a, np.ndarray) for a in self._arrays):
+        if self._arrays is not None and self._in_numpy:
             return [*(take(array, rows) for array in self._arrays), there]
         first = tf.nest.flatten(self._first_row)
         flat = [repeated((*numbers.shape, *array.shape), array) for array in first]

@@ -30,7 +30,7 @@ def as_arrays(source: Any) -> Any:
         source = [str(part) if isinstance(part, PurePath) else part for part in source]
     on_disk = all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__"))
     in_memory = any(hasattr(source, name) for name in ("__dlpack__", "iloc"))  # as of pandas
-    array = source if on_disk and not in_memory else np.asanyarray(source)
+    array = source if on_disk and not in_memory else _whole(source, np.asanyarray(source))
     if not array.shape:
         raise UsageError(
             f"A split of create_datasets is or holds a {type(source).__name__}; it must be arrays, "
@@ -53,13 +53,19 @@ def as_example(example: Any) -> Example:
 
 
 def _array(value: Any) -> np.ndarray:
-    array = np.asarray(value)
+    array = _whole(value, np.asarray(value))
     if array.dtype.kind in "US":
         array = array.astype(object)
     if array.dtype.kind == "O" and not all(isinstance(v, str | bytes) for v in array.flat):
         kinds = sorted({type(v).__name__ for v in array.flat} - {"str", "bytes"})
         raise DataError(f"holds {' and '.join(kinds)}, not only numbers or texts")
     return array
+
+
+def _whole(value: Any, array: np.ndarray) -> np.ndarray:
+    """`array`, made of `value`; NumPy cuts zeros off the end of bytes, which records may have."""
+    cut = array.dtype.kind == "S" and array is not value
+    return np.asarray(value, object) if cut else array
 
 
 def spec_of(array: Any, shape: Any) -> tf.TensorSpec:
