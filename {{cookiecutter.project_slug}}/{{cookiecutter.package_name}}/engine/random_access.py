@@ -15,7 +15,17 @@ import tensorflow as tf
 from .bad_examples import BadExamples
 from .causes import cause_of
 from .errors import DataError, UsageError
-from .rows import Example, as_arrays, as_example, flat_example, repeated, spec_of, take, texts_in
+from .rows import (
+    Example,
+    as_arrays,
+    as_example,
+    flat_example,
+    form_of,
+    repeated,
+    spec_of,
+    take,
+    texts_in,
+)
 
 PADDING = -1  # the row number of an example that isn't there
 BATCHES_TOGETHER, BYTES_TOGETHER = 32, 2**20  # read at once, at most
@@ -80,7 +90,7 @@ class RandomAccess:
         try:
             flat = self._row(row % len(self))
             if self.load is not None:
-                flat = flat_example(self._loaded(flat), self.element_spec)
+                flat = flat_example(self._loaded(flat), form_of(self.element_spec))
         except DataError as error:
             raise DataError(f"Example {row} (counted from 0) {error}.") from error.__cause__
         return tf.nest.pack_sequence_as(self.element_spec, flat)
@@ -112,6 +122,10 @@ class RandomAccess:
         if self._arrays is not None:
             return tf.nest.map_structure(lambda a: spec_of(a, a.shape[1:]), self.source)
         return tf.nest.map_structure(lambda a: spec_of(a, a.shape), self._first_row)
+
+    @cached_property
+    def _row_form(self) -> Any:
+        return form_of(self.row_spec)
 
     @cached_property
     def element_spec(self) -> Any:
@@ -266,18 +280,17 @@ class RandomAccess:
         """
         row = int(self._number(number))
         try:
-            found = self._from_source(row) if row not in given else as_example(given[row])
+            found = given[row] if row in given else self._from_source(row)
+            return flat_example(found, self._row_form)
         except DataError:
             raise
         except Exception as error:  # whatever the owner's may raise
             raise DataError(f"can't be read: {cause_of(error)}") from error
-        return flat_example(found, self.row_spec)
 
     def _from_source(self, row: int) -> Any:
-        """A row of the source, a nest of arrays."""
         if self._arrays is not None:
-            return tf.nest.map_structure(lambda array: as_example(array[row]), self.source)
-        return as_example(self.source[row])
+            return tf.nest.map_structure(lambda array: array[row], self.source)
+        return self.source[row]
 
     def _number(self, rows: Any) -> Any:
         """Row numbers of the source."""
@@ -299,7 +312,7 @@ class RandomAccess:
     @cached_property
     def _first_row(self) -> Any:
         """The first row that can be read; it stands where one isn't there."""
-        return self._first(lambda row: self._from_source(int(self._number(row))))
+        return self._first(lambda row: as_example(self._from_source(int(self._number(row)))))
 
     @cached_property
     def _first_example(self) -> Example:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from .errors import DataError, UsageError
 
 ALIGNMENT = 64  # bytes; TensorFlow copies arrays that aren't aligned to it (TF 2.21)
+OTHER_PARTS = "has other parts than the first one"
 LONGEST_TEXT = 200  # characters of a reference in a sentence
 
 Example = Any  # a nest of arrays or tensors
@@ -84,23 +85,52 @@ def spec_of(array: Any, shape: Any) -> tf.TensorSpec:
     return tf.TensorSpec(shape, dtype)
 
 
-def flat_example(example: Example, spec: Any) -> list[np.ndarray]:
+def form_of(spec: Any) -> Any:
+    """A nest of tf.TensorSpec -> the same of NumPy dtypes with shapes, which compare fast."""
+
+    def form(each: tf.TensorSpec) -> np.dtype:
+        dtype = object if each.dtype == tf.string else each.dtype.as_numpy_dtype
+        return np.dtype((dtype, tuple(each.shape)))
+
+    return tf.nest.map_structure(form, spec)
+
+
+def flat_example(example: Any, form: Any) -> list[np.ndarray]:
     """The arrays of an example, in the order of tf.nest.
 
     Raises:
-        DataError: it differs from the first example.
+        DataError: it differs from the first example, whose form this is.
     """
-    try:
-        tf.nest.assert_same_structure(example, spec)
-    except (TypeError, ValueError) as error:
-        raise DataError("has other parts than the first one") from error
-    flat = tf.nest.flatten(example)
-    for array, wanted in zip(flat, tf.nest.flatten(spec), strict=True):
-        found = spec_of(array, array.shape)
-        if not wanted.is_compatible_with(found):
-            is_, was = (f"{s.dtype.name} {tuple(s.shape)}" for s in (found, wanted))
-            raise DataError(f"holds {is_} where the first one has {was}")
+    flat: list[np.ndarray] = []
+    _flatten(example, form, flat)
     return flat
+
+
+def _flatten(example: Any, form: Any, flat: list[np.ndarray]) -> None:
+    if isinstance(form, dict):
+        if not isinstance(example, dict) or example.keys() != form.keys():
+            raise DataError(OTHER_PARTS)
+        for name in sorted(form):
+            _flatten(example[name], form[name], flat)
+    elif isinstance(form, tuple | list):
+        if not isinstance(example, tuple | list) or len(example) != len(form):
+            raise DataError(OTHER_PARTS)
+        for part, its_form in zip(example, form, strict=True):
+            _flatten(part, its_form, flat)
+    elif isinstance(example, dict | tuple):
+        raise DataError(OTHER_PARTS)
+    else:
+        array = _array(example)
+        same_dtype = array.dtype == form.base or array.dtype.newbyteorder("=") == form.base
+        if not same_dtype or array.shape != form.shape:
+            was = f"{_name(form.base)} {form.shape}"
+            is_ = f"{_name(array.dtype)} {array.shape}"
+            raise DataError(f"holds {is_} where the first one has {was}")
+        flat.append(array)
+
+
+def _name(dtype: np.dtype) -> str:
+    return "string" if dtype == np.dtype(object) else dtype.name
 
 
 def repeated(shape: tuple[int, ...], value: np.ndarray) -> np.ndarray:
