@@ -10,6 +10,7 @@ import random
 
 from . import data, losses, models, tasks, training
 from .edits import Change, Edit, Fault
+from .fresh import FAULTS as FRESH
 from .unusual import UNUSUAL
 
 SEED = 20_261
@@ -35,4 +36,14 @@ def _split() -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
 
 DEVELOPMENT, HELD_OUT = _split()
 
-__all__ = ["DEVELOPMENT", "FAULTS", "HELD_OUT", "TASKS", "UNUSUAL", "Change", "Edit", "Fault"]
+__all__ = [
+    "DEVELOPMENT",
+    "FAULTS",
+    "FRESH",
+    "HELD_OUT",
+    "TASKS",
+    "UNUSUAL",
+    "Change",
+    "Edit",
+    "Fault",
+]
