@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 import threading
 from collections.abc import Callable
@@ -86,7 +87,8 @@ class RandomAccess:
             of NumPy, in memory or mapped, or of whatever else has `shape`, `dtype` and
             `array[row]`, such as h5py and Zarr. Or an object with `len(source)` and `source[row]`;
             if it has `source.__getitems__(rows)` too, as PyTorch calls it, that gives a list of
-            rows at once. Several threads read at a time.
+            rows at once or, which is faster, a row whose arrays have a first axis of all of them,
+            such as the columns of a table. Several threads read at a time.
         load: row -> example in TensorFlow operations, which run in parallel in the input pipeline;
             None if a row is an example.
 
@@ -269,9 +271,12 @@ class RandomAccess:
             return [*(_take(array, rows) for array in self._arrays), there]
         specs = tf.nest.flatten(self.row_spec)
         flat = [_zeros((*numbers.shape, *spec.shape), spec.dtype) for spec in specs]
-        places = list(zip(*np.nonzero(there), strict=True))
-        given = self._given([int(rows[place]) for place in places])
-        for place in places:
+        given = self._given(rows[there].tolist())
+        if isinstance(given, list):
+            for array, several in zip(flat, given, strict=True):
+                array[there] = several
+            return [*flat, there]
+        for place in zip(*np.nonzero(there), strict=True):
             try:
                 values = self._row(int(numbers[place]), given)
             except DataError as error:
@@ -279,14 +284,24 @@ class RandomAccess:
                 there[place] = False
                 continue
             for array, value in zip(flat, values, strict=True):
-                array[place] = value
+                array[place] = value[()]  # a text, and not an array of one
         return [*flat, there]
 
-    def _given(self, rows: list[int]) -> dict[int, Any]:
-        """Rows of the source that can be had together; what fails is read by itself."""
+    def _given(self, rows: list[int]) -> dict[int, Any] | list[np.ndarray]:
+        """Rows of the source that can be had together, or the arrays of all of them together.
+
+        What fails is read by itself, so that the one that does is known.
+        """
         if hasattr(self.source, "__getitems__"):
             try:
-                return dict(zip(rows, self.source.__getitems__(rows), strict=True))
+                given = self.source.__getitems__(rows)
+                if not isinstance(given, dict | tuple | np.ndarray):
+                    return dict(zip(rows, given, strict=True))
+                given = _nest_of_arrays(given)
+                _flat(tf.nest.map_structure(lambda a: _array(a[0]), given), self.row_spec)
+                arrays = tf.nest.flatten(given)
+                if {len(array) for array in arrays} == {len(rows)}:
+                    return arrays
             except Exception:  # whatever the owner's may raise
                 pass
         return {}
@@ -429,6 +444,8 @@ def _flat(example: Example, spec: Any) -> list[np.ndarray]:
         raise DataError("has other parts than the first one") from error
     flat = tf.nest.flatten(example)
     for array, wanted in zip(flat, tf.nest.flatten(spec), strict=True):
+        if array.dtype == wanted.dtype.as_numpy_dtype and array.shape == tuple(wanted.shape):
+            continue  # a spec takes ten times as long
         found = _spec(array, array.shape)
         if not wanted.is_compatible_with(found):
             is_, was = (f"{s.dtype.name} {tuple(s.shape)}" for s in (found, wanted))
@@ -449,12 +466,14 @@ def _take(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return np.asarray(array)[rows].astype(object)
     if not array.dtype.isnative:
         return array[rows].astype(array.dtype.newbyteorder("="))
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        return array[rows]  # np.take would copy the whole array (NumPy 2.4)
     out = _aligned(np.empty, (*rows.shape, *array.shape[1:]), array.dtype)
     return np.take(array, rows, axis=0, out=out, mode="clip")  # "raise" would copy twice
 
 
 def _aligned(make: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    size = int(np.prod(shape)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     raw = make(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size].view(dtype).reshape(shape)
