@@ -20,6 +20,7 @@ from .errors import DataError, UsageError
 
 PADDING = -1  # the row number of an example that isn't there
 BATCHES_TOGETHER, BYTES_TOGETHER = 32, 2**20  # read at once, at most
+GIVEN_TOGETHER = 8  # batches, of `__getitems__`: the first one waits for all of them
 FIRST = 100  # of so many examples one must be readable, so that the form of all is known
 ALIGNMENT = 64  # bytes; TensorFlow copies arrays that aren't aligned to it (TF 2.21)
 LONGEST_TEXT = 200  # characters of a reference in a sentence
@@ -185,14 +186,18 @@ class RandomAccess:
 
         if self.load is None:
             # Several batches at once: calling a function costs tf.data more than reading a small
-            # batch does, together half a step of a small model (TF 2.21). Python is slow by itself.
+            # batch does, together half a step of a small model (TF 2.21). Python is slow by itself,
+            # unless it gives many rows at once.
             size = sum(
                 s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.row_spec)
             )
-            together = BYTES_TOGETHER // max(1, size * shape.num_elements())
-            if together <= 1 or self._arrays is None:
+            most = BATCHES_TOGETHER
+            if self._arrays is None:
+                most = GIVEN_TOGETHER if hasattr(self.source, "__getitems__") else 1
+            together = min(most, BYTES_TOGETHER // max(1, size * shape.num_elements()))
+            if together <= 1:
                 return numbers.map(read, num_parallel_calls=tf.data.AUTOTUNE)
-            several = numbers.batch(min(BATCHES_TOGETHER, together))
+            several = numbers.batch(together)
             return several.map(read, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
 
         @without_autograph
