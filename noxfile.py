@@ -89,10 +89,12 @@ def proofs(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Compare the loop's speed with its peers', see what grows, and write benchmarks/*.md."""
+    """Compare loop and input pipelines with others, see what grows, and write benchmarks/*.md."""
     install_all(session)
+    install(session, "benchmarks")
     session.run("python", "benchmarks/peers.py")
     session.run("python", "benchmarks/growth.py")
+    session.run("python", "benchmarks/data.py")
 
 
 @nox.session

@@ -24,6 +24,9 @@ STREAMED_STEPS, STREAMED = 3000, 20_000  # examples at 1x; more than the shuffle
 # epochs, which last an odd number of turns, so that validations fall on turns of both kinds.
 LOG_EPOCHS = 200
 LOG_STEPS, LOG_TURNS, LOG_EPOCH = 300, 60, 7  # steps in a turn, turns, turns in an epoch
+PIPELINES = str(Path(__file__).with_name("pipelines.py"))
+MEGABYTES = 1024  # of data, to see what memory holds of it
+MEMORY = {"array": ("an array in memory", "1.0"), "map": ("a memory map", "0 without pages")}
 WARM_UP = 6  # turns that aren't counted, because graph calls are still growing; an even number
 
 
@@ -148,14 +151,26 @@ def log_cost(long: int) -> dict[str, float]:
     }
 
 
-def child(project: Path, *arguments: Any) -> dict[str, float]:
-    """What a function of this file gives in a process of its own."""
-    command = [sys.executable, str(Path(__file__).resolve()), *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(project), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, check=False)
+def child(
+    project: Path, *arguments: Any, script: str = __file__, cwd: Path | None = None
+) -> dict[str, Any]:
+    """What a function of this file, or of another script, gives in a process of its own."""
+    command = [sys.executable, str(Path(script).resolve()), *map(str, arguments)]
+    paths = [str(project), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    environment["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    done = subprocess.run(
+        command, cwd=cwd or project, env=environment, capture_output=True, check=False
+    )
     if done.returncode:
         raise SystemExit(done.stderr.decode())
     return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def describe_memory(used: dict[str, float]) -> str:
+    """Resident memory as a cell of a table."""
+    pages = used["all"] - used["anonymous"]
+    return f"{used['anonymous']:.2f} x the data, and {pages:.2f} in pages of mapped files"
 
 
 def seconds(*command: str, cwd: Path) -> float:
@@ -209,6 +224,10 @@ def main() -> None:
             streamed = child(project, "step", 0, times * STREAMED)
             cost = f"{streamed['ms']:.2f} ms a step, {streamed['memory']:.0f} MB"
             add(f"streaming {times * STREAMED:,} examples", cost, "unchanged")
+        for kind, (what, limit) in MEMORY.items():
+            arguments = ("memory", kind, MEGABYTES)
+            used = child(project, *arguments, script=PIPELINES, cwd=Path(scratch))
+            add(f"memory after start, of {what}", describe_memory(used), limit)
         for long, where in ((1, "in a long epoch"), (0, "default project, short epochs")):
             log = child(project, "log_cost", long)
             cost = f"{log['cost']:+.1%} ({log['low']:+.1%} to {log['high']:+.1%}); "

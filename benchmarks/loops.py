@@ -1,21 +1,14 @@
 """Time every loop on one model and one number of replicas, in turns.
 
 peers.py runs it in a process of its own: loops.py PROJECT MODEL REPLICAS ROUNDS FILE. All loops
-train the same model with the same optimizer on the same data. In each round every loop takes one
-turn, so that a busy moment of the machine hits all of them.
-
-A turn is two calls, of n and of 3n steps: T(n) and T(3n). peers.py takes their slope,
-(T(3n) - T(n)) / 2n, for the time of a step, so what a loop does once per call doesn't count.
+train the same model with the same optimizer on the same data, and take turns (see turns.py).
 """
 
 import json
-import math
 import os
-import random
 import statistics
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -40,6 +33,7 @@ from bench_project.task.config import TaskConfig
 from bench_project.task.losses import compute_loss as compute_project_loss
 from bench_project.task.model import create_model as create_project_model
 from bench_project.task.steps import TRAIN_STEPS
+from turns import Loop, choose_steps, seconds, slope, take_turns
 
 # Seconds that 2n steps take at least, so that the slope stands well above the noise of a call.
 DIFFERENCE = 0.15
@@ -49,9 +43,6 @@ EXAMPLES = 2048
 SHAPES = {"tiny": (20,), "cnn8": (8, 8, 1), "cnn28": (28, 28, 1)}
 SHAPES |= {"small8": (8, 8, 1), "small28": (28, 28, 1)}
 CLASSES = 10
-
-Loop = Callable[[int], None]  # makes so many steps
-Turns = dict[str, dict[str, Any]]  # by loop: n, and in each round the seconds of n and of 3n steps
 
 generator = np.random.default_rng(0)
 inputs = generator.random((EXAMPLES, *SHAPES[MODEL]), "float32")
@@ -272,34 +263,6 @@ def tutorial_evaluation(strategy: tf.distribute.Strategy, *, compiled: bool) -> 
     return loop
 
 
-def seconds(loop: Loop, num_steps: int) -> float:
-    """How long a call of so many steps takes."""
-    started = time.perf_counter()
-    loop(num_steps)
-    return time.perf_counter() - started
-
-
-def slope(loop: Loop, num_steps: int) -> float:
-    """The time of a step, without what a call costs."""
-    short = seconds(loop, num_steps)
-    return (seconds(loop, 3 * num_steps) - short) / (2 * num_steps)
-
-
-def choose_steps(loop: Loop, difference: float, multiple: int = 1) -> int:
-    """The n of a loop's turns: 2n steps take about `difference` seconds, at least.
-
-    Args:
-        loop: not traced yet.
-        difference: in seconds.
-        multiple: n is a multiple of it.
-    """
-    loop(multiple)  # traces
-    n = multiple
-    while (step := min(slope(loop, n) for _ in range(2))) * 2 * n < difference / 2:
-        n *= 2
-    return math.ceil(difference / (2 * step) / multiple) * multiple
-
-
 def best_fit(strategy: tf.distribute.Strategy) -> tuple[str, Loop, int] | None:
     """The fastest setting of Model.fit that runs: its name, its loop, and what n is a multiple of.
 
@@ -323,21 +286,6 @@ def best_fit(strategy: tf.distribute.Strategy) -> tuple[str, Loop, int] | None:
             step = statistics.median(slope(loop, n) for _ in range(3))
             found.append((step, name, loop, multiple))
     return min(found)[1:] if found else None
-
-
-def take_turns(loops: dict[str, Loop], steps: dict[str, int]) -> Turns:
-    """In every round, in a new order, each loop's calls of n and of 3n steps."""
-    for name, loop in loops.items():  # a round that isn't counted
-        while slope(loop, steps[name]) * 2 * steps[name] < DIFFERENCE / 2:
-            steps[name] *= 2  # the machine was busy when n was chosen
-    turns: Turns = {name: {"n": steps[name], "short": [], "long": []} for name in loops}
-    order, shuffler = list(loops), random.Random(0)
-    for _ in range(ROUNDS):
-        shuffler.shuffle(order)
-        for name in order:
-            turns[name]["short"].append(seconds(loops[name], steps[name]))
-            turns[name]["long"].append(seconds(loops[name], 3 * steps[name]))
-    return turns
 
 
 def main() -> None:
@@ -365,9 +313,10 @@ def main() -> None:
     if fitted := best_fit(plain):
         setting, loops["fit"], multiple = fitted
         steps["fit"] = choose_steps(loops["fit"], FIT_DIFFERENCE, multiple)
-    training = take_turns(loops, steps)
+    training = take_turns(loops, steps, ROUNDS, DIFFERENCE)
     steps = {name: choose_steps(loop, DIFFERENCE) for name, loop in evaluations.items()}
-    measured = {"fit": setting, "training": training, "evaluation": take_turns(evaluations, steps)}
+    evaluation = take_turns(evaluations, steps, ROUNDS, DIFFERENCE)
+    measured = {"fit": setting, "training": training, "evaluation": evaluation}
     FILE.write_text(json.dumps(measured))
 
 

@@ -1,7 +1,7 @@
 """Our loop beside other loops: python benchmarks/peers.py
 
 Writes peers.json (every turn), peers.md and peers.png. A figure is a median of ratios: in each
-round every loop takes one turn, which gives one slope (see loops.py), and ratios are taken within
+round every loop takes one turn, which gives one slope (see turns.py), and ratios are taken within
 a round. The floor against itself shows the noise.
 """
 
@@ -54,6 +54,19 @@ class Ratio(NamedTuple):
     def __str__(self) -> str:
         """As a cell of the table."""
         return f"{self.median:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def render(directory: str) -> Path:
+    """The default project as the package `bench_project`."""
+    answers = {"package_name": "bench_project"}
+    project = cookiecutter(
+        str(HERE.parent),
+        no_input=True,
+        output_dir=directory,
+        extra_context=answers,
+        default_config=True,
+    )
+    return Path(project)
 
 
 def measure(project: Path, model: str, replicas: int, rounds: int) -> dict[str, Any]:
@@ -130,20 +143,13 @@ def main() -> None:
     arguments = parser.parse_args()
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as directory:
-        answers = {"package_name": "bench_project"}
-        project = cookiecutter(
-            str(HERE.parent),
-            no_input=True,
-            output_dir=directory,
-            extra_context=answers,
-            default_config=True,
-        )
+        project = render(directory)
         for model in arguments.models:
             for replicas in arguments.replicas:
                 if replicas > 2 and model not in ON_FOUR_REPLICAS:
                     continue
                 key = f"{model}, {replicas}"
-                results[key] = measure(Path(project), model, replicas, arguments.rounds)
+                results[key] = measure(project, model, replicas, arguments.rounds)
                 print(f"{key} replicas: done", flush=True)
     machine = f"{platform.machine()}, {platform.system()}, CPU only"
     (arguments.output / "peers.json").write_text(

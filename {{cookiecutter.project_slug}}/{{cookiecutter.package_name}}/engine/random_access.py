@@ -29,6 +29,7 @@ from .rows import (
 
 PADDING = -1  # the row number of an example that isn't there
 BATCHES_TOGETHER, BYTES_TOGETHER = 32, 2**20  # read at once, at most
+GIVEN_TOGETHER = 8  # batches, of `__getitems__`: the first one waits for all of them
 FIRST = 100  # of so many examples one must be readable, so that the form of all is known
 
 NONE_GIVEN: Mapping[int, Any] = {}
@@ -52,7 +53,8 @@ class RandomAccess:
             of NumPy, in memory or mapped, or of whatever else has `shape`, `dtype` and
             `array[row]`, such as h5py and Zarr. Or an object with `len(source)` and `source[row]`;
             if it has `source.__getitems__(rows)` too, as PyTorch calls it, that gives a list of
-            rows at once. Several threads read at a time.
+            rows at once or, which is faster, a row whose arrays have a first axis of all of them,
+            such as the columns of a table. Several threads read at a time.
         load: row -> example in TensorFlow operations, which run in parallel in the input pipeline;
             None if a row is an example.
 
@@ -184,12 +186,15 @@ class RandomAccess:
         """How many batches of so many examples are read at once.
 
         Calling a function costs tf.data more than reading a small batch does, together half a step
-        of a small model (TF 2.21). Python is slow by itself, and may give a whole file for a row.
+        of a small model (TF 2.21). Python is slow by itself, unless it gives many rows at once, and
+        may give a whole file for a row.
         """
+        specs, most = tf.nest.flatten(self.row_spec), BATCHES_TOGETHER
         if not self._in_numpy:
-            return 1
-        sizes = [s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.row_spec)]
-        return min(BATCHES_TOGETHER, max(1, BYTES_TOGETHER // max(1, sum(sizes) * examples)))
+            has_texts = any(spec.dtype == tf.string for spec in specs)  # of any length
+            most = GIVEN_TOGETHER if hasattr(self.source, "__getitems__") and not has_texts else 1
+        size = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
+        return min(most, max(1, BYTES_TOGETHER // max(1, size * examples)))
 
     def _read_in_graph(self, numbers: tf.Tensor, label: str, bad: BadExamples) -> tuple[Any, Any]:
         """Row numbers int64 S -> a nest of rows (S, ...), and bool S, whether each is there."""
@@ -250,9 +255,12 @@ class RandomAccess:
             return [*(take(array, rows) for array in self._arrays), there]
         first = tf.nest.flatten(self._first_row)
         flat = [repeated((*numbers.shape, *array.shape), array) for array in first]
-        places = list(zip(*np.nonzero(there), strict=True))
-        given = self._given([int(rows[place]) for place in places])
-        for place in places:
+        given = self._given(rows[there].tolist())
+        if isinstance(given, list):
+            for array, several in zip(flat, given, strict=True):
+                array[there] = several
+            return [*flat, there]
+        for place in zip(*np.nonzero(there), strict=True):
             try:
                 values = self._row(int(numbers[place]), given)
             except DataError as error:
@@ -263,13 +271,20 @@ class RandomAccess:
                 array[place] = value[()]  # of a text the text, not an array of it
         return [*flat, there]
 
-    def _given(self, rows: list[int]) -> dict[int, Any]:
-        """Rows of the source that can be had together; what fails is read by itself."""
-        if hasattr(self.source, "__getitems__"):
+    def _given(self, rows: list[int]) -> dict[int, Any] | list[np.ndarray]:
+        """Rows of the source that can be had together, or the arrays of all of them together.
+
+        What fails is read by itself, so that the one that does is known.
+        """
+        if rows and hasattr(self.source, "__getitems__"):
             try:
-                return dict(zip(rows, self.source.__getitems__(rows), strict=True))
+                given = self.source.__getitems__(rows)
+                if not isinstance(given, dict | tuple | np.ndarray):
+                    return dict(zip(rows, given, strict=True))
+                columns = flat_example(given, self._row_form, rows=len(rows))
             except Exception:  # whatever the owner's may raise
-                pass
+                return {}
+            return columns
         return {}
 
     def _row(self, number: int, given: Mapping[int, Any] = NONE_GIVEN) -> list[np.ndarray]:

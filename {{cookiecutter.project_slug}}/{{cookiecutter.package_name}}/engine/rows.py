@@ -95,34 +95,34 @@ def form_of(spec: Any) -> Any:
     return tf.nest.map_structure(form, spec)
 
 
-def flat_example(example: Any, form: Any) -> list[np.ndarray]:
-    """The arrays of an example, in the order of tf.nest.
+def flat_example(example: Any, form: Any, rows: int | None = None) -> list[np.ndarray]:
+    """The arrays of an example, in the order of tf.nest; or of so many rows, along a first axis.
 
     Raises:
         DataError: it differs from the first example, whose form this is.
     """
     flat: list[np.ndarray] = []
-    _flatten(example, form, flat)
+    _flatten(example, form, () if rows is None else (rows,), flat)
     return flat
 
 
-def _flatten(example: Any, form: Any, flat: list[np.ndarray]) -> None:
+def _flatten(example: Any, form: Any, rows: tuple[int, ...], flat: list[np.ndarray]) -> None:
     if isinstance(form, dict):
         if not isinstance(example, dict) or example.keys() != form.keys():
             raise DataError(OTHER_PARTS)
         for name in sorted(form):
-            _flatten(example[name], form[name], flat)
+            _flatten(example[name], form[name], rows, flat)
     elif isinstance(form, tuple | list):
         if not isinstance(example, tuple | list) or len(example) != len(form):
             raise DataError(OTHER_PARTS)
         for part, its_form in zip(example, form, strict=True):
-            _flatten(part, its_form, flat)
+            _flatten(part, its_form, rows, flat)
     elif isinstance(example, dict | tuple):
         raise DataError(OTHER_PARTS)
     else:
         array = _array(example)
         same_dtype = array.dtype == form.base or array.dtype.newbyteorder("=") == form.base
-        if not same_dtype or array.shape != form.shape:
+        if not same_dtype or array.shape != (*rows, *form.shape):
             was = f"{_name(form.base)} {form.shape}"
             is_ = f"{_name(array.dtype)} {array.shape}"
             raise DataError(f"holds {is_} where the first one has {was}")
@@ -147,6 +147,8 @@ def take(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return np.asarray(array)[rows].astype(object)
     if not array.dtype.isnative:
         return array[rows].astype(array.dtype.newbyteorder("="))
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        return array[rows]  # numpy.take would copy the whole array (NumPy 2.4)
     out = _aligned((*rows.shape, *array.shape[1:]), array.dtype)
     return np.take(array, rows, axis=0, out=out, mode="clip")  # "raise" would copy twice
 
