@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import tensorflow as tf
 from proof.engine import causes
 from proof.engine.causes import LONGEST, TASK, cause_of
 from proof.engine.check import check, select
-from proof.engine.errors import usage_errors
+from proof.engine.errors import UsageError, usage_errors
 
 from .toys import FEATURES, Toy, laboratory
 
@@ -221,3 +222,21 @@ def test_a_file_that_the_task_cannot_read_is_one_sentence(
 def test_a_mistake_in_the_task_keeps_its_traceback(body: str) -> None:
     with pytest.raises((AttributeError, IndexError, ValueError)):
         fail_on_a_file(body)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("error", [UsageError("no"), SystemExit(138)])
+def test_an_error_does_not_keep_what_reads_ahead(error: BaseException) -> None:
+    class Iterator:
+        """Of a pipeline."""
+
+    left: list[weakref.ref[Iterator]] = []
+
+    def read() -> None:
+        iterator = Iterator()
+        left.append(weakref.ref(iterator))
+        raise error
+
+    with pytest.raises(SystemExit), usage_errors():
+        read()
+    assert left[0]() is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -54,12 +55,28 @@ def usage_errors() -> Iterator[None]:
         with forgiving_output():
             yield
     except UsageError as error:
+        _forget_locals(error)
         fail(str(error))
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except SystemExit as error:
+        _forget_locals(error)
+        raise
     except Exception as error:
+        _forget_locals(error)
         if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
             fail(cannot_write(error.filename or "a file of the run", error))
         if is_bad_file(error):
             fail(f"{cause_of(error)}.")
         raise
+
+
+def _forget_locals(error: BaseException | None) -> None:
+    """Drop the local variables of all functions that an error has ended.
+
+    An iterator among them may be reading rows in Python. If it lives until the interpreter ends, it
+    waits for a thread that can't run any more, and the process hangs (Python 3.11, TF 2.21).
+    """
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__

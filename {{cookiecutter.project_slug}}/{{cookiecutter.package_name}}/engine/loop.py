@@ -182,6 +182,7 @@ class Loop:
                 self._save()
                 display.say(f"interrupted after step {self.step}; to resume: {self.resume_command}")
                 raise SystemExit(RESUMABLE)
+        self._iterator = None  # it reads ahead
         self._save()
 
     def test(self) -> dict[str, float]:
