@@ -36,6 +36,7 @@ from .faulty import (
     masked_contrastive_step,
     model,
     next_words,
+    noisy_step,
     of_numbers,
     padded_words,
     regression,
@@ -209,6 +210,12 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "padded batches": (sound, {"global_batch_size": 36, "last_batch": "pad"}),
     "a batch larger than the data": (sound, {"global_batch_size": 100, "last_batch": "pad"}),
     "augmentation": (lambda: sound(augment=unusual_augment), {}),
+    "noise of a seed of one's own": (
+        lambda: sound(
+            train_steps=(noisy_step(lambda r: tf.stack([tf.cast(r.index, tf.int64), r.step])),)
+        ),
+        {},
+    ),
     "words and padding": (lambda: padded_words(masked=True), {}),
     "critic of a Wasserstein GAN": (lambda: gan_with(lambda real, made: made - real), {}),
     "interacting examples": (
