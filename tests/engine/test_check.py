@@ -210,12 +210,6 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "padded batches": (sound, {"global_batch_size": 36, "last_batch": "pad"}),
     "a batch larger than the data": (sound, {"global_batch_size": 100, "last_batch": "pad"}),
     "augmentation": (lambda: sound(augment=unusual_augment), {}),
-    "noise of a seed of one's own": (
-        lambda: sound(
-            train_steps=(noisy_step(lambda r: tf.stack([tf.cast(r.index, tf.int64), r.step])),)
-        ),
-        {},
-    ),
     "words and padding": (lambda: padded_words(masked=True), {}),
     "critic of a Wasserstein GAN": (lambda: gan_with(lambda real, made: made - real), {}),
     "interacting examples": (
@@ -237,6 +231,21 @@ def test_a_sound_toy_is_not_accused(toy: Callable[[], Toy], flags: dict[str, Any
 def test_masks_that_go_with_their_images_are_not_accused() -> None:
     finding = RELATIONS["augmentation"].observe(laboratory(segmented(flipped(masks=True))))
     assert finding.verdict == "ok", finding
+
+
+SEEDS: dict[str, Callable[[Replica], tf.Tensor]] = {
+    "replica.seed": lambda replica: replica.seed + 1,
+    "of the index": lambda replica: tf.stack([tf.cast(replica.index, tf.int64), replica.step]),
+}
+
+
+@pytest.mark.parametrize("seed_of", SEEDS.values(), ids=SEEDS)
+def test_a_seed_that_follows_from_the_replica_is_its_own(
+    seed_of: Callable[[Replica], tf.Tensor],
+) -> None:
+    lab = laboratory(sound(train_steps=(noisy_step(seed_of),)))
+    finding = RELATIONS["random numbers differ"].observe(lab)
+    assert lab.base.drawn and finding.verdict == "ok", finding
 
 
 @pytest.mark.quick

@@ -95,8 +95,10 @@ def splits_alike(lab: Laboratory) -> Finding:
                 return wrong(
                     f"{name} is {array.dtype} in {split} data, {raw.dtype} in training data"
                 )
-            is_missing = np.isnan(train[name]).any() if array.dtype.kind == "f" else False
-            if not name.startswith("inputs") or is_missing != _are_missing(raw).any():
+            is_table = array.dtype.kind == raw.dtype.kind == "f" and array.ndim <= 2
+            if not name.startswith("inputs") or not is_table or array.shape[1:] != raw.shape[1:]:
+                continue
+            if np.isnan(train[name]).any() != np.isnan(raw).any():
                 continue  # an augmentation makes them, or fills them
             for here, there, place, other in (
                 (raw, array, "training", split),
@@ -254,9 +256,12 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
     hashes = lab.hashes
     train = hashes.get("train", [])
     known = set(train) if len(train) < 1e6 else set()
-    times = Counter(train).values()
+    # Of several for the augmentation to choose from, all are one example.
+    parts = len(train) // max(1, len(next(iter(lab.examples["train"].values()), ())))
+    wholes = list(zip(*[iter(train)] * parts, strict=True))
+    times = Counter(wholes).values()
     # How many the data repeats by itself, other than as passes through all of it.
-    natural = 1 - len(times) * min(times, default=1) / max(1, len(train))
+    natural = 1 - len(times) * min(times, default=1) / max(1, len(wholes))
     for split in ("validation", "test"):
         found = hashes.get(split, [])
         twice = sum(h in known for h in found)
@@ -411,15 +416,9 @@ def _classes(lab: Laboratory, labels: np.ndarray) -> tuple[int, bool]:
     return 0, False
 
 
-def _are_missing(array: np.ndarray) -> np.ndarray:
-    return np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, bool)
-
-
 def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
     """A column with missing values in `a` and none in `b`, which chance doesn't explain."""
-    if a.ndim > 2:
-        return None
-    a, b = (_are_missing(x).reshape(len(x), -1) for x in (a, b))
+    a, b = (np.isnan(x).reshape(len(x), -1) for x in (a, b))
     by_chance = np.power(1 - a.mean(axis=0), len(b))
     bad = a.any(axis=0) & ~b.any(axis=0) & (by_chance < BY_CHANCE)
     return int(bad.argmax()) if bad.any() else None

@@ -618,9 +618,10 @@ class _Probe:
 
     def _seeds_recorded(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def recorded(step: Step, batch: Any, replica: Replica, **values: Any) -> Any:
-            for value in (replica.seed, replica.index, values["seeds"]):
-                if tf.is_tensor(value) and hasattr(value, "graph"):
-                    self._of_replica.add(value.op.name)
+            replica = replica._replace(index=tf.identity(replica.index))  # else a constant
+            self._of_replica |= {
+                value.op.name for value in (replica.seed, replica.index, values["seeds"])
+            }
             return call(step, batch, replica, **values)
 
         return recorded
