@@ -87,7 +87,7 @@ def splits_alike(lab: Laboratory) -> Finding:
                 continue
             raw = lab.examples["train"][name]
             shapes = {raw.shape[1:], tuple(train[name].shape[2:])}
-            kinds = {raw.dtype.kind, train[name].dtype.as_numpy_dtype().dtype.kind}
+            kinds = {raw.dtype.kind, np.dtype(train[name].dtype.as_numpy_dtype).kind}
             if array.shape[1:] not in shapes:
                 shape = tuple(train[name].shape[2:])
                 return wrong(f"{name} is {array.shape[1:]} in {split} data, {shape} in training")
@@ -140,7 +140,7 @@ def labels(lab: Laboratory) -> Finding:
             if not name.startswith("labels") or array.dtype.kind not in "iu" or not array.size:
                 continue
             classes, is_one_hot = _classes(lab, array)
-            if classes:
+            if classes and array.ndim != 2:  # of sequences, 0 may be padding alone
                 seen[name] = seen.get(name, False) | np.isin(np.arange(classes), array)
             low, high = int(array.min()), int(array.max())
             from_one = split == "train" and low == 1 and high == classes
