@@ -21,6 +21,7 @@ from .worked import CONTRASTIVE, GAN, tokens
 
 layers, losses, metrics = keras.layers, keras.losses, keras.metrics
 ROWS = 4 * BATCH
+SEEDS = itertools.count()
 
 
 def examples(rows: int = ROWS, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -321,6 +322,55 @@ def counting_step() -> Callable[..., Any]:
         return inner(run, batch, replica)  # type: ignore[no-any-return]
 
     return counted
+
+
+def noisy_step(seed_of: Callable[[Replica], tf.Tensor]) -> Callable[..., Any]:
+    """A step that adds noise to its inputs, of a seed made of (replica)."""
+
+    def noisy(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        noise = tf.random.stateless_normal(batch[0].shape, seed_of(replica), dtype=batch[0].dtype)
+        return step()(run, (batch[0] + noise, *batch[1:]), replica)  # type: ignore[no-any-return]
+
+    return noisy
+
+
+def sampling_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A validation step that draws classes in a loop, and makes nothing of them."""
+    logits = run.model(batch[0], training=False)
+
+    def draw(i: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return i + 1, tf.random.categorical(logits, 1)
+
+    start = tf.constant(0), tf.zeros((batch[0].shape[0], 1), tf.int64)
+    tf.while_loop(lambda i, _: i < 2, draw, start)
+    return step(training=False)(run, batch, replica)  # type: ignore[no-any-return]
+
+
+def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Of each example, written by hand."""
+    right = tf.one_hot(labels, CLASSES, dtype=logits.dtype)
+    return -tf.reduce_sum(right * tf.nn.log_softmax(logits), axis=-1)
+
+
+def with_frozen_discriminator() -> dict[str, keras.Model]:
+    """The models of the GAN, of which one doesn't train."""
+    models: dict[str, keras.Model] = GAN.model()
+    models["discriminator"].trainable = False
+    return models
+
+
+def dropout_beside() -> keras.Model:
+    """A model with dropout whose output isn't used."""
+    x = keras.Input((FEATURES,))
+    hidden = dense()(x)
+    layers.Dropout(0.5)(hidden)
+    return keras.Model(x, dense(CLASSES)(hidden))
+
+
+def lines() -> tuple[np.ndarray, ...]:
+    """Inputs and labels of (rows, words)."""
+    inputs, _ = examples()
+    return inputs, np.round(inputs).astype("int64")
 
 
 def lazy_step() -> Callable[..., Any]:
@@ -624,6 +674,22 @@ DATA = [
     ),
     Fault("splits alike", lambda: validated(0, lambda x: x[:, :4]), r"inputs is \(4,\) in valid"),
     Fault("splits alike", lambda: validated(1, lambda y: y + 0.5), "labels is float64 in validat"),
+    Fault(
+        "splits alike", lambda: sound(data=changed(examples(), 0, put(slice(0, None, 3), NAN))),
+        r"values of column 0 of inputs are missing \(NaN\) in training data, and never in valid",
+    ),
+    Fault(
+        "splits alike", lambda: validated(0, put(slice(0, None, 3), NAN)),
+        r"are missing \(NaN\) in validation data, and never in training data",
+    ),
+    Fault(
+        "the same data again", lambda: sound(data=lambda: examples(seed=next(SEEDS))),
+        "create_datasets, called again, gives another start of train data: a split, an order",
+    ),
+    Fault(
+        "weights", lambda: sound(data=(*examples(), np.resize([1, 0, 0], ROWS))),
+        "67% of the training examples have a weight of 0: weights were rounded", LOOK,
+    ),
     Fault("labels", lambda: validated(1, put(3, 3)), "go from 0 to 3; the model has 3 classes"),
     Fault("labels", lambda: validated(1, lambda y: y - 1), "on a GPU their loss is NaN"),
     Fault(
@@ -631,8 +697,9 @@ DATA = [
         "every label of the training data is 0",
     ),
     Fault(
-        "labels", lambda: sound(data=changed(examples(), 1, lambda y: np.maximum(y, 1))),
-        "no label is 0 in training data, of 3 classes", LOOK,
+        "labels",
+        lambda: sound(data=changed(examples(), 1, lambda y: np.maximum(y, 1)), others={}),
+        "labels are never 0, one of the model's 3 classes", LOOK,
     ),
     Fault(
         "labels", lambda: sound(data=changed(examples(), 1, lambda y: np.minimum(y, 1))),
@@ -679,6 +746,27 @@ DATA = [
     ),
     Fault(
         "rows in two splits",
+        lambda: sound(
+            others={
+                "test": tuple(
+                    np.concatenate([a[:20], b])
+                    for a, b in zip(examples(), examples(40, 2), strict=True)
+                )
+            }
+        ),
+        "33% of the test examples are training examples too: the splits overlap",
+    ),
+    Fault(
+        "rows in two splits",
+        lambda: sound(
+            data=tuple(a.reshape(-1, 2, *a.shape[1:]) for a in lines()),
+            others={"validation": tuple(a[: 2 * BATCH] for a in lines())},
+            augment=lambda batch, seed: (*(part[:, 0] for part in batch[:2]), batch[2]),
+        ),
+        "100% of the validation examples are training examples too",
+    ),
+    Fault(
+        "rows in two splits",
         lambda: sound(others={"validation": examples(60, 2), "test": examples(60, 2)}),
         "weights are selected by the data that they are tested on",
     ),
@@ -702,6 +790,20 @@ DATA = [
         "scale", lambda: sound(data=changed(examples(), 0, lambda x: 255 * x), others={}),
         "the model has no layer that scales them", LOOK,
     ),
+    Fault(
+        "scale", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -999))),
+        "9 values of column 2 of inputs are -999, far from all others", LOOK,
+    ),
+    Fault(
+        "scale",
+        lambda: replace(
+            validated_gan(), data=GAN.data[:1],
+            augment=lambda batch, seed: (
+                batch[0], tf.random.stateless_uniform((BATCH, 2), seed), batch[1]
+            ),
+        ),
+        "labels of validation data have mean .*: create_augment makes them otherwise than create_da", LOOK,
+    ),
     Fault("data keeps up", lambda: sound(data=slow()), "steps wait for data", LOOK),
 ]  # fmt: skip
 
@@ -718,6 +820,11 @@ RANDOM = [
         "random numbers differ",
         lambda: with_loss(plus(lambda _: tf.random.stateless_uniform([], [1, 2]))),
         "draws the same numbers in every step: its seed is a constant",
+    ),
+    Fault(
+        "random numbers differ",
+        lambda: sound(train_steps=(noisy_step(lambda r: tf.stack([r.step, r.step])),)),
+        "draws the same numbers for the rows of every replica and micro-batch",
     ),
     Fault(
         "the same batch again",
@@ -854,6 +961,15 @@ LOSS = [
         "each replica's sum is cut off",
     ),
     Fault(
+        "count",
+        lambda: sound(
+            count=lambda batch: tf.math.count_nonzero(
+                (batch[0][:, 0] > 1) & (batch[-1] != 0), dtype=tf.int32
+            )
+        ),
+        "rows of the first batch don't count, and their labels change the loss",
+    ),
+    Fault(
         "weights enter once",
         lambda: with_loss(lambda losses, w, *rest: compute_loss(losses, 0 * w + 1, *rest)),
         "the weights aren't used",
@@ -889,12 +1005,25 @@ LOSS = [
         "where guessing among 3 classes gives 1.1: .* logits are huge",
     ),
     Fault(
+        "first loss", lambda: sound(losses=lambda: {"main": lambda y, p: cross_entropy(y, p) / 3}),
+        "is 0.333 times the cross-entropy of 3 classes: it is a mean over the classes",
+    ),
+    Fault(
+        "first loss", lambda: sound(losses=lambda: {"main": lambda y, p: 5 * cross_entropy(y, p)}),
+        "is 5 times the cross-entropy of 3 classes", LOOK,
+    ),
+    Fault(
         "process_gradients", lambda: sound(process_gradients=scaled_to(lambda _: -1)),
         "multiplies every gradient by -1: the optimizer lowers the loss by itself",
     ),
     Fault(
         "process_gradients", lambda: sound(process_gradients=scaled_to(lambda _: 0.5)),
         "multiplies every gradient by 0.5", LOOK,
+    ),
+    Fault(
+        "process_gradients",
+        lambda: sound(process_gradients=lambda gs, _: [tf.clip_by_value(g, 0.0, 1.0) for g in gs]),
+        "leaves only gradients above 0: .* weights can move one way only",
     ),
     Fault(
         "denominator", lambda: with_loss(lambda losses, w, *rest: average(losses, w, BATCH)),
@@ -1022,6 +1151,10 @@ TRAINING = [
         lambda: sound(process_gradients=lambda gs, vs: [0 * gs[0], *gs[1:]]),
         "hidden/kernel stays as it was",
     ),
+    Fault(
+        "every weight moves", lambda: replace(GAN, model=with_frozen_discriminator),
+        "the optimizer 'discriminator' trains nothing: its models are frozen",
+    ),
     Fault("learning rate", lambda: sound(optimizer=lambda: SGD(0.0)), "'main' is 0; make it posit"),
     Fault(
         "learning rate", lambda: sound(optimizer=lambda: half_of_the_steps(0.1)),
@@ -1054,6 +1187,11 @@ TRAINING = [
         r"weight decay takes 5\.0% of each weight in every step",
     ),
     Fault(
+        "learning rate",
+        lambda: sound(optimizer=lambda: keras.optimizers.Adam(beta_1=0.999, beta_2=0.9)),
+        "averages gradients by beta_1 = 0.999, .*: the two are exchanged",
+    ),
+    Fault(
         "inputs matter", lambda: gan_with(lambda _, made: tf.nn.softplus(made)),
         "every loss is the same with the inputs of another batch",
     ),
@@ -1069,6 +1207,10 @@ TRAINING = [
     Fault(
         "training mode", lambda: dropped_out(training=False),
         "dropout.* is called with training=False in the train step",
+    ),
+    Fault(
+        "training mode", lambda: sound(model=dropout_beside),
+        "dropout.* is called in create_model, and is part of no model: its output isn't used",
     ),
     Fault(
         "training mode", lambda: sound(model=inner_in_training_mode),
@@ -1206,6 +1348,14 @@ PREDICTIONS = [
     Fault(
         "metrics",
         lambda: regression(
+            metrics=lambda: {"error": metrics.MeanSquaredError()},
+            train_steps=(step(update=lambda m, y, p, w: m.update_state(p, p, w)),),
+        ),
+        "the metric error gets the same numbers as labels and as predictions",
+    ),
+    Fault(
+        "metrics",
+        lambda: regression(
             metrics=lambda: {"error": metrics.Mean()},
             train_steps=(step(update=lambda m, y, p, w: m.update_state(tf.square(p - y))),),
         ),
@@ -1218,6 +1368,18 @@ PREDICTIONS = [
     Fault(
         "later positions", lambda: next_words(lambda x: x, shift=0),
         "labels are the inputs, element by element: targets aren't shifted", LOOK,
+    ),
+    Fault(
+        "later positions",
+        lambda: replace(
+            next_words(lambda x: x),
+            augment=lambda batch, seed: (tf.roll(batch[0], -1, axis=1), *batch[1:]),
+        ),
+        "of the inputs stand where they are to be predicted: the augmentation moves the inputs",
+    ),
+    Fault(
+        "monitor", sound, "train_accuracy selects the best weights: .* monitor validation_accuracy",
+        flags={"task": TaskConfig(monitor="train_accuracy")},
     ),
     Fault(
         "monitor", sound, "the weights with the smallest validation_accuracy are kept as the best",
@@ -1247,6 +1409,10 @@ EVALUATION = [
     Fault(
         "evaluation again", lambda: evaluated(loss=plus(lambda _: python_number())),
         "the second time: random numbers that don't follow from the place in the data",
+    ),
+    Fault(
+        "evaluation again", lambda: sound(validation_step=sampling_step),
+        "gives other numbers each time: tf.random.normal, .* take what is likeliest",
     ),
     Fault(
         "evaluation on two replicas", lambda: evaluated(loss=own_mean),

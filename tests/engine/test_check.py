@@ -36,6 +36,7 @@ from .faulty import (
     masked_contrastive_step,
     model,
     next_words,
+    noisy_step,
     of_numbers,
     padded_words,
     regression,
@@ -232,6 +233,21 @@ def test_masks_that_go_with_their_images_are_not_accused() -> None:
     assert finding.verdict == "ok", finding
 
 
+SEEDS: dict[str, Callable[[Replica], tf.Tensor]] = {
+    "replica.seed": lambda replica: replica.seed + 1,
+    "of the index": lambda replica: tf.stack([tf.cast(replica.index, tf.int64), replica.step]),
+}
+
+
+@pytest.mark.parametrize("seed_of", SEEDS.values(), ids=SEEDS)
+def test_a_seed_that_follows_from_the_replica_is_its_own(
+    seed_of: Callable[[Replica], tf.Tensor],
+) -> None:
+    lab = laboratory(sound(train_steps=(noisy_step(seed_of),)))
+    finding = RELATIONS["random numbers differ"].observe(lab)
+    assert lab.base.drawn and finding.verdict == "ok", finding
+
+
 @pytest.mark.quick
 def test_relations_are_selected_by_parts_of_their_names() -> None:
     assert set(select(())) == set(RELATIONS)
@@ -266,7 +282,8 @@ def test_what_fails_is_reported_once() -> None:
 
 
 def test_what_another_fault_spoils_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    spoiled = [name for name, relation in RELATIONS.items() if relation.after]
+    random_step = "the same step again"
+    spoiled = [name for name, relation in RELATIONS.items() if relation.after == random_step]
     assert "denominator" in spoiled
     random = with_loss(lambda *arguments: compute_loss(*arguments) + tf.random.normal([]))
     lab = laboratory(random)

@@ -59,7 +59,7 @@ class Toy:
 
     model: Callable[[], Any] = plain_model
     optimizer: Callable[[], Any] = lambda: keras.optimizers.SGD(0.1)
-    data: tuple[np.ndarray, ...] = field(default_factory=plain_data)
+    data: Any = field(default_factory=plain_data)
     train_steps: tuple[Callable[..., Any], ...] = (plain_step,)
     losses: Callable[[], dict[str, Any]] = cross_entropy
     metrics: Callable[[], dict[str, keras.metrics.Metric]] = lambda: {
@@ -77,8 +77,8 @@ class Toy:
 
     @property
     def splits(self) -> dict[str, Any]:
-        """All data, as `create_datasets` returns it."""
-        return {"train": self.data, **self.others}
+        """All data, as `create_datasets` returns it; made anew each time if a function makes it."""
+        return {"train": self.data() if callable(self.data) else self.data, **self.others}
 
 
 class Built(NamedTuple):
@@ -180,7 +180,7 @@ def laboratory(toy: Toy, task: TaskConfig | None = None, **flags: Any) -> Labora
         lambda *arguments: create_run(toy, *arguments),
         proof.run.num_steps,
         (strategy_of(1), strategy_of(2)),
-        toy.splits,
+        lambda task: toy.splits,
         Config(**{"global_batch_size": BATCH} | flags),
         task or TaskConfig(),
     )

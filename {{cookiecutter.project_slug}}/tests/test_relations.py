@@ -17,7 +17,7 @@ def laboratory() -> Laboratory:
     """Your task with its own settings, on one replica and on two."""
     two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
     strategies, task = (tf.distribute.get_strategy(), two), TaskConfig()
-    return Laboratory(create_run, num_steps, strategies, create_datasets(task), Config(), task)
+    return Laboratory(create_run, num_steps, strategies, create_datasets, Config(), task)
 
 
 @pytest.mark.parametrize("name", select(()))

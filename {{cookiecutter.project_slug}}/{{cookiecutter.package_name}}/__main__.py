@@ -65,9 +65,8 @@ class Check:
         from .run import create_run, num_steps
         from .task.data import create_datasets
 
-        datasets = create_datasets(self.task)
         laboratory = Laboratory(
-            create_run, num_steps, strategies, datasets, self.training, self.task
+            create_run, num_steps, strategies, create_datasets, self.training, self.task
         )
         wrong = 0
         for name, finding in check(laboratory, names):

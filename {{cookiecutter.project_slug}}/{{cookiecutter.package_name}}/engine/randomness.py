@@ -19,6 +19,7 @@ import tensorflow as tf
 # "same_rows": every row gets the same numbers, so that `check` may exchange rows.
 Randomness = Literal["replica", "global_batch", "same_rows"]
 
+SAME_ROWS = "same_rows"  # in the names of operations that draw so
 NAMES = ("uniform", "normal", "truncated_normal", "gamma", "binomial", "poisson", "categorical")
 HALVES = (tf.float16, tf.bfloat16)
 
@@ -82,7 +83,8 @@ def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
         if not rows or rows % place.rows:
             return original(*args, **kwargs)
         if place.randomness == "same_rows":
-            return _same_rows(original, arguments, rows)
+            with tf.name_scope(SAME_ROWS):
+                return _same_rows(original, arguments, rows)
         return _own_rows(original, arguments, rows, place)
 
     draw.original = original  # type: ignore[attr-defined]

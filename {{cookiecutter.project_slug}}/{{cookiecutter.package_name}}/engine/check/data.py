@@ -14,7 +14,10 @@ from .laboratory import Laboratory
 from .numbers import named_leaves, percent
 
 TIMED_BATCHES = 20
-MANY = 0.5  # of the rows of a split
+MANY = 0.2  # of the rows of a split
+MOSTLY = 0.4  # of the training examples
+BY_CHANCE = 1e-6
+MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked for
 
 
 @relation("data is finite")
@@ -58,9 +61,25 @@ def data_is_finite(lab: Laboratory) -> Finding:
     return ok(f"{whole} examples")
 
 
+@relation("the same data again", after="the same batch again")
+def same_data_again(lab: Laboratory) -> Finding:
+    """`create_datasets` gives the same examples each time."""
+    others = lab.other_when_made_again
+    if others is None:
+        return ok("not looked at: to create it takes long")
+    if others:
+        return wrong(
+            f"create_datasets, called again, gives another start of {' and '.join(others)} data",
+            "a split, an order or noise is drawn without a seed, so a resumed run trains on other "
+            "examples, and evaluate tests on training examples",
+            "draw from np.random.default_rng(a constant), made in create_datasets",
+        )
+    return ok()
+
+
 @relation("splits alike")
 def splits_alike(lab: Laboratory) -> Finding:
-    """Every split has the arrays, shapes and dtypes of the training data."""
+    """Every split has the arrays, shapes, dtypes and missing values of the training data."""
     train = dict(named_leaves(lab.batch))  # as a step gets it: an augmentation may crop
     for split, arrays in lab.examples.items():
         for name, array in arrays.items():
@@ -68,7 +87,7 @@ def splits_alike(lab: Laboratory) -> Finding:
                 continue
             raw = lab.examples["train"][name]
             shapes = {raw.shape[1:], tuple(train[name].shape[2:])}
-            kinds = {raw.dtype.kind, train[name].dtype.as_numpy_dtype().dtype.kind}
+            kinds = {raw.dtype.kind, np.dtype(train[name].dtype.as_numpy_dtype).kind}
             if array.shape[1:] not in shapes:
                 shape = tuple(train[name].shape[2:])
                 return wrong(f"{name} is {array.shape[1:]} in {split} data, {shape} in training")
@@ -76,18 +95,53 @@ def splits_alike(lab: Laboratory) -> Finding:
                 return wrong(
                     f"{name} is {array.dtype} in {split} data, {raw.dtype} in training data"
                 )
+            is_table = array.dtype.kind == raw.dtype.kind == "f" and array.ndim <= 2
+            if not name.startswith("inputs") or not is_table or array.shape[1:] != raw.shape[1:]:
+                continue
+            if np.isnan(train[name]).any() != np.isnan(raw).any():
+                continue  # an augmentation makes them, or fills them
+            for here, there, place, other in (
+                (raw, array, "training", split),
+                (array, raw, split, "training"),
+            ):
+                column = _missing_in_one(here, there)
+                if column is not None:
+                    return wrong(
+                        f"values of column {column} of {name} are missing (NaN) in {place} data, "
+                        f"and never in {other} data",
+                        "they are replaced in one split alone, so the model takes what they are "
+                        "replaced by for a measurement",
+                        "prepare every split by the same code",
+                    )
+    return ok()
+
+
+@relation("weights")
+def weights(lab: Laboratory) -> Finding:
+    """Most training examples have a weight other than zero."""
+    array = lab.examples["train"].get("weights")  # those of several outputs may well be 0
+    idle = 0.0 if array is None else np.mean((array.reshape(len(array), -1) == 0).all(axis=1))
+    if idle > MOSTLY:
+        return look(
+            f"{idle:.0%} of the training examples have a weight of 0",
+            "weights were rounded, as in an array of whole numbers, or are cut wrongly",
+            "is it meant so?",
+        )
     return ok()
 
 
 @relation("labels")
 def labels(lab: Laboratory) -> Finding:
     """Each label is one of the model's classes, and known from training."""
-    found = []
+    found: list[str] = []
+    seen: dict[str, np.ndarray] = {}  # by array: which of the model's classes occur
     for split, arrays in lab.examples.items():
         for name, array in arrays.items():
             if not name.startswith("labels") or array.dtype.kind not in "iu" or not array.size:
                 continue
             classes, is_one_hot = _classes(lab, array)
+            if classes and array.ndim != 2:  # of sequences, 0 may be padding alone
+                seen[name] = seen.get(name, False) | np.isin(np.arange(classes), array)
             low, high = int(array.min()), int(array.max())
             from_one = split == "train" and low == 1 and high == classes
             if is_one_hot and not from_one:
@@ -112,8 +166,6 @@ def labels(lab: Laboratory) -> Finding:
             if split == "train":
                 if len(known) == 1 and len(array) > 1:
                     return wrong(f"every label of the training data is {known[0]}")
-                if classes and low >= 1 and high == classes - 1:
-                    return look(f"no label is 0 in training data, of {classes} classes")
                 continue
             unknown = np.setdiff1d(own, known)
             if len(known) < len(train) / 2 and len(unknown):
@@ -133,6 +185,14 @@ def labels(lab: Laboratory) -> Finding:
                 )
     if found:
         return look(found[0], "splits are cut in an order that depends on the labels")
+    for name, occur in seen.items():
+        # Of many classes several may be rare.
+        if occur.sum() == len(occur) - 1 > 1:
+            return look(
+                f"{name} are never {occur.argmin()}, one of the model's {len(occur)} classes",
+                "another class has its labels, or the model has a class too many",
+                "count the classes from 0, and each for itself",
+            )
     return ok()
 
 
@@ -196,14 +256,19 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
     hashes = lab.hashes
     train = hashes.get("train", [])
     known = set(train) if len(train) < 1e6 else set()
-    natural = 1 - len(set(train)) / max(1, len(train))  # how many the data repeats by itself
+    # Of several for the augmentation to choose from, all are one example.
+    parts = len(train) // max(1, len(next(iter(lab.examples["train"].values()), ())))
+    wholes = list(zip(*[iter(train)] * parts, strict=True))
+    times = Counter(wholes).values()
+    # How many the data repeats by itself, other than as passes through all of it.
+    natural = 1 - len(times) * min(times, default=1) / max(1, len(wholes))
     for split in ("validation", "test"):
         found = hashes.get(split, [])
         twice = sum(h in known for h in found)
         if not twice:
             continue
         seen = f"{percent(twice, len(found))} of the {split} examples are training examples too"
-        if twice / len(found) > max(MANY, 2 * natural):
+        if twice / len(found) > max(MANY, 3 * natural):
             return wrong(
                 seen, "the splits overlap, so results are too good", "cut the data before use"
             )
@@ -211,7 +276,7 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
             return look(seen, "the splits overlap, or the data repeats itself")
     validation, test = set(hashes.get("validation", [])), hashes.get("test", [])
     same = sum(h in validation for h in test)
-    if test and same / len(test) > max(MANY, 2 * natural):
+    if test and same / len(test) > max(MANY, 3 * natural):
         return wrong(
             f"{percent(same, len(test))} of the test examples are validation examples too",
             "weights are selected by the data that they are tested on",
@@ -244,6 +309,16 @@ def scale(lab: Laboratory) -> Finding:
     """Inputs and labels of every split are on the scale of training."""
     train = lab.examples["train"]
     for name, array in train.items():
+        if name.startswith("inputs") and array.dtype.kind == "f" and array.ndim < 3:
+            for column, x in enumerate(array.reshape(len(array), -1)[:MOST].T[:MOST_COLUMNS]):
+                if (mark := _mark(x)) is not None:
+                    return look(
+                        f"{mark[1]} values of column {column} of {name} are {mark[0]:g}, far from "
+                        "all others",
+                        "a number that stands for missing values is taken for a measurement",
+                        "replace it by NaN or by a mean, and say so in a column of its own",
+                    )
+    for name, array in (lab.made_by_augmentation | train).items():
         if array.dtype.kind not in "fiu" or name.startswith("weights") or len(array) < 2:
             continue
         if name.startswith("labels") and array.dtype.kind != "f":
@@ -271,7 +346,9 @@ def scale(lab: Laboratory) -> Finding:
                     return look(
                         f"{name} of {split} data have mean {mean_other:.3g} and spread "
                         f"{spread_other:.3g}, those of training {mean:.3g} and {spread:.3g}",
-                        "splits are scaled or cut differently",
+                        "splits are scaled or cut differently"
+                        if name in train
+                        else "create_augment makes them otherwise than create_datasets",
                     )
                 if columns is not None:
                     return look(
@@ -337,6 +414,25 @@ def _classes(lab: Laboratory, labels: np.ndarray) -> tuple[int, bool]:
         ):
             return int(predictions.shape[-1]), True
     return 0, False
+
+
+def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
+    """A column with missing values in `a` and none in `b`, which chance doesn't explain."""
+    a, b = (np.isnan(x).reshape(len(x), -1) for x in (a, b))
+    by_chance = np.power(1 - a.mean(axis=0), len(b))
+    bad = a.any(axis=0) & ~b.any(axis=0) & (by_chance < BY_CHANCE)
+    return int(bad.argmax()) if bad.any() else None
+
+
+def _mark(x: np.ndarray) -> tuple[float, int] | None:
+    """A number of a column that comes again and is far from all others; how often."""
+    values, times = np.unique(x[np.isfinite(x)], return_counts=True)
+    if len(values) < 10:
+        return None
+    for end, rest in ((0, values[1:]), (-1, values[:-1])):
+        if times[end] >= 3 and np.abs(rest - values[end]).min() > 3 * np.ptp(rest):
+            return float(values[end]), int(times[end])
+    return None
 
 
 def _filled(array: np.ndarray) -> np.ndarray:

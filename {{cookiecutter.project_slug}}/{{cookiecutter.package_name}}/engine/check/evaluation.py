@@ -15,6 +15,12 @@ def evaluation_again(lab: Laboratory) -> Finding:
     """The same twice in a row."""
     if not lab.evaluated_splits:
         return ok(NONE)
+    if lab.stateful_in_evaluation:
+        return wrong(
+            f"{lab.stateful_in_evaluation[0]} gives other numbers each time",
+            "tf.random.normal, tf.random.categorical and their like follow from no seed",
+            "take what is likeliest, or draw by tf.random.stateless_* with replica.seed",
+        )
     once, again = lab.evaluations["once"], lab.evaluations["once more"]
     for name in different(once, again, 1e-7):
         return wrong(

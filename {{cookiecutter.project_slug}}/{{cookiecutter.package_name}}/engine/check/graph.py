@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
+from ..randomness import SAME_ROWS
+
 STATEFUL = {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt",
             "RandomShuffle", "Multinomial", "RandomGamma", "RandomPoissonV2",
             "ParameterizedTruncatedNormal"}  # fmt: skip
@@ -15,14 +17,51 @@ PASSED_THROUGH = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims", "StopG
                   "ConcatV2"}  # fmt: skip
 
 
-def random_numbers(ops: Iterable[tf.Operation]) -> list[str]:
-    """Operations that draw random numbers."""
-    return [op.name for op in ops if op.type.startswith("StatelessRandom") or op.type in STATEFUL]
+def random_numbers(graph: tf.Graph, first: int = 0) -> tuple[list[str], list[str]]:
+    """Operations that draw random numbers, from the `first` one on and in loops and branches.
+
+    Those that draw from a seed that they are given, and the others, of which each draw differs.
+    """
+    definition = graph.as_graph_def()
+    nodes = [*definition.node[first:]]
+    nodes += [node for function in definition.library.function for node in function.node_def]
+    return (
+        [node.name for node in nodes if node.op.startswith("StatelessRandom")],
+        [node.name for node in nodes if node.op in STATEFUL],
+    )
 
 
-def stateful_random_numbers(ops: Iterable[tf.Operation]) -> list[str]:
-    """Random operations that don't follow from a seed that they are given."""
-    return [op.name for op in ops if op.type in STATEFUL]
+def drawn_alike_on_replicas(ops: Iterable[tf.Operation], own: set[str], step: str) -> list[str]:
+    """Numbers for each row of a batch whose seed follows from the `step`, and from nothing else.
+
+    Args:
+        ops: those of a train step whose rows all get the same numbers.
+        own: names of operations that give each replica another seed.
+        step: the name of the operation that gives the number of the step.
+    """
+    found = []
+    for op in ops:
+        if not op.type.startswith("StatelessRandom") or SAME_ROWS not in op.name:
+            continue
+        if _sources([t.op for t in op.inputs[1:]], own) == {step}:
+            found.append(op.name)
+    return found
+
+
+def _sources(ops: list[tf.Operation], until: set[str]) -> set[str]:
+    """The names of operations that others follow from, without constants."""
+    seen: set[str] = set()
+    found: set[str] = set()
+    while ops:
+        op = ops.pop()
+        if op.name in seen:
+            continue
+        seen.add(op.name)
+        if op.name in until or (not op.inputs and op.type != "Const"):
+            found.add(op.name)
+        else:
+            ops += [t.op for t in op.inputs]
+    return found
 
 
 def assigned_variables(ops: Iterable[tf.Operation]) -> list[str]:

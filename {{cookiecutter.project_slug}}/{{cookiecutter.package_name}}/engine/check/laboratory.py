@@ -15,7 +15,7 @@ import tensorflow as tf
 from ..batches import TrainingBatches, on_replicas
 from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
-from .numbers import TOLERANCE, Numbers, close, different, relative_difference
+from .numbers import TOLERANCE, Numbers, close, different, named_leaves, relative_difference
 from .runs import Look, Runs, cares_about_training, layers_recorded, name_of
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
@@ -49,20 +49,26 @@ class Laboratory(Runs):
             self._create_run,
             self._num_steps,
             self._strategies,
-            self._all_datasets,
+            lambda _: self._all_datasets,
             replace(self._config, precision="float64"),
             self._task,
         )
 
     @cached_property
     def hashes(self) -> dict[str, list[int]]:
-        """A number for each example of each split, without its weights."""
+        """A number for each example of each split, without its weights.
+
+        Training examples may be several that the augmentation chooses from.
+        """
         found = {}
+        others: dict[str, Any] = self.examples.get("validation", self.examples.get("test", {}))
         for split, named in self.examples.items():
-            arrays = [
-                a.reshape(len(a), -1) for n, a in named.items() if not n.startswith("weights")
-            ]
-            flat = [np.ascontiguousarray(a) for a in arrays if len(a)]
+            parts = {n: a for n, a in named.items() if not n.startswith("weights")}
+            if all(a.ndim > 2 and a.shape[2:] == np.shape(others.get(n, ()))[1:]
+                   for n, a in parts.items()):  # fmt: skip
+                parts = {n: a.reshape(-1, *a.shape[2:]) for n, a in parts.items()}
+            arrays = [a.reshape(len(a), -1) for a in parts.values() if len(a)]
+            flat = [np.ascontiguousarray(a) for a in arrays]
             rows = range(len(flat[0]) if flat else 0)
             found[split] = [hash(b"".join(a[i].tobytes() for a in flat)) for i in rows]
         return found
@@ -82,6 +88,14 @@ class Laboratory(Runs):
             batches.split, batches.layout, seed=batches.seed, last_batch=batches.last_batch
         )
         return tf.nest.map_structure(lambda t: t[0], next(iter(plain.dataset(0, 1))))
+
+    @cached_property
+    def made_by_augmentation(self) -> dict[str, np.ndarray]:
+        """The parts of training examples that the data doesn't have, as a step gets them."""
+        first, second = (dict(named_leaves(batch)) for batch in (self.batch, self.second_batch))
+        new = [n for n in first if n not in self.examples["train"]]
+        return {n: np.concatenate([np.asarray(batch[n][0]) for batch in (first, second)])
+                for n in new}  # fmt: skip
 
     @cached_property
     def with_zeros(self) -> Any:
@@ -160,6 +174,30 @@ class Laboratory(Runs):
             )
             for name in self.base.losses
         }
+
+    @cached_property
+    def trains_what_does_not_count(self) -> int:
+        """How many rows of the first batch don't count, and change a loss by their labels."""
+        if len(self.batch) != 3 or self.has_other_denominators or self.declared_interacting:
+            return 0
+        inputs, labels, weights = self.batch
+        flat = [np.asarray(w[0]).reshape(self.rows, -1) for w in tf.nest.flatten(weights)]
+        there = np.concatenate(flat, axis=1).any(axis=1)
+        if there.sum() <= self.base.counted:
+            return 0
+
+        def counts(row: int) -> int:
+            return self.count(self.weighted(
+                lambda w: tf.concat([0 * w[:, :row], w[:, row : row + 1], 0 * w[:, row + 1 :]], 1)
+            ))  # fmt: skip
+
+        idle = [row for row in np.flatnonzero(there).tolist() if not counts(row)]
+        order = np.arange(self.rows)
+        order[idle] = np.roll(idle, 1)
+        turned = tf.nest.map_structure(lambda t: tf.gather(t, order, axis=1), labels)
+        other = self.look((inputs, turned, weights))
+        same_count = other.counted == self.base.counted
+        return len(idle) if same_count and different(self.base.losses, other.losses) else 0
 
     @cached_property
     def interacts(self) -> bool:
@@ -252,6 +290,20 @@ class Laboratory(Runs):
         return ""
 
     @cached_property
+    def unused_layer(self) -> str:
+        """A layer that is called on what a model computes, and isn't part of one; or nothing."""
+        parts = [layer for model in self.run.models.values() for layer in model._flatten_layers()]
+        parts += [part for model in [*parts] for part in getattr(model, "operations", [])]
+        known = set(map(id, parts))
+        for node in (node for part in parts for node in getattr(part, "_outbound_nodes", [])):
+            other = node.operation
+            if id(other) not in known and not other._outbound_nodes and (
+                isinstance(other, keras.layers.Layer) and cares_about_training(other)
+            ):  # fmt: skip
+                return str(other.name)
+        return ""
+
+    @cached_property
     def evaluated_in_training(self) -> str:
         """A layer that evaluation calls in training mode, though the model isn't made so."""
         always: dict[str, set[bool]] = {}
@@ -314,6 +366,21 @@ class Laboratory(Runs):
         """Whether labels are whole numbers, and the same as the inputs."""
         x, y = self._tokens
         return x is not None and bool(np.mean(x == y) > 0.99) and bool(np.ptp(x) > 0)
+
+    @cached_property
+    def answers_moved_into_inputs(self) -> float:
+        """Where the augmentation puts what is to be predicted, as a part of the places; or 0."""
+        x, y = self._tokens
+        flat = [tf.nest.flatten(part) for part in self.plain_batch[:-1]]
+        if x is None or [len(part) for part in flat] != [1, 1] or self.batches.augment is None:
+            return 0.0
+        a, b = (np.asarray(part[0]) for part in flat)
+        if a.shape != b.shape or a.ndim < 2 or np.mean(b[..., :-1] == a[..., 1:]) < 0.9:
+            return 0.0
+        numbers, times = np.unique(b, return_counts=True)
+        padding = numbers[times.argmax()]
+        before, share = np.mean((a == b)[b != padding]), float(np.mean((x == y)[y != padding]))
+        return share if share > 3 * before + 0.05 else 0.0
 
     @cached_property
     def _tokens(self) -> tuple[Any, Any]:
@@ -408,17 +475,19 @@ class Laboratory(Runs):
         return found
 
     @cached_property
-    def gradient_factor(self) -> float | None:
-        """What process_gradients multiplies all gradients by; None if it does something else."""
-        factors = []
+    def processed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Some gradients of both signs, and what process_gradients makes of them."""
+        given, made = [np.ones(1)], [np.ones(1)]
+        numbers = np.random.default_rng(0)
         for name in self.run.optimizers:
             variables = self.run.variables_of(name)
-            ones = [tf.fill(v.shape, tf.cast(1e-3, v.dtype)) for v in variables]
+            some = [1e-3 * numbers.standard_normal(v.shape) for v in variables]
+            gradients = [tf.constant(g, v.dtype) for g, v in zip(some, variables, strict=True)]
             with contextlib.suppress(Exception):  # it may need what only a step has
-                made = self.run.functions.process_gradients(ones, variables)
-                factors += [np.unique(np.asarray(g, "f8") / 1e-3) for g in made if np.size(g)]
-        found = np.concatenate(factors) if factors else np.ones(1)
-        return float(found[0]) if np.allclose(found, found[0], rtol=1e-4) else None
+                new = self.run.functions.process_gradients(gradients, variables)
+                made += [np.ravel(np.asarray(g, "f8")) for g in new]
+                given += [np.ravel(g) for g in some]
+        return np.concatenate(given[1:] or given), np.concatenate(made[1:] or made)
 
     @cached_property
     def is_sign_based(self) -> bool:

@@ -66,6 +66,13 @@ def later_positions(lab: Laboratory) -> Finding:
             "each target is the element before, which the model has seen",
             "shift them the other way: inputs [:-1], labels [1:]",
         )
+    if share := lab.answers_moved_into_inputs:
+        return wrong(
+            f"before the augmentation labels are the inputs shifted by one; behind it {share:.0%} "
+            "of the inputs stand where they are to be predicted",
+            "the augmentation moves the inputs after the labels were made from them",
+            "move them first, and make inputs and labels from the result",
+        )
     if not lab.predicts_the_next or len(lab.run.trained_models) != 1:
         return ok("not looked at: labels aren't the next inputs")
     if lab.sees_later_positions:
@@ -155,6 +162,12 @@ def metrics(lab: Laboratory) -> Finding:
                 "its arguments are exchanged",
                 "call update_state(labels, predictions, weights)",
             )
+        if _are_the_same(*values[:2]):
+            return wrong(
+                f"the metric {name} gets the same numbers as labels and as predictions",
+                "it compares something with itself",
+                "give it what the model should predict, and what it does",
+            )
         labels, predictions = values[0], np.asarray(values[1], "f8")
         if kind in THRESHOLDS and (predictions.min() < -1e-6 or predictions.max() > 1 + 1e-6):
             bound = getattr(metric, "threshold", getattr(metric, "thresholds", None))
@@ -199,6 +212,12 @@ def _width(lab: Laboratory) -> int:
     return max((shape[-1] for shape in shapes if shape), default=0)
 
 
+def _are_the_same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are one, of numbers that don't agree by chance."""
+    both = a.dtype.kind == b.dtype.kind == "f"
+    return both and np.array_equal(a, b) and len(np.unique(a)) > 2
+
+
 def _are_exchanged(lab: Laboratory, values: list[np.ndarray]) -> bool:
     """Whether a metric gets what the loss gets, the other way round."""
     for labels, predictions, _ in lab.base.calls.values():
@@ -214,8 +233,14 @@ def _are_exchanged(lab: Laboratory, values: list[np.ndarray]) -> bool:
 
 @relation("monitor")
 def monitor(lab: Laboratory) -> Finding:
-    """The best weights are those with the best value of the monitored column."""
+    """The best weights are those with the best value of the monitored column, of other data."""
     column, larger_is_better = lab.monitored
+    if column.startswith("train_") and "validation" in lab.datasets:
+        return wrong(
+            f"{column} selects the best weights",
+            "it is measured on the training data, so the weights that fit these too well win",
+            f"monitor validation_{column.removeprefix('train_')} in task/config.py",
+        )
     name = column.partition("_")[2]
     is_loss = name == "loss" or name.endswith("_loss")
     better = False if is_loss else lab.directions.get(name.partition("/")[0])

@@ -34,14 +34,16 @@ from ..distributed_steps import DistributedSteps
 from ..evaluation import Evaluation
 from ..progress import Progress, Sums
 from ..random_access import RandomAccess
-from ..types import Run, Step
-from .graph import random_numbers
+from ..types import Replica, Run, Step
+from .graph import drawn_alike_on_replicas, random_numbers
 from .numbers import Numbers, different, named_leaves, relative_difference
 
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
 
 REAL_STEPS = 3
 LONGEST_TRAINING = 2.0  # seconds
+LONGEST_CREATION = 1.0  # seconds, of data that are made a second time
+FIRST_ROWS = 64  # of each split, that are compared then
 EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of what isn't in memory, at most
 
 
@@ -120,7 +122,7 @@ class Runs:
         create_run: of run.py, (strategy, datasets, config, task) -> what it makes.
         num_steps: of run.py, (config, batches) -> train steps in the whole run.
         strategies: one replica, and two.
-        datasets: what `create_datasets` returned.
+        create_datasets: of task/data.py.
         config: the flags of training.
         task: the flags of the task.
     """
@@ -130,14 +132,17 @@ class Runs:
         create_run: Callable[..., Created],
         num_steps: Callable[..., int],
         strategies: tuple[tf.distribute.Strategy, tf.distribute.Strategy],
-        datasets: dict[str, Any],
+        create_datasets: Callable[[Any], dict[str, Any]],
         config: Any,
         task: Any,
     ) -> None:
         self._create_run, self._strategies = create_run, strategies
-        self._all_datasets, self._config, self._task = datasets, config, task
+        self._create_datasets, self._config, self._task = create_datasets, config, task
         self._num_steps = num_steps
-        self.datasets = {name: split for name, split in datasets.items() if split is not None}
+        started = time.perf_counter()
+        self._all_datasets = create_datasets(task)
+        self._secs_to_create = time.perf_counter() - started
+        self.datasets = {n: split for n, split in self._all_datasets.items() if split is not None}
         self.precision = config.precision  # of the run; here 16 bits are 32
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
         self.sees_in_step: dict[str, set[bool]] = {}  # filled by the trace, read by sees_training
@@ -146,6 +151,8 @@ class Runs:
         self._sees_evaluation: dict[str, set[bool]] = {}
         self.calls_in_evaluation: Counter[str] = Counter()  # of layers that care, by name
         self._drawn_in_evaluation: list[str] = []  # names of random operations
+        self._stateful_in_evaluation: list[str] = []  # and of those without a seed
+        self.drawn_alike: list[str] = []  # for rows, by the same seed on each replica
         self.counted: dict[str, int] = {}  # of the first evaluation, by split
         self._moved: list[str] = []
         self.adds_losses_in_step = False  # the same for adds_losses
@@ -425,7 +432,9 @@ class Runs:
             graph = tf.compat.v1.get_default_graph()
             before = len(graph.get_operations())
             losses = step(*args)
-            self._drawn_in_evaluation += random_numbers(graph.get_operations()[before:])
+            seeded, stateful = random_numbers(graph, before)
+            self._drawn_in_evaluation += seeded + stateful
+            self._stateful_in_evaluation += stateful
             return losses
 
         return recorded
@@ -490,6 +499,12 @@ class Runs:
         return self._drawn_in_evaluation
 
     @property
+    def stateful_in_evaluation(self) -> list[str]:
+        """The names of those that follow from no seed."""
+        _ = self.evaluations
+        return self._stateful_in_evaluation
+
+    @property
     def sees_evaluation(self) -> dict[str, set[bool]]:
         """With which values of `training` an evaluation calls each layer, by path."""
         _ = self.evaluations
@@ -550,6 +565,18 @@ class Runs:
         whole = tf.nest.map_structure(lambda *rows: np.stack(rows), *read)
         return dict(named_leaves(whole))
 
+    @cached_property
+    def other_when_made_again(self) -> list[str] | None:
+        """The splits that begin otherwise when they are made again; None if that takes long."""
+        if self._secs_to_create > LONGEST_CREATION:
+            return None
+        again = self._create_datasets(self._task)
+
+        def start(split: Any) -> list[bytes]:
+            return [a.tobytes() for a in self._read(self.first_rows(split, FIRST_ROWS)).values()]
+
+        return [n for n, split in self.datasets.items() if start(split) != start(again[n])]
+
     def is_whole(self, name: str) -> bool:
         """Whether `examples` has all of a split."""
         arrays = self.examples[name].values()
@@ -585,6 +612,19 @@ class _Probe:
             constant_denominator=steps.constant_denominator,
         )
         self.graph = tf.function(self._step, autograph=False)
+        self._of_replica: set[str] = set()  # operations that give each replica another seed
+        capture = self.steps.transaction.capture
+        capture.call = self._seeds_recorded(capture.call)  # type: ignore[method-assign]
+
+    def _seeds_recorded(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(step: Step, batch: Any, replica: Replica, **values: Any) -> Any:
+            replica = replica._replace(index=tf.identity(replica.index))  # else a constant
+            self._of_replica |= {
+                value.op.name for value in (replica.seed, replica.index, values["seeds"])
+            }
+            return call(step, batch, replica, **values)
+
+        return recorded
 
     def _recorded(self, name: str, loss: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -607,6 +647,9 @@ class _Probe:
             ]
         operations = tf.compat.v1.get_default_graph().get_operations()
         self._runs.ops_of_step = operations
+        self._runs.drawn_alike = drawn_alike_on_replicas(
+            operations, self._of_replica, progress.step.op.name
+        )
         drawn = {
             op.name: tf.reshape(tf.cast(op.outputs[0], tf.float64), [-1])[:8]
             for op in operations

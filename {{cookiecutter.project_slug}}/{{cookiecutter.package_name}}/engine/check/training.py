@@ -11,7 +11,7 @@ import tensorflow as tf
 from ..callbacks import learning_rates
 from .explain import COARSE, explain
 from .findings import Finding, look, ok, relation, wrong
-from .graph import accidental_broadcasts, assigned_variables, stateful_random_numbers
+from .graph import accidental_broadcasts, assigned_variables, random_numbers
 from .laboratory import Laboratory, Look
 from .numbers import TOLERANCE, close, different, percent, relative_difference
 
@@ -39,7 +39,7 @@ def first_step(lab: Laboratory) -> Finding:
 @relation("the same step again")
 def same_step_again(lab: Laboratory) -> Finding:
     """A step that is computed twice is the same."""
-    random = stateful_random_numbers(lab.ops)
+    _, random = random_numbers(lab.ops[0].graph)
     if random:
         return wrong(
             f"{random[0]} gives other numbers each time",
@@ -67,9 +67,16 @@ def same_step_again(lab: Laboratory) -> Finding:
 
 @relation("random numbers differ")
 def random_numbers_differ(lab: Laboratory) -> Finding:
-    """Each step draws random numbers of its own."""
+    """Each step, micro-batch and replica draws random numbers of its own."""
     if not lab.base.drawn:
         return ok("the step draws none")
+    if lab.drawn_alike:
+        return wrong(
+            f"{lab.drawn_alike[0]} draws the same numbers for the rows of every replica and "
+            "micro-batch",
+            "its seed follows from the step, and nothing else",
+            "use replica.seed",
+        )
     later = lab.look(lab.batch, step=1)
     same = [n for n, drawn in lab.base.drawn.items() if np.array_equal(drawn, later.drawn[n])]
     if same:
@@ -237,7 +244,7 @@ def labels_of_weight_zero(lab: Laboratory) -> Finding:
 
 @relation("count")
 def count_leaves_out_zeros(lab: Laboratory) -> Finding:
-    """Rows of weight zero don't count."""
+    """Rows of weight zero don't count, and rows that don't count don't train."""
     if lab.rows < 4 or not lab.base.counted:
         return ok("too few rows to say")
     all_count = lab.base.counted
@@ -248,6 +255,13 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
             "count the examples whose weight isn't 0, or bring the weights to whole numbers",
         )
     half, rest = lab.count(lab.with_zeros), lab.count(lab.with_the_other_half)
+    if lab.trains_what_does_not_count:
+        return wrong(
+            f"{lab.trains_what_does_not_count} rows of the first batch don't count, and their "
+            "labels change the loss",
+            "the loss is a sum over more rows than it is divided by",
+            "count the rows that are in the loss, or give the others a weight of 0",
+        )
     if half + rest == all_count:
         return ok(f"{all_count} in the first batch")
     cause = "count counts rows whose weight is 0, such as padding"
@@ -365,7 +379,14 @@ def size_of_the_loss(lab: Laboratory) -> Finding:
 @relation("first loss", after="the same step again")
 def first_loss(lab: Laboratory) -> Finding:
     """Before training, a cross-entropy is about that of guessing, log(classes)."""
-    for name, (_, predictions, _) in lab.base.calls.items():
+    for name, (labels, predictions, values) in lab.base.calls.items():
+        part = _part_of_cross_entropy(labels, predictions, values)
+        if part is not None and not close(part, 1, COARSE):
+            classes = predictions.shape[-1]
+            seen = f"the loss {name} is {part:.3g} times the cross-entropy of {classes} classes"
+            if close(part, 1 / classes, COARSE):
+                return wrong(seen, "it is a mean over the classes", "add them up, by reduce_sum")
+            return look(seen, "", "is it meant so? A factor changes the learning rate that fits")
         loss = lab.run.losses[name]
         kind, classes = (
             type(loss).__name__,
@@ -389,8 +410,18 @@ def first_loss(lab: Laboratory) -> Finding:
 @relation("process_gradients")
 def processed_gradients(lab: Laboratory) -> Finding:
     """It doesn't multiply all gradients by the same number."""
-    factor = lab.gradient_factor
-    if factor is None or close(factor, 1, 1e-3):
+    given, made = lab.processed
+    if made.any() and len(made) == len(given) and (np.all(made >= 0) or np.all(made <= 0)) and (
+        np.ptp(np.sign(given))
+    ):  # fmt: skip
+        return wrong(
+            f"process_gradients leaves only gradients {'above' if made.max() > 0 else 'below'} 0",
+            "those of the other sign are cut off, so weights can move one way only",
+            "clip both sides alike, as from -1 to 1",
+        )
+    factors = made / given if len(made) == len(given) else np.zeros(0)
+    factor = float(np.median(factors)) if len(factors) else 1.0
+    if not np.allclose(factors, factor, rtol=1e-4) or close(factor, 1, 1e-3):
         return ok()
     seen = f"process_gradients multiplies every gradient by {factor:.3g}"
     if factor <= 0:
@@ -587,7 +618,14 @@ def every_weight(lab: Laboratory) -> Finding:
 
 @relation("every weight moves")
 def every_weight_moves(lab: Laboratory) -> Finding:
-    """Three steps change every variable that trains."""
+    """Three steps change every variable that trains, and each optimizer trains some."""
+    for name in lab.run.optimizers:
+        if not lab.run.variables_of(name):
+            return wrong(
+                f"the optimizer {name!r} trains nothing",
+                "its models are frozen: trainable = False in create_model",
+                "leave that out; other train steps don't move these weights in any case",
+            )
     initial = [lab.initial[id(v)] for v in lab.run.trainable_variables]
     moved = lab.trained_on_one.weights
     still = [
@@ -671,6 +709,15 @@ def learning_rate(lab: Laboratory) -> Finding:
                 "weight_decay times the learning rate is too large; it is a fraction, not percent",
                 "values around 1e-4 to 0.1 are common",
             )
+        beta_1, beta_2 = (getattr(optimizer, name, None) for name in ("beta_1", "beta_2"))
+        # Above that bound Adam's steps aren't bounded (Kingma & Ba, 2015, section 4).
+        if beta_1 is not None and beta_2 is not None and beta_1**2 > beta_2:
+            return wrong(
+                f"{type(optimizer).__name__} averages gradients by beta_1 = {beta_1:g}, and their "
+                f"squares by beta_2 = {beta_2:g}",
+                "the two are exchanged",
+                "the squares need the longer average, as beta_1=0.9 and beta_2=0.999",
+            )
         schedule = optimizer._learning_rate
         if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
             found.append(f"{rate:.3g}")
@@ -712,6 +759,12 @@ def training_mode(lab: Laboratory) -> Finding:
     seen = {p: lab.sees_training[p] for p in layers if p in lab.sees_training}
     trained = [path for path in seen if layers[path].trainable]
     off = [path for path in trained if seen[path] == {False}]
+    if lab.unused_layer:
+        return wrong(
+            f"{lab.unused_layer} is called in create_model, and is part of no model",
+            "its output isn't used",
+            "assign it, as in x = layers.Dropout(rate)(x)",
+        )
     if off and len(off) == len(trained):
         return wrong(
             f"{off[0]} is called with training=False in the train step",
@@ -843,6 +896,23 @@ def one_trace(lab: Laboratory) -> Finding:
     return wrong(
         f"{traces} traces", "a shape changes between batches, or a Python number between calls"
     )
+
+
+def _part_of_cross_entropy(labels: Any, predictions: Any, values: Any) -> float | None:
+    """By what the cross-entropies of logits are multiplied; None if it isn't one number."""
+    y, p = np.asarray(labels), np.asarray(predictions)
+    if p.dtype.kind != "f" or p.ndim < 2 or p.shape[-1] < 2 or np.shape(values) != p.shape[:-1]:
+        return None
+    is_right = y == 1
+    if y.shape in (p.shape[:-1], (*p.shape[:-1], 1)):
+        is_right = y.reshape(*p.shape[:-1], 1) == np.arange(p.shape[-1])
+    if is_right.shape != p.shape or not np.all(is_right.sum(axis=-1) == 1):
+        return None
+    p = p.astype("f8")
+    p -= p.max(axis=-1, keepdims=True)
+    factors = values / (np.log(np.exp(p).sum(axis=-1)) - p[is_right].reshape(p.shape[:-1]) + 1e-9)
+    factor = float(np.median(factors))
+    return factor if np.allclose(factors, factor, rtol=1e-3) else None
 
 
 def _is_a_shift(variable: keras.Variable) -> bool:
