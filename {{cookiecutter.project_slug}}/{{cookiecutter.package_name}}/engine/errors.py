@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import sys
 from collections.abc import Iterator
 from typing import NoReturn
 
 from .causes import cause_of, is_bad_file, message_of
 from .output import forgiving_output
+
+
+RESUMABLE = 138  # exit code of a run that was interrupted or lost a worker, and can be resumed
 
 
 class UsageError(Exception):
@@ -24,6 +28,10 @@ def fail(sentence: str) -> NoReturn:
     """Print `sentence` on stderr and exit with code 2."""
     sys.stderr.write(f"error: {sentence}\n")
     raise SystemExit(2)
+
+
+class LostWorkerError(Exception):
+    """Another worker didn't come or has ended; shown as one sentence, with exit code 138."""
 
 
 class CollectiveInXlaError(UsageError):
@@ -47,14 +55,17 @@ def cannot_write(what: object, error: Exception) -> str:
 def usage_errors() -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
-    That is a `UsageError`, a full disk, and a file that `task/` can't read. A mistake in the code
-    of `task/` keeps its traceback.
+    That is a `UsageError`, a full disk, a file that `task/` can't read, and, with exit code 138,
+    another worker that has ended. A mistake in the code of `task/` keeps its traceback.
     """
     try:
         with forgiving_output():
             yield
     except UsageError as error:
         fail(str(error))
+    except LostWorkerError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(RESUMABLE) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
@@ -62,4 +73,10 @@ def usage_errors() -> Iterator[None]:
             fail(cannot_write(error.filename or "a file of the run", error))
         if is_bad_file(error):
             fail(f"{cause_of(error)}.")
+        from .lost_worker import is_lost_worker, sentence_for  # it needs what is defined here
+
+        if is_lost_worker(error):
+            sys.stderr.write(f"error: {sentence_for(error)}\n")
+            sys.stderr.flush()
+            os._exit(RESUMABLE)  # TensorFlow would wait for the lost worker once more (TF 2.21)
         raise

@@ -1,0 +1,263 @@
+"""Several workers on this machine: processes of train.py, connected over 127.0.0.1."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from . import project
+
+SECONDS = 180  # for anything that a test waits for
+LONG = ["--steps", "1000000", "--validation-steps", "1", "--log-every-steps", "1000000"]
+SHORT = [
+    "--global-batch-size", "24", "--precision", "float64", "--randomness", "global_batch",
+    "--validate-every-steps", "8", "--validation-steps", "2", "--last-batch", "pad",
+]  # fmt: skip
+
+
+class Started:
+    """Processes of one run, each with its own output in a file."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, flags: Sequence[str], environ: dict[str, str], folder: Path = Path()) -> None:
+        """One more process, in a folder."""
+        number = len(self.processes)
+        quiet = {name: v for name, v in os.environ.items() if name != "TF_CONFIG"}
+        quiet |= {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3", "COLUMNS": "100"}
+        with (
+            (self.directory / f"out-{number}").open("wb") as out,
+            (self.directory / f"err-{number}").open("wb") as err,
+        ):
+            self.processes.append(
+                subprocess.Popen(
+                    [sys.executable, str(Path(project) / "train.py"), *flags],
+                    cwd=folder, env=quiet | environ, stdout=out, stderr=err,
+                )
+            )  # fmt: skip
+
+    def out(self, number: int) -> str:
+        """What a process has printed."""
+        return (self.directory / f"out-{number}").read_text()
+
+    def err(self, number: int) -> str:
+        """What a process has printed on stderr."""
+        return (self.directory / f"err-{number}").read_text()
+
+    def ends(self, seconds: float = SECONDS) -> list[int]:
+        """The exit codes of all."""
+        end = time.monotonic() + seconds
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            for process in self.processes:
+                process.wait(max(0.1, end - time.monotonic()))
+        codes = [process.poll() for process in self.processes]
+        texts = [self.out(i)[-500:] + self.err(i)[-1500:] for i in range(len(codes))]
+        assert None not in codes, f"still running: {codes} {texts}"
+        return [int(code or 0) for code in codes]
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Started]:
+    """No process yet; what is still running at the end is killed."""
+    processes = Started(tmp_path)
+    try:
+        yield processes
+    finally:
+        for process in processes.processes:
+            process.kill()  # SIGTERM may be swallowed
+            process.wait()
+
+
+def free_ports(number: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [int(sock.getsockname()[1]) for sock in sockets]
+
+
+def start(
+    started: Started,
+    flags: Sequence[str],
+    number: int = 2,
+    *,
+    indices: Sequence[int] = (),
+    own: Sequence[Sequence[str]] = (),
+    folders: Sequence[Path] = (),
+) -> None:
+    """`number` workers, or only those of these indices; with flags or folders of their own."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(number)]
+    for index in indices or range(number):
+        task = {"type": "worker", "index": index}
+        config = json.dumps({"cluster": {"worker": addresses}, "task": task})
+        folder = folders[index] if folders else started.directory
+        folder.mkdir(exist_ok=True)
+        started.start([*flags, *(own[index] if own else [])], {"TF_CONFIG": config}, folder)
+
+
+def run(started: Started, flags: Sequence[str], number: int) -> None:
+    """Train to the end on so many workers, 1 for a single process."""
+    started.processes.clear()
+    if number == 1:
+        started.start([*flags, "--strategy", "none"], {})
+    else:
+        start(started, flags, number)
+    codes = started.ends()
+    assert codes == [0] * number, [started.err(i)[-2000:] for i in range(number)]
+
+
+def only(runs: Path) -> Path:
+    """The run directory; there must be no other."""
+    (directory,) = (path for path in runs.iterdir() if path.is_dir())
+    return directory
+
+
+def checkpoint(directory: Path) -> dict[str, np.ndarray]:
+    """The numbers of the latest checkpoint: weights, slots, metrics, progress."""
+    path = tf.train.latest_checkpoint(str(directory / "checkpoints/latest")) or ""
+    files = sorted((directory / "checkpoints/latest").glob("*.index"), key=lambda f: int(f.stem[5:]))
+    path = path or str(files[-1].with_suffix(""))
+    reader = tf.train.load_checkpoint(path)
+    values = {n: np.asarray(reader.get_tensor(n)) for n in reader.get_variable_to_shape_map()}
+    return {n: value for n, value in values.items() if value.dtype.kind in "fiu"}
+
+
+def assert_same(one: Path, other: Path, tolerance: float = 1e-9) -> None:
+    """The checkpoints and the history of two runs, up to a relative difference."""
+    before, after = checkpoint(one), checkpoint(other)
+    assert set(before) == set(after)
+    for name, value in before.items():
+        scale = max(1e-300, float(np.abs(value).max(initial=0)))
+        assert np.abs(after[name] - value).max(initial=0) <= tolerance * scale, name
+    tables = [np.genfromtxt(d / "history.csv", delimiter=",", names=True) for d in (one, other)]
+    for name in tables[0].dtype.names:
+        np.testing.assert_allclose(tables[1][name], tables[0][name], rtol=tolerance, err_msg=name)
+
+
+def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def trains(started: Started, runs: Path) -> bool:
+    """Whether a run has written its first checkpoint, and goes on."""
+    alive = all(process.poll() is None for process in started.processes)
+    texts = [started.err(i)[-1500:] for i in range(len(started.processes))]
+    assert alive, texts
+    return bool(list(runs.glob("*/checkpoints/latest/*.index")))
+
+
+@pytest.mark.quick
+def test_two_workers_train_as_one_and_only_the_chief_writes(
+    started: Started, tmp_path: Path
+) -> None:
+    flags = [*SHORT, "--steps", "20", "--name", "same"]
+    run(started, [*flags, "--runs", str(tmp_path / "two")], 2)
+    assert "2 replicas, because there are 2 workers by TF_CONFIG" in started.out(0)
+    assert started.out(1) == started.err(1) == started.err(0) == ""
+    two = only(tmp_path / "two")
+    log = (two / "worker-1.log").read_text()
+    assert "step 16/20 (epoch" in log
+    results = json.loads((two / "results.json").read_text())
+    assert (results["strategy"], results["replicas"]) == ("multi_worker", 2)
+    run(started, [*flags, "--runs", str(tmp_path / "one")], 1)
+    assert_same(only(tmp_path / "one"), two)
+    names = {file.name for file in two.iterdir()} - {"worker-1.log"}
+    assert names == {file.name for file in only(tmp_path / "one").iterdir()}
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), (2, 2)])
+def test_a_run_is_resumed_with_another_number_of_workers(
+    started: Started, tmp_path: Path, before: int, after: int
+) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    flags = [*SHORT, "--save-every-steps", "11", "--save-every-epochs", "0"]
+    run(started, [*flags, "--steps", "20", "--runs", str(whole)], 1)
+    run(started, [*flags, "--steps", "11", "--runs", str(cut)], before)
+    # Between two validations: sums and metrics are in the checkpoint too.
+    run(started, ["--resume", str(only(cut)), "--steps", "20"], after)
+    assert_same(only(whole), only(cut))
+    printed = started.out(0)
+    assert f"resuming {only(cut)} after step 11" in printed
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_sigterm_to_one_worker_saves_and_ends_all(
+    started: Started, tmp_path: Path, index: int
+) -> None:
+    runs = tmp_path / "runs"
+    start(started, [*LONG, "--save-every-secs", "0.5", "--runs", str(runs)])
+    until(lambda: trains(started, runs))
+    started.processes[index].send_signal(signal.SIGTERM)
+    assert started.ends(30) == [138, 138], started.err(0) + started.err(1)
+    said = started.out(0).splitlines()[-1]
+    assert said.startswith("interrupted after step ")
+    step = said.split()[3].rstrip(";")
+    assert said in (only(runs) / "worker-1.log").read_text()
+    assert (only(runs) / f"checkpoints/latest/ckpt-{step}.index").exists()
+    assert started.err(0) == started.err(1) == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_other_worker_says_who_has_ended(
+    started: Started, tmp_path: Path, index: int, number: signal.Signals
+) -> None:
+    runs = tmp_path / "runs"
+    start(started, [*LONG, "--save-every-secs", "0.5", "--runs", str(runs)])
+    until(lambda: trains(started, runs))
+    started.processes[index].send_signal(number)
+    other = 1 - index
+    began = time.monotonic()
+    assert started.processes[other].wait(60) == 138, started.err(other)
+    assert time.monotonic() - began < 30
+    sentence = started.err(other).splitlines()[-1]
+    assert sentence.startswith(f"error: Worker {other} can't continue: worker {index} (127.0.0.1:")
+    assert "disk" not in started.err(other)
+
+
+def test_workers_that_differ_are_refused_by_all(started: Started, tmp_path: Path) -> None:
+    flags = ["--steps", "3", "--runs", str(tmp_path / "runs")]
+    start(started, flags, own=[["--seed", "1"], ["--seed", "2"]])
+    assert started.ends() == [2, 2]
+    assert started.err(0) == started.err(1)
+    assert "differ in --seed: 1 on worker 0 and 2 on worker 1" in started.err(0)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_worker_that_never_comes_ends_the_wait(
+    started: Started, tmp_path: Path, index: int
+) -> None:
+    flags = ["--steps", "3", "--start-timeout", "3", "--runs", str(tmp_path / "runs")]
+    start(started, flags, indices=[index])
+    assert started.ends(60) == [138]
+    lost = "missing: worker 1 (127.0.0.1:" if index == 0 else "The chief, worker 0 (127.0.0.1:"
+    assert lost in started.err(0)
+    assert started.err(0).count("\n") == 1
+
+
+def test_no_shared_storage_is_one_sentence(started: Started, tmp_path: Path) -> None:
+    # As on two machines: the same path leads to two directories.
+    folders = [tmp_path / "a", tmp_path / "b"]
+    start(started, ["--steps", "3", "--runs", "runs"], folders=folders)
+    assert started.ends() == [2, 2]
+    assert started.err(0) == started.err(1)
+    assert "worker 1 can't see what worker 0 writes; set --runs to" in started.err(0)
+    assert not list(tmp_path.glob("*/runs/*"))
