@@ -26,7 +26,6 @@ def main(config: Config, task: TaskConfig) -> None:
         from {{ cookiecutter.package_name }}.engine.data_errors import reading_errors
         from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
         from {{ cookiecutter.package_name }}.engine.loop import Loop
-        from {{ cookiecutter.package_name }}.engine.rendezvous import fingerprint
         from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory, find_resumed
         from {{ cookiecutter.package_name }}.engine.strategy import create_strategy, strategy_name
         from {{ cookiecutter.package_name }}.engine.workers import Workers
@@ -45,7 +44,7 @@ def main(config: Config, task: TaskConfig) -> None:
         virtual_replicas=config.virtual_replicas,
         deterministic=config.deterministic,
         start_timeout=config.start_timeout,
-        must_match=fingerprint(flags),
+        flags=flags,
     )
     workers = Workers(strategy)  # of several, the chief alone prints and writes
     workers.be_quiet()

@@ -21,7 +21,9 @@ def workers(environ: dict[str, str]) -> tuple[list[str], int]:
     return config["cluster"]["worker"], config["task"]["index"]
 
 
-def slurm(node: int, local: int, nodes: str, tasks: str, number: int, **more: str) -> dict[str, str]:
+def slurm(
+    node: int, local: int, nodes: str, tasks: str, number: int, **more: str
+) -> dict[str, str]:
     """What srun sets for a task."""
     return {
         "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0", "SLURM_NTASKS": str(number),

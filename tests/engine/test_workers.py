@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,9 +17,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine.lost_worker import is_lost_worker, sentence_for
 
 from . import project
 
+PROJECT = Path(project)
+TRAIN = PROJECT / "train.py"
 SECONDS = 180  # for anything that a test waits for
 LONG = ["--steps", "1000000", "--validation-steps", "1", "--log-every-steps", "1000000"]
 SHORT = [
@@ -34,18 +38,28 @@ class Started:
         self.directory = directory
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, flags: Sequence[str], environ: dict[str, str], folder: Path = Path()) -> None:
+    def start(
+        self,
+        flags: Sequence[str],
+        environ: dict[str, str],
+        folder: Path = PROJECT,
+        script: Path = TRAIN,
+    ) -> None:
         """One more process, in a folder."""
         number = len(self.processes)
         quiet = {name: v for name, v in os.environ.items() if name != "TF_CONFIG"}
-        quiet |= {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3", "COLUMNS": "100"}
+        quiet |= {
+            "CUDA_VISIBLE_DEVICES": "",
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "PYTHONPATH": str(PROJECT),
+        }
         with (
             (self.directory / f"out-{number}").open("wb") as out,
             (self.directory / f"err-{number}").open("wb") as err,
         ):
             self.processes.append(
                 subprocess.Popen(
-                    [sys.executable, str(Path(project) / "train.py"), *flags],
+                    [sys.executable, str(script), *flags],
                     cwd=folder, env=quiet | environ, stdout=out, stderr=err,
                 )
             )  # fmt: skip
@@ -69,17 +83,18 @@ class Started:
         assert None not in codes, f"still running: {codes} {texts}"
         return [int(code or 0) for code in codes]
 
+    def close(self) -> None:
+        """Kill what is still running; SIGTERM may be swallowed."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Started]:
-    """No process yet; what is still running at the end is killed."""
-    processes = Started(tmp_path)
-    try:
+    """No process yet; none is left at the end."""
+    with contextlib.closing(Started(tmp_path)) as processes:
         yield processes
-    finally:
-        for process in processes.processes:
-            process.kill()  # SIGTERM may be swallowed
-            process.wait()
 
 
 def free_ports(number: int) -> list[int]:
@@ -98,15 +113,16 @@ def start(
     indices: Sequence[int] = (),
     own: Sequence[Sequence[str]] = (),
     folders: Sequence[Path] = (),
+    script: Path = TRAIN,
 ) -> None:
     """`number` workers, or only those of these indices; with flags or folders of their own."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(number)]
     for index in indices or range(number):
         task = {"type": "worker", "index": index}
         config = json.dumps({"cluster": {"worker": addresses}, "task": task})
-        folder = folders[index] if folders else started.directory
+        folder = folders[index] if folders else PROJECT
         folder.mkdir(exist_ok=True)
-        started.start([*flags, *(own[index] if own else [])], {"TF_CONFIG": config}, folder)
+        started.start([*flags, *(own[index] if own else [])], {"TF_CONFIG": config}, folder, script)
 
 
 def run(started: Started, flags: Sequence[str], number: int) -> None:
@@ -129,7 +145,9 @@ def only(runs: Path) -> Path:
 def checkpoint(directory: Path) -> dict[str, np.ndarray]:
     """The numbers of the latest checkpoint: weights, slots, metrics, progress."""
     path = tf.train.latest_checkpoint(str(directory / "checkpoints/latest")) or ""
-    files = sorted((directory / "checkpoints/latest").glob("*.index"), key=lambda f: int(f.stem[5:]))
+    files = sorted(
+        (directory / "checkpoints/latest").glob("*.index"), key=lambda f: int(f.stem[5:])
+    )
     path = path or str(files[-1].with_suffix(""))
     reader = tf.train.load_checkpoint(path)
     values = {n: np.asarray(reader.get_tensor(n)) for n in reader.get_variable_to_shape_map()}
@@ -156,19 +174,21 @@ def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
 
 
 def trains(started: Started, runs: Path) -> bool:
-    """Whether a run has written its first checkpoint, and goes on."""
+    """Whether a run has saved a step: from the first one on, signals end it by saving."""
     alive = all(process.poll() is None for process in started.processes)
     texts = [started.err(i)[-1500:] for i in range(len(started.processes))]
     assert alive, texts
-    return bool(list(runs.glob("*/checkpoints/latest/*.index")))
+    saved = runs.glob("*/checkpoints/latest/*.index")
+    return any(file.stem != "ckpt-0" for file in saved)
+
+
+def test_two_workers_train_as_one(whole: Callable[[int], Path]) -> None:
+    assert_same(whole(1), whole(2))
 
 
 @pytest.mark.quick
-def test_two_workers_train_as_one_and_only_the_chief_writes(
-    started: Started, tmp_path: Path
-) -> None:
-    flags = [*SHORT, "--steps", "20", "--name", "same"]
-    run(started, [*flags, "--runs", str(tmp_path / "two")], 2)
+def test_only_the_chief_prints_and_writes(started: Started, tmp_path: Path) -> None:
+    run(started, [*SHORT, "--steps", "20", "--runs", str(tmp_path / "two")], 2)
     assert "2 replicas, because there are 2 workers by TF_CONFIG" in started.out(0)
     assert started.out(1) == started.err(1) == started.err(0) == ""
     two = only(tmp_path / "two")
@@ -176,25 +196,40 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     assert "step 16/20 (epoch" in log
     results = json.loads((two / "results.json").read_text())
     assert (results["strategy"], results["replicas"]) == ("multi_worker", 2)
-    run(started, [*flags, "--runs", str(tmp_path / "one")], 1)
-    assert_same(only(tmp_path / "one"), two)
-    names = {file.name for file in two.iterdir()} - {"worker-1.log"}
-    assert names == {file.name for file in only(tmp_path / "one").iterdir()}
+    names = {file.name for file in two.iterdir()}
+    assert {"results.json", "history.csv", "predictions.png", "checkpoints"} < names
+    assert len(list(two.glob("log/*/*"))) == 2  # one writer for training, one for validation
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """The directory of a run that was never stopped, on so many workers."""
+    made: dict[int, Path] = {}
+
+    def whole(number: int) -> Path:
+        if number not in made:
+            runs = tmp_path_factory.mktemp("whole")
+            saves = ["--save-every-steps", "11", "--save-every-epochs", "0"]
+            with contextlib.closing(Started(runs)) as processes:
+                run(processes, [*SHORT, *saves, "--steps", "20", "--runs", str(runs)], number)
+            made[number] = only(runs)
+        return made[number]
+
+    return whole
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), (2, 2)])
 def test_a_run_is_resumed_with_another_number_of_workers(
-    started: Started, tmp_path: Path, before: int, after: int
+    whole: Callable[[int], Path], started: Started, tmp_path: Path, before: int, after: int
 ) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    flags = [*SHORT, "--save-every-steps", "11", "--save-every-epochs", "0"]
-    run(started, [*flags, "--steps", "20", "--runs", str(whole)], 1)
-    run(started, [*flags, "--steps", "11", "--runs", str(cut)], before)
-    # Between two validations: sums and metrics are in the checkpoint too.
-    run(started, ["--resume", str(only(cut)), "--steps", "20"], after)
-    assert_same(only(whole), only(cut))
-    printed = started.out(0)
-    assert f"resuming {only(cut)} after step 11" in printed
+    # As it was when step 11 had been saved: between two validations, so that sums and metrics
+    # are in the checkpoint too.
+    cut = Path(shutil.copytree(whole(before), tmp_path / "cut"))
+    for file in [cut / "results.json", *cut.glob("checkpoints/latest/ckpt-20.*")]:
+        file.unlink()
+    run(started, ["--resume", str(cut)], after)
+    assert f"resuming {cut} after step 11" in started.out(0)
+    assert_same(whole(1), cut)
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -251,6 +286,95 @@ def test_a_worker_that_never_comes_ends_the_wait(
     lost = "missing: worker 1 (127.0.0.1:" if index == 0 else "The chief, worker 0 (127.0.0.1:"
     assert lost in started.err(0)
     assert started.err(0).count("\n") == 1
+
+
+# Worker 1 fails at its first validation, with a sentence or with a bug.
+FAILING = """
+import json, os, runpy, sys
+import proof.engine.loop
+from proof.engine.errors import UsageError
+
+def fail(loop, display):
+    raise {error}
+
+if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
+    proof.engine.loop.Loop._validate = fail
+sys.argv = ["train.py", *sys.argv[1:]]
+runpy.run_path({train!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        ("UsageError('the reason.')", 2, "error: the reason."),
+        ("ZeroDivisionError('a bug')", 1, "ZeroDivisionError: a bug"),
+    ],
+)
+def test_an_error_on_one_worker_ends_the_others(
+    started: Started, tmp_path: Path, error: str, code: int, said: str
+) -> None:
+    script = tmp_path / "failing.py"
+    script.write_text(FAILING.format(error=error, train=str(TRAIN)))
+    start(started, [*LONG, "--runs", str(tmp_path / "runs")], script=script)
+    assert started.ends() == [138, code]
+    assert started.err(1).splitlines()[-1] == said
+    assert "error: Worker 0 can't continue: worker 1 (127.0.0.1:" in started.err(0)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("message", "lost"),
+    [
+        ("Connection reset by peer", "worker 2 (127.0.0.1:{closed}) has ended"),
+        (
+            "from remote target /job:worker/replica:0/task:1",
+            "worker 2 ",
+        ),  # who is gone, not who said
+    ],
+)
+def test_a_closed_port_tells_who_has_ended(
+    monkeypatch: pytest.MonkeyPatch, message: str, lost: str
+) -> None:
+    (closed,) = free_ports(1)
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("", 0)) as second:
+        ports = [first.getsockname()[1], second.getsockname()[1], closed]
+        set_workers(monkeypatch, ports)
+        error = tf.errors.UnavailableError(None, None, message)
+        assert is_lost_worker(error)
+        assert lost.format(closed=closed) in sentence_for(error)
+
+
+@pytest.mark.quick
+def test_an_error_names_a_worker_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        set_workers(monkeypatch, [server.getsockname()[1]] * 3, index=1)
+        for message, worker in [
+            ("RPC: /tensorflow.CoordinationService/Heartbeat", 0),
+            ("Task /job:worker/replica:0/task:2 heartbeat timeout", 2),
+        ]:
+            error = tf.errors.DeadlineExceededError(None, None, message)
+            assert f"worker {worker} (127.0.0.1:" in sentence_for(error)
+
+
+@pytest.mark.quick
+def test_data_and_disks_are_not_another_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_workers(monkeypatch, free_ports(2))
+    for error in [
+        tf.errors.ResourceExhaustedError(None, None, "runs/ckpt; No space left on device"),
+        tf.errors.OutOfRangeError(None, None, "End of sequence [[{{node IteratorGetNext}}]]"),
+        OSError(28, "No space left on device"),
+    ]:
+        assert not is_lost_worker(error)
+    monkeypatch.delenv("TF_CONFIG")
+    assert not is_lost_worker(tf.errors.UnavailableError(None, None, "Socket closed"))
+
+
+def set_workers(monkeypatch: pytest.MonkeyPatch, ports: list[int], index: int = 0) -> None:
+    addresses = [f"127.0.0.1:{port}" for port in ports]
+    task = {"type": "worker", "index": index}
+    config = {"cluster": {"worker": addresses}, "task": task}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
 
 
 def test_no_shared_storage_is_one_sentence(started: Started, tmp_path: Path) -> None:

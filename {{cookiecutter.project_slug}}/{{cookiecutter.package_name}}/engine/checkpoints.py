@@ -136,7 +136,9 @@ class Checkpoints:
             return {"replicas": replicas, "values": values}
         copies = self._copies()
         local = replicas // workers.number
-        flat = [np.concatenate([[], *(np.ravel(c[i].numpy()) for c in copies)]) for i in range(local)]
+        flat = [
+            np.concatenate([[], *(np.ravel(c[i].numpy()) for c in copies)]) for i in range(local)
+        ]
         rows = np.zeros((replicas, len(flat[0])))
         rows[workers.index * local :][:local] = flat
         rows = workers.sum(rows)  # exact in float64: all others add zero
@@ -148,7 +150,7 @@ class Checkpoints:
         return {"replicas": replicas, "values": values}
 
     def _restore_metrics_by_replica(self, saved: dict[str, Any]) -> None:
-        """On as many replicas as before each gets its own back; else TensorFlow divides the sums."""
+        """On as many replicas as before each gets its own; else TensorFlow divides the sums."""
         replicas = self.run.strategy.num_replicas_in_sync
         if saved["replicas"] != replicas:
             return

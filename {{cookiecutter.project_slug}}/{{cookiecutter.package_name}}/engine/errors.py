@@ -12,7 +12,6 @@ from typing import NoReturn
 from .causes import cause_of, is_bad_file, message_of
 from .output import forgiving_output
 
-
 RESUMABLE = 138  # exit code of a run that was interrupted or lost a worker, and can be resumed
 
 

@@ -349,8 +349,8 @@ class Loop:
         for callback in due:
             callback.function(event)
         if not self.workers.alone:  # a callback may look at a clock, or at this worker's own batch
-            asked = self.workers.gather([self.stopping, self._save_requested]).any(axis=0)
-            self.stopping, self._save_requested = map(bool, asked)
+            asked = self.workers.gather([self.stopping, self._save_requested])
+            self.stopping, self._save_requested = asked.any(axis=0).tolist()
 
     def _save_as_requested(self) -> None:
         """Save when all callbacks are called: a checkpoint must hold what they did."""

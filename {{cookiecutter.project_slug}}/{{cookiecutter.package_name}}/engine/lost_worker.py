@@ -10,6 +10,7 @@ import re
 import socket
 
 from . import cluster
+from .causes import is_reading
 
 # What a collective raises when a worker has ended or hangs (TF 2.21).
 KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError"}
@@ -22,6 +23,8 @@ CONNECT_SECS = 2.0
 def is_lost_worker(error: BaseException) -> bool:
     """Whether a collective failed, and not a disk or the data of this worker."""
     if cluster.num_workers() == 1 or not type(error).__module__.startswith("tensorflow."):
+        return False
+    if is_reading(error):
         return False
     return type(error).__name__ in KINDS or bool(COLLECTIVE.search(str(error)))
 

@@ -35,8 +35,9 @@ PAUSE_SECS = 0.2  # between two attempts to reach the chief
 PORT_SECS = 10.0  # for the port to be free: the process before may still be ending
 LONGEST = 1 << 20  # bytes of a line
 
-# Ends the process `pid` if its own standard input stays open for so long. A process, since
-# TensorFlow holds Python's lock while it waits, and by SIGKILL, since it swallows SIGTERM (TF 2.21).
+# Ends the process `pid` if its own standard input stays open for so long. A process, not a thread,
+# since TensorFlow holds Python's lock while it waits; by SIGKILL, since it swallows SIGTERM
+# (TF 2.21).
 WATCHDOG = """
 import os, select, sys
 pid, secs, sentence = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
@@ -55,7 +56,7 @@ def fingerprint(flags: str) -> dict[str, Any]:
     """
     files = sorted(PACKAGE.rglob("*.py"))
     return {
-        **{f"--{n.replace('_', '-')}": value for n, value in yaml.safe_load(flags).items()},
+        **{f"--{n.replace('_', '-')}": value for n, value in (yaml.safe_load(flags) or {}).items()},
         **{
             str(file.relative_to(PACKAGE.parent)): hashlib.sha256(file.read_bytes()).hexdigest()
             for file in files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
 
 import tensorflow as tf
 
@@ -20,7 +19,7 @@ def create_strategy(
     virtual_replicas: int = 0,
     deterministic: bool = False,
     start_timeout: float = START_TIMEOUT,
-    must_match: dict[str, Any] | None = None,
+    flags: str = "",
 ) -> tf.distribute.Strategy:
     """The distribution strategy; the chief prints in one line which it is and why.
 
@@ -32,7 +31,7 @@ def create_strategy(
         virtual_replicas: logical devices to split the CPU into; 0 doesn't.
         deterministic: same bits in every run, also on GPUs.
         start_timeout: how many seconds to wait for the other workers.
-        must_match: what must be the same on all workers, by name; JSON.
+        flags: all of them as YAML; they must be the same on all workers.
 
     Raises:
         UsageError: a device or strategy that isn't there, or workers that differ.
@@ -45,7 +44,7 @@ def create_strategy(
     chosen, why = _choose(name, virtual_replicas)
     cluster.settle(os.environ, several=chosen == "multi_worker")
     if chosen == "multi_worker":
-        strategy = _multi_worker(virtual_replicas, must_match or {}, start_timeout)
+        strategy = _multi_worker(virtual_replicas, flags, start_timeout)
     else:
         strategy = CREATE[chosen]()
     replicas = strategy.num_replicas_in_sync
@@ -113,7 +112,7 @@ def _mirrored() -> tf.distribute.Strategy:
 
 
 def _multi_worker(
-    virtual_replicas: int, must_match: dict[str, Any], start_timeout: float
+    virtual_replicas: int, flags: str, start_timeout: float
 ) -> tf.distribute.Strategy:
     if cluster.num_workers() == 1:
         raise UsageError(
@@ -127,7 +126,7 @@ def _multi_worker(
             f"--virtual-replicas {virtual_replicas}: several workers can't split their CPUs too; "
             "leave it out, or start more workers."
         )
-    rendezvous.meet(must_match, start_timeout)
+    rendezvous.meet(rendezvous.fingerprint(flags), start_timeout)
     with rendezvous.watchdog(start_timeout):
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     # It has set a handler that swallows SIGTERM (TF 2.21): until training takes it over, end by it.

@@ -1,7 +1,7 @@
 """What the workers of a run decide together; with one worker, nothing of it costs anything.
 
-Workers must make the same collectives in the same order. So whatever depends on a clock, a signal or
-a disk of one of them is told to all, by one small sum, before they act on it.
+Workers must make the same collectives in the same order. So whatever depends on a clock, a signal
+or a disk of one of them is told to all, by one small sum, before they act on it.
 """
 
 from __future__ import annotations
@@ -112,11 +112,11 @@ class Workers:
         seen = self.gather([appears(marker)])[:, 0]
         if self.is_chief:
             marker.unlink(missing_ok=True)
-        if blind := [str(worker) for worker in range(self.number) if not seen[worker]]:
+        if blind := [f"worker {worker}" for worker in range(self.number) if not seen[worker]]:
             raise UsageError(
-                f"{directory} is on no storage that all workers share: worker{'s'[: len(blind) - 1]} "
-                f"{', '.join(blind)} can't see what worker 0 writes; set --runs to a directory that "
-                "all of them see under the same name."
+                f"{directory} is on no storage that all workers share: {', '.join(blind)} can't "
+                "see what worker 0 writes; set --runs to a directory that all of them see under "
+                "the same name."
             )
 
     def be_quiet(self) -> None:
