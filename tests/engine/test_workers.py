@@ -129,7 +129,7 @@ def run(started: Started, flags: Sequence[str], number: int) -> None:
     """Train to the end on so many workers, 1 for a single process."""
     started.processes.clear()
     if number == 1:
-        started.start([*flags, "--strategy", "none"], {})
+        started.start(flags, {})
     else:
         start(started, flags, number)
     codes = started.ends()
@@ -144,12 +144,9 @@ def only(runs: Path) -> Path:
 
 def checkpoint(directory: Path) -> dict[str, np.ndarray]:
     """The numbers of the latest checkpoint: weights, slots, metrics, progress."""
-    path = tf.train.latest_checkpoint(str(directory / "checkpoints/latest")) or ""
-    files = sorted(
-        (directory / "checkpoints/latest").glob("*.index"), key=lambda f: int(f.stem[5:])
-    )
-    path = path or str(files[-1].with_suffix(""))
-    reader = tf.train.load_checkpoint(path)
+    files = (directory / "checkpoints/latest").glob("*.index")
+    latest = max(files, key=lambda file: int(file.stem.removeprefix("ckpt-")))
+    reader = tf.train.load_checkpoint(str(latest.with_suffix("")))
     values = {n: np.asarray(reader.get_tensor(n)) for n in reader.get_variable_to_shape_map()}
     return {n: value for n, value in values.items() if value.dtype.kind in "fiu"}
 

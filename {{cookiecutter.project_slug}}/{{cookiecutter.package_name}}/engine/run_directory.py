@@ -132,15 +132,18 @@ def find_resumed(
         resume: a run directory; "auto" for the latest unfinished one of the same flags; "" for a
             new one.
         config: the flags as YAML.
-        workers: who train together; the chief looks for it.
+        workers: who train together; the chief looks for it, and the others must see it.
+
+    Raises:
+        UsageError: one of them doesn't.
     """
-    if resume != "auto":
-        return Path(resume) if resume else None
 
     def find() -> str:
-        return str(_find_unfinished(runs, config) or "")
+        return str(_find_unfinished(runs, config) or "") if resume == "auto" else resume
 
     found = workers.on_chief(find) if workers else find()
+    if found and workers:
+        workers.require_shared(Path(found))
     return Path(found) if found else None
 
 

@@ -101,14 +101,20 @@ class Workers:
         """Make sure that all workers see what the chief writes to `directory`.
 
         Raises:
-            UsageError: on all workers, when one doesn't.
+            UsageError: on all workers, when one doesn't, or the chief can't write to it.
         """
         if self.alone:
             return
-        name = self.on_chief(lambda: f"seen-by-all-{secrets.token_hex(8)}")
-        marker = directory / name
-        if self.is_chief:
-            marker.touch()
+
+        def mark() -> str:
+            name = f"seen-by-all-{secrets.token_hex(8)}"
+            try:
+                (directory / name).touch()
+            except OSError as error:
+                raise UsageError(f"{directory} can't be written to: {error.strerror}.") from error
+            return name
+
+        marker = directory / self.on_chief(mark)
         seen = self.gather([appears(marker)])[:, 0]
         if self.is_chief:
             marker.unlink(missing_ok=True)
