@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine import rendezvous
+from proof.engine.errors import UsageError
 from proof.engine.lost_worker import is_lost_worker, sentence_for
 
 from . import project
@@ -372,6 +374,49 @@ def set_workers(monkeypatch: pytest.MonkeyPatch, ports: list[int], index: int = 
     task = {"type": "worker", "index": index}
     config = {"cluster": {"worker": addresses}, "task": task}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+
+
+@pytest.mark.quick
+def test_a_port_that_is_taken_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "PORT_SECS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        set_workers(monkeypatch, [other.getsockname()[1], *free_ports(1)])
+        with pytest.raises(UsageError, match=r"Worker 0 can't listen at .* another program"):
+            rendezvous.meet({}, 1.0)
+
+
+WAITING = """
+import json, os, time
+from proof.engine.rendezvous import watchdog
+workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+os.environ["TF_CONFIG"] = json.dumps(workers)
+with watchdog(60):
+    pass
+with watchdog(0.5):
+    time.sleep(60)
+"""
+
+
+@pytest.mark.quick
+def test_a_watchdog_ends_a_wait_that_python_can_not() -> None:
+    command = [sys.executable, "-c", WAITING]
+    done = subprocess.run(
+        command, cwd=PROJECT, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert done.stderr.startswith("error: Worker 1 could not connect to the others within ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.quick
+def test_a_file_that_differs_is_named() -> None:
+    facts = {0: {"--seed": 1, "proof/run.py": "a"}, 1: {"--seed": 1, "proof/run.py": "b"}}
+    assert "differ in proof/run.py: it is another file on worker 1" in rendezvous._differences(
+        facts
+    )
+    found = rendezvous.fingerprint("seed: 1")
+    assert found["--seed"] == 1
+    assert {"proof/task/steps.py", "tensorflow", "Python"} < set(found)
 
 
 def test_no_shared_storage_is_one_sentence(started: Started, tmp_path: Path) -> None:
