@@ -350,7 +350,7 @@ class Loop:
             callback.function(event)
         if not self.workers.alone:  # a callback may look at a clock, or at this worker's own batch
             asked = self.workers.gather([self.stopping, self._save_requested])
-            self.stopping, self._save_requested = asked.any(axis=0).tolist()
+            self.stopping, self._save_requested = bool(asked[:, 0].any()), bool(asked[:, 1].any())
 
     def _save_as_requested(self) -> None:
         """Save when all callbacks are called: a checkpoint must hold what they did."""
