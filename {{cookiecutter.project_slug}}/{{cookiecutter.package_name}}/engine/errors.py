@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -72,10 +73,11 @@ def usage_errors() -> Iterator[None]:
             fail(cannot_write(error.filename or "a file of the run", error))
         if is_bad_file(error):
             fail(f"{cause_of(error)}.")
-        from .lost_worker import is_lost_worker, sentence_for  # it needs what is defined here
+        from .lost_worker import STAY_SECS, is_lost_worker, sentence_for  # they need this module
 
         if is_lost_worker(error):
             sys.stderr.write(f"error: {sentence_for(error)}\n")
             sys.stderr.flush()
+            time.sleep(STAY_SECS)
             os._exit(RESUMABLE)  # TensorFlow would wait for the lost worker once more (TF 2.21)
         raise

@@ -18,6 +18,7 @@ COLLECTIVE = re.compile(r"[Cc]ollective|CoordinationService|heartbeat")
 TASK = re.compile(r"/job:worker/(?:replica:\d+/)?task:(\d+)")
 OF_CHIEF = "/tensorflow.CoordinationService/"  # the chief's TensorFlow answers these calls
 CONNECT_SECS = 2.0
+STAY_SECS = 4.0  # before this process ends: others must not find it closed, and name it too
 
 
 def is_lost_worker(error: BaseException) -> bool:
