@@ -28,6 +28,7 @@ def main(config: Config, task: TaskConfig) -> None:
         from {{ cookiecutter.package_name }}.engine.loop import Loop
         from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory, find_resumed
         from {{ cookiecutter.package_name }}.engine.strategy import create_strategy, strategy_name
+        from {{ cookiecutter.package_name }}.engine.workers import Workers
         from {{ cookiecutter.package_name }}.run import create_run, create_schedule, resolved
         from {{ cookiecutter.package_name }}.task.callbacks import create_callbacks
         from {{ cookiecutter.package_name }}.task.data import create_datasets
@@ -37,24 +38,29 @@ def main(config: Config, task: TaskConfig) -> None:
 
     # Strategy first, since it needs an untouched TensorFlow; then data, which a new run's model
     # adapts to; then model, losses, metrics and optimizer, under the strategy.
+    runs, flags = Path(config.runs), to_yaml(config, task)
     strategy = create_strategy(
         config.strategy,
         virtual_replicas=config.virtual_replicas,
         deterministic=config.deterministic,
+        start_timeout=config.start_timeout,
+        flags=flags,
     )
+    workers = Workers(strategy)  # of several, the chief alone prints and writes
+    workers.be_quiet()
     datasets = create_datasets(task)
-    runs, flags = Path(config.runs), to_yaml(config, task)
-    resumed = find_resumed(runs, config.resume, flags)
+    resumed = find_resumed(runs, config.resume, flags, workers)
     adapted = read_adapted(resumed) if resumed else None
     run, steps, batches = create_run(strategy, datasets, config, task, adapted)
     evaluation = Evaluation(run, datasets, steps.layout)
 
     with (
         reading_errors(datasets),
-        RunDirectory.open(runs, config.name, resumed, flags) as directory,
+        RunDirectory.open(runs, config.name, resumed, flags, workers) as directory,
     ):
+        workers.log_to(directory.path)
         print(f"run directory: {directory.path}")
-        if directory.is_new:
+        if directory.is_new and workers.is_chief:
             write_adapted(directory.path, run.adapted)
             directory.write_models(run.models)
             draw_samples(datasets, directory.path / "samples.png")
@@ -88,9 +94,11 @@ def main(config: Config, task: TaskConfig) -> None:
             **loop.test(),
             "seconds": round(time.perf_counter() - started, 2),
         }
-        draw_predictions(run, datasets, directory.path / "predictions.png")
+        if workers.is_chief:
+            draw_predictions(run, datasets, directory.path / "predictions.png")
         directory.write_results(results)
         print("\n".join(f"{name}: {value}" for name, value in results.items()))
+        workers.wait()
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ class Check:
     def __call__(self) -> None:
         """Print a line for each relation."""
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # it makes graphs and drops them
+        os.environ.pop("TF_CONFIG", None)  # this is one process, wherever it is started
         with filtered_tf_import():
             from .engine.check import RELATIONS, Laboratory, check, one_and_two_replicas, select
         names = select(self.only)

@@ -32,6 +32,7 @@ class Config:
     strategy: Literal["auto", "none", "one_device", "mirrored", "multi_worker", "tpu"] = "auto"
     # logical devices to split the CPU into, to debug several replicas on a laptop; 0 disables
     virtual_replicas: int = 0
+    start_timeout: float = 300.0  # seconds to wait for the other workers when several start
     # each replica draws dropout and noise for its own rows; or, which costs more, for the whole
     # global batch, so that they are the same on any number of replicas
     randomness: Literal["replica", "global_batch"] = "replica"
@@ -89,7 +90,7 @@ class Config:
         zero_or_more = ["seed", "virtual_replicas", "steps_per_call", "clip_norm"]
         zero_or_more += ["validate_every_steps", "validation_steps", "log_every_steps"]
         zero_or_more += ["max_skipped_steps", "save_every_epochs", "save_every_steps"]
-        zero_or_more += ["save_every_secs", "max_stop_secs", "max_bad_examples"]
+        zero_or_more += ["save_every_secs", "max_stop_secs", "max_bad_examples", "start_timeout"]
         for name in zero_or_more:
             _at_least(0, name, getattr(self, name))
 

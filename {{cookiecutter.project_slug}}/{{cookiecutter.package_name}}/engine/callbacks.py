@@ -33,6 +33,8 @@ class Event:
         save: writes a checkpoint once all callbacks of this step have been called.
         stop: ends the run after this step, as if it were complete.
         read_batch: makes the batch of the latest step once more.
+        is_chief: whether this worker is the one that writes files; every worker calls every
+            callback, since what they compute may need all of them.
     """
 
     step: int
@@ -46,6 +48,7 @@ class Event:
     save: Callable[[], None]
     stop: Callable[[], None]
     read_batch: Callable[[], Any]
+    is_chief: bool = True
 
     @property
     def learning_rates(self) -> dict[str, float]:

@@ -11,17 +11,21 @@ import json
 import math
 import re
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from .auxiliary import hashes, validate_hashes
 from .errors import UsageError, cannot_write
+from .lost_worker import is_lost_worker
 from .progress import Progress
 from .replicas import is_random_state
 from .types import Run
+from .workers import Workers
 
 TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # where a checkpoint's reader finds the text
 INDEX = re.compile(r"ckpt-(\d+)\.index")
@@ -44,6 +48,7 @@ class Checkpoints:
         self.run = run
         self.directory = directory
         self.saved_step = -1
+        self._workers = Workers(run.strategy)
         self._order = order
         self._keep = keep
         self._progress = tf.nest.map_structure(lambda v: tf.Variable(v, trainable=False), start)
@@ -74,7 +79,7 @@ class Checkpoints:
             "metrics": self._metrics_by_replica(),
         }
         self._text.assign(json.dumps(text))
-        _write(self._everything, self.directory, step, self._keep)
+        _write(self._everything, self.directory, step, self._keep, self._workers)
         self.saved_step = step
 
     def restore_latest(self) -> tuple[Progress, dict[str, Any]] | None:
@@ -84,26 +89,35 @@ class Checkpoints:
             UsageError: it belongs to another model, optimizer, batch size or file of an auxiliary
                 model; nothing was changed.
         """
+        step = int(self._workers.on_chief(lambda: str(self._latest_readable())))
+        if step < 0:
+            return None
+        path = str(self.directory / f"ckpt-{step}")
+        saved = json.loads(tf.train.load_checkpoint(path).get_tensor(TEXT))
+        self._validate_signature(saved["signature"])
+        validate_hashes(self.run.models, saved["auxiliary"])
+        status = self._everything.read(path)
+        status.assert_existing_objects_matched().expect_partial()
+        self._restore_metrics_by_replica(saved["metrics"])
+        _set_trainable(self.run, saved["trainable"])
+        self.saved_step = step
+        return tf.nest.map_structure(tf.convert_to_tensor, self._progress), saved["loop"]
+
+    def _latest_readable(self) -> int:
+        """The step of the latest checkpoint that can be read, -1 if there is none."""
         for step in _steps(self.directory):
             path = str(self.directory / f"ckpt-{step}")
             try:
                 reader = tf.train.load_checkpoint(path)
                 for key in reader.get_variable_to_shape_map():
                     reader.get_tensor(key)  # reading compares the checksums
-                saved = json.loads(reader.get_tensor(TEXT))
+                json.loads(reader.get_tensor(TEXT))
             except Exception as error:  # of many kinds: an IndexError for a truncated file
                 reason = type(error).__name__
                 print(f"checkpoint {path} can't be read ({reason}), trying the one before it")
                 continue
-            self._validate_signature(saved["signature"])
-            validate_hashes(self.run.models, saved["auxiliary"])
-            status = self._everything.read(path)
-            status.assert_existing_objects_matched().expect_partial()
-            self._restore_metrics_by_replica(saved["metrics"])
-            _set_trainable(self.run, saved["trainable"])
-            self.saved_step = step
-            return tf.nest.map_structure(tf.convert_to_tensor, self._progress), saved["loop"]
-        return None
+            return step
+        return -1
 
     def _copies(self) -> list[tuple[tf.Variable, ...]]:
         """The variables of the metrics, each as its copies on the replicas of this worker."""
@@ -116,15 +130,34 @@ class Checkpoints:
 
         Resumed from a sum, floats would be rounded in another order.
         """
-        values = [[copy.numpy().tolist() for copy in copies] for copies in self._copies()]
-        return {"replicas": self.run.strategy.num_replicas_in_sync, "values": values}
+        replicas, workers = self.run.strategy.num_replicas_in_sync, self._workers
+        if workers.alone:
+            values = [[copy.numpy().tolist() for copy in copies] for copies in self._copies()]
+            return {"replicas": replicas, "values": values}
+        copies = self._copies()
+        local = replicas // workers.number
+        flat = [
+            np.concatenate([[], *(np.ravel(c[i].numpy()) for c in copies)]) for i in range(local)
+        ]
+        rows = np.zeros((replicas, len(flat[0])))
+        rows[workers.index * local :][:local] = flat
+        rows = workers.sum(rows)  # exact in float64: all others add zero
+        ends = np.cumsum([c[0].shape.num_elements() for c in copies])
+        values = [
+            [part.reshape(c[0].shape).astype(c[0].dtype.as_numpy_dtype).tolist() for part in parts]
+            for c, parts in zip(copies, np.split(rows, ends, axis=1)[:-1], strict=True)
+        ]
+        return {"replicas": replicas, "values": values}
 
     def _restore_metrics_by_replica(self, saved: dict[str, Any]) -> None:
-        """On as many replicas as before each gets its own back; else the first has the sums."""
-        if saved["replicas"] != self.run.strategy.num_replicas_in_sync:
+        """On as many replicas as before each gets its own; else TensorFlow divides the sums."""
+        replicas = self.run.strategy.num_replicas_in_sync
+        if saved["replicas"] != replicas:
             return
+        local = replicas // self._workers.number
+        mine = slice(self._workers.index * local, (self._workers.index + 1) * local)
         for copies, values in zip(self._copies(), saved["values"], strict=True):
-            for copy, value in zip(copies, values, strict=True):
+            for copy, value in zip(copies, values[mine], strict=True):
                 copy.assign(tf.constant(value, copy.dtype))
 
     def _signature(self) -> dict[str, Any]:
@@ -175,6 +208,7 @@ class BestWeights:
     def __init__(self, directory: Path, run: Run) -> None:
         self.run = run
         self.directory = directory
+        self._workers = Workers(run.strategy)
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
         self._checkpoint = tf.train.Checkpoint(models=_weights(run), text=self._text)
         self.value: float | None = None
@@ -222,7 +256,7 @@ class BestWeights:
         """
         text = {"trainable": _trainable(self.run), "auxiliary": hashes(self.run.models)}
         self._text.assign(json.dumps(text))
-        _write(self._checkpoint, self.directory, step, keep=1)
+        _write(self._checkpoint, self.directory, step, 1, self._workers)
 
     def restore(self) -> bool:
         """Set the weights, and what is frozen, to the best; False if none were saved.
@@ -230,10 +264,10 @@ class BestWeights:
         Raises:
             UsageError: the file of an auxiliary model has changed.
         """
-        steps = _steps(self.directory)
-        if not steps:
+        step = int(self._workers.on_chief(lambda: str(max(_steps(self.directory), default=-1))))
+        if step < 0:
             return False
-        status = self._checkpoint.read(str(self.directory / f"ckpt-{steps[0]}"))
+        status = self._checkpoint.read(str(self.directory / f"ckpt-{step}"))
         status.assert_existing_objects_matched().expect_partial()
         text = json.loads(self._text.numpy())
         validate_hashes(self.run.models, text["auxiliary"])
@@ -257,26 +291,39 @@ def _set_trainable(run: Run, saved: list[bool]) -> None:
             layer.trainable = trainable
 
 
-def _write(checkpoint: tf.train.Checkpoint, directory: Path, step: int, keep: int) -> None:
-    """Write a checkpoint, then delete all but the latest `keep`.
+def _write(
+    checkpoint: tf.train.Checkpoint, directory: Path, step: int, keep: int, workers: Workers
+) -> None:
+    """Write a checkpoint, then delete all but the latest `keep`; of several workers, the chief.
 
     It gets its name when it is complete. tf.train.CheckpointManager writes the index in place
     (TF 2.21): killed at that moment, it leaves a checkpoint that can't be read.
     """
-    unfinished = directory / "unfinished"
-    try:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        checkpoint.write(str(unfinished / f"ckpt-{step}"))
-        for file in sorted(unfinished.glob("ckpt-*.*")):  # the data before the index
-            file.replace(directory / file.name)
-        unfinished.rmdir()
-        # Later ones are damaged: training resumed from before them.
-        kept = {f"ckpt-{n}" for n in [n for n in _steps(directory) if n <= step][:keep]}
-        for file in sorted(directory.glob("ckpt-*.*"), reverse=True):  # the index first
-            if file.name.partition(".")[0] not in kept:
-                file.unlink()
-    except (OSError, tf.errors.OpError) as error:
-        raise UsageError(cannot_write(f"The checkpoint of step {step}", error)) from error
+
+    def write() -> str:
+        unfinished = directory / "unfinished"
+        try:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            checkpoint.write(str(unfinished / f"ckpt-{step}"))
+            for file in sorted(unfinished.glob("ckpt-*.*")):  # the data before the index
+                file.replace(directory / file.name)
+            unfinished.rmdir()
+            # Later ones are damaged: training resumed from before them.
+            kept = {f"ckpt-{n}" for n in [n for n in _steps(directory) if n <= step][:keep]}
+            for file in sorted(directory.glob("ckpt-*.*"), reverse=True):  # the index first
+                if file.name.partition(".")[0] not in kept:
+                    file.unlink()
+        except (OSError, tf.errors.OpError) as error:
+            if is_lost_worker(error):
+                raise
+            raise UsageError(cannot_write(f"The checkpoint of step {step}", error)) from error
+        return ""
+
+    if not workers.is_chief:
+        # Writing sums the metrics over the replicas, and all workers must take part in that.
+        with tempfile.TemporaryDirectory() as nowhere:
+            checkpoint.write(str(Path(nowhere) / "ckpt"))
+    workers.on_chief(write)
 
 
 def _steps(directory: Path) -> list[int]:

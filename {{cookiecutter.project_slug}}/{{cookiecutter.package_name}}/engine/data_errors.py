@@ -14,6 +14,7 @@ from . import cluster
 from .batches import TRAINING_DATA, Split, is_sharded, worker_split
 from .causes import cause_of, is_reading
 from .errors import DataError
+from .lost_worker import is_lost_worker
 from .random_access import RandomAccess
 from .types import Run
 
@@ -60,10 +61,14 @@ def data_errors(
             raise DataError(f"The {split_label(split)} doesn't fit the model: {reason}.")
         yield
     except tf.errors.OutOfRangeError as error:
+        if is_lost_worker(error):
+            raise
         raise DataError(
             f"The {split_label(split)} ended early: it has fewer examples than it should have."
         ) from error
     except (tf.errors.OpError, ValueError, TypeError) as error:
+        if is_lost_worker(error):
+            raise
         if reason := _out_of_range(str(error)):
             reason += _empty_files(data) if LENGTH.search(str(error)) else ""
             raise DataError(f"The {split_label(split)} can't be used: {reason}.") from error

@@ -20,16 +20,17 @@ class ProgressDisplay:
         steps: train steps of the whole run.
         done: how many are made.
         steps_per_epoch: train steps in an epoch.
+        bar: whether a terminal shows the bar.
     """
 
-    def __init__(self, steps: int, done: int, steps_per_epoch: int) -> None:
+    def __init__(self, steps: int, done: int, steps_per_epoch: int, *, bar: bool = True) -> None:
         self._steps = steps
         self._steps_per_epoch = steps_per_epoch
         self._bar = tqdm(
             total=steps,
             initial=done,
             unit="step",
-            disable=not sys.stderr.isatty(),
+            disable=not (bar and sys.stderr.isatty()),
             dynamic_ncols=True,
         )
 

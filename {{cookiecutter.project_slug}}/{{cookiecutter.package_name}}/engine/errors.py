@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from typing import NoReturn
 
 from .causes import cause_of, is_bad_file, message_of
 from .output import forgiving_output
+
+RESUMABLE = 138  # exit code of a run that was interrupted or lost a worker, and can be resumed
 
 
 class UsageError(Exception):
@@ -25,6 +29,10 @@ def fail(sentence: str) -> NoReturn:
     """Print `sentence` on stderr and exit with code 2."""
     sys.stderr.write(f"error: {sentence}\n")
     raise SystemExit(2)
+
+
+class LostWorkerError(Exception):
+    """Another worker didn't come or has ended; shown as one sentence, with exit code 138."""
 
 
 class CollectiveInXlaError(UsageError):
@@ -48,8 +56,8 @@ def cannot_write(what: object, error: Exception) -> str:
 def usage_errors() -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
-    That is a `UsageError`, a full disk, and a file that `task/` can't read. A mistake in the code
-    of `task/` keeps its traceback.
+    That is a `UsageError`, a full disk, a file that `task/` can't read, and, with exit code 138,
+    another worker that has ended. A mistake in the code of `task/` keeps its traceback.
     """
     try:
         with forgiving_output():
@@ -57,12 +65,22 @@ def usage_errors() -> Iterator[None]:
     except UsageError as error:
         _forget_locals(error)
         fail(str(error))
+    except LostWorkerError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(RESUMABLE) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except SystemExit as error:
         _forget_locals(error)
         raise
     except Exception as error:
+        from .lost_worker import STAY_SECS, is_lost_worker, sentence_for  # they need this module
+
+        if is_lost_worker(error):
+            sys.stderr.write(f"error: {sentence_for(error)}\n")
+            sys.stderr.flush()
+            time.sleep(STAY_SECS)
+            os._exit(RESUMABLE)  # TensorFlow would wait for the lost worker once more (TF 2.21)
         _forget_locals(error)
         if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
             fail(cannot_write(error.filename or "a file of the run", error))

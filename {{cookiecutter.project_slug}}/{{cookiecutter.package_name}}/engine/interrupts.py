@@ -8,7 +8,6 @@ import threading
 from types import FrameType
 from typing import Any
 
-RESUMABLE = 138  # exit code of a run that was interrupted, saved itself, and can be resumed
 AT_ONCE = 130
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 if hasattr(signal, "SIGHUP"):  # a closed terminal, a dropped ssh connection; not on Windows

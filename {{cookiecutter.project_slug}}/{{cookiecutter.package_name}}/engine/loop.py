@@ -15,14 +15,15 @@ from .checkpoints import BestWeights, Checkpoints
 from .data_errors import DataError, data_errors
 from .display import ProgressDisplay
 from .distributed_steps import DistributedSteps
-from .errors import UsageError
+from .errors import RESUMABLE, UsageError
 from .evaluation import Evaluation
-from .interrupts import RESUMABLE, Interrupts
+from .interrupts import Interrupts
 from .progress import Sums
 from .records import Records
 from .run_directory import RunDirectory
 from .step_log import StepLog
 from .types import Run
+from .workers import Workers
 
 SECS_PER_CALL = 0.5  # of a graph call: callbacks, the progress bar and Ctrl-C wait so long
 
@@ -80,6 +81,7 @@ class Loop:
             (every_secs, schedule.save_every_secs),
         ]
         self.run = run
+        self.workers = Workers(run.strategy)
         self.steps = steps
         self.batches = batches
         self.evaluation = evaluation
@@ -89,7 +91,7 @@ class Loop:
         self.progress = steps.start()
         self.step = 0
         self.stopping = False
-        self.records = Records(directory.path)
+        self.records = Records(directory.path, is_chief=directory.is_chief)
         checkpoints = directory.path / "checkpoints"
         keep = schedule.keep_checkpoints
         self.checkpoints = Checkpoints(
@@ -133,7 +135,8 @@ class Loop:
         if resume:
             self._restore()
         else:
-            self._run_callbacks()
+            _, _, _, due = self._agree(False, False, 1)
+            self._run_callbacks(due)
             self._save_as_requested()
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
@@ -149,10 +152,13 @@ class Loop:
             SystemExit: a signal came; the run has been saved.
         """
         last = self.schedule.num_steps
-        display = ProgressDisplay(last, self.step, self.batches.steps_per_epoch)
+        display = ProgressDisplay(
+            last, self.step, self.batches.steps_per_epoch, bar=self.workers.is_chief
+        )
         steps = self.schedule.steps_per_call or 1
         with Interrupts() as interrupts, closing(display), self._resumable():
-            while self.step < last and not self.stopping and not interrupts.received:
+            stop = self.workers.alone and interrupts.received
+            while self.step < last and not self.stopping and not stop:
                 steps = min(steps, self._steps_until_due())
                 started = time.perf_counter()
                 made = self._train_call(steps)
@@ -167,20 +173,25 @@ class Loop:
                 self._report_bad_examples(display)
                 validate = self.step == last or self.step % self._validation_interval == 0
                 log = validate or self._log.is_due(self.step)
+                steps = max(1, self._next_steps(steps, secs / made))
+                stop, log, steps, due = self._agree(interrupts.received, log, steps)
                 if log:
                     self._log.write(self.progress)
                 if validate:
                     self._validate(display)
-                self._run_callbacks()
+                self._run_callbacks(due)
                 if self.stopping and not validate:  # the last row, as of a run that is complete
                     if not log:
                         self._log.write(self.progress)
                     self._validate(display)
                 self._save_as_requested()
-                steps = max(1, self._next_steps(steps, secs / made))
-            if interrupts.received:
+                if self.workers.alone:  # one of this moment, too; several stop for what all know
+                    stop = interrupts.received
+            if stop:
+                interrupts.received = True  # by a worker; from here on none heeds a signal
                 self._save()
                 display.say(f"interrupted after step {self.step}; to resume: {self.resume_command}")
+                self.workers.wait()  # a launcher ends all when one has left
                 raise SystemExit(RESUMABLE)
         self._iterator = None  # it reads ahead
         self._save()
@@ -310,13 +321,37 @@ class Loop:
         functions = [callback.function for callback in self.callbacks]
         return [function for function in functions if hasattr(function, "get_state")]
 
-    def _run_callbacks(self) -> None:
+    def _agree(
+        self, interrupted: bool, log: bool, steps: int
+    ) -> tuple[bool, bool, int, list[Callback]]:
+        """What depends on clocks and signals, decided alike on all workers by one small sum.
+
+        Args:
+            interrupted: whether this worker was told to stop: one is enough.
+            log: whether its clock wants a row of the log: the chief's decides.
+            steps: how many it would make in the next graph call: the fewest are made.
+
+        Returns:
+            The same for all workers, and the callbacks that are due now: by the chief's clock.
+        """
         per_epoch = self.batches.steps_per_epoch
-        due = [callback for callback in self.callbacks if callback.is_due(self.step, per_epoch)]
-        if due:
-            event = self._event()
-            for callback in due:
-                callback.function(event)
+        due = [callback.is_due(self.step, per_epoch) for callback in self.callbacks]
+        if not self.workers.alone:
+            rows = self.workers.gather([interrupted, log, steps, *due])
+            interrupted, log = bool(rows[:, 0].any()), bool(rows[0, 1])
+            steps, due = int(rows[:, 2].min()), rows[0, 3:].astype(bool).tolist()
+        chosen = [callback for callback, now in zip(self.callbacks, due, strict=True) if now]
+        return interrupted, log, steps, chosen
+
+    def _run_callbacks(self, due: list[Callback]) -> None:
+        if not due:
+            return
+        event = self._event()
+        for callback in due:
+            callback.function(event)
+        if not self.workers.alone:  # a callback may look at a clock, or at this worker's own batch
+            asked = self.workers.gather([self.stopping, self._save_requested])
+            self.stopping, self._save_requested = bool(asked[:, 0].any()), bool(asked[:, 1].any())
 
     def _save_as_requested(self) -> None:
         """Save when all callbacks are called: a checkpoint must hold what they did."""
@@ -348,4 +383,5 @@ class Loop:
             save=save,
             stop=stop,
             read_batch=read_batch,
+            is_chief=self.workers.is_chief,
         )

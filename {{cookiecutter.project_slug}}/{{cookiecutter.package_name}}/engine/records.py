@@ -30,10 +30,12 @@ class Records:
 
     Args:
         directory: the run directory.
+        is_chief: whether this process writes; of several workers, the chief does.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, is_chief: bool = True) -> None:
         self.directory = directory
+        self.is_chief = is_chief
         self.history: list[Row] = []  # a row for each validation
         self._columns: list[str] = []  # of steps.csv
         self._writers: dict[str, Any] = {}
@@ -41,6 +43,8 @@ class Records:
     def add_validation(self, row: Row) -> None:
         """Add a row to history.csv; TensorBoard gets its validation_* numbers."""
         self.history.append(row)
+        if not self.is_chief:
+            return
         _write_csv(self.directory / "history.csv", self.history)
         prefix = "validation_"
         numbers = {n.removeprefix(prefix): v for n, v in row.items() if n.startswith(prefix)}
@@ -48,6 +52,8 @@ class Records:
 
     def add_log(self, row: Row) -> None:
         """Add a row to steps.csv, and to TensorBoard's curves of training."""
+        if not self.is_chief:
+            return
         file = self.directory / "steps.csv"
         if not self._columns:
             self._columns = list(row)
@@ -59,7 +65,7 @@ class Records:
     def resume(self, step: int) -> None:
         """Read back the rows up to `step`; later ones are made again."""
         self.history = _read_csv(self.directory / "history.csv", step)
-        if rows := _read_csv(self.directory / "steps.csv", step):
+        if self.is_chief and (rows := _read_csv(self.directory / "steps.csv", step)):
             self._columns = list(rows[0])
             _write_csv(self.directory / "steps.csv", rows)
 
@@ -70,7 +76,7 @@ class Records:
 
     def draw_curves(self) -> None:
         """Losses and metrics by epoch as curves.png, once there is a row in the history."""
-        if not self.history:
+        if not self.history or not self.is_chief:
             return
         charts: dict[str, list[str]] = {}  # a metric of several numbers has one chart
         for name in self.history[0]:

@@ -15,11 +15,12 @@ from filelock import FileLock, Timeout
 
 from .errors import UsageError
 from .files import replace_file
+from .workers import Workers
 
 # Flags that change how a run is made, not what comes out.
 MAY_DIFFER = {
     *("strategy", "virtual_replicas", "jit", "steps_per_call", "log_every_steps"),
-    *("max_stop_secs", "resume"),
+    *("max_stop_secs", "start_timeout", "resume"),
 }
 
 
@@ -29,15 +30,24 @@ class RunDirectory:
     Args:
         path: the directory.
         is_new: whether it holds no checkpoint and no history yet.
+        is_chief: whether this process writes to it; of several workers, the chief does.
     """
 
-    def __init__(self, path: Path, *, is_new: bool = False) -> None:
+    def __init__(self, path: Path, *, is_new: bool = False, is_chief: bool = True) -> None:
         self.path = path
         self.is_new = is_new
+        self.is_chief = is_chief
         self._lock_file = FileLock(path / "lock")  # the system's own: gone when the process is
 
     @classmethod
-    def open(cls, runs: Path, name: str, resumed: Path | None, config: str) -> RunDirectory:
+    def open(
+        cls,
+        runs: Path,
+        name: str,
+        resumed: Path | None,
+        config: str,
+        workers: Workers | None = None,
+    ) -> RunDirectory:
         """A new directory, or the one that is resumed; locked either way.
 
         Args:
@@ -45,12 +55,30 @@ class RunDirectory:
             name: the last part of a new one's name.
             resumed: what `find_resumed` returned.
             config: the flags as YAML, for config.yaml.
+            workers: who train together; the chief opens it and the others are told.
 
         Raises:
-            UsageError: it can't be written to, or another process trains in it.
+            UsageError: it can't be written to, another process trains in it, or a worker doesn't
+                see it.
         """
-        directory = cls(resumed or _make(runs, name, config), is_new=resumed is None)
-        directory._lock()
+        opened = []
+
+        def open_it() -> str:
+            directory = cls(resumed or _make(runs, name, config), is_new=resumed is None)
+            directory._lock()
+            opened.append(directory)
+            return str(directory.path)
+
+        if workers is None:
+            open_it()
+            return opened[0]
+        path = Path(workers.on_chief(open_it))
+        directory = opened[0] if opened else cls(path, is_new=resumed is None, is_chief=False)
+        try:
+            workers.require_shared(path)
+        except UsageError:
+            directory.__exit__(UsageError)
+            raise
         return directory
 
     def __enter__(self) -> RunDirectory:
@@ -60,6 +88,8 @@ class RunDirectory:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Unlock it; delete it if the run failed before there was anything to keep."""
         self._lock_file.release()
+        if not self.is_chief:
+            return
         # Not asked of the disk: one that fails for a moment must not cost the checkpoints.
         if kind is not None and self.is_new:
             shutil.rmtree(self.path, ignore_errors=True)
@@ -74,21 +104,27 @@ class RunDirectory:
 
     def write_config(self, config: str) -> None:
         """The flags as config.yaml, as they turned out: "auto" replaced by what was chosen."""
-        replace_file(self.path / "config.yaml", config)
+        self._write("config.yaml", config)
 
     def write_models(self, models: dict[str, keras.Model]) -> None:
         """The summary of every model as model.txt."""
         lines: list[str] = []
         for model in models.values():
             model.summary(print_fn=lines.append, line_length=100)
-        replace_file(self.path / "model.txt", "\n".join(lines) + "\n")
+        self._write("model.txt", "\n".join(lines) + "\n")
 
     def write_results(self, results: dict[str, Any]) -> None:
         """results.json; a run that has it is finished."""
-        replace_file(self.path / "results.json", json.dumps(results, indent=2) + "\n")
+        self._write("results.json", json.dumps(results, indent=2) + "\n")
+
+    def _write(self, name: str, content: str) -> None:
+        if self.is_chief:
+            replace_file(self.path / name, content)
 
 
-def find_resumed(runs: Path, resume: str, config: str) -> Path | None:
+def find_resumed(
+    runs: Path, resume: str, config: str, workers: Workers | None = None
+) -> Path | None:
     """The run directory that --resume means, None for a new one.
 
     Args:
@@ -96,10 +132,19 @@ def find_resumed(runs: Path, resume: str, config: str) -> Path | None:
         resume: a run directory; "auto" for the latest unfinished one of the same flags; "" for a
             new one.
         config: the flags as YAML.
+        workers: who train together; the chief looks for it, and the others must see it.
+
+    Raises:
+        UsageError: one of them doesn't.
     """
-    if resume == "auto":
-        return _find_unfinished(runs, config)
-    return Path(resume) if resume else None
+
+    def find() -> str:
+        return str(_find_unfinished(runs, config) or "") if resume == "auto" else resume
+
+    found = workers.on_chief(find) if workers else find()
+    if found and workers:
+        workers.require_shared(Path(found))
+    return Path(found) if found else None
 
 
 def _make(runs: Path, name: str, config: str) -> Path:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import tensorflow as tf
 
+from . import cluster, rendezvous
 from .errors import UsageError
+
+START_TIMEOUT = 300.0  # seconds
 
 
 def create_strategy(
-    name: str = "auto", *, virtual_replicas: int = 0, deterministic: bool = False
+    name: str = "auto",
+    *,
+    virtual_replicas: int = 0,
+    deterministic: bool = False,
+    start_timeout: float = START_TIMEOUT,
+    flags: str = "",
 ) -> tf.distribute.Strategy:
-    """The distribution strategy; prints in one line which it is and why.
+    """The distribution strategy; the chief prints in one line which it is and why.
 
     To be called before any TensorFlow operation: virtual devices and MultiWorkerMirroredStrategy
     both need that.
@@ -21,20 +30,26 @@ def create_strategy(
         name: what `--strategy` says.
         virtual_replicas: logical devices to split the CPU into; 0 doesn't.
         deterministic: same bits in every run, also on GPUs.
+        start_timeout: how many seconds to wait for the other workers.
+        flags: all of them as YAML; they must be the same on all workers.
 
     Raises:
-        UsageError: a device or strategy that isn't there.
+        UsageError: a device or strategy that isn't there, or workers that differ.
+        LostWorkerError: another worker didn't come in time.
     """
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     if virtual_replicas:
         _split_cpu(virtual_replicas)
     chosen, why = _choose(name, virtual_replicas)
-    if chosen != "multi_worker":
-        os.environ.pop("TF_CONFIG", None)  # there are no other workers, whatever it says
-    strategy = CREATE[chosen]()
+    cluster.settle(os.environ, several=chosen == "multi_worker")
+    if chosen == "multi_worker":
+        strategy = _multi_worker(virtual_replicas, flags, start_timeout)
+    else:
+        strategy = CREATE[chosen]()
     replicas = strategy.num_replicas_in_sync
-    print(f"strategy: {chosen}, {replicas} replica{'s' * (replicas > 1)}, because {why}")
+    if cluster.worker_index() == 0:
+        print(f"strategy: {chosen}, {replicas} replica{'s' * (replicas > 1)}, because {why}")
     return strategy
 
 
@@ -50,10 +65,13 @@ def strategy_name(strategy: tf.distribute.Strategy) -> str:
 
 
 def _choose(name: str, virtual_replicas: int) -> tuple[str, str]:
+    if name not in ("auto", "multi_worker"):
+        return name, f"of --strategy {name}"
+    if config := cluster.tf_config(os.environ):
+        workers = len(config["cluster"]["worker"])
+        return "multi_worker", f"there are {workers} workers by {cluster.launcher_name(os.environ)}"
     if name != "auto":
         return name, f"of --strategy {name}"
-    if os.environ.get("TF_CONFIG"):
-        return "multi_worker", "TF_CONFIG is set"
     gpus = len(tf.config.list_physical_devices("GPU"))
     if virtual_replicas > 1:
         return "mirrored", f"of --virtual-replicas {virtual_replicas}"
@@ -93,13 +111,27 @@ def _mirrored() -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(gpus)
 
 
-def _multi_worker() -> tf.distribute.Strategy:
-    if not os.environ.get("TF_CONFIG"):
+def _multi_worker(
+    virtual_replicas: int, flags: str, start_timeout: float
+) -> tf.distribute.Strategy:
+    if cluster.num_workers() == 1:
         raise UsageError(
-            "--strategy multi_worker needs the environment variable TF_CONFIG, which lists the "
-            "workers and says which one this is; on one machine use --strategy mirrored."
+            "--strategy multi_worker needs several workers, and nothing says who they are: start "
+            "them by srun or mpirun, or set the environment variable TF_CONFIG for each; on one "
+            "machine use --strategy mirrored."
         )
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    if virtual_replicas > 1:
+        # MultiWorkerMirroredStrategy makes one replica of a worker's CPU (TF 2.21).
+        raise UsageError(
+            f"--virtual-replicas {virtual_replicas}: several workers can't split their CPUs too; "
+            "leave it out, or start more workers."
+        )
+    rendezvous.meet(rendezvous.fingerprint(flags), start_timeout)
+    with rendezvous.watchdog(start_timeout):
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    # It has set a handler that swallows SIGTERM (TF 2.21): until training takes it over, end by it.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return strategy
 
 
 def _tpu() -> tf.distribute.Strategy:
@@ -119,6 +151,5 @@ CREATE = {
     "none": tf.distribute.get_strategy,
     "one_device": _one_device,
     "mirrored": _mirrored,
-    "multi_worker": _multi_worker,
     "tpu": _tpu,
 }

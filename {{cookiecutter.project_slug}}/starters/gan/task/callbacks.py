@@ -15,6 +15,8 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
 
 
 def _draw(event: Event) -> None:
+    if not event.is_chief:
+        return  # of several workers one draws
     folder = event.directory / "generated"
     folder.mkdir(exist_ok=True)
     draw_generated(event.run, folder / f"epoch-{event.epoch:03}.png")
