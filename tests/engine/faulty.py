@@ -802,7 +802,7 @@ DATA = [
                 batch[0], tf.random.stateless_uniform((BATCH, 2), seed), batch[1]
             ),
         ),
-        "labels of validation data have mean .*: create_augment makes them otherwise than create_da", LOOK,
+        "labels of validation data have mean .*: create_augment makes them otherwise", LOOK,
     ),
     Fault("data keeps up", lambda: sound(data=slow()), "steps wait for data", LOOK),
 ]  # fmt: skip

@@ -245,7 +245,8 @@ def test_a_seed_that_follows_from_the_replica_is_its_own(
 ) -> None:
     lab = laboratory(sound(train_steps=(noisy_step(seed_of),)))
     finding = RELATIONS["random numbers differ"].observe(lab)
-    assert lab.base.drawn and finding.verdict == "ok", finding
+    assert lab.base.drawn
+    assert finding.verdict == "ok", finding
 
 
 @pytest.mark.quick

@@ -319,7 +319,7 @@ DATA = (
         starter=SEGMENTATION,
         file="data.py",
         cause="the background is class 0, and the digits aren't moved up by one: zeros are "
-        "labelled as background in every split, and class 10 never occurs",
+        "labeled as background in every split, and class 10 never occurs",
         edits=(
             Edit(
                 "data.py",
@@ -516,7 +516,7 @@ DATA = (
     ),
     Fault(
         kind=AUGMENTATION,
-        name="tokens change places with neighbours after the targets were made",
+        name="tokens change places with neighbors after the targets were made",
         starter=LANGUAGE,
         file="data.py",
         cause="the local shuffle of tokens comes after the shift: the token to be predicted often "
