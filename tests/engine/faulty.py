@@ -486,6 +486,26 @@ def padded_words(masked: bool, count_padding: bool = False) -> Toy:
     return replace(tokens(), data=(words, labels), train_steps=(words_step,), count=count)
 
 
+def texts(**others: Any) -> Toy:
+    """Inputs are texts, which are other objects each time that the data is made."""
+
+    def create() -> keras.Model:
+        return keras.Sequential([
+            keras.Input((), dtype="string"),
+            layers.TextVectorization(vocabulary=list(map(str, range(CLASSES))),
+                                     output_sequence_length=1),
+            layers.Embedding(CLASSES + 2, 5), layers.Flatten(), dense(CLASSES),
+        ])  # fmt: skip
+
+    return sound(model=create, data=said, others=others)
+
+
+def said() -> tuple[np.ndarray, np.ndarray]:
+    """Texts that begin with their labels, each once."""
+    labels = examples()[1]
+    return np.array([f"{label} {row}" for row, label in enumerate(labels)], object), labels
+
+
 def weights_of_words(
     count: Callable[[Any], tf.Tensor] = lambda batch: tf.math.count_nonzero(
         batch[-1], dtype=tf.int32
@@ -507,7 +527,8 @@ def weights_of_words(
         run.metrics["mean"].update_state(per_word, of_metric)
         return {"main": compute_loss(*flat(per_word, of_loss), run.model, replica)}
 
-    words, labels = tokens().data
+    words, _ = tokens().data
+    labels = words % CLASSES  # which can be learned
     weights = (np.arange(words.size).reshape(words.shape) % 3 > 0).astype("float32")
     return replace(
         tokens(),
@@ -730,6 +751,10 @@ DATA = [
     ),
     Fault(
         "rows in two splits", lambda: sound(others={"validation": examples()}),
+        "100% of the validation examples are training examples too: the splits overlap",
+    ),
+    Fault(
+        "rows in two splits", lambda: texts(validation=said()),
         "100% of the validation examples are training examples too: the splits overlap",
     ),
     Fault(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import proof.engine.check
 import proof.run
 import proof.task.data
@@ -19,6 +20,7 @@ from proof.__main__ import Check
 from proof.config import Config
 from proof.engine.check import RELATIONS, check, select
 from proof.engine.errors import UsageError
+from proof.engine.random_access import RandomAccess
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
@@ -45,6 +47,7 @@ from .faulty import (
     sound,
     step,
     stream,
+    texts,
     validated,
     validated_gan,
     weights_of_words,
@@ -163,6 +166,13 @@ def one_optimizer_for_two_models() -> Toy:
     return sound(model=create, train_steps=(both,), validation_step=both, metrics=dict)
 
 
+def divided() -> Toy:
+    """Training and validation data are parts of one source."""
+    whole = RandomAccess(examples(120))
+    parts = whole.select(np.arange(60)), whole.select(np.arange(60, 120))
+    return sound(data=parts[0], others={"validation": parts[1]})
+
+
 SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "plain": (sound, {}),
     "dropout": (lambda: dropped_out(training=True), {}),
@@ -202,6 +212,8 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         lambda: sound(data=stream(examples()), others={"validation": stream(examples(60, 2))}),
         {},
     ),
+    "parts of the same arrays": (divided, {}),
+    "texts": (texts, {}),
     "no validation data": (lambda: sound(others={}), {}),
     "no labels": (autoencoder, {}),
     "an odd batch size": (sound, {"global_batch_size": 23}),

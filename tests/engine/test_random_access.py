@@ -203,14 +203,19 @@ def test_arrays_are_not_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.quick
+def test_the_arrays_of_a_part_are_its_own() -> None:
+    part = RandomAccess((IMAGES, LABELS)).select([4, 1])
+    np.testing.assert_array_equal(part.arrays[1], LABELS[[4, 1]])
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize("last_batch", ["drop", "span", "pad"])
 def test_a_resumed_run_reads_nothing_again(last_batch: Any) -> None:
     whole = Source()
     batches = TrainingBatches(whole, LAYOUT, seed=3, last_batch=last_batch)
     list(batches.dataset(0, 9))
     at_end = Source()
-    batches.split = at_end
-    list(batches.dataset(8, 9))
+    list(TrainingBatches(at_end, LAYOUT, seed=3, last_batch=last_batch).dataset(8, 9))
     of_form = 1  # the first row, for shapes and dtypes
     assert len(at_end.read) <= 12 + of_form < len(whole.read)
 

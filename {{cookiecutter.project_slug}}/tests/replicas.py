@@ -40,11 +40,11 @@ def trimmed(split: Any, rows: int) -> Any:
         return lambda workers, index: trimmed(split(workers, index), rows)
     if isinstance(split, tf.data.Dataset):
         return split.repeat().take(rows)
-    split = random_access(split)
-    chosen = np.arange(rows) % len(split)
-    if not split.in_memory:
-        return split.select(chosen)
-    return tf.nest.map_structure(lambda array: array[chosen], split.source)
+    examples = random_access(split)
+    chosen = np.arange(rows) % len(examples)
+    if examples is split or not examples.in_memory:
+        return examples.select(chosen)
+    return tf.nest.map_structure(lambda array: array[chosen], examples.arrays)
 
 
 def create_small_datasets(rows: int) -> dict[str, Any]:

@@ -6,6 +6,13 @@ import threading
 
 from .errors import DataError
 
+COUNTED = "(counted from 0)"
+
+
+def sentence(row: int, label: str, reason: str) -> str:
+    """What is wrong with example `row` of a split, "" if it has no name."""
+    return f"Example {row} {COUNTED}{f' of the {label}' if label else ''} {reason}."
+
 
 class BadExamples:
     """Examples that can't be read and are left out, those of all splits together.
@@ -39,7 +46,7 @@ class BadExamples:
             if len(self._found) <= self.most:
                 return
             already = f" ({self.most} others were left out)" if self.most else ""
-            self.failure = f"Example {row} (counted from 0) of the {label} {reason}{already}."
+            self.failure = sentence(row, label, f"{reason}{already}")
             raise DataError(self.failure)
 
     def news(self) -> list[str]:

@@ -234,6 +234,7 @@ class TrainingBatches:
         bad: BadExamples | None = None,
     ) -> None:
         self.split, self.layout, self.seed = split, layout, seed
+        self._own = worker_split(split)  # what this worker reads of it
         self.last_batch, self.augment = last_batch, augment
         self.bad = BadExamples() if bad is None else bad
         size = layout.global_batch_size
@@ -250,13 +251,18 @@ class TrainingBatches:
         self.steps_per_epoch = whole + (rest > 0 and last_batch == "pad")
 
     @property
+    def is_stream(self) -> bool:
+        """Whether the examples come in the order of a tf.data.Dataset."""
+        return isinstance(self._own, tf.data.Dataset)
+
+    @property
     def signature(self) -> dict[str, Any]:
         """What the order of the examples depends on, beside seed and global batch size."""
-        stream = isinstance(worker_split(self.split), tf.data.Dataset)
+        order = "that of a stream" if self.is_stream else f"shuffled, {ROUNDS} rounds"
         depends = {
             "number of training examples": "endless" if self.endless else self.num_examples,
             "last batch": self.last_batch,
-            "order of the examples": "that of a stream" if stream else f"shuffled, {ROUNDS} rounds",
+            "order of the examples": order,
         }
         if is_sharded(self.split):
             depends["number of workers"] = cluster.num_workers()
@@ -264,7 +270,7 @@ class TrainingBatches:
 
     def examples_read_again(self, first_step: int) -> int:
         """How many examples of a stream are read and thrown away before `first_step`."""
-        if not isinstance(worker_split(self.split), tf.data.Dataset):
+        if not self.is_stream:
             return 0
         size = self.layout.global_batch_size
         if self.last_batch == "span":
@@ -276,20 +282,19 @@ class TrainingBatches:
 
         PADDING where the last batch of an epoch is short. Not for streams.
         """
-        examples = len(worker_split(self.split))
-        size = self._size
-        places = steps[:, tf.newaxis] * size + tf.range(size, dtype=tf.int64)
-        if self.last_batch == "span":
+        examples, size, per_epoch = len(self._own), self._size, self.steps_per_epoch
+        span = self.last_batch == "span"
+        in_epoch = steps if span else steps % per_epoch
+        places = in_epoch[:, tf.newaxis] * size + tf.range(size, dtype=tf.int64)
+        if span:
             return shuffled(places, examples, self.seed)
-        epochs, steps = steps // self.steps_per_epoch, steps % self.steps_per_epoch
-        places = steps[:, tf.newaxis] * size + tf.range(size, dtype=tf.int64)
         there = places < examples
-        places = tf.minimum(places, examples - 1) + epochs[:, tf.newaxis] * examples
+        places = tf.minimum(places, examples - 1) + (steps // per_epoch)[:, tf.newaxis] * examples
         return tf.where(there, shuffled(places, examples, self.seed), PADDING)
 
     def rows_from(self, step: int) -> Iterator[int]:
         """The row numbers that are read from `step` on, without end; none of a stream."""
-        while not isinstance(worker_split(self.split), tf.data.Dataset):
+        while not self.is_stream:
             rows = self.rows(tf.constant([step], tf.int64)).numpy().ravel()
             yield from (int(row) for row in rows if row != PADDING)
             step += 1
@@ -307,7 +312,7 @@ class TrainingBatches:
         (replicas of this worker, rows, ...), weights float with zero for padding.
         """
         layout, seed = self.layout, self.seed
-        split = worker_split(self.split)
+        split = self._own
         workers, worker = 1, 0
         if is_sharded(self.split):
             workers, worker = cluster.num_workers(), cluster.worker_index()

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from . import cluster
+from .bad_examples import COUNTED, sentence
 from .batches import TRAINING_DATA, Split, is_sharded, worker_split
 from .causes import cause_of, is_reading
 from .errors import DataError
@@ -23,7 +24,6 @@ LABEL = re.compile(r"Received a label value of (\S+) which is outside the valid 
 INDEX = re.compile(r"indices\[[\d,]*\] = (\S+) is not in (\[.*?\))")
 LENGTH = re.compile(r"Input dataset was expected to contain (\d+) elements but contained (.*?)\.")
 
-COUNTED = "(counted from 0)"
 SEARCH_SECS = 30  # for an example that can't be read
 LONGEST_ORIGIN = 200  # characters
 # Each element of these is made of the element at the same place of their input.
@@ -109,9 +109,9 @@ def _unreadable(splits: dict[str, Split], error: Exception, rows: Iterable[int] 
         if isinstance(data, RandomAccess):
             if data.in_memory:
                 continue
-            number, reason = _find_row(data, rows)
+            number, row, reason = _find_row(data, rows)
             if reason:
-                return f"{reason.replace(COUNTED, f'{COUNTED} of the {label}', 1)}."
+                return sentence(row, label, reason)
             read.append(f"{number} of the {label}")
             continue
         stream = data
@@ -123,18 +123,16 @@ def _unreadable(splits: dict[str, Split], error: Exception, rows: Iterable[int] 
     return f"A batch can't be made: {cause_of(error)}{alone}; look at create_augment."
 
 
-def _find_row(data: RandomAccess, rows: Iterable[int]) -> tuple[int, str]:
-    """The sentence for the first row that can't be read; or how many were read, and ""."""
+def _find_row(data: RandomAccess, rows: Iterable[int]) -> tuple[int, int, str]:
+    """How many rows could be read before the first that can't, that row, and the reason or ""."""
     end, number = time.monotonic() + SEARCH_SECS, 0
     for row in rows or range(len(data)):
         if time.monotonic() > end:
             break
-        try:
-            data[row]
-        except DataError as error:
-            return number, str(error).rstrip(".")
+        if reason := data.why_unreadable(row):
+            return number, row, reason
         number += 1
-    return number, ""
+    return number, 0, ""
 
 
 def _chain(stream: tf.data.Dataset) -> list[tf.data.Dataset]:

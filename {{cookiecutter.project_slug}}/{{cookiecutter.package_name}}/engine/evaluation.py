@@ -60,11 +60,26 @@ class Evaluation:
         Raises:
             UsageError: the data can't be used.
         """
+        values, _ = self.measure(split, num_batches)
+        return {f"{split}_{name}": value for name, value in values.items()}
+
+    def measure(
+        self, split: str, num_batches: int = 0, *, as_split: str = ""
+    ) -> tuple[dict[str, float], Sums]:
+        """Mean losses and metrics of a split by name, and the sums behind the losses.
+
+        Args:
+            split: which examples.
+            num_batches: how many batches of them, all for 0.
+            as_split: whose step evaluates them, that of `split` itself if not given.
+
+        Raises:
+            UsageError: the data can't be used.
+        """
         for metric in self.run.metrics.values():
             metric.reset_state()
-        sums = self._run(split, num_batches)
-        values = self.run.by_loss_name(sums.means()) | self.run.metric_results()
-        return {f"{split}_{name}": value for name, value in values.items()}
+        sums = self._run(split, num_batches, as_split or split)
+        return self.run.by_loss_name(sums.means()) | self.run.metric_results(), sums
 
     def trace(self) -> None:
         """Make the graphs of validation and test without evaluating anything.
@@ -74,7 +89,7 @@ class Evaluation:
         """
         for split in self.splits:
             if split != "train":
-                self._run(split, None)
+                self._run(split, None, split)
 
     def distributed_validation_step(self, iterator: Iterator, steps: int, sums: Sums) -> Sums:
         """Evaluate `steps` batches of validation data in one graph call, and add to `sums`."""
@@ -86,8 +101,8 @@ class Evaluation:
         step = self.run.functions.test_step
         return self._graph("test", step)(iterator, tf.constant(steps, tf.int64), sums)
 
-    def _run(self, split: str, num_batches: int | None) -> Sums:
-        """Evaluate so many batches of a split, all for 0, none for None."""
+    def _run(self, split: str, num_batches: int | None, as_split: str) -> Sums:
+        """Evaluate so many batches of a split, all for 0, none for None, by the step of another."""
         if split not in self._batches:
             self._batches[split] = evaluation_batches(
                 self.splits[split], self.layout, label=split_label(split), bad=self.run.bad_examples
@@ -96,7 +111,7 @@ class Evaluation:
         batches, number = self._batches[split]
         steps = 0 if num_batches is None else min(num_batches or number, number)
         step = self.distributed_validation_step
-        if split == "test":
+        if as_split == "test":
             step = self.distributed_test_step
         with data_errors(split, self.run, batches.element_spec, self.splits[split]):
             iterator = iter(batches)

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from .bad_examples import BadExamples
+from .bad_examples import BadExamples, sentence
 from .causes import cause_of
 from .errors import DataError, UsageError
 from .rows import (
@@ -89,13 +89,19 @@ class RandomAccess:
         row = operator.index(row)
         if not -len(self) <= row < len(self):
             raise IndexError(f"there is no example {row}: there are {len(self)}")
+        row %= len(self)
         try:
-            flat = self._row(row % len(self))
-            if self.load is not None:
-                flat = flat_example(self._loaded(flat), form_of(self.element_spec))
+            return self._example(row)
         except DataError as error:
-            raise DataError(f"Example {row} (counted from 0) {error}.") from error.__cause__
-        return tf.nest.pack_sequence_as(self.element_spec, flat)
+            raise DataError(sentence(row, "", str(error))) from error.__cause__
+
+    def why_unreadable(self, row: int) -> str:
+        """Why an example can't be read, for the middle of a sentence; "" if it can."""
+        try:
+            self._example(row)
+        except DataError as error:
+            return str(error)
+        return ""
 
     def select(self, rows: Any) -> RandomAccess:
         """The examples at `rows` int (n,), in that order."""
@@ -109,6 +115,13 @@ class RandomAccess:
         """Whether every example is an array in memory already."""
         arrays = self._arrays or [None]
         return self.load is None and all(type(array) is np.ndarray for array in arrays)
+
+    @property
+    def arrays(self) -> Any:
+        """All examples, a nest of arrays (n, ...), if they are in memory; None if not."""
+        if not self.in_memory or self._selected is None:
+            return self.source if self.in_memory else None
+        return tf.nest.map_structure(lambda array: array[self._selected], self.source)
 
     @property
     def _in_numpy(self) -> bool:
@@ -302,6 +315,17 @@ class RandomAccess:
         except Exception as error:  # whatever the owner's may raise
             raise DataError(f"can't be read: {cause_of(error)}") from error
 
+    def _example(self, row: int) -> Example:
+        """An example, a nest of arrays.
+
+        Raises:
+            DataError: it can't be read, or differs from the first one.
+        """
+        flat = self._row(row)
+        if self.load is not None:
+            flat = flat_example(self._loaded(flat), form_of(self.element_spec))
+        return tf.nest.pack_sequence_as(self.element_spec, flat)
+
     def _from_source(self, row: int) -> Any:
         if self._arrays is not None:
             return tf.nest.map_structure(lambda array: array[row], self.source)
@@ -347,7 +371,7 @@ class RandomAccess:
         reason = f"can't be read: {cause_of(failure)}"
         if isinstance(failure, DataError):
             reason = str(failure)
-        raise DataError(f"Example 0 (counted from 0) {reason}.") from failure
+        raise DataError(sentence(0, "", reason)) from failure
 
 
 def has_rows(split: Any) -> bool:

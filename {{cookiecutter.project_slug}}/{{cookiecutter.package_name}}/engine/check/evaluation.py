@@ -186,12 +186,9 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
     if functions.validation_step is functions.test_step or not lab.evaluated_splits:
         return ok("one step for both")
     evaluation, split = lab.on_one, next(iter(lab.evaluated_splits))
-    step = evaluation.distributed_test_step
-    if split == "test":
-        step = evaluation.distributed_validation_step
     once = lab.evaluations["once"]
     with stage("a validation step runs"):
-        values, _ = lab.evaluate(evaluation, split, step)
+        values, _ = evaluation.measure(split, as_split="validation" if split == "test" else "test")
     for name in different(values, {name: once[f"{split}_{name}"] for name in values}, 1e-3):
         return look(
             f"{name} of {split} data is {once[f'{split}_{name}']:.4g}, and {values[name]:.4g} by "

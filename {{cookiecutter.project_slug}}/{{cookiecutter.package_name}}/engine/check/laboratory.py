@@ -15,7 +15,15 @@ import tensorflow as tf
 from ..batches import TrainingBatches, on_replicas
 from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
-from .numbers import TOLERANCE, Numbers, close, different, named_leaves, relative_difference
+from .numbers import (
+    TOLERANCE,
+    Numbers,
+    bytes_of,
+    close,
+    different,
+    named_leaves,
+    relative_difference,
+)
 from .runs import Look, Runs, cares_about_training, layers_recorded, name_of
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
@@ -70,7 +78,7 @@ class Laboratory(Runs):
             arrays = [a.reshape(len(a), -1) for a in parts.values() if len(a)]
             flat = [np.ascontiguousarray(a) for a in arrays]
             rows = range(len(flat[0]) if flat else 0)
-            found[split] = [hash(b"".join(a[i].tobytes() for a in flat)) for i in rows]
+            found[split] = [hash(b"".join(bytes_of(a[i]) for a in flat)) for i in rows]
         return found
 
     # The batch.

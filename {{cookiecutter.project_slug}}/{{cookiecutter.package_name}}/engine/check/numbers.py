@@ -46,6 +46,11 @@ def named_leaves(split: Any) -> Iterator[tuple[str, Any]]:
             yield f"{name}[{key!r}]", leaf
 
 
+def bytes_of(array: np.ndarray) -> bytes:
+    """The numbers or texts of an array; an array of objects itself holds addresses."""
+    return (np.array(array.tolist()) if array.dtype == object else array).tobytes()
+
+
 def percent(part: int, whole: int) -> str:
     """A share, rounded up where it would be 0."""
     return f"{max(1, round(100 * part / max(1, whole)))}%"

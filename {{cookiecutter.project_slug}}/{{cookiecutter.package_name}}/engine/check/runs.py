@@ -24,6 +24,7 @@ from ..batches import (
     BatchLayout,
     TrainingBatches,
     evaluation_batches,
+    first_examples,
     num_examples,
     worker_split,
 )
@@ -32,11 +33,11 @@ from ..causes import cause_of
 from ..data_errors import reading_errors
 from ..distributed_steps import DistributedSteps
 from ..evaluation import Evaluation
-from ..progress import Progress, Sums
+from ..progress import Progress
 from ..random_access import RandomAccess
 from ..types import Replica, Run, Step
 from .graph import drawn_alike_on_replicas, random_numbers
-from .numbers import Numbers, different, named_leaves, relative_difference
+from .numbers import Numbers, bytes_of, different, named_leaves, relative_difference
 
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
 
@@ -240,7 +241,7 @@ class Runs:
     def first_of_second_epoch(self) -> Any:
         """That batch of a stream, read after all before it; None if that takes too long."""
         batches = self.one[2]
-        if not isinstance(worker_split(batches.split), tf.data.Dataset):
+        if not batches.is_stream:
             return None
         started = time.perf_counter()
         with stage("a batch can be made"), reading_errors({"train": batches.split}):
@@ -519,24 +520,10 @@ class Runs:
     def _evaluate(self, evaluation: Evaluation) -> Numbers:
         results: Numbers = {}
         for split in evaluation.splits:
-            values, counted = self.evaluate(evaluation, split)
-            self.counted.setdefault(split, counted)
+            values, sums = evaluation.measure(split)
+            self.counted.setdefault(split, int(np.max(sums.counts)))
             results |= {f"{split}_{name}": value for name, value in values.items()}
         return results
-
-    def evaluate(
-        self, evaluation: Evaluation, split: str, step: Callable[..., Sums] | None = None
-    ) -> tuple[Numbers, int]:
-        """Losses and metrics of a split, by another step than its own, and what it counts."""
-        for metric in evaluation.run.metrics.values():
-            metric.reset_state()
-        if step is None:
-            sums = evaluation._run(split, 0)
-        else:
-            batches, number = evaluation._batches[split]
-            sums = step(iter(batches), number, Sums.zero(len(self.run.returned)))
-        values = self.run.by_loss_name(sums.means()) | evaluation.run.metric_results()
-        return values, int(np.max(sums.counts))
 
     # Data.
 
@@ -551,7 +538,7 @@ class Runs:
         examples: Iterable[Any] = split
         if isinstance(split, RandomAccess):
             if split.in_memory:
-                return {name: np.asarray(array) for name, array in named_leaves(split.source)}
+                return dict(named_leaves(split.arrays))
             rows = np.unique(np.linspace(0, len(split) - 1, EXAMPLES_READ).astype(int))
             examples = (split[row] for row in np.random.default_rng(0).permutation(rows))
         read: list[Any] = []
@@ -573,7 +560,7 @@ class Runs:
         again = self._create_datasets(self._task)
 
         def start(split: Any) -> list[bytes]:
-            return [a.tobytes() for a in self._read(self.first_rows(split, FIRST_ROWS)).values()]
+            return list(map(bytes_of, tf.nest.flatten(first_examples(split, FIRST_ROWS))))
 
         return [n for n, split in self.datasets.items() if start(split) != start(again[n])]
 
