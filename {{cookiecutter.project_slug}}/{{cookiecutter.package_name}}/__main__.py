@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
 from dataclasses import dataclass
@@ -89,7 +88,9 @@ class Evaluate:
         """Print them as JSON."""
         evaluation = _open_with_data(self.run)
         _split(evaluation, self.split)
-        print(json.dumps(evaluation.evaluate(self.split), indent=2))
+        from .engine.files import to_json
+
+        print(to_json(evaluation.evaluate(self.split)))
 
 
 @dataclass

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal
+
+MOST = 2**31 - 1  # steps, examples or seconds: products of two of them are 64-bit numbers
+LARGEST_SEED = 2**32 - 1  # of keras.utils.set_random_seed
 
 
 @dataclass(frozen=True)
@@ -86,16 +90,22 @@ class Config:
         positive = ["epochs", "steps", "accumulate", "keep_checkpoints"]
         positive += ["global_batch_size", "batch_size_per_replica"]
         for name in positive:
-            _at_least(1, name, getattr(self, name))
-        zero_or_more = ["seed", "virtual_replicas", "steps_per_call", "clip_norm"]
+            _within(1, MOST, name, getattr(self, name))
+        zero_or_more = ["virtual_replicas", "steps_per_call", "clip_norm"]
         zero_or_more += ["validate_every_steps", "validation_steps", "log_every_steps"]
         zero_or_more += ["max_skipped_steps", "save_every_epochs", "save_every_steps"]
         zero_or_more += ["save_every_secs", "max_stop_secs", "max_bad_examples", "start_timeout"]
         for name in zero_or_more:
-            _at_least(0, name, getattr(self, name))
+            _within(0, MOST, name, getattr(self, name))
+        _within(0, LARGEST_SEED, "seed", self.seed)
+        if not re.fullmatch(r"[^/\\\x00-\x1f\x7f]{1,100}", self.name):
+            raise ValueError(
+                f"--name is {self.name!r}; it is a part of a directory's name: 1 to 100 characters "
+                "without / and \\."
+            )
 
 
-def _at_least(smallest: int, name: str, value: float | None) -> None:
+def _within(smallest: int, largest: int, name: str, value: float | None) -> None:
     if value is None:
         return
     flag = f"--{name.replace('_', '-')}"
@@ -103,3 +113,5 @@ def _at_least(smallest: int, name: str, value: float | None) -> None:
         raise ValueError(f"{flag} is {value}; it must be a finite number.")
     if value < smallest:
         raise ValueError(f"{flag} is {value}; it must be at least {smallest}.")
+    if value > largest:
+        raise ValueError(f"{flag} is {value}; it must be at most {largest}.")

@@ -43,7 +43,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     damaged[len(damaged) // 2] ^= 1
     latest.write_bytes(damaged)
     run_loop(saved, save_every_steps=3, resume=True)
-    assert "ckpt-6 can't be read" in capsys.readouterr().out
+    assert "ckpt-6 can't be read" in capsys.readouterr().err
     whole = tmp_path_factory.mktemp("whole")
     run_loop(whole, save_every_steps=3)
     kept = [file.name.partition(".")[0] for file in checkpoints(saved)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import io
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +50,16 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--global-batch-size", "96", "--batch-size-per-replica", "12"], "not both"),
         (["--config", "nowhere.yaml"], "nowhere.yaml"),
         (["--resume", "nowhere"], "not a run directory"),
+        (["--resume", "x" * 300], "not a run directory"),
         (["--config"], "--config needs a value"),
+        (["--config", "no\nfile\x1b[2J"], "no file"),
+        (["--seed", str(2**32)], "at most"),
+        (["--epochs", str(2**62)], "at most"),
+        (["--save-every-secs", "inf"], "finite"),
+        (["--clip-norm", "nan"], "finite"),
+        (["--epochs", "2020-13-45"], "--epochs is 2020-13-45; it must be a whole number"),
+        (["--name", "../x"], "--name is '../x'"),
+        (["--name", ""], "--name is ''"),
     ],
 )
 def test_bad_flags_get_one_sentence(
@@ -81,6 +92,64 @@ def test_an_unknown_name_in_a_file_is_refused(
     file = tmp_path / "config.yaml"
     file.write_text("epoch: 7\n")
     assert "--epoch" in error(capsys, "--config", str(file))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"epochs: [[1]]",
+        b"- epochs",
+        b"epochs: " + b"[" * 2000,
+        b"seed: " + b"9" * 5000,
+        b"epochs: 2020-13-45",
+        b"a: &a [x, x]\nepochs: [*a, *a]",
+        b"epochs: &a [*a]",
+        b"\xff\xfe",
+        b"epochs: !!python/object/apply:os.system [ls]",
+        b"#" * 2_000_000,
+    ],
+)
+def test_a_file_that_holds_something_else_gets_one_sentence(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_bytes(content)
+    assert error(capsys, "--config", str(file))
+
+
+class Color(enum.Enum):
+    """A choice."""
+
+    RED = 1
+    BLUE = 2
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Of all types that a task may have."""
+
+    data: Path = Path("data")
+    layers: tuple[int, ...] = (64, 64)
+    betas: tuple[float, float] = (0.9, 0.999)
+    color: Color = Color.RED
+    note: str | None = None
+    steps_of: dict[str, int] = field(default_factory=lambda: {"head": 1})
+    fast: bool = False
+    longest: float = float("inf")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        Flags(),
+        Flags(Path("a b/[c]"), (), (-1.0, 1e-20), Color.BLUE, "010", {"head": 3}, True, 2.0),
+        Flags(note="yes: no # 2020-01-01"),
+    ],
+)
+def test_flags_of_any_type_can_be_read_back(flags: Flags, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(to_yaml(flags))
+    assert parse(["--config", str(file)], task=Flags) == (flags,)
 
 
 @pytest.mark.parametrize("flags", [["--epochs", "3"], ["--steps", "3"], []])

@@ -11,6 +11,7 @@ import json
 import math
 import re
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import tensorflow as tf
 
 from .auxiliary import hashes, validate_hashes
 from .errors import UsageError, cannot_write
+from .files import plain_name
 from .lost_worker import is_lost_worker
 from .progress import Progress
 from .replicas import is_random_state
@@ -29,6 +31,7 @@ from .workers import Workers
 
 TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # where a checkpoint's reader finds the text
 INDEX = re.compile(r"ckpt-(\d+)\.index")
+OURS = re.compile(r"ckpt-\d+\.(index|data-\d+-of-\d+)")
 
 
 class Checkpoints:
@@ -89,35 +92,20 @@ class Checkpoints:
             UsageError: it belongs to another model, optimizer, batch size or file of an auxiliary
                 model; nothing was changed.
         """
-        step = int(self._workers.on_chief(lambda: str(self._latest_readable())))
+        step = int(self._workers.on_chief(lambda: str(_latest_readable(self.directory))))
         if step < 0:
             return None
-        path = str(self.directory / f"ckpt-{step}")
-        saved = json.loads(tf.train.load_checkpoint(path).get_tensor(TEXT))
-        self._validate_signature(saved["signature"])
-        validate_hashes(self.run.models, saved["auxiliary"])
-        status = self._everything.read(path)
-        status.assert_existing_objects_matched().expect_partial()
+        with plain_name(self.directory) as directory:
+            path = str(directory / f"ckpt-{step}")
+            saved = json.loads(tf.train.load_checkpoint(path).get_tensor(TEXT))
+            self._validate_signature(saved["signature"])
+            validate_hashes(self.run.models, saved["auxiliary"])
+            status = self._everything.read(path)
+            status.assert_existing_objects_matched().expect_partial()
         self._restore_metrics_by_replica(saved["metrics"])
         _set_trainable(self.run, saved["trainable"])
         self.saved_step = step
         return tf.nest.map_structure(tf.convert_to_tensor, self._progress), saved["loop"]
-
-    def _latest_readable(self) -> int:
-        """The step of the latest checkpoint that can be read, -1 if there is none."""
-        for step in _steps(self.directory):
-            path = str(self.directory / f"ckpt-{step}")
-            try:
-                reader = tf.train.load_checkpoint(path)
-                for key in reader.get_variable_to_shape_map():
-                    reader.get_tensor(key)  # reading compares the checksums
-                json.loads(reader.get_tensor(TEXT))
-            except Exception as error:  # of many kinds: an IndexError for a truncated file
-                reason = type(error).__name__
-                print(f"checkpoint {path} can't be read ({reason}), trying the one before it")
-                continue
-            return step
-        return -1
 
     def _copies(self) -> list[tuple[tf.Variable, ...]]:
         """The variables of the metrics, each as its copies on the replicas of this worker."""
@@ -258,21 +246,41 @@ class BestWeights:
         self._text.assign(json.dumps(text))
         _write(self._checkpoint, self.directory, step, 1, self._workers)
 
+    def resume(self, value: float | None) -> None:
+        """Go on from a best validation of `value`; without its weights, from none."""
+        found = self._workers.on_chief(lambda: str(_latest_readable(self.directory)))
+        self.value = value if int(found) >= 0 else None
+        if value is not None and self.value is None:
+            print("the best weights so far can't be read: the next validation selects anew")
+
     def restore(self) -> bool:
         """Set the weights, and what is frozen, to the best; False if none were saved.
+
+        Where the best can't be read, those of the latest checkpoint, with a line on stderr.
 
         Raises:
             UsageError: the file of an auxiliary model has changed.
         """
-        step = int(self._workers.on_chief(lambda: str(max(_steps(self.directory), default=-1))))
-        if step < 0:
+        path = Path(self._workers.on_chief(self._find))
+        if not path.name:
             return False
-        status = self._checkpoint.read(str(self.directory / f"ckpt-{step}"))
-        status.assert_existing_objects_matched().expect_partial()
+        with plain_name(path.parent) as directory:
+            status = self._checkpoint.read(str(directory / path.name))
+            status.assert_existing_objects_matched().expect_partial()
         text = json.loads(self._text.numpy())
         validate_hashes(self.run.models, text["auxiliary"])
         _set_trainable(self.run, text["trainable"])
         return True
+
+    def _find(self) -> str:
+        """The checkpoint to restore the weights from, "" if there is none."""
+        for directory in (self.directory, self.directory.with_name("latest")):
+            step = _latest_readable(directory)
+            if step >= 0:
+                if directory != self.directory:
+                    sys.stderr.write(f"no best weights to read; those of step {step} are used\n")
+                return str(directory / f"ckpt-{step}")
+        return ""
 
 
 def _weights(run: Run) -> dict[str, list[keras.Variable]]:
@@ -311,7 +319,7 @@ def _write(
             # Later ones are damaged: training resumed from before them.
             kept = {f"ckpt-{n}" for n in [n for n in _steps(directory) if n <= step][:keep]}
             for file in sorted(directory.glob("ckpt-*.*"), reverse=True):  # the index first
-                if file.name.partition(".")[0] not in kept:
+                if OURS.fullmatch(file.name) and file.name.partition(".")[0] not in kept:
                     file.unlink()
         except (OSError, tf.errors.OpError) as error:
             if is_lost_worker(error):
@@ -324,6 +332,24 @@ def _write(
         with tempfile.TemporaryDirectory() as nowhere:
             checkpoint.write(str(Path(nowhere) / "ckpt"))
     workers.on_chief(write)
+
+
+def _latest_readable(directory: Path) -> int:
+    """The step of the latest checkpoint in `directory` that can be read, -1 if there is none."""
+    for step in _steps(directory):
+        try:
+            with plain_name(directory) as there:
+                reader = tf.train.load_checkpoint(str(there / f"ckpt-{step}"))
+                for key in reader.get_variable_to_shape_map():
+                    reader.get_tensor(key)  # reading compares the checksums
+                json.loads(reader.get_tensor(TEXT))
+        except Exception as error:  # of many kinds: an IndexError for a truncated file
+            path, reason = directory / f"ckpt-{step}", type(error).__name__
+            # Not to stdout, where `evaluate` prints its result.
+            sys.stderr.write(f"checkpoint {path} can't be read ({reason}), trying another\n")
+            continue
+        return step
+    return -1
 
 
 def _steps(directory: Path) -> list[int]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import io
+import math
 import re
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
 from typing import Any
 
 import tyro
@@ -18,6 +20,13 @@ from .errors import fail
 
 DESCRIPTION = """--config FILE reads flags from a YAML file; flags on the command line override it.
 --print-config prints all flags as YAML and exits."""
+LARGEST_FILE = 2**20  # bytes, of flags
+# What Tyro 1.0 says of an optional number, and what Python says of one.
+NOT_A_NUMBER = re.compile(
+    r"Error parsing (--\S+): (?:no type matching \{None\}\|(?:INT|FLOAT) .* from \['(.*?)'\]\."
+    r"|(?:invalid literal|could not convert).*: '(.*)')"
+)
+FLAG_LINES = "must hold `flag: value` lines"
 
 
 def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
@@ -33,6 +42,8 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
     settings.__doc__ = DESCRIPTION
     parsed = read(settings, arguments)
     values = tuple(getattr(parsed, name) for name in groups)
+    for config in values:
+        _validate_finite(config)
     if print_config:
         print(to_yaml(*values), end="")
         raise SystemExit(0)
@@ -62,16 +73,61 @@ def expand(arguments: list[str]) -> list[str]:
     if file:
         arguments = _arguments_of(Path(file)) + arguments
     if run and run != "auto":
-        if not (Path(run) / "config.yaml").is_file():
+        settings = Path(run) / "config.yaml"
+        try:
+            is_file = settings.is_file()
+        except OSError as error:  # such as a name that is too long
+            fail(f"{run} is not a run directory: {error.strerror}.")
+        if not is_file:
             fail(f"{run} is not a run directory: it has no config.yaml.")
-        arguments = _arguments_of(Path(run) / "config.yaml") + arguments
+        arguments = _arguments_of(settings) + arguments
     return arguments
 
 
 def to_yaml(*configs: Any) -> str:
     """The settings of all `configs` as one flat YAML mapping, which `--config` reads."""
-    flat = {name: value for config in configs for name, value in dataclasses.asdict(config).items()}
-    return yaml.safe_dump(flat, sort_keys=False)
+    lines = [line for config in configs for line in _lines(dataclasses.asdict(config))]
+    return yaml.safe_dump(dict(lines), sort_keys=False)
+
+
+def flags_in(text: str) -> dict[str, Any]:
+    """The `flag: value` lines of a YAML text: the texts of values, but for True and False.
+
+    Nothing is converted, so that a file is checked as the command line is, and no alias is
+    expanded.
+
+    Raises:
+        ValueError: it is something else; the message goes after the name of the file.
+    """
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError("is not a YAML file") from error
+    if root is None:
+        return {}
+    if not isinstance(root, yaml.MappingNode):
+        raise ValueError(FLAG_LINES)
+    return {_text(name): _value(value) for name, value in root.value}
+
+
+def read_flags(file: Path) -> dict[str, Any]:
+    """The `flag: value` lines of a YAML file.
+
+    Raises:
+        ValueError: there are none, or it can't be read; the message says of which file.
+    """
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise ValueError(f"has more than {LARGEST_FILE:,} bytes; it {FLAG_LINES}")
+        return flags_in(content.decode())
+    except OSError as error:
+        raise ValueError(f"{file}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not a YAML file.") from error
+    except ValueError as error:
+        raise ValueError(f"{file} {error}.") from error
 
 
 def _take(arguments: list[str], flag: str) -> tuple[list[str], str]:
@@ -87,23 +143,75 @@ def _take(arguments: list[str], flag: str) -> tuple[list[str], str]:
 
 
 def _arguments_of(file: Path) -> list[str]:
-    """A YAML mapping as flags, so that a file is checked as the command line is."""
+    """The lines of a YAML file as flags."""
     try:
-        values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-    except OSError as error:
-        fail(f"{file}: {error.strerror}.")
-    except (yaml.YAMLError, UnicodeDecodeError):
-        fail(f"{file} is not a YAML file.")
-    if not isinstance(values, dict):
-        fail(f"{file} must hold `flag: value` lines.")
+        values = read_flags(file)
+    except ValueError as error:
+        fail(str(error))
     arguments = []
     for name, value in values.items():
-        flag = f"--{str(name).replace('_', '-')}"
+        flag = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
             arguments.append(flag if value else flag.replace("--", "--no-", 1))
+        elif isinstance(value, list):
+            arguments += [flag, *value]
         else:
             arguments.append(f"{flag}={value}")
     return arguments
+
+
+def _value(node: yaml.Node) -> bool | str | list[str]:
+    if isinstance(node, yaml.SequenceNode):
+        return [_text(item) for item in node.value]
+    if node.tag.endswith(":bool"):
+        return _text(node) == "True"
+    return _text(node)
+
+
+def _text(node: yaml.Node) -> str:
+    """A scalar as it is written, but for None, True and False.
+
+    Raises:
+        ValueError: it isn't one.
+    """
+    if not isinstance(node, yaml.ScalarNode):
+        raise ValueError(FLAG_LINES)
+    if node.tag.endswith(":null"):
+        return "None"
+    if node.tag.endswith(":bool"):
+        return str(node.value.lower() in ("true", "yes", "on"))
+    if node.tag.endswith(":float"):  # ".inf" and ".nan" for YAML, without the point for Python
+        return re.sub(r"(?i)\.(inf|nan)", r"\1", node.value)
+    return str(node.value)
+
+
+def _lines(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Names and values; the entries of a dict are flags of their own, as Tyro has them."""
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from _lines(value)
+        else:
+            yield name, _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """A flag's value of any type that Tyro takes, as YAML has it."""
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _validate_finite(config: Any) -> None:
+    """Refuse nan and inf, unless they are what the flag is without being given."""
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, float) and not math.isfinite(value) and value != field.default:
+            flag = f"--{field.name.replace('_', '-')}"
+            fail(f"{flag} is {value}; it must be a finite number.")
 
 
 def _sentence(box: str) -> str:
@@ -114,5 +222,8 @@ def _sentence(box: str) -> str:
     text = re.split(r" (?:Argument helptext|For full helptext)", text)[0]
     text = text.replace("Perhaps you meant:", "; perhaps you meant").replace(" ;", ";")
     text = text.replace(" Available subcommands:", "; there is:")
+    if match := NOT_A_NUMBER.match(text):
+        kind = "a whole number" if "INT" in match[0] or "int()" in match[0] else "a number"
+        text = f"{match[1]} is {match[2] or match[3]}; it must be {kind}"
     text = re.sub(r"^Error parsing (?!-)[^:]*: ", "", text)
     return text.rstrip(".") + ". (--help shows all flags.)"

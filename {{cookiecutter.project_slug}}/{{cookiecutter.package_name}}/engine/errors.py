@@ -26,8 +26,10 @@ class DataError(UsageError):
 
 
 def fail(sentence: str) -> NoReturn:
-    """Print `sentence` on stderr and exit with code 2."""
-    sys.stderr.write(f"error: {sentence}\n")
+    """Print `sentence` on stderr, in one line, and exit with code 2."""
+    # What it quotes, such as the name of a file, may hold line breaks or move the cursor.
+    line = "".join(c if c.isprintable() else " " for c in sentence)
+    sys.stderr.write(f"error: {line}\n")
     raise SystemExit(2)
 
 
@@ -82,6 +84,11 @@ def usage_errors() -> Iterator[None]:
             time.sleep(STAY_SECS)
             os._exit(RESUMABLE)  # TensorFlow would wait for the lost worker once more (TF 2.21)
         _forget_locals(error)
+        if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+            fail(
+                f"Out of memory ({cause_of(error)}); use a smaller --global-batch-size, or more "
+                "micro-batches with --accumulate."
+            )
         if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
             fail(cannot_write(error.filename or "a file of the run", error))
         if is_bad_file(error):

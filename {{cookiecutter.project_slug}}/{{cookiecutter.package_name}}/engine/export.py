@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from .causes import cause_of
 from .errors import UsageError
+from .files import plain_name
 from .predict import input_of
 from .types import Run
 
@@ -66,7 +67,8 @@ def _saved_model(model: keras.Model, directory: Path) -> Any:
         [tf.nest.map_structure(_any_batch, input_of(model))],
     )
     archive.write_out(directory, verbose=False)
-    loaded = tf.saved_model.load(str(directory))
+    with plain_name(directory) as plain:
+        loaded = tf.saved_model.load(str(plain))
     return lambda inputs: loaded.serve(inputs)  # which needs the variables of `loaded`
 
 

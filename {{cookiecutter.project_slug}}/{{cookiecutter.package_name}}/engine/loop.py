@@ -305,7 +305,8 @@ class Loop:
             raise UsageError(f"{self.directory.path} holds no checkpoint to resume from.")
         self.progress, state = restored
         self.step = int(self.progress.step)
-        self.best.value, self.stopping = state["best"], state["stopping"]
+        self.stopping = state["stopping"]
+        self.best.resume(state["best"])
         self._log.set_state(state["log"])
         self.records.resume(self.step)
         for function, saved in zip(self._stateful(), state["callbacks"], strict=True):

@@ -64,10 +64,22 @@ class Records:
 
     def resume(self, step: int) -> None:
         """Read back the rows up to `step`; later ones are made again."""
-        self.history = _read_csv(self.directory / "history.csv", step)
-        if self.is_chief and (rows := _read_csv(self.directory / "steps.csv", step)):
+        self.history = self._read(self.directory / "history.csv", step)
+        if self.is_chief and (rows := self._read(self.directory / "steps.csv", step)):
             self._columns = list(rows[0])
             _write_csv(self.directory / "steps.csv", rows)
+
+    def _read(self, file: Path, step: int) -> list[Row]:
+        """The rows up to `step`; of a file that somebody has changed none: it is kept beside."""
+        try:
+            return _read_csv(file, step)
+        except (OSError, ValueError):  # not text, or other columns, or no numbers
+            kept = file.with_name(f"{file.stem}-changed{file.suffix}")
+            if self.is_chief:
+                with writing(file):
+                    file.replace(kept)
+            print(f"{file} isn't as this run wrote it: it is {kept.name} now, and a new one begins")
+            return []
 
     @property
     def latest(self) -> Row:
@@ -123,12 +135,21 @@ class Records:
 
 
 def _read_csv(file: Path, last_step: int) -> list[Row]:
+    """The rows up to a step.
+
+    Raises:
+        ValueError: it isn't as a run wrote it.
+    """
     if not file.exists():
         return []
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    # A spreadsheet puts a mark before UTF-8.
+    lines = file.read_text(encoding="utf-8-sig").splitlines(keepends=True)
     whole = [line for line in lines if line.endswith("\n")]  # the last may be of a killed process
-    rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(whole)]
-    return [row for row in rows if row["step"] <= last_step]
+    try:
+        rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(whole)]
+        return [row for row in rows if row["step"] <= last_step]
+    except (KeyError, TypeError, csv.Error) as error:
+        raise ValueError from error
 
 
 def _write_csv(file: Path, rows: list[Row]) -> None:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import keras
-import yaml
 from filelock import FileLock, Timeout
 
+from .command_line import flags_in, read_flags
 from .errors import UsageError
-from .files import replace_file
+from .files import replace_file, to_json
 from .workers import Workers
 
 # Flags that change how a run is made, not what comes out.
 MAY_DIFFER = {
     *("strategy", "virtual_replicas", "jit", "steps_per_call", "log_every_steps"),
-    *("max_stop_secs", "start_timeout", "resume"),
+    *("max_stop_secs", "start_timeout", "resume", "runs"),  # a directory may be moved
 }
 
 
@@ -115,7 +114,7 @@ class RunDirectory:
 
     def write_results(self, results: dict[str, Any]) -> None:
         """results.json; a run that has it is finished."""
-        self._write("results.json", json.dumps(results, indent=2) + "\n")
+        self._write("results.json", to_json(results) + "\n")
 
     def _write(self, name: str, content: str) -> None:
         if self.is_chief:
@@ -166,20 +165,17 @@ def _make(runs: Path, name: str, config: str) -> Path:
 def _find_unfinished(runs: Path, config: str) -> Path | None:
     """The latest run of the same configuration that has a checkpoint but no results."""
     for file in sorted(runs.glob("*/config.yaml"), reverse=True):
-        started = any(file.parent.glob("checkpoints/latest/*.index"))
-        finished = (file.parent / "results.json").exists()
-        same = _identity(file.read_text(encoding="utf-8")) == _identity(config)
+        try:
+            started = any(file.parent.glob("checkpoints/latest/*.index"))
+            finished = (file.parent / "results.json").exists()
+            same = _identity(read_flags(file)) == _identity(flags_in(config))
+        except (OSError, ValueError):  # nobody's, or no longer a run's
+            continue
         if started and not finished and same:
             return file.parent
     return None
 
 
-def _identity(config: str) -> dict[str, Any]:
-    """The flags of a config.yaml that must be equal for two runs to be the same run."""
-    try:
-        flags = yaml.safe_load(config)
-    except yaml.YAMLError:
-        flags = None
-    if not isinstance(flags, dict):  # no longer a run's
-        return {}
+def _identity(flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags that must be equal for two runs to be the same run."""
     return {name: value for name, value in flags.items() if name not in MAY_DIFFER}

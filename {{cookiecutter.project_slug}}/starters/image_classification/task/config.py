@@ -28,5 +28,8 @@ class TaskConfig:
         """
         if not 0 <= self.dropout < 1:
             raise ValueError(f"--dropout is {self.dropout}; it must be at least 0 and less than 1.")
+        for name in ("l2", "shift"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"--{name} is {getattr(self, name)}; it must be at least 0.")
         if not self.learning_rate > 0:
             raise ValueError(f"--learning-rate is {self.learning_rate}; it must be more than 0.")

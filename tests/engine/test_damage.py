@@ -1,0 +1,205 @@
+"""Run directories that something has changed, and names that mean something elsewhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from proof.config import Config
+from proof.engine.command_line import to_yaml
+from proof.engine.errors import usage_errors
+from proof.engine.files import to_json
+from proof.engine.run_directory import find_resumed
+from proof.engine.tf_log_filter import filtered_tf_import
+
+from .test_loop import loop
+from .toys import BATCH, Toy, plain_data
+
+TOY = Toy(data=plain_data(2 * BATCH), others={"validation": plain_data(BATCH + 5)})
+SETTINGS: dict[str, Any] = {"toy": TOY, "num_steps": 8, "save_every_steps": 3}
+
+
+def resumed(path: Path) -> list[np.ndarray]:
+    """The best weights of a run, resumed from its latest checkpoint and trained to the end."""
+    run = loop(path, resume=True, **SETTINGS)
+    run.train()
+    run.test()
+    return [v.numpy() for v in run.run.model.trainable_variables]
+
+
+@pytest.fixture(scope="module")
+def best(tmp_path_factory: pytest.TempPathFactory) -> list[np.ndarray]:
+    """The best weights of a run that nothing happened to."""
+    run = loop(tmp_path_factory.mktemp("whole"), **SETTINGS)
+    run.train()
+    run.test()
+    return [v.numpy() for v in run.run.model.trainable_variables]
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> Path:
+    """The directory of a run that was stopped after four of its eight steps."""
+    loop(tmp_path, **SETTINGS | {"num_steps": 4}).train()
+    return tmp_path
+
+
+NAMES = ["lr[0.1]", "a*b?", "a\\b", "{a}", "a b", "ü~'$"]
+
+
+@pytest.mark.parametrize("name", [pytest.param(NAMES[0], marks=pytest.mark.quick), *NAMES[1:]])
+def test_a_run_of_any_name_is_resumed(name: str, tmp_path: Path, best: Any) -> None:
+    loop(tmp_path / name, **SETTINGS | {"num_steps": 4}).train()
+    for a, b in zip(resumed(tmp_path / name), best, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def truncate(path: Path) -> None:
+    for file in path.iterdir():
+        file.write_bytes(file.read_bytes()[:50])
+
+
+def remove(path: Path) -> None:
+    for file in path.iterdir():
+        file.unlink()
+    path.rmdir()
+
+
+def remove_data(path: Path) -> None:
+    for file in path.glob("*.data*"):
+        file.unlink()
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("damage", [truncate, remove, remove_data])
+def test_without_its_best_weights_a_run_selects_anew(
+    damage: Callable[[Path], None], half: Path, best: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(half / "checkpoints" / "best")
+    for a, b in zip(resumed(half), best, strict=True):  # the last ones are the best of this toy
+        np.testing.assert_array_equal(a, b)
+    assert "the next validation selects anew" in capsys.readouterr().out
+
+
+@pytest.mark.quick
+def test_damaged_best_weights_are_replaced_by_the_latest(
+    half: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = loop(half, resume=True, **SETTINGS)
+    latest = [v.numpy() for v in run.run.model.trainable_variables]
+    truncate(half / "checkpoints" / "best")
+    run.run.model.set_weights([0 * w for w in run.run.model.get_weights()])
+    assert run.best.restore()
+    for a, b in zip(latest, run.run.model.trainable_variables, strict=True):
+        np.testing.assert_array_equal(a, b.numpy())
+    assert "no best weights to read; those of step 4 are used" in capsys.readouterr().err
+
+
+@pytest.mark.quick
+def test_files_beside_the_checkpoints_stay_and_do_not_matter(half: Path, best: Any) -> None:
+    strays = [
+        half / "checkpoints" / kind / name
+        for kind in ("latest", "best")
+        for name in ("ckpt-9 (copy).index", "ckpt-9.sync-conflict-20260101.index", "notes.txt")
+    ]
+    for file in strays:
+        file.write_text("mine")
+    for a, b in zip(resumed(half), best, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert all(file.read_text() == "mine" for file in strays)
+
+
+@pytest.mark.quick
+def test_a_mark_before_the_history_is_read_over(half: Path) -> None:
+    file = half / "history.csv"
+    rows = file.read_text().splitlines()
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    resumed(half)
+    assert file.read_text().splitlines()[: len(rows)] == rows
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(b",", b";"),
+        lambda text: text.replace(b".", b","),
+        lambda text: text + b"note,this,is,good\n",
+        lambda text: b"\xff\xfe" + text.decode().encode("utf-16-le"),
+        lambda text: b"a,b\n1,2\n",
+    ],
+)
+def test_a_changed_history_is_kept_and_a_new_one_begins(
+    change: Callable[[bytes], bytes], half: Path, best: Any
+) -> None:
+    file = half / "history.csv"
+    changed = change(file.read_bytes())
+    file.write_bytes(changed)
+    for a, b in zip(resumed(half), best, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert (half / "history-changed.csv").read_bytes() == changed
+    assert [line.split(",")[1] for line in file.read_text().splitlines()] == ["step", "6", "8"]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "neighbor",
+    [b"seed: 2020-13-45\n", b"\xff\xfe", b"[" * 2000, b"a: &a [*a]\n", b"x" * 2_000_000, None],
+    ids=["date", "not UTF-8", "levels", "itself", "large", "directory"],
+)
+def test_a_damaged_neighbor_does_not_matter(neighbor: bytes | None, tmp_path: Path) -> None:
+    config = to_yaml(Config())
+    for name, content in (("1", config.encode()), ("2", neighbor)):
+        run = tmp_path / name
+        (run / "checkpoints" / "latest").mkdir(parents=True)
+        (run / "checkpoints" / "latest" / "ckpt-1.index").touch()
+        if content is None:
+            (run / "config.yaml").mkdir()
+        else:
+            (run / "config.yaml").write_bytes(content)
+    assert find_resumed(tmp_path, "auto", config) == tmp_path / "1"
+
+
+@pytest.mark.quick
+def test_a_moved_run_is_found(tmp_path: Path) -> None:
+    run = tmp_path / "1"
+    (run / "checkpoints" / "latest").mkdir(parents=True)
+    (run / "checkpoints" / "latest" / "ckpt-1.index").touch()
+    (run / "config.yaml").write_text(to_yaml(Config(runs="/elsewhere/")))
+    assert find_resumed(tmp_path, "auto", to_yaml(Config(runs=str(tmp_path)))) == run
+
+
+@pytest.mark.quick
+def test_results_are_strict_json() -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    text = to_json({"loss": math.nan, "other": -math.inf, "accuracy": 0.5, "name": "x", "n": 3})
+    expected = {"loss": None, "other": None, "accuracy": 0.5, "name": "x", "n": 3}
+    assert json.loads(text, parse_constant=refuse) == expected
+
+
+@pytest.mark.quick
+def test_tensorflow_is_imported_where_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none() -> Any:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", none)
+    with filtered_tf_import():
+        pass
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "OOM")]
+)
+def test_too_little_memory_is_said(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"), usage_errors():
+        raise error
+    assert "--accumulate" in capsys.readouterr().err
