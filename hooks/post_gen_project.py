@@ -1,4 +1,4 @@
-"""Put the chosen starter and license in place, remove the others, and say what to type next.
+"""Put what was chosen in place, remove the rest, and say what to type next.
 
 Offline, and safe to run twice: whatever has been moved already is left alone.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 # tojson escapes quotes and backslashes, so no answer can end this raw string early.
 ANSWERS = json.loads(r"""{{ cookiecutter | tojson }}""")
 PACKAGE, STARTER, LICENSE = ANSWERS["package_name"], ANSWERS["starter"], ANSWERS["license"]
+CLUSTER = ANSWERS["cluster"]
 
 MARKER = "<!-- task -->\n"  # where the starter's README goes in the project's
 
@@ -45,6 +46,23 @@ def select_license(project):
     shutil.rmtree(licenses)
 
 
+def select_launchers(project):
+    """Move the files of the chosen launchers to cluster/, then drop launchers/."""
+    launchers = project / "launchers"
+    if not launchers.is_dir():
+        return  # done before
+    cluster = project / "cluster"
+    if cluster.exists():
+        print("Kept the cluster/ that was there: it is yours.")
+    else:
+        for launcher in launchers.iterdir():
+            if CLUSTER in (launcher.name, "all"):
+                cluster.mkdir(exist_ok=True)
+                for path in launcher.iterdir():
+                    path.replace(cluster / path.name)
+    shutil.rmtree(launchers)
+
+
 def remove_caches(project):
     """Drop the __pycache__ that a template directory in use brings along."""
     for folder in (PACKAGE, "tests"):
@@ -64,6 +82,7 @@ if __name__ == "__main__":
     project = Path.cwd()
     select_starter(project)
     select_license(project)
+    select_launchers(project)
     remove_caches(project)
     # If the terminal can't show the path, the hook must not fail: all would be taken back.
     sys.stdout.reconfigure(errors="replace")

@@ -9,6 +9,12 @@ import unicodedata
 ANSWERS = json.loads(r"""{{ cookiecutter | tojson }}""")
 
 TEXTS = ("project_name", "description", "author_name")
+# Cookiecutter looks at choices that are typed or given, but not at those of a replay file.
+CHOICES = {
+    "starter": "image_classification segmentation language_model gan tabular_regression blank",
+    "license": "MIT BSD-3-Clause Apache-2.0 none",
+    "cluster": "none slurm kubernetes all",
+}
 TAKEN = set(ANSWERS["_taken_names"].split())
 # A project that bears the name of something it depends on can't be installed.
 DEPENDENCIES = ["filelock", "keras", "matplotlib", "numpy", "pyyaml"]
@@ -60,6 +66,9 @@ def first_problem():
     for key in TEXTS:
         if problem := problem_with_text(ANSWERS[key]):
             return key, problem
+    for key, choices in CHOICES.items():
+        if ANSWERS[key] not in choices.split():
+            return f"{key} {ANSWERS[key]!a}", f"is no choice; use one of {choices}."
     for key, problem_with in (
         ("project_slug", problem_with_slug),
         ("package_name", problem_with_package),

@@ -18,6 +18,7 @@ TEMPLATE = ROOT / "{{cookiecutter.project_slug}}"
 CONFIG = json.loads((ROOT / "cookiecutter.json").read_text(encoding="utf-8"))
 STARTERS = CONFIG["starter"]
 LICENSES = CONFIG["license"]
+CLUSTERS = CONFIG["cluster"]
 
 Render = Callable[..., Path]
 
@@ -48,11 +49,18 @@ def render(tmp_path_factory: pytest.TempPathFactory) -> Render:
     return render
 
 
-@pytest.fixture(scope="session", params=product(STARTERS, LICENSES), ids="-".join)
-def combination(request: pytest.FixtureRequest, render: Render) -> tuple[str, str, Path]:
-    """Every starter with every license, as (starter, license, project)."""
-    starter, license = request.param
-    return starter, license, render(starter=starter, license=license)
+@pytest.fixture(
+    scope="session",
+    params=[
+        (starter, license, CLUSTERS[(i + j) % len(CLUSTERS)])
+        for (i, starter), (j, license) in product(enumerate(STARTERS), enumerate(LICENSES))
+    ],
+    ids="-".join,
+)
+def combination(request: pytest.FixtureRequest, render: Render) -> tuple[str, str, str, Path]:
+    """Every pair of two choices, as (starter, license, cluster, project)."""
+    starter, license, cluster = request.param
+    return *request.param, render(starter=starter, license=license, cluster=cluster)
 
 
 @pytest.fixture(scope="session", params=STARTERS)

@@ -1,5 +1,6 @@
 """The hooks refuse what can't work, put files in place once, and print what to do next."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -93,27 +94,58 @@ def test_the_hook_prints_what_to_type_and_how_many_todos_are_left(
 
 
 def run_post_hook(project: Path) -> None:
-    answers = {"package_name": "my_experiment", "starter": "image_classification", "license": "MIT"}
+    answers = {"package_name": "my_experiment", "starter": "image_classification"}
+    answers |= {"license": "MIT", "cluster": "all"}
     run_script_with_context(
         ROOT / "hooks" / "post_gen_project.py", project, {"cookiecutter": answers}
     )
 
 
 def test_running_the_post_hook_again_changes_nothing(render: Render) -> None:
-    project = render()
+    project = render(cluster="all")
     before = files(project)
     run_post_hook(project)
     assert files(project) == before
 
 
-def test_rendering_over_a_project_keeps_its_task(tmp_path: Path) -> None:
-    python_m("cookiecutter", ROOT, "--no-input", cwd=tmp_path)
-    mine = tmp_path / "my-experiment" / "my_experiment" / "task" / "model.py"
-    mine.write_text("# all my work\n")
-    again = python_m("cookiecutter", ROOT, "--no-input", "--overwrite-if-exists", cwd=tmp_path)
-    assert mine.read_text() == "# all my work\n"
-    assert "Kept the" in again.stdout
-    assert not (tmp_path / "my-experiment" / "starters").exists()
+def test_rendering_over_a_project_keeps_what_is_its_owners(tmp_path: Path) -> None:
+    command = ("cookiecutter", ROOT, "--no-input", "cluster=all")
+    python_m(*command, cwd=tmp_path)
+    project = tmp_path / "my-experiment"
+    mine = [project / "my_experiment/task/model.py", project / "cluster/train.sbatch"]
+    for file in mine:
+        file.write_text("# all my work\n")
+    again = python_m(*command, "--overwrite-if-exists", cwd=tmp_path)
+    assert [file.read_text() for file in mine] == ["# all my work\n"] * 2
+    assert again.stdout.count("Kept the") == 2
+    assert not (project / "starters").exists()
+    assert not (project / "launchers").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("starter", "../licenses"), ("license", "MIT/../MIT"), ("cluster", "")]
+)
+def test_a_replay_file_can_not_choose_what_is_no_choice(
+    tmp_path: Path, key: str, value: str
+) -> None:
+    replay = tmp_path / "replay.json"
+    python_m("cookiecutter", ROOT, "--no-input", cwd=tmp_path, env=settings(tmp_path))
+    (made,) = (tmp_path / "replay").glob("*.json")
+    answers = json.loads(made.read_text())
+    answers["cookiecutter"][key] = value
+    replay.write_text(json.dumps(answers))
+    command = ("cookiecutter", ROOT, "--replay-file", replay, "-o", "out")
+    result = python_m(*command, cwd=tmp_path, status=1, env=settings(tmp_path))
+    assert f"ERROR: {key} {value!a} is no choice; use one of " in result.stderr
+    assert not list((tmp_path / "out").iterdir())
+
+
+def settings(home: Path) -> dict[str, str]:
+    """Cookiecutter's own files in a directory of the test."""
+    config = home / "config.yaml"
+    directories = {"cookiecutters_dir": str(home), "replay_dir": str(home / "replay")}
+    config.write_text(json.dumps(directories))
+    return {"COOKIECUTTER_CONFIG": str(config)}
 
 
 def test_a_path_that_the_terminal_cannot_show_does_not_fail_the_hook(tmp_path: Path) -> None:

@@ -15,22 +15,29 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-Combination = tuple[str, str, Path]
+Combination = tuple[str, str, str, Path]
 FILE_SETS = ROOT / "tests" / "file_sets"
 BINARY = {".npz"}
 PARSERS = {
     ".py": ast.parse,
     ".toml": tomllib.loads,
     ".json": json.loads,
-    ".yaml": yaml.safe_load,
+    ".yaml": lambda text: list(yaml.safe_load_all(text)),
     ".yml": yaml.safe_load,
 }
 
 
-def expected_files(starter: str, license: str) -> set[str]:
+SLURM, KUBERNETES = ["cluster/train.sbatch"], ["cluster/jobset.yaml", "cluster/Dockerfile"]
+OF_CLUSTER = {
+    "none": [], "slurm": SLURM, "kubernetes": KUBERNETES, "all": SLURM + KUBERNETES,
+}  # fmt: skip
+
+
+def expected_files(starter: str, license: str, cluster: str) -> set[str]:
     names = [
         *(FILE_SETS / "common.txt").read_text().split(),
         *(FILE_SETS / f"{starter}.txt").read_text().split(),
+        *OF_CLUSTER[cluster],
     ]
     if license != "none":
         names.append("LICENSE")
@@ -46,8 +53,8 @@ def texts(project: Path) -> dict[str, str]:
 
 
 def test_every_combination_gives_exactly_its_files(combination: Combination) -> None:
-    starter, license, project = combination
-    found, expected = set(files(project)), expected_files(starter, license)
+    *choices, project = combination
+    found, expected = set(files(project)), expected_files(*choices)
     assert {"missing": expected - found, "not in tests/file_sets": found - expected} == {
         "missing": set(),
         "not in tests/file_sets": set(),
@@ -101,7 +108,7 @@ def test_every_path_is_legal_on_windows(combination: Combination) -> None:
 
 
 def test_the_license_is_the_chosen_one(combination: Combination) -> None:
-    _, license, project = combination
+    _, license, _, project = combination
     metadata = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     if license == "none":
         assert not (project / "LICENSE").exists()

@@ -6,14 +6,14 @@ from conftest import CONFIG, ROOT, STARTERS, TEMPLATE
 from test_rendering import FILE_SETS, tomllib
 
 
-def test_there_are_exactly_seven_prompts_each_with_a_text() -> None:
+def test_there_are_exactly_eight_prompts_each_with_a_text() -> None:
     prompts = [key for key in CONFIG if not key.startswith("_")]
     assert prompts == [
         *("project_name", "project_slug", "package_name", "description", "author_name"),
-        *("starter", "license"),
+        *("starter", "license", "cluster"),
     ]
     assert list(CONFIG["__prompts__"]) == prompts
-    for key in ("starter", "license"):
+    for key in ("starter", "license", "cluster"):
         assert set(CONFIG["__prompts__"][key]) == {"__prompt__", *CONFIG[key]}
 
 
@@ -29,6 +29,17 @@ def test_every_choice_of_license_is_a_file() -> None:
     assert {path.name for path in (TEMPLATE / "licenses").iterdir()} == set(CONFIG["license"]) - {
         "none"
     }
+
+
+def test_every_choice_of_cluster_is_a_directory_none_or_all() -> None:
+    directories = {path.name for path in (TEMPLATE / "launchers").iterdir()}
+    assert directories == set(CONFIG["cluster"]) - {"none", "all"}
+
+
+def test_the_hook_knows_the_choices() -> None:
+    hook = (ROOT / "hooks" / "pre_gen_project.py").read_text(encoding="utf-8")
+    for key in ("starter", "license", "cluster"):
+        assert f'"{key}": "{" ".join(CONFIG[key])}"' in hook
 
 
 def test_every_expected_file_set_belongs_to_a_starter() -> None:

@@ -46,18 +46,19 @@ def test_from_a_git_address(template_repository: Path, tmp_path: Path, render: R
 
 
 def test_with_enter_for_every_question_through_a_pipe(tmp_path: Path, render: Render) -> None:
-    result = cookiecutter(ROOT, cwd=tmp_path, input="\n" * 7)
-    assert "[7/7]" in result.stdout
-    assert "[8" not in result.stdout
+    result = cookiecutter(ROOT, cwd=tmp_path, input="\n" * 8)
+    assert "[8/8]" in result.stdout
+    assert "[9" not in result.stdout
     assert files(tmp_path / "my-experiment") == files(render())
 
 
 def test_with_answers_typed_through_a_pipe(tmp_path: Path) -> None:
-    answers = ["Typed in", "", "", 'Says "{{ hello }}"', "", "1", "4"]
+    answers = ["Typed in", "", "", 'Says "{{ hello }}"', "", "1", "4", "2"]
     cookiecutter(ROOT, cwd=tmp_path, input="\n".join(answers) + "\n")
     project = tmp_path / "typed-in"
     assert r'description = "Says \"{{ hello }}\""' in (project / "pyproject.toml").read_text()
     assert not (project / "LICENSE").exists()
+    assert (project / "cluster" / "train.sbatch").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals on Windows")
@@ -70,7 +71,7 @@ def test_with_enter_for_every_question_at_a_terminal(tmp_path: Path, render: Ren
         cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs,
     )  # fmt: skip
     os.close(theirs)
-    os.write(ours, b"\n" * 7)
+    os.write(ours, b"\n" * 8)
     printed = b""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
