@@ -3,6 +3,7 @@
 Offline, and safe to run twice: whatever has been moved already is left alone.
 """
 
+import contextlib
 import json
 import re
 import shutil
@@ -14,17 +15,26 @@ ANSWERS = json.loads(r"""{{ cookiecutter | tojson }}""")
 PACKAGE, STARTER, LICENSE = ANSWERS["package_name"], ANSWERS["starter"], ANSWERS["license"]
 CLUSTER = ANSWERS["cluster"]
 
+# What the template brings for the owner to choose from. A project that is rendered over may have
+# folders of these names with files of its own.
+STARTERS = "image_classification segmentation language_model gan tabular_regression blank"
+LICENSES = "MIT BSD-3-Clause Apache-2.0"
+LAUNCHERS = "slurm kubernetes"
 MARKER = "<!-- task -->\n"  # where the starter's README goes in the project's
 
 
 def select_starter(project):
     """Move the chosen starter's task into the package, its page into the README; drop the rest."""
+    (project / PACKAGE / "task.py").unlink(missing_ok=True)  # says what is wrong without hooks
     starter = project / "starters" / STARTER
     if not starter.is_dir():
         return  # done before
     task = project / PACKAGE / "task"
     if task.exists():
-        print(f"Kept the {task.relative_to(project)}/ that was there: it is yours.")
+        print(
+            f"Kept the {task.relative_to(project)}/ that was there: it is yours. "
+            f"README.md has the page of the starter {STARTER}."
+        )
     else:
         shutil.move(starter / "task", task)
         for path in starter.glob("*.py"):  # what a starter needs at the project's top
@@ -33,17 +43,18 @@ def select_starter(project):
     page = readme.read_text(encoding="utf-8")
     section = (starter / "README.md").read_text(encoding="utf-8")
     readme.write_bytes(page.replace(MARKER, section).encode())
-    shutil.rmtree(project / "starters")
+    drop(project / "starters", STARTERS)
 
 
 def select_license(project):
     """Move licenses/<chosen> to LICENSE, then drop licenses/."""
-    licenses = project / "licenses"
-    if not licenses.is_dir():
-        return  # done before
-    if (licenses / LICENSE).exists():  # there is no file for "none"
-        (licenses / LICENSE).replace(project / "LICENSE")
-    shutil.rmtree(licenses)
+    licenses, file = project / "licenses", project / "LICENSE"
+    if (licenses / LICENSE).exists():  # not if done before, or for "none"
+        if file.exists() and file.read_bytes() != (licenses / LICENSE).read_bytes():
+            print("Kept the LICENSE that was there: it is yours.")
+        else:
+            (licenses / LICENSE).replace(file)
+    drop(licenses, LICENSES)
 
 
 def select_launchers(project):
@@ -55,12 +66,24 @@ def select_launchers(project):
     if cluster.exists():
         print("Kept the cluster/ that was there: it is yours.")
     else:
-        for launcher in launchers.iterdir():
-            if CLUSTER in (launcher.name, "all"):
+        for launcher in LAUNCHERS.split():
+            if CLUSTER in (launcher, "all"):
                 cluster.mkdir(exist_ok=True)
-                for path in launcher.iterdir():
+                for path in (launchers / launcher).iterdir():
                     path.replace(cluster / path.name)
-    shutil.rmtree(launchers)
+    drop(launchers, LAUNCHERS)
+
+
+def drop(folder, names):
+    """Delete what the template put into a folder, and the folder if nothing else is in it."""
+    for name in names.split():
+        path = folder / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # not there, or not empty
+        folder.rmdir()
 
 
 def remove_caches(project):

@@ -7,6 +7,13 @@ import unicodedata
 
 # tojson escapes quotes and backslashes, so no answer can end this raw string early.
 ANSWERS = json.loads(r"""{{ cookiecutter | tojson }}""")
+# Of the texts before that: a config file with "\\ud83d\\ude00" gives halves of a character, which
+# no file can hold, and which JSON has put together here.
+LENGTHS = json.loads("""{
+  "project_name": {{ cookiecutter.project_name | length }},
+  "description": {{ cookiecutter.description | length }},
+  "author_name": {{ cookiecutter.author_name | length }}
+}""")
 
 TEXTS = ("project_name", "description", "author_name")
 # Cookiecutter looks at choices that are typed or given, but not at those of a replay file.
@@ -17,8 +24,7 @@ CHOICES = {
 }
 TAKEN = set(ANSWERS["_taken_names"].split())
 # A project that bears the name of something it depends on can't be installed.
-DEPENDENCIES = ["filelock", "keras", "matplotlib", "numpy", "pyyaml"]
-DEPENDENCIES += ["setuptools", "tensorboard", "tensorflow", "tqdm", "tyro"]
+DEPENDENCIES = set(ANSWERS["_dependencies"].split())
 WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 LONGEST_SLUG = 64
 LONGEST_PACKAGE = 30  # what every import of it has room for in a line of code
@@ -45,7 +51,7 @@ def problem_with_slug(slug):
         return f"has {len(slug)} characters; use at most {LONGEST_SLUG}."
     if WINDOWS_DEVICE.fullmatch(slug):
         return f"is the name of a device on Windows; try {slug.split('.')[0]}-project."
-    if slug.lower() in DEPENDENCIES:
+    if re.sub(r"[-_.]+", "-", slug).lower() in DEPENDENCIES:  # names that pip takes for the same
         return f"is a library that the project depends on; try {slug}-project."
     return None
 
@@ -64,6 +70,8 @@ def problem_with_package(name):
 def first_problem():
     """The first answer that can't stand, as (which, what is wrong and how to mend it), or None."""
     for key in TEXTS:
+        if LENGTHS[key] != len(ANSWERS[key]):
+            return key, "holds halves of characters; write them as they are, not as \\uXXXX pairs."
         if problem := problem_with_text(ANSWERS[key]):
             return key, problem
     for key, choices in CHOICES.items():

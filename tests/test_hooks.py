@@ -3,10 +3,11 @@
 import json
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Render, files, python_m
+from conftest import ROOT, Render, files, python_m, run
 from cookiecutter.exceptions import FailedHookException
 from cookiecutter.hooks import run_script_with_context
 from test_rendering import tomllib
@@ -120,6 +121,38 @@ def test_rendering_over_a_project_keeps_what_is_its_owners(tmp_path: Path) -> No
     assert again.stdout.count("Kept the") == 2
     assert not (project / "starters").exists()
     assert not (project / "launchers").exists()
+
+
+def test_rendering_over_a_project_keeps_folders_of_its_owners(tmp_path: Path) -> None:
+    command = ("cookiecutter", ROOT, "--no-input", "cluster=all")
+    python_m(*command, cwd=tmp_path)
+    project = tmp_path / "my-experiment"
+    folders = ["licenses", "starters", "launchers"]
+    mine = [project / name for name in ("LICENSE", *(f"{folder}/mine/a" for folder in folders))]
+    for file in mine:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("mine\n")
+    for flags in (["--overwrite-if-exists"], ["--overwrite-if-exists", "--skip-if-file-exists"]):
+        again = python_m(*command, *flags, "starter=gan", cwd=tmp_path)
+        assert [file.read_text() for file in mine] == ["mine\n"] * 4
+        assert [os.listdir(project / folder) for folder in folders] == [["mine"]] * 3
+        assert "Kept the LICENSE" in again.stdout
+        assert "the page of the starter gan" in again.stdout
+
+
+def test_without_hooks_the_project_says_so(tmp_path: Path) -> None:
+    python_m("cookiecutter", ROOT, "--no-input", "--accept-hooks", "no", cwd=tmp_path)
+    done = run(sys.executable, "train.py", "--help", cwd=tmp_path / "my-experiment", status=2)
+    assert "--accept-hooks yes" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_halves_of_characters_are_refused(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text('default_context: {description: "\\ud83d\\ude00"}')
+    command = ("cookiecutter", ROOT, "--no-input", "--config-file", config)
+    assert "halves of characters" in python_m(*command, cwd=tmp_path, status=1).stderr
+    assert not (tmp_path / "my-experiment").exists()
 
 
 @pytest.mark.parametrize(

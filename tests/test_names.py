@@ -1,12 +1,17 @@
 """Any name gives a project that works; any text arrives as it was typed."""
 
 import ast
+import contextlib
 import keyword
+import re
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from conftest import CONFIG, Render, files
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from test_rendering import PARSERS, tomllib
 
 NASTY_TEXTS = {
@@ -57,18 +62,19 @@ def test_any_text_arrives_as_it_was_typed(render: Render, text: str) -> None:
     project = render(
         project_name=text, project_slug="s", package_name="p", description=text, author_name=text
     )
-    metadata = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert metadata["description"] == text
-    assert metadata["authors"] == [{"name": text}]
+    written = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert written["description"] == text
+    assert written["authors"] == [{"name": text}]
     assert text in (project / "LICENSE").read_text(encoding="utf-8")
     for name, data in files(project).items():
         if parse := PARSERS.get(Path(name).suffix):
             parse(data.decode())
 
 
-def test_a_description_cannot_swallow_the_readme(render: Render) -> None:
-    page = (render(description="<!-- task -->```") / "README.md").read_text(encoding="utf-8")
-    assert page.count("<!--") == 0
+@pytest.mark.parametrize("text", ["<!-- task -->```", "~~~ now", "`````"])
+def test_a_description_cannot_swallow_the_readme(render: Render, text: str) -> None:
+    page = (render(description=text) / "README.md").read_text(encoding="utf-8")
+    assert page.count("<!--") == page.count("~~~") == 0
     assert page.count("```") == (render() / "README.md").read_text(encoding="utf-8").count("```")
 
 
@@ -78,6 +84,51 @@ def test_every_name_that_means_something_to_python_is_known_as_taken() -> None:
         name for name in names if name.islower() and not name.startswith("_")
     }  # others are no package names here
     assert usable - set(CONFIG["_taken_names"].split()) == set()
+
+
+def test_every_name_that_the_project_depends_on_is_known_as_taken(render: Render) -> None:
+    project = tomllib.loads((render() / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = with_their_own([*project["dependencies"], *project["optional-dependencies"]["dev"]])
+    assert {"tensorflow", "gast"} <= needed
+    assert needed - set(CONFIG["_dependencies"].split()) == set()
+    imported = {
+        module
+        for module, owners in metadata.packages_distributions().items()
+        if re.fullmatch("[a-z][a-z0-9_]*", module) and needed & set(map(canonicalize_name, owners))
+    }
+    assert imported - set(CONFIG["_taken_names"].split()) == set()
+
+
+def with_their_own(requirements: list[str]) -> set[str]:
+    """The names of distributions, and of all that they require, as far as installed here."""
+    found: set[str] = set()
+    todo = list(map(Requirement, requirements))
+    while todo:
+        requirement = todo.pop()
+        name = canonicalize_name(requirement.name)
+        if name in found and not requirement.extras:
+            continue
+        found.add(name)
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            for needed in map(Requirement, metadata.requires(name) or []):
+                extras = {"", *requirement.extras}
+                if not needed.marker or any(needed.marker.evaluate({"extra": e}) for e in extras):
+                    todo.append(needed)
+    return found
+
+
+def test_every_module_of_the_tests_is_known_as_taken(render: Render) -> None:
+    modules = {path.stem for path in (render() / "tests").rglob("*.py")} - {"__init__"}
+    assert modules - set(CONFIG["_taken_names"].split()) == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["six", "Typing Extensions", "python.dateutil", "Test", "conftest"]
+)
+def test_a_project_named_like_what_it_needs_gets_another_name(render: Render, name: str) -> None:
+    project = render(project_name=name)
+    assert project.name.endswith("-project")
+    assert [path for path in project.iterdir() if path.name.endswith("_project")]
 
 
 def test_every_name_that_the_project_uses_is_known_as_taken(project: Path) -> None:
