@@ -79,6 +79,22 @@ def test_the_sentence_is_the_same_in_any_encoding(
     assert len(sentences) == 1
 
 
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("arguments", [["--epoch", "3"], ["--jit", "maybe"], ["--seed", "x"]])
+def test_on_a_terminal_the_sentence_is_the_same(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    elsewhere = error(capsys, *arguments)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert error(capsys, *arguments) == elsewhere
+
+
 def test_flags_override_a_file_which_overrides_defaults(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("epochs: 7\nseed: 3\n")

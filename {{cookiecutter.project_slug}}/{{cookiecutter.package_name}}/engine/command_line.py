@@ -56,13 +56,15 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
     Raises:
         SystemExit: with code 2 and one sentence, for a flag or value that is not allowed.
     """
-    message = io.StringIO()
+    # Both, since Tyro colors and frames errors, too, where standard output is a terminal.
+    shown, message = io.StringIO(), io.StringIO()
     try:
-        with contextlib.redirect_stderr(message):
+        with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(message):
             return tyro.cli(form, prog=program, args=arguments, config=(tyro.conf.OmitArgPrefixes,))
     except SystemExit as end:
         if end.code:
             fail(_sentence(message.getvalue()))
+        print(shown.getvalue(), end="")
         raise
 
 
