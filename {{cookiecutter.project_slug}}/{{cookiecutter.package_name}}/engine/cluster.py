@@ -10,6 +10,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping, MutableMapping
+from itertools import islice
 from typing import Any
 
 from .errors import UsageError
@@ -18,6 +19,7 @@ PORT = 12345  # in a pod, which has a network of its own
 # Below those that Linux gives to outgoing connections, 32768 to 60999.
 FIRST_PORT, PORTS = 12000, 20000
 BRACKETS = re.compile(r"(.*?)\[([^\]]*)\](.*)")
+MOST = 2**16  # workers, so that a wrong number can't fill the memory
 REPEATED = re.compile(r"(\d+)(?:\(x(\d+)\))?")  # "4(x2)": 4 tasks on each of two nodes
 
 
@@ -34,7 +36,7 @@ def tf_config(environ: Mapping[str, str]) -> dict[str, Any] | None:
     for launcher in (_from_tf_config, _open_mpi, _mpich, _slurm, _indexed_job):
         try:
             found = launcher(environ)
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, OverflowError) as error:
             raise UsageError(
                 f"The workers can't be told from what {launcher_name(environ)} sets ({error!r}); "
                 "set TF_CONFIG for each."
@@ -91,7 +93,8 @@ def hosts(expression: str) -> list[str]:
     names: list[str] = []
     # At commas outside of brackets.
     for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", expression):
-        names += _expanded(part.strip())
+        names += islice(_expanded(part.strip()), MOST + 1)
+        _validate_number(len(names))
     return names
 
 
@@ -107,7 +110,9 @@ def _from_tf_config(environ: Mapping[str, str]) -> tuple[list[str], int] | None:
         cluster, task = config.get("cluster") or {}, config.get("task") or {}
         chiefs, workers = list(cluster.get("chief", [])), list(cluster.get("worker", []))
         kind, index = task.get("type", "worker"), int(task.get("index", 0))
-    except (ValueError, TypeError, AttributeError) as error:
+        if not all(isinstance(name, str) for name in (*chiefs, *workers)):
+            raise ValueError("an address isn't a text")
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise UsageError(
             f"TF_CONFIG can't be read ({error}); it must be JSON such as "
             '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}.'
@@ -144,6 +149,7 @@ def _on_one_host(
     environ: Mapping[str, str], launcher: str, rank: int, size: int, local_size: int
 ) -> tuple[list[str], int]:
     """Workers on this host: MPI tells no process where the others are."""
+    _validate_number(size)
     if local_size != size:
         raise UsageError(
             f"{launcher} started {size} workers, {local_size} of them on this host, and doesn't "
@@ -164,8 +170,9 @@ def _slurm(environ: Mapping[str, str]) -> tuple[list[str], int] | None:
     tasks = [
         int(number)
         for number, repeated in REPEATED.findall(environ["SLURM_STEP_TASKS_PER_NODE"])
-        for _ in range(int(repeated or 1))
+        for _ in range(_validate_number(int(repeated or 1)))
     ]
+    _validate_number(sum(tasks))
     # Not SLURM_PROCID: with `--distribution cyclic` it doesn't count node by node.
     index = sum(tasks[: int(environ["SLURM_NODEID"])]) + int(environ["SLURM_LOCALID"])
     names = [node for node, number in zip(nodes, tasks, strict=True) for _ in range(number)]
@@ -185,6 +192,12 @@ def _with_ports(names: list[str], job: int) -> list[str]:
     """A port for each worker, since several may be on one host; jobs close together differ."""
     first = job * 64 % PORTS
     return [f"{name}:{FIRST_PORT + (first + i) % PORTS}" for i, name in enumerate(names)]
+
+
+def _validate_number(workers: int) -> int:
+    if not 0 < workers <= MOST:
+        raise ValueError(f"{workers} workers")
+    return workers
 
 
 def _expanded(name: str) -> Iterator[str]:
