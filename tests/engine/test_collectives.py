@@ -47,7 +47,9 @@ for node in nodes:
 """
 
 
-@pytest.mark.parametrize(("case", "updates"), [("plain", 1), ("accumulate", 1), ("gan", 2), ("buckets", TENSORS)])
+@pytest.mark.parametrize(
+    ("case", "updates"), [("plain", 1), ("accumulate", 1), ("gan", 2), ("buckets", TENSORS)]
+)
 def test_gradients_cross_the_replicas_once_in_an_update(case: str, updates: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, case],
@@ -57,8 +59,9 @@ def test_gradients_cross_the_replicas_once_in_an_update(case: str, updates: int)
     found = Counter(
         line.split()[1] for line in done.stdout.splitlines() if line.startswith("collective")
     )
-    # On each of two replicas the vector of losses and gradients. (The count of examples, an int32,
-    # is summed beside it; within one process that takes no collective operation, TF 2.21.)
+    # On each of two replicas the vector of losses and gradients, or one for each bucket. (The count
+    # of examples, an int32, is summed beside it; within one process that takes no collective
+    # operation, TF 2.21.)
     floats = {dtype: n for dtype, n in found.items() if dtype.startswith("float")}
     assert floats == {"float64": 2 * updates}
 
