@@ -89,12 +89,14 @@ def proofs(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Compare loop and input pipelines with others, see what grows, and write benchmarks/*.md."""
+    """Compare loop and pipelines with others, see what grows, and fit the model of scaling.md."""
     install_all(session)
     install(session, "benchmarks")
     session.run("python", "benchmarks/peers.py")
     session.run("python", "benchmarks/growth.py")
     session.run("python", "benchmarks/data.py")
+    session.run("python", "benchmarks/scaling.py")
+    session.run("python", "benchmarks/parameter_servers.py")
 
 
 @nox.session

@@ -8,10 +8,12 @@ python train.py --help                    # every flag
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
 from {{ cookiecutter.package_name }}.config import Config
+from {{ cookiecutter.package_name }}.engine.cluster import validate
 from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
 from {{ cookiecutter.package_name }}.engine.errors import usage_errors
 from {{ cookiecutter.package_name }}.engine.tf_log_filter import filtered_tf_import
@@ -20,6 +22,7 @@ from {{ cookiecutter.package_name }}.task.config import TaskConfig
 
 def main(config: Config, task: TaskConfig) -> None:
     """One run, top to bottom."""
+    validate(config.strategy, os.environ)
     # Here and not at the top: flags are checked in a fraction of TensorFlow's start-up time.
     with filtered_tf_import():
         from {{ cookiecutter.package_name }}.engine.adapted import read_adapted, write_adapted

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from proof.engine import cluster
 from proof.engine.errors import UsageError
+
+from . import project
 
 pytestmark = pytest.mark.quick
 
@@ -72,7 +78,9 @@ def test_tf_config_of_one_worker_is_a_single_process() -> None:
     [
         ({"TF_CONFIG": "{"}, "TF_CONFIG can't be read"),
         ({"TF_CONFIG": "[1]"}, "TF_CONFIG can't be read"),
-        (of_tf_config({"worker": ["a:1", "b:2"]}, "ps", 0), "'ps'"),
+        (of_tf_config({"worker": ["a:1", "b:2"]}, "ps", 0), "'ps': parameter servers aren't"),
+        (of_tf_config({"worker": ["a:1", "b:2"], "ps": ["c:3"]}, "worker", 0), "multi_worker"),
+        (of_tf_config({"chief": ["a:1"], "worker": ["b:2"]}, "evaluator", 0), "'evaluator'"),
         (of_tf_config({"worker": ["a:1", "b:2"]}, "worker", 2), "worker 2 .* only 2: a:1, b:2"),
         (open_mpi(0, 4, 2), "Open MPI started 4 workers, 2 of them on this host"),
         ({"OMPI_COMM_WORLD_RANK": "0"}, "what Open MPI sets .*OMPI_COMM_WORLD_SIZE"),
@@ -81,6 +89,26 @@ def test_tf_config_of_one_worker_is_a_single_process() -> None:
 def test_what_cannot_be_used_is_one_sentence(environ: dict[str, str], part: str) -> None:
     with pytest.raises(UsageError, match=part):
         cluster.tf_config(environ)
+
+
+def test_it_is_said_before_tensorflow_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "tensorflow.py").write_text("raise SystemExit('TensorFlow was imported')")
+    servers = of_tf_config({"worker": ["a:1"], "ps": ["b:2"]}, "ps", 0)
+    for flags, environ in (([], servers), (["--strategy", "parameter_server"], {})):
+        done = subprocess.run(
+            [sys.executable, "train.py", *flags],
+            cwd=project, env={**os.environ, "PYTHONPATH": str(tmp_path)} | environ,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert "parameter servers aren't offered" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_strategy_without_workers_does_not_ask_the_launcher() -> None:
+    cluster.validate("none", {"TF_CONFIG": "{"})
+    with pytest.raises(UsageError, match="can't be read"):
+        cluster.validate("auto", {"TF_CONFIG": "{"})
 
 
 def test_tf_config_wins_over_a_launcher() -> None:

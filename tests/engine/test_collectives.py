@@ -9,9 +9,13 @@ from pathlib import Path
 
 import keras
 import pytest
+import tensorflow as tf
+from proof.engine.gradients import buckets
 from tensorflow.python.ops import custom_gradient
 
-from .toys import CLASSES, FEATURES, Toy, train
+from .toys import CLASSES, FEATURES, Toy, differences, train
+
+TENSORS = 5  # kernel and bias of two layers, and the loss
 
 # In a process of its own: MirroredStrategy with collective operations needs other devices.
 SCRIPT = """
@@ -24,9 +28,11 @@ from engine import toys
 from engine.worked import GAN
 
 toys.strategy_of = lambda replicas: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-toy, flags = {"gan": (GAN, {}), "accumulate": (toys.Toy(), {"accumulate": 4})}.get(
-    sys.argv[1], (toys.Toy(), {})
-)
+toy, flags = {
+    "gan": (GAN, {}),
+    "accumulate": (toys.Toy(), {"accumulate": 4}),
+    "buckets": (toys.Toy(), {"bucket_mb": 1e-6}),
+}.get(sys.argv[1], (toys.Toy(), {}))
 built = toys.build(toy, 2, **flags)
 iterator = built.iterator(0, 2)
 built.steps.distributed_train_step(iterator, 1, built.steps.start())
@@ -41,7 +47,9 @@ for node in nodes:
 """
 
 
-@pytest.mark.parametrize(("case", "updates"), [("plain", 1), ("accumulate", 1), ("gan", 2)])
+@pytest.mark.parametrize(
+    ("case", "updates"), [("plain", 1), ("accumulate", 1), ("gan", 2), ("buckets", TENSORS)]
+)
 def test_gradients_cross_the_replicas_once_in_an_update(case: str, updates: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, case],
@@ -51,10 +59,25 @@ def test_gradients_cross_the_replicas_once_in_an_update(case: str, updates: int)
     found = Counter(
         line.split()[1] for line in done.stdout.splitlines() if line.startswith("collective")
     )
-    # On each of two replicas the vector of losses and gradients. (The count of examples, an int32,
-    # is summed beside it; within one process that takes no collective operation, TF 2.21.)
+    # On each of two replicas the vector of losses and gradients, or one for each bucket. (The count
+    # of examples, an int32, is summed beside it; within one process that takes no collective
+    # operation, TF 2.21.)
     floats = {dtype: n for dtype, n in found.items() if dtype.startswith("float")}
     assert floats == {"float64": 2 * updates}
+
+
+def test_gradients_in_buckets_train_like_one_vector() -> None:
+    several = train(Toy(), 2, bucket_mb=1e-4)
+    assert several.built.steps.bucket_bytes == 100
+    assert set(differences(train(Toy(), 2), several).values()) == {0.0}
+    assert max(differences(train(Toy(), 1), several).values()) < 1e-12
+
+
+def test_the_last_gradients_travel_first() -> None:
+    single, double = tf.float32, tf.float64
+    assert buckets([single] * 4, [10, 30, 5, 20], 25) == [[2, 3], [1], [0]]
+    assert buckets([single] * 4, [10, 30, 5, 20], 0) == [[0, 1, 2, 3]]
+    assert buckets([single, double, single], [8, 8, 8], 16) == [[0, 2], [1]]
 
 
 def test_a_synchronized_layer_does_not_walk_through_the_other_replicas(

@@ -44,6 +44,9 @@ class Config:
     precision: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
     # compile forward and backward with XLA; auto: on accelerators, where the model allows it
     jit: Literal["auto", "on", "off"] = "auto"
+    # megabytes of gradients that are summed over the replicas while the backward pass goes on, with
+    # --jit off; 0: all together after it
+    bucket_mb: float = 0.0
     steps_per_call: int = 0  # train steps in one graph call; 0: as many as take half a second
 
     # examples read by row number that can't be read are left out, with a line for each; more of
@@ -91,7 +94,7 @@ class Config:
         positive += ["global_batch_size", "batch_size_per_replica"]
         for name in positive:
             _within(1, MOST, name, getattr(self, name))
-        zero_or_more = ["virtual_replicas", "steps_per_call", "clip_norm"]
+        zero_or_more = ["virtual_replicas", "steps_per_call", "clip_norm", "bucket_mb"]
         zero_or_more += ["validate_every_steps", "validation_steps", "log_every_steps"]
         zero_or_more += ["max_skipped_steps", "save_every_epochs", "save_every_steps"]
         zero_or_more += ["save_every_secs", "max_stop_secs", "max_bad_examples", "start_timeout"]

@@ -122,6 +122,7 @@ def create_run(
         max_skipped_steps=config.max_skipped_steps if config.non_finite == "skip" else 0,
         constant_denominator=config.denominator == "global_batch",
         synchronized=bool(synchronized),
+        bucket_bytes=int(config.bucket_mb * 1e6),
     )
     return run, steps, batches
 

@@ -47,6 +47,8 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--epochs", "3", "--steps", "5"], "not both"),
         (["--validate-every-steps", "-1"], "--validate-every-steps is -1"),
         (["--strategy", "horovod"], "horovod"),
+        (["--strategy", "parameter_server"], "lose updates"),
+        (["--strategy=parameter_server"], "--strategy multi_worker"),
         (["--global-batch-size", "96", "--batch-size-per-replica", "12"], "not both"),
         (["--config", "nowhere.yaml"], "nowhere.yaml"),
         (["--resume", "nowhere"], "not a run directory"),

@@ -21,6 +21,26 @@ FIRST_PORT, PORTS = 12000, 20000
 BRACKETS = re.compile(r"(.*?)\[([^\]]*)\](.*)")
 MOST = 2**16  # workers, so that a wrong number can't fill the memory
 REPEATED = re.compile(r"(\d+)(?:\(x(\d+)\))?")  # "4(x2)": 4 tasks on each of two nodes
+# Measured in docs/scaling.md of the template.
+NO_PARAMETER_SERVERS = (
+    "parameter servers aren't offered, because workers that don't wait for each other lose updates "
+    "and can't resume exactly; start a chief and workers only, which --strategy multi_worker "
+    "trains together (docs/scaling.md of the template)."
+)
+
+
+def validate(strategy: str, environ: Mapping[str, str]) -> None:
+    """Refuse a launcher that can't be used, before TensorFlow is imported.
+
+    Args:
+        strategy: what `--strategy` says.
+        environ: of this process.
+
+    Raises:
+        UsageError: as `tf_config` does, if the strategy would ask it.
+    """
+    if strategy in ("auto", "multi_worker"):
+        tf_config(environ)
 
 
 def tf_config(environ: Mapping[str, str]) -> dict[str, Any] | None:
@@ -110,17 +130,20 @@ def _from_tf_config(environ: Mapping[str, str]) -> tuple[list[str], int] | None:
         cluster, task = config.get("cluster") or {}, config.get("task") or {}
         chiefs, workers = list(cluster.get("chief", [])), list(cluster.get("worker", []))
         kind, index = task.get("type", "worker"), int(task.get("index", 0))
-        if not all(isinstance(name, str) for name in (*chiefs, *workers)):
+        jobs = {kind, *(job for job, names in cluster.items() if names)} - {"chief", "worker"}
+        if not all(isinstance(name, str) for name in (kind, *chiefs, *workers)):
             raise ValueError("an address isn't a text")
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise UsageError(
             f"TF_CONFIG can't be read ({error}); it must be JSON such as "
             '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}.'
         ) from error
-    if kind not in ("chief", "worker"):
+    if "ps" in jobs:
+        raise UsageError(f"TF_CONFIG has a job 'ps': {NO_PARAMETER_SERVERS}")
+    if jobs:
         raise UsageError(
-            f"TF_CONFIG says that this process is a {kind!r}; only a chief and workers train here, "
-            "so start no other."
+            f"TF_CONFIG has a job {min(jobs)!r}; only a chief and workers train here, and evaluate "
+            "together, so start no other."
         )
     # With a chief, both it and the first worker have index 0: the type decides.
     return [*chiefs, *workers], index if kind == "chief" else len(chiefs) + index

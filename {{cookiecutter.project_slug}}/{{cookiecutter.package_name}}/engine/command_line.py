@@ -16,6 +16,7 @@ from typing import Any
 import tyro
 import yaml
 
+from .cluster import NO_PARAMETER_SERVERS
 from .errors import fail
 
 DESCRIPTION = """--config FILE reads flags from a YAML file; flags on the command line override it.
@@ -56,6 +57,8 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
     Raises:
         SystemExit: with code 2 and one sentence, for a flag or value that is not allowed.
     """
+    if _take(list(arguments), "--strategy")[1] == "parameter_server":
+        fail(f"--strategy parameter_server: {NO_PARAMETER_SERVERS}")
     # Both, since Tyro colors and frames errors, too, where standard output is a terminal.
     shown, message = io.StringIO(), io.StringIO()
     try:

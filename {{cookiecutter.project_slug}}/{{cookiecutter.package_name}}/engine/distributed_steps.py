@@ -46,6 +46,7 @@ class DistributedSteps:
         max_skipped_steps: more than this many skipped steps in a row end the graph call.
         constant_denominator: use the global batch size as the count of every batch.
         synchronized: the models sum over the replicas inside forward and backward.
+        bucket_bytes: the smallest size of a vector in which gradients travel; 0 makes one vector.
 
     Attributes:
         secs_waited: float64 scalar, how long steps have waited for data so far.
@@ -61,12 +62,14 @@ class DistributedSteps:
         max_skipped_steps: int = 0,
         constant_denominator: bool = False,
         synchronized: bool = False,
+        bucket_bytes: int = 0,
     ) -> None:
         self.run = run
         self.layout = layout
         self.clip_norm = clip_norm
         self.max_skipped_steps = max_skipped_steps
         self.constant_denominator = constant_denominator
+        self.bucket_bytes = bucket_bytes
         self.loss_scaling = LossScaling(
             enabled=any(model.compute_dtype == "float16" for model in run.models.values())
         )
@@ -173,7 +176,8 @@ class DistributedSteps:
             step=progress.step,
             loss_scale=progress.loss_scale,
         )
-        sums = sum_over_replicas(tf.nest.flatten((result.losses, result.gradients)))
+        tensors = tf.nest.flatten((result.losses, result.gradients))
+        sums = sum_over_replicas(tensors, self.bucket_bytes)
         losses, gradients = tf.nest.pack_sequence_as((result.losses, result.gradients), sums)
         norms = []
         for name, values in gradients.items():

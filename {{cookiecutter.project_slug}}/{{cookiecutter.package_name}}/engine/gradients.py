@@ -54,18 +54,22 @@ def apply_gradients(
     optimizer.iterations.assign_add(1)
 
 
-def sum_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """The sums over all replicas, one collective for each dtype; called inside a replica.
+def sum_over_replicas(tensors: list[tf.Tensor], bucket_bytes: int = 0) -> list[tf.Tensor]:
+    """The sums over all replicas, one collective for each bucket; called inside a replica.
 
-    Tensors travel as one flat vector: on a network the number of messages costs more than their
-    size. The sums stay on the replica's device.
+    The tensors of a bucket travel as one flat vector: on a network the number of messages costs
+    more than their size. The sums stay on the replica's device.
+
+    Args:
+        tensors: of static shapes.
+        bucket_bytes: the smallest size of a bucket; 0 makes one for each dtype.
     """
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return tensors
     sums: dict[int, tf.Tensor] = {}
-    for dtype in {tensor.dtype: None for tensor in tensors}:
-        members = [i for i, tensor in enumerate(tensors) if tensor.dtype == dtype]
+    sizes = [tensor.dtype.size * tensor.shape.num_elements() for tensor in tensors]
+    for members in buckets([tensor.dtype for tensor in tensors], sizes, bucket_bytes):
         if len(members) == 1:
             (i,) = members
             sums[i] = context.all_reduce(tf.distribute.ReduceOp.SUM, tensors[i])
@@ -77,6 +81,30 @@ def sum_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
             (i, tf.reshape(part, tensors[i].shape)) for i, part in zip(members, parts, strict=True)
         )
     return [sums[i] for i in range(len(tensors))]
+
+
+def buckets(dtypes: list[tf.DType], sizes: list[int], bucket_bytes: int) -> list[list[int]]:
+    """Which tensors travel together, by index, in the order in which their sums are made.
+
+    The last tensors come first, since a backward pass has the gradients of the last layers first:
+    their sum runs while it goes on.
+
+    Args:
+        dtypes: of the tensors; those of a bucket have one dtype.
+        sizes: of the tensors, in bytes.
+        bucket_bytes: a bucket is closed when it has so many; 0: when all of its dtype are in it.
+    """
+    closed: list[list[int]] = []
+    for dtype in dict.fromkeys(dtypes):
+        bucket: list[int] = []
+        for i in reversed(range(len(sizes))):
+            if dtypes[i] == dtype:
+                bucket.insert(0, i)
+                if bucket_bytes and sum(sizes[j] for j in bucket) >= bucket_bytes:
+                    closed.append(bucket)
+                    bucket = []
+        closed += [bucket] if bucket else []
+    return closed
 
 
 def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
