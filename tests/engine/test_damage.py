@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ from proof.config import Config
 from proof.engine.command_line import to_yaml
 from proof.engine.errors import usage_errors
 from proof.engine.files import to_json
-from proof.engine.run_directory import find_resumed
+from proof.engine.run_directory import RunDirectory, find_resumed
 from proof.engine.tf_log_filter import filtered_tf_import
 
 from .test_loop import loop
@@ -193,6 +196,24 @@ def test_tensorflow_is_imported_where_nothing_can_be_written(
     monkeypatch.setattr("tempfile.TemporaryFile", none)
     with filtered_tf_import():
         pass
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_outside_of_training_ends_in_order(
+    number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def make_a_run_and_wait() -> None:
+        with usage_errors(), RunDirectory.open(tmp_path, "x", None, "") as directory:
+            assert directory.path.exists()
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+
+    with pytest.raises(SystemExit, match="138"):
+        make_a_run_and_wait()
+    assert not list(tmp_path.iterdir())
+    assert "--resume auto" in capsys.readouterr().err
+    assert signal.getsignal(number) == signal.SIG_DFL
 
 
 @pytest.mark.quick

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from .causes import cause_of, is_bad_file, message_of
+from .interrupts import ending_in_order
 from .output import forgiving_output
 
 RESUMABLE = 138  # exit code of a run that was interrupted or lost a worker, and can be resumed
@@ -62,7 +63,7 @@ def usage_errors() -> Iterator[None]:
     another worker that has ended. A mistake in the code of `task/` keeps its traceback.
     """
     try:
-        with forgiving_output():
+        with forgiving_output(), ending_in_order(RESUMABLE):
             yield
     except UsageError as error:
         _forget_locals(error)

@@ -1,10 +1,17 @@
-"""SIGTERM, SIGHUP and Ctrl-C: finish the graph call, save, exit. A second one exits at once."""
+"""SIGTERM, SIGHUP and Ctrl-C.
+
+In training: finish the graph call, save, exit; a second one exits at once. Before and after it,
+SIGTERM and SIGHUP end the program as an error does, so that what is open is closed.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -12,6 +19,28 @@ AT_ONCE = 130
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 if hasattr(signal, "SIGHUP"):  # a closed terminal, a dropped ssh connection; not on Windows
     SIGNALS.append(signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def ending_in_order(code: int) -> Iterator[None]:
+    """End by SIGTERM or SIGHUP with a sentence and `code`, not silently by the signal itself."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.stderr.write(
+            f"interrupted by {signal.Signals(number).name}; start the same command again, with "
+            "--resume auto to continue from what was saved\n"
+        )
+        raise SystemExit(code)
+
+    before = {number: signal.getsignal(number) for number in SIGNALS if number != signal.SIGINT}
+    before = {number: old for number, old in before.items() if old == signal.SIG_DFL}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Interrupts:
