@@ -12,6 +12,14 @@ def test_lint_finds_nothing(project: Path) -> None:
     python_m("ruff", "check", "--no-cache", ".", cwd=project)
 
 
+def test_nothing_is_known_to_be_unsafe(project: Path) -> None:
+    # S101: asserts tell the type checker. S603: a process of this very Python, with no text of
+    # anyone's among its arguments that it would run. S311: random numbers, for no secrets.
+    rules = ["--select", "S", "--ignore", "S101,S311,S603"]
+    code = ["train.py", "my_experiment"]
+    python_m("ruff", "check", "--no-cache", "--isolated", *rules, *code, cwd=project)
+
+
 def test_the_formatter_changes_nothing(project: Path) -> None:
     python_m("ruff", "format", "--no-cache", "--check", ".", cwd=project)
 

@@ -46,6 +46,16 @@ def test_every_expected_file_set_belongs_to_a_starter() -> None:
     assert {path.stem for path in FILE_SETS.iterdir()} == {"common", *STARTERS}
 
 
+def test_actions_are_pinned_by_hash_and_get_no_token() -> None:
+    for file in (ROOT / ".github" / "workflows").iterdir():
+        text = file.read_text(encoding="utf-8")
+        used = re.findall(r"uses: (.*)", text)
+        assert [use for use in used if not re.fullmatch(r"\S+@[0-9a-f]{40}  # v[\d.]+", use)] == []
+        checkouts = sum(use.startswith("actions/checkout@") for use in used)
+        assert text.count("persist-credentials: false") == checkouts
+        assert "permissions:\n  contents: read\n" in text
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert CONFIG["_template_version"] == version

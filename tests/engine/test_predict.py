@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from proof.engine.errors import UsageError
 from proof.engine.export import export_models
-from proof.engine.predict import model_of, predict_files, predict_split
+from proof.engine.predict import model_of, predict_files, predict_split, read_inputs
 
 from .toys import FEATURES, Toy, build
 
@@ -142,6 +142,21 @@ def test_inputs_are_found_by_name_and_may_be_strings(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         np.load(file), model({"a": tf.constant(INPUTS), "word": tf.constant(words)})
     )
+
+
+@pytest.mark.parametrize("name", ["inputs.npz", "inputs.npy"])  # an archive is known by its bytes
+def test_an_archive_that_unpacks_to_too_much_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proof.engine.predict.LARGEST", 100_000)
+    for size, refused in ((10_000, False), (10**6, True)):
+        np.savez_compressed(tmp_path / "inputs.npz", a=np.zeros(size, "u1"))
+        (tmp_path / "inputs.npz").replace(tmp_path / name)
+        if refused:
+            with pytest.raises(UsageError, match="unpacks to 1,000,"):
+                read_inputs(tmp_path / name)
+        else:
+            read_inputs(tmp_path / name)
 
 
 def test_a_missing_input_is_named(tmp_path: Path) -> None:

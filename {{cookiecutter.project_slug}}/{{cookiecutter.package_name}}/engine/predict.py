@@ -18,6 +18,7 @@ from .errors import UsageError
 from .types import Run
 
 BATCH_SIZE = 256
+LARGEST = 8 * 2**30  # bytes that an archive may unpack to
 
 
 def read_inputs(file: Path) -> Any:
@@ -25,14 +26,22 @@ def read_inputs(file: Path) -> Any:
 
     Raises:
         UsageError: the file isn't there, isn't of these kinds, or holds no examples, or what is
-            neither numbers nor strings.
+            neither numbers nor strings, or more than LARGEST bytes, packed.
     """
     if not file.is_file():
         raise UsageError(f"{file} is not a file.")
     try:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                unpacked = sum(part.file_size for part in archive.infolist())
+            if unpacked > LARGEST:
+                raise UsageError(
+                    f"{file} unpacks to {unpacked:,} bytes, more than {LARGEST:,}; divide it into "
+                    "several files."
+                )
         loaded = np.load(file, allow_pickle=False)
         inputs = dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, EOFError, KeyError, MemoryError, zipfile.BadZipFile) as error:
         raise UsageError(
             f"{file} can't be read as a .npy or .npz file of plain arrays; write it with np.save "
             "or np.savez."
