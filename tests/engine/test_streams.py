@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.batches import BatchLayout, TrainingBatches, evaluation_batches, num_examples
+from proof.engine.batches import (
+    BatchLayout,
+    TrainingBatches,
+    evaluation_batches,
+    first_examples,
+    gives_batches,
+    is_endless,
+    num_examples,
+)
 from proof.engine.errors import UsageError
+
+from .toys import BATCH, Toy, differences, train
 
 
 def _order(seed: int) -> np.ndarray:
@@ -87,3 +98,73 @@ def test_splits_that_differ_in_length_are_refused(monkeypatch: pytest.MonkeyPatc
     _as_worker(monkeypatch, 0)
     with pytest.raises(UsageError, match=r"have \[27, 26\] examples"):
         num_examples(_splits(53))
+
+
+NUMBERS = tf.data.Dataset.range(50)
+BATCHED = {
+    "batch": lambda: NUMBERS.batch(8),
+    "in parallel": lambda: NUMBERS.batch(8, num_parallel_calls=2).prefetch(2),
+    "and more": lambda: NUMBERS.batch(8).cache().map(lambda x: x).shuffle(9, seed=1).prefetch(2),
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("make", BATCHED.values(), ids=BATCHED)
+def test_batches_as_keras_takes_them_are_taken_apart(make: Any) -> None:
+    stream = make()
+    assert gives_batches(stream)
+    assert num_examples(stream) == 50
+    evaluation, steps = evaluation_batches(stream, BatchLayout(24, 2, 0, 2))
+    assert steps == 3
+    seen = [ids[weights > 0] for ids, weights in evaluation.as_numpy_iterator()]
+    assert sorted(np.concatenate(seen)) == list(range(50))
+    assert first_examples(stream, 20).shape == (20,)
+
+
+@pytest.mark.quick
+def test_how_many_examples_some_batches_hold_must_be_said() -> None:
+    with pytest.raises(UsageError, match=r"add .unbatch\(\) and .apply"):
+        num_examples(NUMBERS.batch(8).take(3))
+    assert is_endless(NUMBERS.batch(8).repeat())
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "stream",
+    [
+        NUMBERS,
+        NUMBERS.batch(10, drop_remainder=True),  # maybe sequences
+        NUMBERS.map(lambda i: tf.ones(tf.stack([i, 3]))),  # of unknown length, such as pictures
+        NUMBERS.batch(8).map(lambda batch: (batch, tf.size(batch))),  # one label for all of them
+        NUMBERS.window(4).flat_map(lambda window: window.batch(4)),
+        np.zeros((4, 2)),
+    ],
+)
+def test_examples_are_not_taken_for_batches(stream: Any) -> None:
+    assert not gives_batches(stream)
+
+
+def test_a_folder_of_images_as_keras_reads_it_trains_as_its_arrays_do(
+    tmp_path: Path,
+) -> None:
+    random = np.random.default_rng(0)
+    for number in range(BATCH):
+        file = tmp_path / "images" / "ab"[number % 2] / f"{number:02}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        image = random.integers(0, 256, (4, 4, 1)).astype("uint8")
+        tf.io.write_file(str(file), tf.io.encode_png(image))
+
+    def create() -> keras.Model:
+        hidden = [keras.layers.Rescaling(1 / 255), keras.layers.Flatten(), keras.layers.Dense(3)]
+        return keras.Sequential([keras.Input((4, 4, 1)), *hidden])
+
+    read = keras.utils.image_dataset_from_directory(
+        str(tmp_path / "images"), color_mode="grayscale", image_size=(4, 4), batch_size=5,
+        shuffle=False, verbose=False,
+    )  # fmt: skip
+    arrays = tuple(np.concatenate(part) for part in zip(*read.as_numpy_iterator(), strict=True))
+    alone = tf.data.Dataset.from_tensor_slices(arrays)
+    one = train(Toy(create, data=alone))
+    for replicas in (1, 2):
+        trained = train(Toy(create, data=read), replicas)
+        assert max(differences(one, trained).values()) < 1e-9

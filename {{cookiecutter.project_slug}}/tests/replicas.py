@@ -20,7 +20,13 @@ import numpy as np
 import tensorflow as tf
 
 from {{ cookiecutter.package_name }}.config import Config
-from {{ cookiecutter.package_name }}.engine.batches import TrainingBatches, is_sharded, random_access
+from {{ cookiecutter.package_name }}.engine.batches import (
+    TrainingBatches,
+    gives_batches,
+    is_sharded,
+    of_examples,
+    random_access,
+)
 from {{ cookiecutter.package_name }}.engine.distributed_steps import DistributedSteps
 from {{ cookiecutter.package_name }}.engine.errors import UsageError
 from {{ cookiecutter.package_name }}.engine.random_access import RandomAccess
@@ -39,12 +45,13 @@ def trimmed(split: Any, rows: int) -> Any:
     if is_sharded(split):
         return lambda workers, index: trimmed(split(workers, index), rows)
     if isinstance(split, tf.data.Dataset):
-        return split.repeat().take(rows)
-    examples = random_access(split)
-    chosen = np.arange(rows) % len(examples)
-    if examples is split or not examples.in_memory:
-        return examples.select(chosen)
-    return tf.nest.map_structure(lambda array: array[chosen], examples.arrays)
+        examples = of_examples(split).repeat().take(rows)
+        return examples.batch(BATCH) if gives_batches(split) else examples
+    read = random_access(split)
+    chosen = np.arange(rows) % len(read)
+    if read is split or not read.in_memory:
+        return read.select(chosen)
+    return tf.nest.map_structure(lambda array: array[chosen], read.arrays)
 
 
 def create_small_datasets(rows: int) -> dict[str, Any]:
@@ -78,6 +85,7 @@ def weighted(split: Any, rows: int) -> Any:
         return Weighted(split, weights) if isinstance(spec, tuple) and len(spec) == 2 else split
     if not isinstance(split, tf.data.Dataset):
         return (*split, weights) if isinstance(split, tuple) and len(split) == 2 else split
+    split = of_examples(split)
     if not isinstance(split.element_spec, tuple) or len(split.element_spec) != 2:
         return split
     pairs = tf.data.Dataset.zip((split, tf.data.Dataset.from_tensor_slices(weights)))

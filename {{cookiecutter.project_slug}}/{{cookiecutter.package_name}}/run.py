@@ -12,8 +12,8 @@ import tensorflow as tf
 from .config import Config
 from .engine.adapted import as_arrays
 from .engine.bad_examples import BadExamples
-from .engine.batches import TrainingBatches, create_layout
-from .engine.data_errors import reading_errors
+from .engine.batches import TrainingBatches, create_layout, gives_batches
+from .engine.data_errors import reading_errors, split_label
 from .engine.distributed_steps import DistributedSteps
 from .engine.errors import UsageError
 from .engine.gradients import disable_optimizer_allreduce
@@ -75,6 +75,9 @@ def create_run(
         steps=config.steps,
         bad=bad_examples,
     )
+    for name, split in datasets.items():
+        if gives_batches(split):
+            print(f"the {split_label(name)} comes in batches: they are taken apart into examples")
     if adapted is None:
         with reading_errors(datasets):
             adapted = as_arrays(adapt(task, datasets))

@@ -35,6 +35,14 @@ LastBatch = Literal["drop", "span", "pad"]
 
 Augment = Callable[[Any, tf.Tensor], Any]  # batch, seed -> batch
 
+# What TF 2.21 calls the datasets that make batches, and those that give each batch of another.
+MAKES_BATCHES = {"_BatchDataset", "_ParallelBatchDataset", "_PaddedBatchDataset"}
+KEEPS_BATCHES = {
+    "_MapDataset", "_ParallelMapDataset", "_PrefetchDataset", "CacheDataset", "_OptionsDataset",
+    "_ShuffleDataset",
+}  # fmt: skip
+KEEPS_SOME_BATCHES = {"_TakeDataset", "_SkipDataset", "_RepeatDataset", "_AssertCardinalityDataset"}
+
 SHUFFLE_BUFFER = 10_000  # examples; for streams only, all others are shuffled as a whole
 # Of the block cipher behind index_shuffle. With its usual 4, in small data some neighbors come
 # again more often than others (TF 2.21).
@@ -125,18 +133,54 @@ def num_examples(split: Split) -> int:
         return sum(shards)
     if not isinstance(split, tf.data.Dataset):
         return len(random_access(split))
-    number = int(split.cardinality())
+    number = int(of_examples(split).cardinality())
     if number == tf.data.INFINITE_CARDINALITY:
         raise UsageError(
             "A tf.data.Dataset of create_datasets has no end: add .take(number of examples); "
             "training data may be endless if --steps says how long to train."
         )
     if number < 0:
+        apart = "add .unbatch() and " if gives_batches(split) else "add "
         raise UsageError(
-            "A tf.data.Dataset of create_datasets doesn't know its size: add "
+            f"A tf.data.Dataset of create_datasets doesn't know its size: {apart}"
             ".apply(tf.data.experimental.assert_cardinality(number of examples))."
         )
     return number
+
+
+def gives_batches(split: Split) -> bool:
+    """Whether a split is a tf.data.Dataset of batches, as Keras takes it, and not of examples.
+
+    Of those that `batch(..., drop_remainder=True)` makes it can't be known: they may be sequences.
+    """
+    if is_sharded(split):
+        split = split(cluster.num_workers(), cluster.worker_index())
+    if not isinstance(split, tf.data.Dataset):
+        return False
+    shapes = [spec.shape for spec in tf.nest.flatten(split.element_spec)]
+    made = _made_of(split, KEEPS_BATCHES | KEEPS_SOME_BATCHES)
+    is_made = type(made).__name__ in MAKES_BATCHES
+    return is_made and all(shape.rank and shape[0] is None for shape in shapes)
+
+
+def of_examples(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Batches taken apart, with the number of examples if it can be known; examples as they are."""
+    if not gives_batches(dataset):
+        return dataset
+    examples, made = dataset.unbatch(), _made_of(dataset, KEEPS_BATCHES)
+    number = tf.data.UNKNOWN_CARDINALITY
+    if type(made).__name__ in MAKES_BATCHES:
+        number = int(made._inputs()[0].cardinality())
+    if number < 0:  # endless, or unknown
+        return examples
+    return examples.apply(tf.data.experimental.assert_cardinality(number))
+
+
+def _made_of(dataset: tf.data.Dataset, kinds: set[str]) -> tf.data.Dataset:
+    """The dataset that others of these kinds have been made of, one of another."""
+    while type(dataset).__name__ in kinds:
+        (dataset,) = dataset._inputs()  # private (TF 2.21)
+    return dataset
 
 
 def is_sharded(split: Split) -> bool:
@@ -153,7 +197,7 @@ def worker_split(split: Split) -> RandomAccess | tf.data.Dataset:
     """What this worker reads of a split: its shard of a function, else all of it."""
     if is_sharded(split):
         split = split(cluster.num_workers(), cluster.worker_index())
-    return split if isinstance(split, tf.data.Dataset) else random_access(split)
+    return of_examples(split) if isinstance(split, tf.data.Dataset) else random_access(split)
 
 
 def first_examples(split: Split, number: int) -> Any:

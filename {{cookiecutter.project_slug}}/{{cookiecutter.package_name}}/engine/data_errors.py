@@ -259,7 +259,10 @@ def _misfit(run: Run, element: Any, *, shapes: bool) -> str:
         cast = kinds[0] == kinds[1] or kinds == ("float", "int")
         if (shapes and not fits) or (fits and not cast):
             given_is = f"{spec.dtype.name} {tuple(rows)}"
-            return f"{tensor.name} is {given_is}, and the model takes {tensor.dtype} {tuple(shape)}"
+            batches = not fits and rows.rank and shape.is_compatible_with(rows[1:])
+            hint = "; a tf.data.Dataset of batches needs .unbatch()" if batches else ""
+            takes = f"{tensor.dtype} {tuple(shape)}{hint}"
+            return f"{tensor.name} is {given_is}, and the model takes {takes}"
     return ""
 
 
