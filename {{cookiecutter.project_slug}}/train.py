@@ -27,6 +27,7 @@ def main(config: Config, task: TaskConfig) -> None:
     with filtered_tf_import():
         from {{ cookiecutter.package_name }}.engine.adapted import read_adapted, write_adapted
         from {{ cookiecutter.package_name }}.engine.data_errors import reading_errors
+        from {{ cookiecutter.package_name }}.engine.display import start_lines, table
         from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
         from {{ cookiecutter.package_name }}.engine.loop import Loop
         from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory, find_resumed
@@ -62,6 +63,7 @@ def main(config: Config, task: TaskConfig) -> None:
         RunDirectory.open(runs, config.name, resumed, flags, workers) as directory,
     ):
         workers.log_to(directory.path)
+        print(start_lines(run, evaluation.splits, batches.steps_per_epoch))
         print(f"run directory: {directory.path}")
         if directory.is_new and workers.is_chief:
             write_adapted(directory.path, run.adapted)
@@ -91,6 +93,7 @@ def main(config: Config, task: TaskConfig) -> None:
             "replicas": strategy.num_replicas_in_sync,
             "epochs": loop.epoch,
             "steps": loop.step,
+            "best_step": loop.best_step,
             "skipped_steps": int(loop.progress.skips.total),
             "overflows": int(loop.progress.skips.overflows),
             **loop.records.latest,
@@ -100,7 +103,8 @@ def main(config: Config, task: TaskConfig) -> None:
         if workers.is_chief:
             draw_predictions(run, datasets, directory.path / "predictions.png")
         directory.write_results(results)
-        print("\n".join(f"{name}: {value}" for name, value in results.items()))
+        print(table(results))
+        print(loop.last_words)
         workers.wait()
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from itertools import groupby
+from typing import Any
 
 from tqdm import tqdm
 
+from .batches import Split, is_endless, num_examples
 from .records import measured
+from .types import Run
 
 MUCH_WAITING = 0.1  # fraction of the time
 LISTED = 4  # numbers of one metric in a line; history.csv has all
@@ -61,6 +64,39 @@ class ProgressDisplay:
     def close(self) -> None:
         """Leave the bar as it is."""
         self._bar.close()
+
+
+def start_lines(run: Run, splits: dict[str, Split], steps_per_epoch: int) -> str:
+    """The examples of each split, the size of a step and of the models."""
+    counts = [
+        f"endless {label}" if is_endless(split) else f"{num_examples(split):,} {label}"
+        for label, split in splits.items()
+    ]
+    weights = sum(v.shape.num_elements() for m in run.trained_models.values() for v in m.variables)
+    return (
+        f"examples: {', '.join(counts)}; {run.global_batch_size:,} in a step, {steps_per_epoch:,} "
+        f"steps in an epoch\nweights: {weights:,}"
+    )
+
+
+def table(results: dict[str, Any]) -> str:
+    """Losses and metrics in rows, the splits in columns."""
+    columns: dict[str, dict[str, float]] = {}
+    for split in ("train", "validation", "test"):
+        prefix = f"{split}_"
+        found = {n.removeprefix(prefix): v for n, v in results.items() if n.startswith(prefix)}
+        if found:
+            columns[split] = found
+    names = list(dict.fromkeys(name for numbers in columns.values() for name in numbers))
+    shown: list[str] = []
+    for _, members in groupby(names, key=lambda name: name.partition("/")[0]):
+        shown += list(members)[:LISTED]
+    width = max(map(len, shown), default=0)
+    lines = [" " * width + "".join(f"{split:>12}" for split in columns)]
+    for name in shown:
+        numbers = (f"{column[name]:.4g}" if name in column else "" for column in columns.values())
+        lines.append(f"{name.replace('_', ' '):{width}}" + "".join(f"{n:>12}" for n in numbers))
+    return "\n".join(lines)
 
 
 def _listed(numbers: dict[str, float]) -> str:

@@ -18,6 +18,7 @@ from .distributed_steps import DistributedSteps
 from .errors import RESUMABLE, UsageError
 from .evaluation import Evaluation
 from .interrupts import Interrupts
+from .output import say_on_terminal
 from .progress import Sums
 from .records import Records
 from .run_directory import RunDirectory
@@ -120,9 +121,26 @@ class Loop:
         return self.step // self.batches.steps_per_epoch
 
     @property
+    def best_step(self) -> int | None:
+        """The step whose weights are the best, and are tested; None if none were saved."""
+        return self.best.step_in(self.records.history)
+
+    @property
     def resume_command(self) -> str:
         """What to type to resume this run."""
         return f"python train.py --resume {shlex.quote(str(self.directory.path))}"
+
+    @property
+    def last_words(self) -> str:
+        """Which weights were tested, and what to type next."""
+        path, module = shlex.quote(str(self.directory.path)), __package__.partition(".")[0]
+        step = self.best_step
+        which = "latest weights" if step is None else f"best weights, of step {step}"
+        return (
+            f"test: with the {which}\npictures and numbers: {path}\n"
+            f"next: python -m {module} evaluate {path}    (or predict, export)\n"
+            f"      tensorboard --logdir {shlex.quote(str(self.directory.path.parent))}"
+        )
 
     def start(self, *, resume: bool) -> None:
         """Restore a run, or call what is due before the first step; then make every graph.
@@ -141,6 +159,8 @@ class Loop:
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
         if self.step < last and not self.stopping:
+            if self.workers.is_chief:
+                say_on_terminal("compiling")
             self._train_call(0)
             self.evaluation.trace()
 

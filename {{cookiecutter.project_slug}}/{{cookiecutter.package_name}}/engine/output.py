@@ -41,6 +41,13 @@ class _Forgiving:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
+def say_on_terminal(text: str) -> None:
+    """Say what takes a while, to a person who waits; nothing where stderr goes to a file."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{text} ...\n")
+        sys.stderr.flush()
+
+
 @contextlib.contextmanager
 def forgiving_output() -> Iterator[None]:
     """Let nothing end because its output can't be shown: `train.py | head -1` trains to the end."""

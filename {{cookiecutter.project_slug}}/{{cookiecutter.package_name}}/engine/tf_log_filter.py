@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+from .output import say_on_terminal
 from .versions import require_keras
 
 # What TF 2.21 says at every start on a machine where nothing is wrong, some of it straight to fd 2.
@@ -27,6 +28,7 @@ def filtered_tf_import() -> Iterator[None]:
         UsageError: the installed Keras gives wrong results.
     """
     require_keras()
+    say_on_terminal("loading TensorFlow")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     sys.stderr.flush()
     try:
