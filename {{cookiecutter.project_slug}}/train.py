@@ -93,7 +93,7 @@ def main(config: Config, task: TaskConfig) -> None:
             "replicas": strategy.num_replicas_in_sync,
             "epochs": loop.epoch,
             "steps": loop.step,
-            "best_step": loop.best_step,
+            "best_step": int(loop.best_row.get("step", loop.step)),
             "skipped_steps": int(loop.progress.skips.total),
             "overflows": int(loop.progress.skips.overflows),
             **loop.records.latest,
@@ -103,7 +103,7 @@ def main(config: Config, task: TaskConfig) -> None:
         if workers.is_chief:
             draw_predictions(run, datasets, directory.path / "predictions.png")
         directory.write_results(results)
-        print(table(results))
+        print(table(results | loop.best_row))
         print(loop.last_words)
         workers.wait()
 

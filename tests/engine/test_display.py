@@ -44,5 +44,5 @@ def test_the_best_step_is_that_of_the_weights_that_are_tested(
     run = loop(tmp_path, toy=toy, num_steps=6, resume=True)
     run.train()
     best = min(run.records.history, key=lambda row: row["train_loss"])
-    assert run.best_step == best["step"]
+    assert run.best_row == best
     assert f"of step {best['step']:g}\n" in run.last_words

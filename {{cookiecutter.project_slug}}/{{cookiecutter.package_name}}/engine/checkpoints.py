@@ -223,10 +223,10 @@ class BestWeights:
                 f"{', '.join(known)}."
             )
 
-    def step_in(self, history: list[dict[str, float]]) -> int | None:
-        """The step of the best row of a history; None if there is none."""
-        found = [row["step"] for row in history if row.get(self._column) == self.value]
-        return int(found[0]) if found and self.value is not None else None
+    def row_in(self, history: list[dict[str, float]]) -> dict[str, float]:
+        """The best row of a history; empty if there is none."""
+        rows = [row for row in history if row.get(self._column, math.nan) == self.value]
+        return rows[0] if rows else {}
 
     def consider(self, row: dict[str, float]) -> None:
         """Write the weights as they are now if this row of the history is the best so far.

@@ -20,7 +20,7 @@ from .evaluation import Evaluation
 from .interrupts import Interrupts
 from .output import say_on_terminal
 from .progress import Sums
-from .records import Records
+from .records import Records, Row
 from .run_directory import RunDirectory
 from .step_log import StepLog
 from .types import Run
@@ -121,9 +121,9 @@ class Loop:
         return self.step // self.batches.steps_per_epoch
 
     @property
-    def best_step(self) -> int | None:
-        """The step whose weights are the best, and are tested; None if none were saved."""
-        return self.best.step_in(self.records.history)
+    def best_row(self) -> Row:
+        """The row of the history whose weights are tested; empty if none were saved."""
+        return self.best.row_in(self.records.history)
 
     @property
     def resume_command(self) -> str:
@@ -134,10 +134,10 @@ class Loop:
     def last_words(self) -> str:
         """Which weights were tested, and what to type next."""
         path, module = shlex.quote(str(self.directory.path)), __package__.partition(".")[0]
-        step = self.best_step
-        which = "latest weights" if step is None else f"best weights, of step {step}"
+        best = self.best_row
+        which = f"best weights, of step {best['step']:.0f}" if best else "latest weights"
         return (
-            f"test: with the {which}\npictures and numbers: {path}\n"
+            f"all with the {which}\npictures and numbers: {path}\n"
             f"next: python -m {module} evaluate {path}    (or predict, export)\n"
             f"      tensorboard --logdir {shlex.quote(str(self.directory.path.parent))}"
         )
