@@ -45,9 +45,9 @@ class Started:
         flags: Sequence[str],
         environ: dict[str, str],
         folder: Path = PROJECT,
-        script: Path = TRAIN,
+        script: Path | None = TRAIN,
     ) -> None:
-        """One more process, in a folder."""
+        """One more process, in a folder; without a script `flags` are Python's own."""
         number = len(self.processes)
         quiet = {name: v for name, v in os.environ.items() if name != "TF_CONFIG"}
         quiet |= {
@@ -61,7 +61,7 @@ class Started:
         ):
             self.processes.append(
                 subprocess.Popen(
-                    [sys.executable, str(script), *flags],
+                    [sys.executable, *([str(script)] if script else []), *flags],
                     cwd=folder, env=quiet | environ, stdout=out, stderr=err,
                 )
             )  # fmt: skip
@@ -115,7 +115,7 @@ def start(
     indices: Sequence[int] = (),
     own: Sequence[Sequence[str]] = (),
     folders: Sequence[Path] = (),
-    script: Path = TRAIN,
+    script: Path | None = TRAIN,
 ) -> None:
     """`number` workers, or only those of these indices; with flags or folders of their own."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(number)]

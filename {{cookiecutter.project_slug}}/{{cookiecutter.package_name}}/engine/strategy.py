@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 
 from . import cluster, rendezvous
 from .errors import UsageError
@@ -120,18 +124,34 @@ def _multi_worker(
             "them by srun or mpirun, or set the environment variable TF_CONFIG for each; on one "
             "machine use --strategy mirrored."
         )
-    if virtual_replicas > 1:
-        # MultiWorkerMirroredStrategy makes one replica of a worker's CPU (TF 2.21).
-        raise UsageError(
-            f"--virtual-replicas {virtual_replicas}: several workers can't split their CPUs too; "
-            "leave it out, or start more workers."
-        )
     rendezvous.meet(rendezvous.fingerprint(flags), start_timeout)
-    with rendezvous.watchdog(start_timeout):
+    with rendezvous.watchdog(start_timeout), _on_virtual_replicas(virtual_replicas):
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     # It has set a handler that swallows SIGTERM (TF 2.21): until training takes it over, end by it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return strategy
+
+
+@contextlib.contextmanager
+def _on_virtual_replicas(number: int) -> Iterator[None]:
+    """Let MultiWorkerMirroredStrategy take all parts of a split CPU; 0 changes nothing.
+
+    By itself it takes one device of a worker without accelerators, whatever devices there are, and
+    no argument says otherwise (TODO(b/126786766) in its source, TF 2.21): a private method does.
+    """
+    if not number:
+        yield
+        return
+
+    def devices(self: Any, resolver: Any, worker: str) -> tuple[tuple[str, ...], str]:
+        return tuple(f"{worker}/device:CPU:{i}" for i in range(number)), "CPU"
+
+    before = CollectiveAllReduceExtended._initialize_local_devices
+    CollectiveAllReduceExtended._initialize_local_devices = devices
+    try:
+        yield
+    finally:
+        CollectiveAllReduceExtended._initialize_local_devices = before
 
 
 def _tpu() -> tf.distribute.Strategy:
