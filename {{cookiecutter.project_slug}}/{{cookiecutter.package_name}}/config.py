@@ -33,6 +33,9 @@ class Config:
     # logical devices to split the CPU into, to debug several replicas on a laptop; 0 disables
     virtual_replicas: int = 0
     start_timeout: float = 300.0  # seconds to wait for the other workers when several start
+    # seconds that workers wait for one that does nothing while its process lives, until all end;
+    # longer than any pause of its own: a callback, a shuffle buffer that fills, a slow disk
+    hang_timeout: float = 300.0
     # each replica draws dropout and noise for its own rows; or, which costs more, for the whole
     # global batch, so that they are the same on any number of replicas
     randomness: Literal["replica", "global_batch"] = "replica"
@@ -90,7 +93,13 @@ class Config:
         zero_or_more = ["seed", "virtual_replicas", "steps_per_call", "clip_norm"]
         zero_or_more += ["validate_every_steps", "validation_steps", "log_every_steps"]
         zero_or_more += ["max_skipped_steps", "save_every_epochs", "save_every_steps"]
-        zero_or_more += ["save_every_secs", "max_stop_secs", "max_bad_examples", "start_timeout"]
+        zero_or_more += [
+            "save_every_secs",
+            "max_stop_secs",
+            "max_bad_examples",
+            "start_timeout",
+            "hang_timeout",
+        ]
         for name in zero_or_more:
             _at_least(0, name, getattr(self, name))
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import sys
-import time
 import traceback
 from collections.abc import Iterator
 from typing import NoReturn
@@ -57,14 +55,15 @@ def usage_errors() -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
     That is a `UsageError`, a full disk, a file that `task/` can't read, and, with exit code 138,
-    another worker that has ended. A mistake in the code of `task/` keeps its traceback.
+    another worker that has ended. A mistake in the code of `task/` keeps its traceback. Of several
+    workers, what ends one is told to the others.
     """
+    from .lost_worker import end_together, take_leave  # they need this module
+
     try:
         with forgiving_output():
             yield
-    except UsageError as error:
-        _forget_locals(error)
-        fail(str(error))
+        take_leave()
     except LostWorkerError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(RESUMABLE) from None
@@ -72,21 +71,24 @@ def usage_errors() -> Iterator[None]:
         raise SystemExit(130) from None
     except SystemExit as error:
         _forget_locals(error)
+        take_leave()
         raise
     except Exception as error:
-        from .lost_worker import STAY_SECS, is_lost_worker, sentence_for  # they need this module
-
-        if is_lost_worker(error):
-            sys.stderr.write(f"error: {sentence_for(error)}\n")
-            sys.stderr.flush()
-            time.sleep(STAY_SECS)
-            os._exit(RESUMABLE)  # TensorFlow would wait for the lost worker once more (TF 2.21)
+        sentence = _sentence(error)
+        end_together(error, sentence)
         _forget_locals(error)
-        if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
-            fail(cannot_write(error.filename or "a file of the run", error))
-        if is_bad_file(error):
-            fail(f"{cause_of(error)}.")
+        if sentence:
+            fail(sentence)
         raise
+
+
+def _sentence(error: Exception) -> str:
+    """What a person can fix; empty for a mistake in code."""
+    if isinstance(error, UsageError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
+        return cannot_write(error.filename or "a file of the run", error)
+    return f"{cause_of(error)}." if is_bad_file(error) else ""
 
 
 def _forget_locals(error: BaseException | None) -> None:
