@@ -8,28 +8,21 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-virtual_replicas = int(sys.argv[2])
-
-from proof.engine import cluster
-from proof.engine.strategy import create_strategy
-
-strategy = create_strategy(virtual_replicas=virtual_replicas)  # before any operation
-
 import keras
 import numpy as np
 import tensorflow as tf
+from proof.engine import cluster
 from proof.engine.evaluation import Evaluation
+from proof.engine.strategy import create_strategy
 
 from . import toys
 from .test_precision import HALF, scaled_by
 from .toys import BATCH, CLASSES, FEATURES, Toy, plain_data, train
 from .worked import GAN
 
-toys.strategy_of = lambda replicas: strategy
-
 
 def normalized() -> keras.Model:
-    """A model whose batches are normalized; a bias before it would have no gradient but rounding."""
+    """A model whose batches are normalized; a bias before that has no gradient but rounding."""
     x = keras.Input((FEATURES,))
     hidden = keras.layers.BatchNormalization()(keras.layers.Dense(4, use_bias=False)(x))
     return keras.Model(x, keras.layers.Dense(CLASSES)(hidden))
@@ -61,6 +54,8 @@ CASES = {
 
 def main() -> None:
     """Train every case for 20 steps and write all that came out."""
+    strategy = create_strategy(virtual_replicas=int(sys.argv[2]))
+    toys.strategy_of = lambda replicas: strategy
     found: dict[str, np.ndarray] = {"replicas": np.array(strategy.num_replicas_in_sync)}
     for case, (toy, flags) in CASES.items():
         start = scaled_by(2.0**40) if case == "float16" else lambda progress: progress

@@ -93,15 +93,10 @@ class Config:
         zero_or_more = ["seed", "virtual_replicas", "steps_per_call", "clip_norm"]
         zero_or_more += ["validate_every_steps", "validation_steps", "log_every_steps"]
         zero_or_more += ["max_skipped_steps", "save_every_epochs", "save_every_steps"]
-        zero_or_more += [
-            "save_every_secs",
-            "max_stop_secs",
-            "max_bad_examples",
-            "start_timeout",
-            "hang_timeout",
-        ]
+        zero_or_more += ["save_every_secs", "max_stop_secs", "max_bad_examples", "start_timeout"]
         for name in zero_or_more:
             _at_least(0, name, getattr(self, name))
+        _at_least(5, "hang_timeout", self.hang_timeout)  # workers hear of each other once a second
 
 
 def _at_least(smallest: int, name: str, value: float | None) -> None:

@@ -58,20 +58,21 @@ def usage_errors() -> Iterator[None]:
     another worker that has ended. A mistake in the code of `task/` keeps its traceback. Of several
     workers, what ends one is told to the others.
     """
-    from .lost_worker import end_together, take_leave  # they need this module
+    from .lost_worker import end_together  # it needs this module
 
     try:
         with forgiving_output():
             yield
-        take_leave()
     except LostWorkerError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(RESUMABLE) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        end_together(error)
         raise SystemExit(130) from None
     except SystemExit as error:
+        if error.code not in (0, RESUMABLE):
+            end_together(error)
         _forget_locals(error)
-        take_leave()
         raise
     except Exception as error:
         sentence = _sentence(error)

@@ -8,8 +8,6 @@ import threading
 from types import FrameType
 from typing import Any
 
-from . import link
-
 AT_ONCE = 130
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 if hasattr(signal, "SIGHUP"):  # a closed terminal, a dropped ssh connection; not on Windows
@@ -36,7 +34,6 @@ class Interrupts:
         os.set_blocking(self._writer, False)
         self._wakeup = signal.set_wakeup_fd(self._writer)
         threading.Thread(target=self._watch, args=(reader,), daemon=True).start()
-        link.accept_sigterm()
         return self
 
     def __exit__(self, *_: object) -> None:

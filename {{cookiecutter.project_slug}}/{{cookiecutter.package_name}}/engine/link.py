@@ -8,6 +8,7 @@ TensorFlow.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import faulthandler
 import json
@@ -27,6 +28,7 @@ from . import cluster
 BEAT_SECS = 1.0  # between two messages about how far a worker is
 LEAVE_SECS = 5.0  # for a program to end by itself when another worker has; then it is ended
 SEND_SECS = 2.0
+SILENT_SECS = 5.0  # without a beat
 AGAIN = "start all workers again with --resume to continue from the latest checkpoint."
 RESUMABLE = 138
 
@@ -59,14 +61,15 @@ class Link:
     Args:
         connections: by worker: of the chief to all others, of the others to the chief.
         hang_timeout: seconds that others wait for a worker until all end.
-        start_timeout: seconds that TensorFlow may wait for workers.
+        start_timeout: seconds to wait for workers once more, and for TensorFlow to wait for them.
     """
 
     def __init__(
         self, connections: dict[int, socket.socket], hang_timeout: float, start_timeout: float
     ) -> None:
         self._connections = connections
-        self._hang_timeout = hang_timeout
+        self.hang_timeout = hang_timeout
+        self._start_timeout = start_timeout
         self._arrived = 0
         self._counters: list[Callable[[], int]] = []
         self._me = cluster.worker_index()
@@ -81,16 +84,18 @@ class Link:
         self._closed = False
         self._lock = threading.RLock()
         self._received = dict.fromkeys(connections, b"")
+        self._heard = dict.fromkeys(connections, time.monotonic())
         self._selector = selectors.DefaultSelector()
         for worker, connection in connections.items():
             connection.settimeout(SEND_SECS)
             self._selector.register(connection, selectors.EVENT_READ, worker)
         self._watchdog = _start_watchdog(max(hang_timeout, start_timeout))
-        # Creating MultiWorkerMirroredStrategy sets a handler that swallows SIGTERM (TF 2.21). So it
-        # stays pending, in this thread and all that it starts, until training takes it over.
+        # Creating MultiWorkerMirroredStrategy sets a handler that swallows SIGTERM (TF 2.21). Until
+        # `accept_sigterm` it stays pending, in this thread and in all that it starts.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
+        atexit.register(self.close)
 
     def arrive(self) -> None:
         """Note that this worker has come to something that all workers do together."""
@@ -101,10 +106,16 @@ class Link:
         self._counters.append(counter)
 
     def wait_for_all(self) -> None:
-        """Wait until all workers have come here; once in a process."""
+        """Wait until all workers have come here; once in a process.
+
+        Where one doesn't within the start timeout, all end: it may be stopped (SIGSTOP).
+        """
         self.arrive()
         self._note_ready(self._me)
-        self._all_ready.wait()
+        if not self._all_ready.wait(self._start_timeout):
+            missing = set(range(cluster.num_workers())) - self._ready
+            self.tell(lost(self.silent() if self._me else sorted(missing)), RESUMABLE)
+            self.leave()
 
     def tell(self, sentence: str, code: int) -> None:
         """End all workers with a sentence, this one too in a moment, if it doesn't end by itself.
@@ -120,6 +131,11 @@ class Link:
         self._told.wait(secs)
         return self._end
 
+    def silent(self) -> list[int]:
+        """The workers that send no beats any more."""
+        now = time.monotonic()
+        return [worker for worker, heard in self._heard.items() if now - heard > SILENT_SECS]
+
     def leave(self) -> None:
         """End this process with the sentence that all have been told."""
         assert self._end is not None
@@ -129,13 +145,19 @@ class Link:
         os._exit(self._end.code)
 
     def close(self) -> None:
-        """Take leave: this worker is done, and its end is no loss."""
+        """Take leave: this worker is done, and its end is no loss. Also called at exit."""
+        if self._closed:
+            return
         self._closed = True
         self._send({"done": True})
         for connection in self._connections.values():
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         self._thread.join(2 * BEAT_SECS)
+        for connection in self._connections.values():
+            connection.close()
+        self._selector.close()
+        os.close(self._stderr)
         self._watchdog.communicate()
 
     def _watch(self) -> None:
@@ -151,9 +173,7 @@ class Link:
                 beat = time.monotonic() + BEAT_SECS
                 self._beat()
                 if signal.SIGTERM in signal.sigpending():
-                    told = f"{_named([self._me])} was stopped by SIGTERM before training; {AGAIN}"
-                    self._note(End(told, RESUMABLE, []))
-                    self.leave()
+                    os._exit(128 + signal.SIGTERM)
 
     def _receive(self, worker: int) -> None:
         connection, data = self._connections[worker], b""
@@ -164,6 +184,7 @@ class Link:
             if worker in self._places and not self._closed:  # it didn't take leave
                 self._note(End(lost([worker]), RESUMABLE, []))
             return
+        self._heard[worker] = time.monotonic()
         *lines, self._received[worker] = (self._received[worker] + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
@@ -190,10 +211,10 @@ class Link:
         furthest = max(place for place, _ in self._places.values())
         behind = sorted(worker for worker, (n, _) in self._places.items() if n < furthest)
         waited = time.monotonic() - max(since for _, since in self._places.values())
-        if behind and waited > self._hang_timeout:
+        if behind and waited > self.hang_timeout:
             hangs = "hangs" if len(behind) == 1 else "hang"
             sentence = (
-                f"{_named(behind)} {hangs}: the others have waited {self._hang_timeout:g} seconds "
+                f"{_named(behind)} {hangs}: the others have waited {self.hang_timeout:g} seconds "
                 f"(--hang-timeout); {AGAIN}"
             )
             self._note(End(sentence, RESUMABLE, behind))
@@ -207,8 +228,8 @@ class Link:
         with self._lock:
             self._ready.add(worker)
             if self._me == 0 and len(self._ready) == cluster.num_workers():
+                self._send({"ready": 0})  # first: then the program may take Python's lock for long
                 self._all_ready.set()
-                self._send({"ready": 0})
             elif self._me:
                 if worker == self._me:
                     self._send({"ready": worker})
@@ -220,6 +241,8 @@ class Link:
         with self._lock:
             if self._end:
                 return
+            if end.sentence == lost([]):  # the chief may know more than who tells it
+                end = end._replace(sentence=lost(self.silent()))
             self._end = end
             hangs = self._me in end.hanging
             self._leave_at = time.monotonic() + (0 if hangs else LEAVE_SECS)
@@ -252,9 +275,9 @@ def watch(counter: Callable[[], int]) -> None:
 
 
 def accept_sigterm() -> None:
-    """Let this thread's handler of SIGTERM run from now on."""
-    if current:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    """End by SIGTERM again, as a process does that has no handler, and by one that is pending."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
 
 def lost(workers: list[int]) -> str:

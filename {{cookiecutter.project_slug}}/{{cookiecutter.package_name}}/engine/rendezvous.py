@@ -204,7 +204,9 @@ def _join(must_match: dict[str, Any], deadline: float, timeout: float) -> Met:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(chiefs)
                 chiefs.sendall(hello)
-                welcome = not _receive(chiefs)
+                if _receive(chiefs):
+                    raise ValueError("another program, or this connection itself")
+                welcome = True
                 chiefs.settimeout(left)
                 answer = {"lost": "", "error": "", **_receive(chiefs)}
                 if not any(answer.values()):

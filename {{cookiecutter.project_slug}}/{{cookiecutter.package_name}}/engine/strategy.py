@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -113,9 +112,13 @@ def _multi_worker(virtual_replicas: int) -> tf.distribute.Strategy:
     # Where a worker is missing, this waits for an hour and holds Python's lock (TF 2.21).
     assert link.current is not None
     link.current.wait_for_all()
+    # For what the link can't see: a worker that hangs within a step, such as its GPU.
+    options = tf.distribute.experimental.CommunicationOptions(
+        timeout_seconds=2 * link.current.hang_timeout
+    )
     with _on_virtual_replicas(virtual_replicas):
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not its own handler, see link.py
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    link.accept_sigterm()
     return strategy
 
 
