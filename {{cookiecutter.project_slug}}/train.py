@@ -8,21 +8,29 @@ python train.py --help                    # every flag
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 from {{ cookiecutter.package_name }}.config import Config
-from {{ cookiecutter.package_name }}.engine.cluster import validate
 from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
 from {{ cookiecutter.package_name }}.engine.errors import usage_errors
+from {{ cookiecutter.package_name }}.engine.rendezvous import connect
 from {{ cookiecutter.package_name }}.engine.tf_log_filter import filtered_tf_import
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
 
 
 def main(config: Config, task: TaskConfig) -> None:
     """One run, top to bottom."""
-    validate(config.strategy, os.environ)
+    # Several workers meet before the seconds in which TensorFlow is imported: from then on each
+    # knows when another one ends.
+    runs, flags = Path(config.runs), to_yaml(config, task)
+    connect(
+        config.strategy,
+        flags,
+        start_timeout=config.start_timeout,
+        hang_timeout=config.hang_timeout,
+    )
+
     # Here and not at the top: flags are checked in a fraction of TensorFlow's start-up time.
     with filtered_tf_import():
         from {{ cookiecutter.package_name }}.engine.adapted import read_adapted, write_adapted
@@ -42,13 +50,10 @@ def main(config: Config, task: TaskConfig) -> None:
 
     # Strategy first, since it needs an untouched TensorFlow; then data, which a new run's model
     # adapts to; then model, losses, metrics and optimizer, under the strategy.
-    runs, flags = Path(config.runs), to_yaml(config, task)
     strategy = create_strategy(
         config.strategy,
         virtual_replicas=config.virtual_replicas,
         deterministic=config.deterministic,
-        start_timeout=config.start_timeout,
-        flags=flags,
     )
     workers = Workers(strategy)  # of several, the chief alone prints and writes
     workers.be_quiet()

@@ -106,9 +106,9 @@ def test_it_is_said_before_tensorflow_is_imported(tmp_path: Path) -> None:
 
 
 def test_a_strategy_without_workers_does_not_ask_the_launcher() -> None:
-    cluster.validate("none", {"TF_CONFIG": "{"})
+    cluster.settle({"TF_CONFIG": "{"}, several=False)
     with pytest.raises(UsageError, match="can't be read"):
-        cluster.validate("auto", {"TF_CONFIG": "{"})
+        cluster.settle({"TF_CONFIG": "{"}, several=True)
 
 
 def test_tf_config_wins_over_a_launcher() -> None:

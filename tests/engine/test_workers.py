@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -17,15 +18,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine import rendezvous
+from proof.engine import link, rendezvous
 from proof.engine.errors import UsageError
-from proof.engine.lost_worker import is_lost_worker, sentence_for
+from proof.engine.lost_worker import is_lost_worker
 
 from . import project
 
 PROJECT = Path(project)
 TRAIN = PROJECT / "train.py"
-SECONDS = 180  # for anything that a test waits for
+SECONDS = 120  # for anything that a test waits for
 LONG = ["--steps", "1000000", "--validation-steps", "1", "--log-every-steps", "1000000"]
 SHORT = [
     "--global-batch-size", "24", "--precision", "float64", "--randomness", "global_batch",
@@ -45,9 +46,9 @@ class Started:
         flags: Sequence[str],
         environ: dict[str, str],
         folder: Path = PROJECT,
-        script: Path = TRAIN,
+        script: Path | None = TRAIN,
     ) -> None:
-        """One more process, in a folder."""
+        """One more process, in a folder; without a script `flags` are Python's own."""
         number = len(self.processes)
         quiet = {name: v for name, v in os.environ.items() if name != "TF_CONFIG"}
         quiet |= {
@@ -61,7 +62,7 @@ class Started:
         ):
             self.processes.append(
                 subprocess.Popen(
-                    [sys.executable, str(script), *flags],
+                    [sys.executable, *([str(script)] if script else []), *flags],
                     cwd=folder, env=quiet | environ, stdout=out, stderr=err,
                 )
             )  # fmt: skip
@@ -115,7 +116,7 @@ def start(
     indices: Sequence[int] = (),
     own: Sequence[Sequence[str]] = (),
     folders: Sequence[Path] = (),
-    script: Path = TRAIN,
+    script: Path | None = TRAIN,
 ) -> None:
     """`number` workers, or only those of these indices; with flags or folders of their own."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(number)]
@@ -217,16 +218,24 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     return whole
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize(
+    ("before", "after", "replicas"),
+    [(2, 1, 0), (1, 2, 0), (2, 2, 0), (4, 2, 2), (4, 2, 3), (4, 1, 3), (4, 1, 0)],
+)
 def test_a_run_is_resumed_with_another_number_of_workers(
-    whole: Callable[[int], Path], started: Started, tmp_path: Path, before: int, after: int
+    whole: Callable[[int], Path],
+    started: Started,
+    tmp_path: Path,
+    before: int,
+    after: int,
+    replicas: int,
 ) -> None:
     # As it was when step 11 had been saved: between two validations, so that sums and metrics
     # are in the checkpoint too.
     cut = Path(shutil.copytree(whole(before), tmp_path / "cut"))
     for file in [cut / "results.json", *cut.glob("checkpoints/latest/ckpt-20.*")]:
         file.unlink()
-    run(started, ["--resume", str(cut)], after)
+    run(started, ["--resume", str(cut), "--virtual-replicas", str(replicas)], after)
     assert f"resuming {cut} after step 11" in started.out(0)
     assert_same(whole(1), cut)
 
@@ -262,7 +271,7 @@ def test_the_other_worker_says_who_has_ended(
     assert started.processes[other].wait(60) == 138, started.err(other)
     assert time.monotonic() - began < 30
     sentence = started.err(other).splitlines()[-1]
-    assert sentence.startswith(f"error: Worker {other} can't continue: worker {index} (127.0.0.1:")
+    assert sentence.startswith(f"error: Worker {index} (127.0.0.1:")
     assert "disk" not in started.err(other)
 
 
@@ -287,73 +296,385 @@ def test_a_worker_that_never_comes_ends_the_wait(
     assert started.err(0).count("\n") == 1
 
 
-# Worker 1 fails at its first validation, with a sentence or with a bug.
-FAILING = """
-import json, os, runpy, sys
-import proof.engine.loop
-from proof.engine.errors import UsageError
+# One worker has a fault of its own; it is made when the workers have met.
+FAULTY = """
+import json, os, runpy, signal, subprocess, sys, time
+from proof.engine import link, rendezvous
 
-def fail(loop, display):
-    raise {error}
+def stop():
+    os.kill(os.getpid(), signal.SIGTERM)
 
-if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
-    proof.engine.loop.Loop._validate = fail
+def fault():
+    {fault}
+
+def connect(*arguments, connect=rendezvous.connect, **named):
+    connect(*arguments, **named)
+    rendezvous.connect = connect
+    if {index} in (None, json.loads(os.environ["TF_CONFIG"])["task"]["index"]):
+        fault()
+
+rendezvous.connect = connect
 sys.argv = ["train.py", *sys.argv[1:]]
 runpy.run_path({train!r}, run_name="__main__")
 """
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "said"),
-    [
-        ("UsageError('the reason.')", 2, "error: the reason."),
-        ("ZeroDivisionError('a bug')", 1, "ZeroDivisionError: a bug"),
-    ],
-)
-def test_an_error_on_one_worker_ends_the_others(
-    started: Started, tmp_path: Path, error: str, code: int, said: str
-) -> None:
-    script = tmp_path / "failing.py"
-    script.write_text(FAILING.format(error=error, train=str(TRAIN)))
-    start(started, [*LONG, "--runs", str(tmp_path / "runs")], script=script)
-    assert started.ends() == [138, code]
-    assert started.err(1).splitlines()[-1] == said
-    assert "error: Worker 0 can't continue: worker 1 (127.0.0.1:" in started.err(0)
+def start_faulty(
+    started: Started,
+    tmp_path: Path,
+    fault: str,
+    flags: Sequence[str] = LONG,
+    index: int | None = 1,
+) -> Path:
+    """Two workers, of which one has a fault, or both; returns where the runs go."""
+    script = tmp_path / "faulty.py"
+    script.write_text(FAULTY.format(fault=fault, train=str(TRAIN), index=index))
+    runs = tmp_path / "runs"
+    start(started, [*flags, "--start-timeout", "60", "--runs", str(runs)], script=script)
+    return runs
+
+
+def last(started: Started, number: int) -> str:
+    """The last line on stderr."""
+    return started.err(number).splitlines()[-1]
+
+
+# A program that waits in Python, where no error of TensorFlow can end it.
+ENDING = """
+import json, os, time
+from proof.engine import link
+from proof.engine.errors import UsageError, usage_errors
+from proof.engine.rendezvous import connect
+
+link.LEAVE_SECS = 1.0
+with usage_errors():
+    connect("auto")
+    if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == {index}:
+        {end}
+    time.sleep({secs})
+"""
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("index", [0, 1])
 @pytest.mark.parametrize(
-    ("message", "lost"),
+    ("end", "codes", "said"),
     [
-        ("Connection reset by peer", "worker 2 (127.0.0.1:{closed}) has ended"),
+        ("os._exit(7)", [7, 138], "Worker {} (127.0.0.1:"),
+        ("raise UsageError('the reason.')", [2, 2], "Worker {} has ended: the reason."),
+        ("raise ValueError('a bug')", [1, 138], "Worker {} has ended: a bug (its output has the "),
+        ("raise KeyboardInterrupt", [130, 138], "Worker {} (127.0.0.1:"),
+        ("raise SystemExit(0)", [0, 0], ""),
+    ],
+    ids=["killed", "usage-error", "bug", "ctrl-c", "done"],
+)
+def test_a_worker_that_ends_tells_the_others(
+    started: Started, tmp_path: Path, index: int, end: str, codes: list[int], said: str
+) -> None:
+    script = tmp_path / "ending.py"
+    script.write_text(ENDING.format(index=index, end=end, secs=60 if said else 4))
+    start(started, [], script=script)
+    ended = started.ends(40)
+    assert [ended[index], ended[1 - index]] == codes
+    other = started.err(1 - index)
+    assert other.startswith(f"error: {said.format(index)}" if said else "")
+    assert other.count("\n") == bool(said)
+
+
+STOPPED = """
+import json, os, signal
+from proof.engine import link
+from proof.engine.errors import usage_errors
+from proof.engine.rendezvous import connect
+
+with usage_errors():
+    connect("auto", start_timeout=8.0)
+    if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == {index}:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    link.current.wait_for_all()
+"""
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_worker_that_is_stopped_before_training_ends_the_others(
+    started: Started, tmp_path: Path, index: int
+) -> None:
+    script = tmp_path / "stopped.py"
+    script.write_text(STOPPED.format(index=index))
+    start(started, [], script=script)
+    assert started.processes[1 - index].wait(40) == 138
+    assert started.err(1 - index).startswith(f"error: Worker {index} (127.0.0.1:")
+
+
+VALIDATE = """
+    import proof.engine.loop
+    def fail(loop, display):
+        raise {error}
+    proof.engine.loop.Loop._validate = fail
+"""
+ROWS = """
+    from proof.task import data
+    sound = data.create_datasets
+    class Rows:
+        def __init__(self, arrays):
+            self.arrays = arrays
+        def __len__(self):
+            return len(self.arrays[0])
+        def __getitem__(self, row):
+            {read}
+            return tuple(array[row] for array in self.arrays)
+    data.create_datasets = lambda task: sound(task) | {{"train": Rows(sound(task)["train"])}}
+"""
+DAMAGED = 'if row % 5 == 0: raise OSError(5, "Input/output error", f"row-{row}.bin")'
+
+
+@pytest.mark.parametrize(
+    ("fault", "codes", "said", "told"),
+    [
         (
-            "from remote target /job:worker/replica:0/task:1",
-            "worker 2 ",
-        ),  # who is gone, not who said
+            VALIDATE.format(error="UsageError('the reason.')").replace(
+                "    import", "    from proof.engine.errors import UsageError\n    import", 1
+            ),
+            [2, 2], "the reason.", "the reason.",
+        ),
+        (ROWS.format(read=DAMAGED), [2, 2], r"Example \d+ .* can't be read: row-", "Example "),
+        (
+            VALIDATE.format(error="ZeroDivisionError('a bug')"),
+            [138, 1], "ZeroDivisionError: a bug", "a bug (its output has the traceback).",
+        ),
     ],
-)
-def test_a_closed_port_tells_who_has_ended(
-    monkeypatch: pytest.MonkeyPatch, message: str, lost: str
+    ids=["usage-error", "damaged-row", "bug"],
+)  # fmt: skip
+def test_an_error_on_one_worker_reaches_the_others_with_its_sentence(
+    started: Started, tmp_path: Path, fault: str, codes: list[int], said: str, told: str
 ) -> None:
-    (closed,) = free_ports(1)
-    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("", 0)) as second:
-        ports = [first.getsockname()[1], second.getsockname()[1], closed]
-        set_workers(monkeypatch, ports)
-        error = tf.errors.UnavailableError(None, None, message)
-        assert is_lost_worker(error)
-        assert lost.format(closed=closed) in sentence_for(error)
+    start_faulty(started, tmp_path, fault)
+    assert started.ends() == codes, started.err(0) + started.err(1)
+    assert re.search(said, last(started, 1))
+    assert last(started, 0).startswith(f"error: Worker 1 has ended: {told}")
+    assert "Traceback" not in started.err(0)
+    if codes == [2, 2]:
+        own = last(started, 1).removeprefix("error: ")
+        assert last(started, 0) == f"error: Worker 1 has ended: {own}"
+
+
+SHARDS = """
+    from proof.task import data
+    import tensorflow as tf
+    sound = data.create_datasets
+    def create(task):
+        splits = sound(task)
+        def shard(workers, index):
+            own = tuple(array[index::workers] for array in splits["train"])
+            return tf.data.Dataset.from_tensor_slices(own){take}
+        return splits | {{"train": shard}}
+    data.create_datasets = create
+"""
+
+
+@pytest.mark.parametrize(
+    ("take", "said"),
+    [
+        (".take(200 + 10 * index)", "The workers' shards of the data have [200, 210] examples"),
+        (
+            ".take(200 - 90 * index).apply(tf.data.experimental.assert_cardinality(200))",
+            "The training data can't be used: it should have 200 examples, and has only 110.",
+        ),
+    ],
+    ids=["unequal", "shorter-than-it-says"],
+)
+def test_parts_of_the_data_that_do_not_fit_are_one_sentence_on_all(
+    started: Started, tmp_path: Path, take: str, said: str
+) -> None:
+    start_faulty(started, tmp_path, SHARDS.format(take=take), index=None)
+    assert started.ends() == [2, 2], started.err(0) + started.err(1)
+    assert last(started, 1).startswith(f"error: {said}")
+    assert said in last(started, 0)
+
+
+# What hangs, in Python; in C, with Python's lock or without it; in the input pipeline.
+LOOP = """
+    import proof.engine.loop
+    def hang(loop, display):
+        {hang}
+    proof.engine.loop.Loop._validate = hang
+"""
+HANGS = {
+    "python": LOOP.format(hang="while True: time.sleep(0.01)"),
+    "lock": LOOP.format(hang='import ctypes; ctypes.PyDLL(None).sleep(1000)'),
+    "input": ROWS.format(read="self.read = getattr(self, 'read', 0) + 1; "
+                         "time.sleep(1000 if self.read > 500 else 0)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "index"),
+    [("python", 0), ("python", 1), ("lock", 0), ("lock", 1), ("input", 0), ("input", 1)],
+)
+def test_the_others_say_who_hangs(started: Started, tmp_path: Path, kind: str, index: int) -> None:
+    flags = [*LONG, "--hang-timeout", "8", "--start-timeout", "20", "--jit", "off"]
+    start_faulty(started, tmp_path, HANGS[kind], flags, index)
+    codes = started.ends()
+    other = 1 - index
+    assert codes[other] == 138
+    assert f"error: Worker {index} (127.0.0.1:" in last(started, other)
+    assert "hangs: the others have waited 8 seconds (--hang-timeout)" in last(started, other)
+    if kind == "lock":  # nothing in its process can run but a kill
+        assert codes[index] == -signal.SIGKILL
+        assert f"error: Worker {index} was killed: " in started.err(index)
+    else:
+        assert codes[index] == 138
+        assert last(started, index) == last(started, other)
+        assert "most recent call first" in started.err(index)  # where it hangs
+
+
+WITHIN_A_STEP = """
+    import tensorflow as tf
+    from proof.task import steps
+    sound = steps.train_step
+    def step(run, batch, replica):
+        with tf.control_dependencies([tf.py_function(lambda: time.sleep(1000), [], [])]):
+            return sound(run, tf.nest.map_structure(tf.identity, batch), replica)
+    steps.TRAIN_STEPS = (step,)
+"""
+
+
+def test_a_hang_within_a_step_ends_all(started: Started, tmp_path: Path) -> None:
+    flags = [*LONG, "--hang-timeout", "6", "--jit", "off"]
+    start_faulty(started, tmp_path, WITHIN_A_STEP, flags)
+    assert started.ends() == [138, 138], last(started, 0)
+    said = "error: Another worker has ended or can't be reached; "
+    assert last(started, 0).startswith(said)
+    assert last(started, 0) == last(started, 1)
+
+
+def test_a_pause_of_all_workers_is_no_hang(started: Started, tmp_path: Path) -> None:
+    pause = LOOP.format(hang="time.sleep(4); validate(loop, display)").replace(
+        "    def hang", "    validate = proof.engine.loop.Loop._validate\n    def hang"
+    )
+    flags = ["--steps", "12", "--validate-every-steps", "4", "--hang-timeout", "8"]
+    start_faulty(started, tmp_path, pause, flags)
+    assert started.ends() == [0, 0], last(started, 0)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_full_disk_of_one_worker_is_the_same_sentence_on_all(
+    started: Started, tmp_path: Path, index: int
+) -> None:
+    # Of worker 1 it is the disk of its own temporary files.
+    full = """
+    import resource
+    import tensorflow as tf
+    write = tf.train.Checkpoint.write
+    def limited(*arguments):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
+        return write(*arguments)
+    tf.train.Checkpoint.write = limited
+    """
+    start_faulty(started, tmp_path, full, index=index)
+    assert started.ends() == [2, 2], started.err(0) + started.err(1)
+    said = r"error: (.*The checkpoint of step \d+ can't be written \(File too large\).*)"
+    own, other = (re.fullmatch(said, last(started, i)) for i in (index, 1 - index))
+    assert own
+    assert other
+    assert other[1] == (f"Worker 1 has ended: {own[1]}" if index else own[1])
+
+
+def test_a_disk_that_becomes_read_only_is_the_same_sentence_on_all(
+    started: Started, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    start(started, [*LONG, "--save-every-secs", "0.5", "--runs", str(runs)])
+    until(lambda: trains(started, runs))
+    latest = str(only(runs) / "checkpoints" / "latest")
+    mount = ["mount", "-t", "tmpfs", "-o", "ro", "none", latest]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a file system takes the rights of root")
+    try:
+        assert started.ends() == [2, 2], started.err(0) + started.err(1)
+    finally:
+        subprocess.run(["umount", "-l", latest], check=True)
+    assert last(started, 0) == last(started, 1)
+    assert "can't be written (Read-only file system)" in last(started, 0)
+
+
+def test_a_worker_that_is_killed_while_saving_is_no_full_disk(
+    started: Started, tmp_path: Path
+) -> None:
+    # Worker 1 dies where the chief waits for it in a sum of `Checkpoint.write`.
+    dies = """
+    import tensorflow as tf
+    tf.train.Checkpoint.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    """
+    start_faulty(started, tmp_path, dies)
+    assert started.ends() == [138, -signal.SIGKILL]
+    assert "Worker 1 (127.0.0.1:" in last(started, 0)
+    assert "written" not in started.err(0)
+
+
+SIGTERM = {
+    "import": "from proof.engine import tf_log_filter; tf_log_filter.require_keras = stop",
+    "strategy": """
+    import tensorflow as tf
+    strategy = tf.distribute.MultiWorkerMirroredStrategy
+    create = strategy.__init__
+    def slowly(self):
+        subprocess.Popen(["sh", "-c", f"sleep 0.05; kill {os.getpid()}"])
+        create(self)
+    strategy.__init__ = slowly
+    """,
+    "data": "from proof.task import data; data.create_datasets = lambda task: stop()",
+    "trace": "from proof.task import steps; steps.TRAIN_STEPS = (lambda *_: stop(),)",
+}
+
+
+@pytest.mark.parametrize(
+    ("phase", "index"),
+    [("import", 1), ("strategy", 0), ("strategy", 1), ("data", 0), ("trace", 1)],
+)
+def test_sigterm_before_training_ends_all(
+    started: Started, tmp_path: Path, phase: str, index: int
+) -> None:
+    fault = SIGTERM[phase].replace("stop()", "(stop(), time.sleep(600))")
+    runs = start_faulty(started, tmp_path, fault, index=index)
+    codes = started.ends()
+    assert codes[1 - index] == 138
+    assert codes[index] in (143, -signal.SIGTERM)  # the shell calls both 143
+    assert last(started, 1 - index).startswith(f"error: Worker {index} (127.0.0.1:")
+    assert not list(runs.glob("*/checkpoints/latest/*"))
+
+
+def test_a_worker_that_ends_while_it_waits_for_the_others_ends_all(
+    started: Started, tmp_path: Path
+) -> None:
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
+    for index in (0, 1):
+        task = {"type": "worker", "index": index}
+        config = json.dumps({"cluster": {"worker": addresses}, "task": task})
+        started.start(["--runs", str(tmp_path / "runs")], {"TF_CONFIG": config})
+    time.sleep(8)
+    started.processes[1].terminate()
+    assert started.ends(30) == [138, -signal.SIGTERM]
+    assert last(started, 0).endswith("has ended before all workers had come.")
 
 
 @pytest.mark.quick
-def test_an_error_names_a_worker_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        set_workers(monkeypatch, [server.getsockname()[1]] * 3, index=1)
-        for message, worker in [
-            ("RPC: /tensorflow.CoordinationService/Heartbeat", 0),
-            ("Task /job:worker/replica:0/task:2 heartbeat timeout", 2),
-        ]:
-            error = tf.errors.DeadlineExceededError(None, None, message)
-            assert f"worker {worker} (127.0.0.1:" in sentence_for(error)
+def test_the_chief_knows_which_worker_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The error of TensorFlow names who said it, too; here worker 1 tells of it.
+    set_workers(monkeypatch, [1, 2, 3])
+    monkeypatch.setattr(link, "SILENT_SECS", 1.0)
+    first, second = socket.socketpair(), socket.socketpair()
+    chief = link.Link({1: first[0], 2: second[0]}, hang_timeout=60, start_timeout=60)
+    told = json.dumps(link.End(link.lost([]), 138, [])._asdict())
+    with first[1], second[1], contextlib.closing(chief):
+        for _ in range(5):
+            first[1].sendall(b'{"place": 0}\n')
+            time.sleep(0.3)
+        first[1].sendall(told.encode() + b"\n")
+        end = chief.wait_for_end(10)
+    assert end
+    assert end.sentence.startswith("Worker 2 (127.0.0.1:3) has ended or can't be reached; ")
 
 
 @pytest.mark.quick
@@ -386,26 +707,48 @@ def test_a_port_that_is_taken_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
 
 
 WAITING = """
-import json, os, time
-from proof.engine.rendezvous import watchdog
+import ctypes, json, os, time
+from proof.engine.link import Link
 workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
 os.environ["TF_CONFIG"] = json.dumps(workers)
-with watchdog(60):
-    pass
-with watchdog(0.5):
-    time.sleep(60)
+link = Link({}, hang_timeout=1.0, start_timeout=2.0)
+time.sleep(4)
+ctypes.PyDLL(None).sleep(60)  # holds Python's lock, as TensorFlow does
 """
 
 
 @pytest.mark.quick
 def test_a_watchdog_ends_a_wait_that_python_can_not() -> None:
     command = [sys.executable, "-c", WAITING]
+    began = time.monotonic()
     done = subprocess.run(
         command, cwd=PROJECT, capture_output=True, text=True, timeout=30, check=False
     )
+    assert 4 < time.monotonic() - began < 20
     assert done.returncode == -signal.SIGKILL
-    assert done.stderr.startswith("error: Worker 1 could not connect to the others within ")
+    assert done.stderr.startswith("error: Worker 1 was killed: for 2 seconds it could do nothing")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.quick
+def test_the_chief_says_that_all_are_ready_before_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Creating the strategy takes Python's lock until all others create theirs.
+    set_workers(monkeypatch, [1, 2])
+    mine, peers = socket.socketpair()
+    chief = link.Link({1: mine}, hang_timeout=60, start_timeout=60)
+    sent = []
+
+    def send(message: dict[str, object], send: Callable[..., None] = chief._send) -> None:
+        sent.append((message, chief._all_ready.is_set()))
+        send(message)
+
+    monkeypatch.setattr(chief, "_send", send)
+    with peers, contextlib.closing(chief):
+        peers.sendall(b'{"ready": 1}\n')
+        chief.wait_for_all()
+    assert ({"ready": 0}, False) in sent
 
 
 @pytest.mark.quick

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("parity", "mutations", "false_alarms", "unusual_tasks", "reliability", "starters")
+NAMES = (
+    "parity", "mutations", "false_alarms", "unusual_tasks", "reliability", "worker_kills",
+    "starters",
+)  # fmt: skip
 
 
 class Page(NamedTuple):

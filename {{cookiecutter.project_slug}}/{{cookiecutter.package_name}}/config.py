@@ -37,6 +37,9 @@ class Config:
     # logical devices to split the CPU into, to debug several replicas on a laptop; 0 disables
     virtual_replicas: int = 0
     start_timeout: float = 300.0  # seconds to wait for the other workers when several start
+    # seconds that workers wait for one that does nothing while its process lives, until all end;
+    # longer than any pause of its own: a callback, a shuffle buffer that fills, a slow disk
+    hang_timeout: float = 300.0
     # each replica draws dropout and noise for its own rows; or, which costs more, for the whole
     # global batch, so that they are the same on any number of replicas
     randomness: Literal["replica", "global_batch"] = "replica"
@@ -100,6 +103,7 @@ class Config:
         zero_or_more += ["save_every_secs", "max_stop_secs", "max_bad_examples", "start_timeout"]
         for name in zero_or_more:
             _within(0, MOST, name, getattr(self, name))
+        _within(5, MOST, "hang_timeout", self.hang_timeout)  # workers tell each other once a second
         _within(0, LARGEST_SEED, "seed", self.seed)
         if not re.fullmatch(r"[^/\\\x00-\x1f\x7f]{1,100}", self.name):
             raise ValueError(

@@ -13,6 +13,8 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -312,11 +314,16 @@ def _write(
     It gets its name when it is complete. tf.train.CheckpointManager writes the index in place
     (TF 2.21): killed at that moment, it leaves a checkpoint that can't be read.
     """
+    unfinished = directory / "unfinished"
+
+    def prepare() -> str:
+        with _disk_errors(step):
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+        return ""
 
     def write() -> str:
-        unfinished = directory / "unfinished"
-        try:
-            shutil.rmtree(unfinished, ignore_errors=True)
+        with _disk_errors(step):
             checkpoint.write(str(unfinished / f"ckpt-{step}"))
             for file in sorted(unfinished.glob("ckpt-*.*")):  # the data before the index
                 file.replace(directory / file.name)
@@ -326,15 +333,13 @@ def _write(
             for file in sorted(directory.glob("ckpt-*.*"), reverse=True):  # the index first
                 if OURS.fullmatch(file.name) and file.name.partition(".")[0] not in kept:
                     file.unlink()
-        except (OSError, tf.errors.OpError) as error:
-            if is_lost_worker(error):
-                raise
-            raise UsageError(cannot_write(f"The checkpoint of step {step}", error)) from error
         return ""
 
+    # By itself: writing would fail here before it sums the metrics, while others wait in the sum.
+    workers.on_chief(prepare)
     if not workers.is_chief:
         # Writing sums the metrics over the replicas, and all workers must take part in that.
-        with tempfile.TemporaryDirectory() as nowhere:
+        with _disk_errors(step), tempfile.TemporaryDirectory() as nowhere:
             checkpoint.write(str(Path(nowhere) / "ckpt"))
     workers.on_chief(write)
 
@@ -355,6 +360,17 @@ def _latest_readable(directory: Path) -> int:
             continue
         return step
     return -1
+
+
+@contextmanager
+def _disk_errors(step: int) -> Iterator[None]:
+    """A disk that can't be written to as one sentence; not the error of a collective."""
+    try:
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        if is_lost_worker(error):
+            raise
+        raise UsageError(cannot_write(f"The checkpoint of step {step}", error)) from error
 
 
 def _steps(directory: Path) -> list[int]:

@@ -29,20 +29,6 @@ NO_PARAMETER_SERVERS = (
 )
 
 
-def validate(strategy: str, environ: Mapping[str, str]) -> None:
-    """Refuse a launcher that can't be used, before TensorFlow is imported.
-
-    Args:
-        strategy: what `--strategy` says.
-        environ: of this process.
-
-    Raises:
-        UsageError: as `tf_config` does, if the strategy would ask it.
-    """
-    if strategy in ("auto", "multi_worker"):
-        tf_config(environ)
-
-
 def tf_config(environ: Mapping[str, str]) -> dict[str, Any] | None:
     """What TensorFlow wants in TF_CONFIG, with a job "worker" only; None for a single process.
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from . import link
 from .batches import BatchLayout, on_replicas
 from .errors import UsageError
 from .gradients import clip, global_norm, sum_over_replicas
@@ -47,9 +48,6 @@ class DistributedSteps:
         constant_denominator: use the global batch size as the count of every batch.
         synchronized: the models sum over the replicas inside forward and backward.
         bucket_bytes: the smallest size of a vector in which gradients travel; 0 makes one vector.
-
-    Attributes:
-        secs_waited: float64 scalar, how long steps have waited for data so far.
     """
 
     def __init__(
@@ -80,7 +78,9 @@ class DistributedSteps:
             jit_is_optional=jit == "auto",
             loss_scaling=self.loss_scaling,
         )
-        self.secs_waited = tf.Variable(0.0, trainable=False, dtype=tf.float64, name="secs_waited")
+        with tf.device("CPU:0"):  # it can be read while a GPU computes
+            self._fetched = tf.Variable([0.0, 0.0], trainable=False, dtype=tf.float64)  # n, seconds
+        link.watch(lambda: int(self._fetched[0]))
         self._built_for = {id(v) for v in run.trainable_variables}
         self._graphs: dict[tuple[int, ...], Any] = {}  # one for each set of trainable variables
 
@@ -88,6 +88,11 @@ class DistributedSteps:
     def jit(self) -> bool:
         """Whether XLA compiles forward and backward; "auto" may turn it off during the trace."""
         return self.transaction.jit
+
+    @property
+    def secs_waited(self) -> float:
+        """How long steps have waited for data so far."""
+        return float(self._fetched[1])
 
     def start(self) -> Progress:
         """The progress of a run that has made no step."""
@@ -124,13 +129,13 @@ class DistributedSteps:
         return tf.while_loop(more, once, (progress,))[0]
 
     def _next(self, iterator: Iterator, progress: Progress) -> Any:
-        """The next batch; adds to `secs_waited` what it took to come after the step before."""
+        """The next batch; notes what it took to come after the step before."""
         with tf.control_dependencies([progress.skips.in_a_row]):
             asked = tf.timestamp()
         with tf.control_dependencies([asked]):
             batch = next(iterator)
         with tf.control_dependencies(tf.nest.flatten(batch)):
-            self.secs_waited.assign_add(tf.timestamp() - asked)
+            self._fetched.assign_add([1.0, tf.timestamp() - asked])
         return batch
 
     def _step(self, stacked: Any, progress: Progress) -> Progress:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import sys
-import time
 import traceback
 from collections.abc import Iterator
 from typing import NoReturn
 
 from .causes import cause_of, is_bad_file, message_of
-from .interrupts import ending_in_order
 from .output import forgiving_output
 
 RESUMABLE = 138  # exit code of a run that was interrupted or lost a worker, and can be resumed
@@ -60,41 +57,47 @@ def usage_errors() -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
     That is a `UsageError`, a full disk, a file that `task/` can't read, and, with exit code 138,
-    another worker that has ended. A mistake in the code of `task/` keeps its traceback.
+    another worker that has ended. A mistake in the code of `task/` keeps its traceback. Of several
+    workers, what ends one is told to the others.
     """
+    from .interrupts import ending_in_order  # these need this module
+    from .lost_worker import end_together
+
     try:
         with forgiving_output(), ending_in_order(RESUMABLE):
             yield
-    except UsageError as error:
-        _forget_locals(error)
-        fail(str(error))
     except LostWorkerError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(RESUMABLE) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        end_together(error)
         raise SystemExit(130) from None
     except SystemExit as error:
+        if error.code not in (0, RESUMABLE):
+            end_together(error)
         _forget_locals(error)
         raise
     except Exception as error:
-        from .lost_worker import STAY_SECS, is_lost_worker, sentence_for  # they need this module
-
-        if is_lost_worker(error):
-            sys.stderr.write(f"error: {sentence_for(error)}\n")
-            sys.stderr.flush()
-            time.sleep(STAY_SECS)
-            os._exit(RESUMABLE)  # TensorFlow would wait for the lost worker once more (TF 2.21)
+        sentence = _sentence(error)
+        end_together(error, sentence)
         _forget_locals(error)
-        if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
-            fail(
-                f"Out of memory ({cause_of(error)}); use a smaller --global-batch-size, or more "
-                "micro-batches with --accumulate."
-            )
-        if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
-            fail(cannot_write(error.filename or "a file of the run", error))
-        if is_bad_file(error):
-            fail(f"{cause_of(error)}.")
+        if sentence:
+            fail(sentence)
         raise
+
+
+def _sentence(error: Exception) -> str:
+    """What a person can fix; empty for a mistake in code."""
+    if isinstance(error, UsageError):
+        return str(error)
+    if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+        return (
+            f"Out of memory ({cause_of(error)}); use a smaller --global-batch-size, or more "
+            "micro-batches with --accumulate."
+        )
+    if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
+        return cannot_write(error.filename or "a file of the run", error)
+    return f"{cause_of(error)}." if is_bad_file(error) else ""
 
 
 def _forget_locals(error: BaseException | None) -> None:

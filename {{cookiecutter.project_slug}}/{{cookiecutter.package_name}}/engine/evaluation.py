@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from . import link
 from .batches import (
     BatchLayout,
     Split,
@@ -48,6 +49,9 @@ class Evaluation:
         self._capture = Capture(self.run)
         self._graphs: dict[tuple[Any, ...], Any] = {}
         self._batches: dict[str, tuple[tf.data.Dataset, int]] = {}
+        with tf.device("CPU:0"):  # it can be read while a GPU computes
+            self._fetched = tf.Variable(0, trainable=False, dtype=tf.int64)
+        link.watch(lambda: int(self._fetched))
         for name, split in self.splits.items():
             if not is_endless(split) and not num_examples(split):
                 raise UsageError(
@@ -138,7 +142,10 @@ class Evaluation:
 
         def evaluate(iterator: Iterator, steps: tf.Tensor, sums: Sums) -> Sums:
             def once(number: tf.Tensor, sums: Sums) -> tuple[tf.Tensor, Sums]:
-                batch = on_replicas(next(iterator), self.run.strategy, self.layout)
+                stacked = next(iterator)
+                with tf.control_dependencies(tf.nest.flatten(stacked)):
+                    self._fetched.assign_add(1)
+                batch = on_replicas(stacked, self.run.strategy, self.layout)
                 counts, losses = self.run.strategy.run(
                     self._on_one_replica, args=(step, batch, number)
                 )

@@ -268,7 +268,7 @@ class Loop:
 
     def _secs_waited(self) -> float:
         """How long the latest graph call waited for data."""
-        before, self._waited = self._waited, float(self.steps.secs_waited)
+        before, self._waited = self._waited, self.steps.secs_waited
         return self._waited - before
 
     def _report_skips(self, display: ProgressDisplay, made: int) -> None:

@@ -14,38 +14,28 @@ import hashlib
 import json
 import os
 import platform
+import selectors
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from . import cluster
+from . import cluster, link
 from .errors import LostWorkerError, UsageError
 
 PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("tensorflow", "keras", "numpy")
+TIMEOUT = 300.0
 HELLO_SECS = 5.0  # for the first line of a connection: it may be of something else
 PAUSE_SECS = 0.2  # between two attempts to reach the chief
 PORT_SECS = 10.0  # for the port to be free: the process before may still be ending
-LONGEST = 1 << 20  # bytes of a line
+LONGEST, CHUNK = 1 << 20, 1 << 16  # bytes of a line, and of a part of it
+Met = tuple[dict[str, str], dict[int, socket.socket]]  # what came out, and connections by worker
 
-# Ends the process `pid` if its own standard input stays open for so long. A process, not a thread,
-# since TensorFlow holds Python's lock while it waits; by SIGKILL, since it swallows SIGTERM
-# (TF 2.21).
-WATCHDOG = """
-import os, select, sys
-pid, secs, sentence = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
-if not select.select([sys.stdin], [], [], secs)[0]:
-    sys.stderr.write(sentence)
-    sys.stderr.flush()
-    os.kill(pid, 9)
-"""
+launcher = ""  # what said who the workers are
 
 
 def fingerprint(flags: str) -> dict[str, Any]:
@@ -66,53 +56,65 @@ def fingerprint(flags: str) -> dict[str, Any]:
     }
 
 
-def meet(must_match: dict[str, Any], timeout: float) -> None:
+def connect(
+    strategy: str,
+    flags: str = "",
+    *,
+    start_timeout: float = TIMEOUT,
+    hang_timeout: float = TIMEOUT,
+) -> None:
+    """Meet the other workers, if there are any, and stay in touch with them: see `link.py`.
+
+    A second call does nothing.
+
+    Args:
+        strategy: what `--strategy` says.
+        flags: all of them as YAML.
+        start_timeout: how many seconds to wait for the others, and TensorFlow after that.
+        hang_timeout: how many seconds workers wait for one that does nothing.
+
+    Raises:
+        LostWorkerError: one didn't come in time, or has ended meanwhile.
+        UsageError: they differ, or a worker's port is taken.
+    """
+    global launcher
+    if link.current:
+        return
+    launcher = cluster.launcher_name(os.environ)
+    cluster.settle(os.environ, several=strategy in ("auto", "multi_worker"))
+    if cluster.num_workers() > 1:
+        connections = meet(fingerprint(flags), start_timeout)
+        link.current = link.Link(connections, hang_timeout, start_timeout)
+
+
+def meet(must_match: dict[str, Any], timeout: float) -> dict[int, socket.socket]:
     """Wait until all workers are here; to be called before TensorFlow is connected.
 
     Args:
         must_match: what must be the same on all of them; JSON.
         timeout: seconds.
 
+    Returns:
+        Connections by worker: of the chief to all others, of the others to the chief.
+
     Raises:
-        LostWorkerError: one didn't come in time.
+        LostWorkerError: one didn't come in time, or has ended meanwhile.
         UsageError: they differ, or a worker's port is taken.
     """
     # Through JSON, so that it compares with what comes from another process.
     must_match = json.loads(json.dumps(must_match, default=str))
     deadline = time.monotonic() + timeout
-    listener = _listen(cluster.addresses()[cluster.worker_index()])
-    with listener:
+    with _listen(cluster.addresses()[cluster.worker_index()]) as listener:
         if cluster.worker_index():
             listener.close()  # TensorFlow will need the port: it was only tried
-            answer = _join(must_match, deadline, timeout)
+            answer, connections = _join(must_match, deadline, timeout)
         else:
-            answer = _gather(listener, must_match, deadline, timeout)
+            answer, connections = _gather(listener, must_match, deadline, timeout)
     if answer["lost"]:
         raise LostWorkerError(answer["lost"])
     if answer["error"]:
         raise UsageError(answer["error"])
-
-
-@contextlib.contextmanager
-def watchdog(timeout: float) -> Iterator[None]:
-    """Around TensorFlow's own wait for the workers: one may have died since they met.
-
-    Kills this process with one sentence after `timeout` seconds.
-    """
-    sentence = (
-        f"error: Worker {cluster.worker_index()} could not connect to the others within "
-        f"--start-timeout {timeout:g} seconds: one must have ended; start all of them again.\n"
-    )
-    arguments = [str(part) for part in (os.getpid(), timeout, sentence)]
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", WATCHDOG, *arguments],
-        stdin=subprocess.PIPE,
-        start_new_session=True,  # a signal to the group must not end it first
-    )
-    try:
-        yield
-    finally:
-        process.communicate()  # the end of its input ends it
+    return connections
 
 
 def _differences(facts: dict[int, dict[str, Any]]) -> str:
@@ -136,22 +138,26 @@ def _differences(facts: dict[int, dict[str, Any]]) -> str:
 
 def _gather(
     listener: socket.socket, must_match: dict[str, Any], deadline: float, timeout: float
-) -> dict[str, str]:
+) -> Met:
     """Of the chief: wait for all, compare, and tell all what came out."""
     addresses = cluster.addresses()
-    facts, connections = {0: must_match}, {}
-    while len(facts) < len(addresses) and (left := deadline - time.monotonic()) > 0:
-        listener.settimeout(left)
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            connection, _ = listener.accept()
-            connection.settimeout(HELLO_SECS)
-            hello = _receive(connection)
-            worker = int(hello["worker"])
-            if 0 < worker < len(addresses):  # one that has been started again replaces itself
-                facts[worker], connections[worker] = dict(hello["facts"]), connection
+    facts, ended = {0: must_match}, 0
+    connections: dict[int, socket.socket] = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ, 0)
+        while len(facts) < len(addresses) and not ended and time.monotonic() < deadline:
+            for key, _ in selector.select(deadline - time.monotonic()):
+                if key.data:  # it has nothing to say before it is answered, so this is its end
+                    ended = key.data
+                elif (came := _welcome(listener, len(addresses))) and came[0] not in connections:
+                    worker, facts[worker], connections[worker] = came
+                    selector.register(connections[worker], selectors.EVENT_READ, worker)
     missing = [worker for worker in range(len(addresses)) if worker not in facts]
     answer = {"lost": "", "error": ""}
-    if missing:
+    if ended:
+        named = f"Worker {ended} ({addresses[ended]})"
+        answer["lost"] = f"{named} has ended before all workers had come."
+    elif missing:
         named = ", ".join(f"worker {worker} ({addresses[worker]})" for worker in missing)
         answer["lost"] = (
             f"Not all {len(addresses)} workers came within --start-timeout {timeout:g} seconds; "
@@ -162,38 +168,66 @@ def _gather(
     for connection in connections.values():
         with contextlib.suppress(OSError):
             connection.sendall(json.dumps(answer).encode() + b"\n")
-            connection.recv(1)  # until the worker closes: then its side of the port is free, too
-        connection.close()
-    return answer
+            if any(answer.values()):
+                connection.recv(1)  # until the worker closes: then its side is free, too
+                connection.close()
+    return answer, connections
 
 
-def _join(must_match: dict[str, Any], deadline: float, timeout: float) -> dict[str, str]:
+def _welcome(
+    listener: socket.socket, number: int
+) -> tuple[int, dict[str, Any], socket.socket] | None:
+    """A worker that says hello, its facts, and the connection; None for another program."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        connection, _ = listener.accept()
+        connection.settimeout(HELLO_SECS)
+        hello = _receive(connection)
+        worker = int(hello["worker"])
+        if 0 < worker < number:
+            connection.sendall(b"{}\n")
+            return worker, dict(hello["facts"]), connection
+    return None
+
+
+def _join(must_match: dict[str, Any], deadline: float, timeout: float) -> Met:
     """Of the others: say hello to the chief, as often as it takes, and hear what came out."""
     (chief, *_) = cluster.addresses()
     hello = json.dumps({"worker": cluster.worker_index(), "facts": must_match}).encode() + b"\n"
-    # The chief may have begun to wait later than this worker.
-    while (left := deadline + timeout - time.monotonic()) > 0:
-        with contextlib.suppress(OSError, ValueError):
-            name, port = _split(chief)
-            with socket.create_connection((name, port), timeout=min(left, HELLO_SECS)) as chiefs:
-                chiefs.sendall(hello)
-                chiefs.settimeout(left)
-                return {"lost": "", "error": "", **_receive(chiefs)}
-        if time.monotonic() > deadline:
-            break
-        time.sleep(PAUSE_SECS)
     lost = (
         f"The chief, worker 0 ({chief}), didn't answer within --start-timeout {timeout:g} seconds."
     )
-    return {"lost": lost, "error": ""}
+    # The chief may have begun to wait later than this worker.
+    while (left := deadline + timeout - time.monotonic()) > 0:
+        welcome = False
+        with contextlib.suppress(OSError, ValueError):
+            chiefs = socket.create_connection(_split(chief), timeout=min(left, HELLO_SECS))
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(chiefs)
+                chiefs.sendall(hello)
+                if _receive(chiefs):
+                    raise ValueError("another program, or this connection itself")
+                welcome = True
+                chiefs.settimeout(left)
+                answer = {"lost": "", "error": "", **_receive(chiefs)}
+                if not any(answer.values()):
+                    stack.pop_all()  # it stays open
+                return answer, {0: chiefs}
+        if welcome:
+            lost = f"The chief, worker 0 ({chief}), has ended before all workers had come."
+        if welcome or time.monotonic() > deadline:
+            break
+        time.sleep(PAUSE_SECS)
+    return {"lost": lost, "error": ""}, {}
 
 
 def _receive(connection: socket.socket) -> dict[str, Any]:
-    """A line of JSON."""
-    with connection.makefile("rb") as lines:
-        line = lines.readline(LONGEST)
-    if not line.endswith(b"\n"):
-        raise ValueError("the connection was closed")
+    """A line of JSON, and not a byte more: what comes after it is for the next reader."""
+    line = b""
+    while not line.endswith(b"\n"):
+        part = connection.recv(CHUNK, socket.MSG_PEEK)
+        if not part or len(line) > LONGEST:
+            raise ValueError("the connection was closed")
+        line += connection.recv(part.find(b"\n") + 1 or len(part))
     return dict(json.loads(line))
 
 

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from . import link
 from .callbacks import learning_rates
 from .progress import Progress, Sums, mean_losses
 from .records import Records
@@ -105,6 +106,7 @@ class StepLog:
 
     def _close_window(self, progress: Progress) -> dict[str, float]:
         """Mean losses and metrics of the window; the next one starts."""
+        link.arrive()  # metrics are sums over all workers
         now = [np.asarray(tf.convert_to_tensor(v.value)) for v in self._variables]
         added = [new - old for new, old in zip(now, self._metrics, strict=True)]
         with keras.StatelessScope(zip(self._variables, added, strict=True)):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import signal
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 
-from . import cluster, rendezvous
+from . import cluster, link, rendezvous
 from .errors import UsageError
-
-START_TIMEOUT = 300.0  # seconds
 
 
 def create_strategy(
@@ -18,8 +19,6 @@ def create_strategy(
     *,
     virtual_replicas: int = 0,
     deterministic: bool = False,
-    start_timeout: float = START_TIMEOUT,
-    flags: str = "",
 ) -> tf.distribute.Strategy:
     """The distribution strategy; the chief prints in one line which it is and why.
 
@@ -30,8 +29,6 @@ def create_strategy(
         name: what `--strategy` says.
         virtual_replicas: logical devices to split the CPU into; 0 doesn't.
         deterministic: same bits in every run, also on GPUs.
-        start_timeout: how many seconds to wait for the other workers.
-        flags: all of them as YAML; they must be the same on all workers.
 
     Raises:
         UsageError: a device or strategy that isn't there, or workers that differ.
@@ -41,12 +38,9 @@ def create_strategy(
         tf.config.experimental.enable_op_determinism()
     if virtual_replicas:
         _split_cpu(virtual_replicas)
+    rendezvous.connect(name)  # unless train.py has
     chosen, why = _choose(name, virtual_replicas)
-    cluster.settle(os.environ, several=chosen == "multi_worker")
-    if chosen == "multi_worker":
-        strategy = _multi_worker(virtual_replicas, flags, start_timeout)
-    else:
-        strategy = CREATE[chosen]()
+    strategy = _multi_worker(virtual_replicas) if chosen == "multi_worker" else CREATE[chosen]()
     replicas = strategy.num_replicas_in_sync
     if cluster.worker_index() == 0:
         print(f"strategy: {chosen}, {replicas} replica{'s' * (replicas > 1)}, because {why}")
@@ -65,11 +59,8 @@ def strategy_name(strategy: tf.distribute.Strategy) -> str:
 
 
 def _choose(name: str, virtual_replicas: int) -> tuple[str, str]:
-    if name not in ("auto", "multi_worker"):
-        return name, f"of --strategy {name}"
-    if config := cluster.tf_config(os.environ):
-        workers = len(config["cluster"]["worker"])
-        return "multi_worker", f"there are {workers} workers by {cluster.launcher_name(os.environ)}"
+    if (workers := cluster.num_workers()) > 1:
+        return "multi_worker", f"there are {workers} workers by {rendezvous.launcher}"
     if name != "auto":
         return name, f"of --strategy {name}"
     gpus = len(tf.config.list_physical_devices("GPU"))
@@ -111,27 +102,46 @@ def _mirrored() -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(gpus)
 
 
-def _multi_worker(
-    virtual_replicas: int, flags: str, start_timeout: float
-) -> tf.distribute.Strategy:
+def _multi_worker(virtual_replicas: int) -> tf.distribute.Strategy:
     if cluster.num_workers() == 1:
         raise UsageError(
             "--strategy multi_worker needs several workers, and nothing says who they are: start "
             "them by srun or mpirun, or set the environment variable TF_CONFIG for each; on one "
             "machine use --strategy mirrored."
         )
-    if virtual_replicas > 1:
-        # MultiWorkerMirroredStrategy makes one replica of a worker's CPU (TF 2.21).
-        raise UsageError(
-            f"--virtual-replicas {virtual_replicas}: several workers can't split their CPUs too; "
-            "leave it out, or start more workers."
-        )
-    rendezvous.meet(rendezvous.fingerprint(flags), start_timeout)
-    with rendezvous.watchdog(start_timeout):
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    # It has set a handler that swallows SIGTERM (TF 2.21): until training takes it over, end by it.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Where a worker is missing, this waits for an hour and holds Python's lock (TF 2.21).
+    assert link.current is not None
+    link.current.wait_for_all()
+    # For what the link can't see: a worker that hangs within a step, such as its GPU.
+    options = tf.distribute.experimental.CommunicationOptions(
+        timeout_seconds=2 * link.current.hang_timeout
+    )
+    with _on_virtual_replicas(virtual_replicas):
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    link.accept_sigterm()
     return strategy
+
+
+@contextlib.contextmanager
+def _on_virtual_replicas(number: int) -> Iterator[None]:
+    """Let MultiWorkerMirroredStrategy take all parts of a split CPU; 0 changes nothing.
+
+    By itself it takes one device of a worker without accelerators, whatever devices there are, and
+    no argument says otherwise (TODO(b/126786766) in its source, TF 2.21): a private method does.
+    """
+    if not number:
+        yield
+        return
+
+    def devices(self: Any, resolver: Any, worker: str) -> tuple[tuple[str, ...], str]:
+        return tuple(f"{worker}/device:CPU:{i}" for i in range(number)), "CPU"
+
+    before = CollectiveAllReduceExtended._initialize_local_devices
+    CollectiveAllReduceExtended._initialize_local_devices = devices
+    try:
+        yield
+    finally:
+        CollectiveAllReduceExtended._initialize_local_devices = before
 
 
 def _tpu() -> tf.distribute.Strategy:

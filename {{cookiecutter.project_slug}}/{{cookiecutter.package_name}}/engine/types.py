@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from . import link
 from .auxiliary import is_auxiliary
 from .bad_examples import BadExamples
 from .errors import CollectiveInXlaError
@@ -158,6 +159,7 @@ class Run:
 
     def metric_results(self) -> dict[str, float]:
         """The results of the metrics, by name; a result of several numbers as "name/0", ..."""
+        link.arrive()  # they are sums over all workers
         return {
             column: number
             for name, metric in self.metrics.items()

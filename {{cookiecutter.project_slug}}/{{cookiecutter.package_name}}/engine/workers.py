@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from . import cluster
+from . import cluster, link
 from .errors import UsageError
 
 LONGEST_TEXT = 4096  # bytes of what the chief tells
@@ -65,6 +65,7 @@ class Workers:
         """The sum over the workers of an array of the same shape on each, float64."""
         if self.alone:
             return values
+        link.arrive()
         return self._sum(tf.constant(values.ravel(), tf.float64)).numpy().reshape(values.shape)
 
     def on_chief(self, function: Callable[[], str]) -> str:

@@ -1,0 +1,304 @@
+"""What the workers tell each other beside training: that one ends, and why, and how far each is.
+
+TensorFlow's own errors come up to 21 s after a worker has died, don't say why it ended, and don't
+come at all while its process lives and does nothing (TF 2.21). So the connections on which the
+workers have met stay open: of each to the chief, which passes on what concerns all. Imports no
+TensorFlow.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from . import cluster
+
+BEAT_SECS = 1.0  # between two messages about how far a worker is
+LEAVE_SECS = 5.0  # for a program to end by itself when another worker has; then it is ended
+SEND_SECS = 2.0
+SILENT_SECS = 5.0  # without a beat
+AGAIN = "start all workers again with --resume to continue from the latest checkpoint."
+RESUMABLE = 138
+
+# Kills the process `pid` when nothing comes from its link for so long: it runs C code that holds
+# Python's lock. A process, not a thread, for that reason; SIGKILL, since TensorFlow swallows
+# SIGTERM while it waits for workers (TF 2.21). The end of its input ends it.
+WATCHDOG = """
+import os, select, sys
+pid, secs, sentence = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+while select.select([sys.stdin], [], [], secs)[0]:
+    if not os.read(0, 4096):
+        sys.exit()
+sys.stderr.write(sentence)
+sys.stderr.flush()
+os.kill(pid, 9)
+"""
+
+
+class End(NamedTuple):
+    """Why all workers end."""
+
+    sentence: str
+    code: int
+    hanging: list[int]  # workers that can't be expected to end by themselves
+
+
+class Link:
+    """The connections of this worker, and a thread that listens to them.
+
+    Args:
+        connections: by worker: of the chief to all others, of the others to the chief.
+        hang_timeout: seconds that others wait for a worker until all end.
+        start_timeout: seconds to wait for workers once more, and for TensorFlow to wait for them.
+    """
+
+    def __init__(
+        self, connections: dict[int, socket.socket], hang_timeout: float, start_timeout: float
+    ) -> None:
+        self._connections = connections
+        self.hang_timeout = hang_timeout
+        self._start_timeout = start_timeout
+        self._arrived = 0
+        self._counters: list[Callable[[], int]] = []
+        self._me = cluster.worker_index()
+        # Of each worker that is heard: how many things it has done, and since when it is there.
+        self._places = {worker: (0, time.monotonic()) for worker in [self._me, *connections]}
+        self._stderr = os.dup(2)  # nothing is shown on fd 2 while TensorFlow is imported
+        self._end: End | None = None
+        self._leave_at = 0.0
+        self._told = threading.Event()
+        self._ready: set[int] = set()
+        self._all_ready = threading.Event()
+        self._closed = False
+        self._lock = threading.RLock()
+        self._received = dict.fromkeys(connections, b"")
+        self._heard = dict.fromkeys(connections, time.monotonic())
+        self._selector = selectors.DefaultSelector()
+        for worker, connection in connections.items():
+            connection.settimeout(SEND_SECS)
+            self._selector.register(connection, selectors.EVENT_READ, worker)
+        self._watchdog = _start_watchdog(max(hang_timeout, start_timeout))
+        # Creating MultiWorkerMirroredStrategy sets a handler that swallows SIGTERM (TF 2.21). Until
+        # `accept_sigterm` it stays pending, in this thread and in all that it starts.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def arrive(self) -> None:
+        """Note that this worker has come to something that all workers do together."""
+        self._arrived += 1
+
+    def watch(self, counter: Callable[[], int]) -> None:
+        """Add what a counter says, which grows on all workers alike, to how far this one is."""
+        self._counters.append(counter)
+
+    def wait_for_all(self) -> None:
+        """Wait until all workers have come here; once in a process.
+
+        Where one doesn't within the start timeout, all end: it may be stopped (SIGSTOP).
+        """
+        self.arrive()
+        self._note_ready(self._me)
+        if not self._all_ready.wait(self._start_timeout):
+            missing = set(range(cluster.num_workers())) - self._ready
+            self.tell(lost(self.silent() if self._me else sorted(missing)), RESUMABLE)
+            self.leave()
+
+    def tell(self, sentence: str, code: int) -> None:
+        """End all workers with a sentence, this one too in a moment, if it doesn't end by itself.
+
+        Args:
+            sentence: that all show.
+            code: the exit code of the others.
+        """
+        self._note(End(sentence, code, []))
+
+    def wait_for_end(self, secs: float) -> End | None:
+        """Why all end, as soon as it is known; None if nothing was heard."""
+        self._told.wait(secs)
+        return self._end
+
+    def silent(self) -> list[int]:
+        """The workers that send no beats any more."""
+        now = time.monotonic()
+        return [worker for worker, heard in self._heard.items() if now - heard > SILENT_SECS]
+
+    def leave(self) -> None:
+        """End this process with the sentence that all have been told."""
+        assert self._end is not None
+        with contextlib.suppress(OSError):
+            os.write(self._stderr, f"error: {self._end.sentence}\n".encode())
+        sys.stdout.flush()
+        os._exit(self._end.code)
+
+    def close(self) -> None:
+        """Take leave: this worker is done, and its end is no loss. Also called at exit."""
+        if self._closed:
+            return
+        self._closed = True
+        self._send({"done": True})
+        for connection in self._connections.values():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._thread.join(2 * BEAT_SECS)
+        for connection in self._connections.values():
+            connection.close()
+        self._selector.close()
+        os.close(self._stderr)
+        self._watchdog.communicate()
+
+    def _watch(self) -> None:
+        beat = 0.0
+        while not self._closed:
+            for key, _ in self._selector.select(BEAT_SECS):
+                self._receive(key.data)
+            if self._end:
+                if time.monotonic() > self._leave_at:
+                    self.leave()
+                time.sleep(0.1)
+            elif time.monotonic() > beat and not self._closed:
+                beat = time.monotonic() + BEAT_SECS
+                self._beat()
+                if signal.SIGTERM in signal.sigpending():
+                    os._exit(128 + signal.SIGTERM)
+
+    def _receive(self, worker: int) -> None:
+        connection, data = self._connections[worker], b""
+        with contextlib.suppress(OSError):
+            data = connection.recv(1 << 16)
+        if not data:
+            self._selector.unregister(connection)
+            if worker in self._places and not self._closed:  # it didn't take leave
+                self._note(End(lost([worker]), RESUMABLE, []))
+            return
+        self._heard[worker] = time.monotonic()
+        *lines, self._received[worker] = (self._received[worker] + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if "done" in message:
+                self._places.pop(worker, None)
+            elif "ready" in message:
+                self._note_ready(message["ready"])
+            elif "sentence" in message:
+                self._note(End(**message))
+            else:
+                self._see(worker, message["place"])
+
+    def _beat(self) -> None:
+        """Tell how far this worker is, and look who is behind."""
+        place = self._places[self._me][0]
+        with contextlib.suppress(Exception):  # a variable that is being deleted, as at the end
+            place = self._arrived + sum(counter() for counter in self._counters)
+        self._see(self._me, place)
+        self._send({"place": place})
+        with contextlib.suppress(OSError):
+            assert self._watchdog.stdin is not None
+            self._watchdog.stdin.write(b".")
+            self._watchdog.stdin.flush()
+        furthest = max(place for place, _ in self._places.values())
+        behind = sorted(worker for worker, (n, _) in self._places.items() if n < furthest)
+        waited = time.monotonic() - max(since for _, since in self._places.values())
+        if behind and waited > self.hang_timeout:
+            hangs = "hangs" if len(behind) == 1 else "hang"
+            sentence = (
+                f"{_named(behind)} {hangs}: the others have waited {self.hang_timeout:g} seconds "
+                f"(--hang-timeout); {AGAIN}"
+            )
+            self._note(End(sentence, RESUMABLE, behind))
+
+    def _see(self, worker: int, place: int) -> None:
+        if worker in self._places and place != self._places[worker][0]:
+            self._places[worker] = place, time.monotonic()
+
+    def _note_ready(self, worker: int) -> None:
+        """The others tell the chief that they are ready, and the chief tells that all are."""
+        with self._lock:
+            self._ready.add(worker)
+            if self._me == 0 and len(self._ready) == cluster.num_workers():
+                self._send({"ready": 0})  # first: then the program may take Python's lock for long
+                self._all_ready.set()
+            elif self._me:
+                if worker == self._me:
+                    self._send({"ready": worker})
+                else:
+                    self._all_ready.set()
+
+    def _note(self, end: End) -> None:
+        """Keep the first reason to end, and pass it on."""
+        with self._lock:
+            if self._end:
+                return
+            if end.sentence == lost([]):  # the chief may know more than who tells it
+                end = end._replace(sentence=lost(self.silent()))
+            self._end = end
+            hangs = self._me in end.hanging
+            self._leave_at = time.monotonic() + (0 if hangs else LEAVE_SECS)
+            self._send(end._asdict())
+        if hangs:
+            faulthandler.dump_traceback(self._stderr)  # where it hangs
+        self._told.set()
+
+    def _send(self, message: dict[str, object]) -> None:
+        line = json.dumps(message).encode() + b"\n"
+        with self._lock:
+            for connection in self._connections.values():
+                with contextlib.suppress(OSError):
+                    connection.sendall(line)
+
+
+current: Link | None = None  # of this process, if it is one of several workers
+
+
+def arrive() -> None:
+    """Note that this worker has come to something that all workers do together."""
+    if current:
+        current.arrive()
+
+
+def watch(counter: Callable[[], int]) -> None:
+    """Add what a counter says, which grows on all workers alike, to how far this one is."""
+    if current:
+        current.watch(counter)
+
+
+def accept_sigterm() -> None:
+    """End by SIGTERM again, as a process does that has no handler, and by one that is pending."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+
+
+def lost(workers: list[int]) -> str:
+    """The sentence for workers that have ended, or can't be reached; none for unknown ones."""
+    have = "have" if len(workers) > 1 else "has"
+    return f"{_named(workers)} {have} ended or can't be reached; {AGAIN}"
+
+
+def _named(workers: list[int]) -> str:
+    named = " and ".join(f"worker {i} ({cluster.addresses()[i]})" for i in workers)
+    return f"W{named[1:]}" if named else "Another worker"
+
+
+def _start_watchdog(secs: float) -> subprocess.Popen[bytes]:
+    sentence = (
+        f"error: Worker {cluster.worker_index()} was killed: for {secs:g} seconds it could do "
+        "nothing but wait for the other workers, or it hung; start all of them again.\n"
+    )
+    arguments = [str(part) for part in (os.getpid(), secs, sentence)]
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", WATCHDOG, *arguments],
+        stdin=subprocess.PIPE,
+        start_new_session=True,  # a signal to the group must not end it first
+    )
