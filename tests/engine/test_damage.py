@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from proof.config import Config
 from proof.engine.command_line import to_yaml
 from proof.engine.errors import usage_errors
 from proof.engine.files import to_json
+from proof.engine.interrupts import SIGNALS, Interrupts
 from proof.engine.run_directory import RunDirectory, find_resumed
 from proof.engine.tf_log_filter import filtered_tf_import
 
@@ -198,10 +200,23 @@ def test_tensorflow_is_imported_where_nothing_can_be_written(
         pass
 
 
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Gives the signals back that a process about to exit ignores."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+ENDS = [(signal.SIGTERM, 138), (signal.SIGHUP, 138), (signal.SIGINT, 130)]
+
+
 @pytest.mark.quick
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize(("number", "code"), ENDS)
 def test_a_signal_outside_of_training_ends_in_order(
-    number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    number: int, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def make_a_run_and_wait() -> None:
         with usage_errors(), RunDirectory.open(tmp_path, "x", None, "") as directory:
@@ -209,11 +224,71 @@ def test_a_signal_outside_of_training_ends_in_order(
             os.kill(os.getpid(), number)
             time.sleep(60)
 
-    with pytest.raises(SystemExit, match="138"):
+    with pytest.raises(SystemExit, match=str(code)):
         make_a_run_and_wait()
     assert not list(tmp_path.iterdir())
-    assert "--resume auto" in capsys.readouterr().err
-    assert signal.getsignal(number) == signal.SIG_DFL
+    assert ("--resume auto" in capsys.readouterr().err) == (code == 138)
+    assert signal.getsignal(number) == signal.SIG_IGN  # the process is about to exit
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("handlers")
+def test_a_signal_while_a_run_is_opened_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunDirectory, "_lock", lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit, match="138"), usage_errors():
+        RunDirectory.open(tmp_path, "x", None, "")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("handlers")
+def test_a_second_signal_exits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr("os._exit", codes.append)
+
+    def close_slowly() -> None:
+        with usage_errors():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            finally:
+                with contextlib.suppress(KeyboardInterrupt):
+                    os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(SystemExit):
+        close_slowly()
+    assert codes == [130]
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("handlers")
+def test_a_run_that_is_saved_and_about_to_exit_ignores_signals() -> None:
+    def train() -> None:
+        with usage_errors(), Interrupts() as interrupts:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert interrupts.received
+            raise SystemExit(138)
+
+    with pytest.raises(SystemExit, match="138"):
+        train()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("handlers")
+def test_a_signal_after_the_last_step_ends_before_the_test() -> None:
+    tested = []
+
+    def run() -> None:
+        with usage_errors():
+            with Interrupts():
+                os.kill(os.getpid(), signal.SIGTERM)
+            tested.append(True)
+
+    with pytest.raises(SystemExit, match="138"):
+        run()
+    assert not tested
 
 
 @pytest.mark.quick

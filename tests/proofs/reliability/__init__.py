@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from .. import Page
-from . import cases, harness
+from . import cases, harness, moments
 
 KILLS = 6  # of each configuration on each strategy
 STRATEGIES = {
@@ -64,15 +64,19 @@ In the fourth line, validations and log points fall within an epoch, and kills b
 | Checkpoints read after the kills | {read} |
 | of these, damaged | {bad} |
 
+{moments_chosen}
 ## Refused, stopped, survived
 
 A refusal is one sentence on stderr, which begins with `error:`; TensorFlow may log lines of its own
 before it. Nothing that can be resumed is lost: where a disk was full or read-only, the disk was
 repaired, the run was resumed, and it ended bit-identical.
 
-Exit codes: 0 done, 2 refused, {resumable} stopped by SIGTERM, SIGHUP or Ctrl-C and saved: run the
-command that it prints, or the same command with `--resume auto`; {at_once} stopped at once, by a
-second signal or before training.
+Exit codes: 0 done, 2 refused. {resumable} stopped by SIGTERM, SIGHUP or, in training, Ctrl-C: run
+the command that it prints, or the same command with `--resume auto`. In training the run is saved
+first; outside of training what was saved stays as it is, and a run that has saved nothing yet
+leaves no directory. {at_once} stopped at once: by Ctrl-C outside of training, or by a second
+signal. A signal in the first moments of Python's own start, before the flags are read, ends the
+process by itself, and so does a SIGKILL (137 in a shell) at any time.
 
 | | exit code | message |
 | --- | ---: | --- |
@@ -108,16 +112,23 @@ def make(short: bool) -> Page:
             killed = dict(zip(cells, pool.map(kill, range(len(cells))), strict=True))
             groups = cases.groups(project, directory, short)
             found = list(itertools.chain.from_iterable(pool.map(judge, groups)))
+            struck = moments.end_runs(directory / "moments", pool, short)
     wrong = [
         f"{configuration}, {strategy}"
         for (configuration, strategy), gave in killed.items()
         if gave.different or any(kill.bad for kill in gave.kills)
     ]
+    wrong += moments.wrong(struck)
     wrong += [f"{case.what}: {'; '.join(case.wrong)}" for case in found if case.wrong]
-    return Page(_write(killed, found, kills), wrong)
+    return Page(_write(killed, struck, found, kills), wrong)
 
 
-def _write(killed: dict[Cell, harness.Killed], found: list[cases.Case], per_cell: int) -> str:
+def _write(
+    killed: dict[Cell, harness.Killed],
+    struck: list[moments.Struck],
+    found: list[cases.Case],
+    per_cell: int,
+) -> str:
     strategies = list(dict.fromkeys(strategy for _, strategy in killed))
 
     def cell(configuration: str, strategy: str) -> str:
@@ -125,7 +136,7 @@ def _write(killed: dict[Cell, harness.Killed], found: list[cases.Case], per_cell
         return f"{len(gave.kills)} kills, " + ("DIFFERENT" if gave.different else "identical")
 
     kills = [kill for gave in killed.values() for kill in gave.kills]
-    moments = sorted({kill.moment for kill in kills})
+    drawn = sorted({kill.moment for kill in kills})
     return TEXT.format(
         versions=f"TensorFlow {version('tensorflow')} and Keras {version('keras')}",
         per_cell=per_cell,
@@ -136,9 +147,10 @@ def _write(killed: dict[Cell, harness.Killed], found: list[cases.Case], per_cell
             for name in dict.fromkeys(configuration for configuration, _ in killed)
         ),
         kills=len(kills),
-        moments="\n".join(f"| {m} | {sum(k.moment == m for k in kills)} |" for m in moments),
+        moments="\n".join(f"| {m} | {sum(k.moment == m for k in kills)} |" for m in drawn),
         read=sum(kill.good + kill.bad for kill in kills),
         bad=sum(kill.bad for kill in kills),
+        moments_chosen=moments.write(struck),
         resumable=cases.RESUMABLE,
         at_once=cases.AT_ONCE,
         cases="\n".join(

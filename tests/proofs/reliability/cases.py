@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from .harness import (
     steps_saved,
     wait,
 )
+from .moments import AGAIN, MOMENTS
 
 LONG = ["--epochs", "4000", "--global-batch-size", "48", "--save-every-steps", "5"]
 OK, REFUSED, RESUMABLE, AT_ONCE = 0, 2, 138, 130
@@ -57,8 +59,8 @@ def judge(
     wrong = [] if ended.code in codes else [f"exit code {ended.code}, not {code}"]
     if "Traceback" in ended.err + ended.out:
         wrong.append(f"a traceback: {ended.err[-600:]}")
-    # A refusal is the only line on stderr; a run that continues or can be resumed prints to stdout.
-    lines = ended.own_lines if codes == (REFUSED,) else ended.out.splitlines()
+    # A refusal is the only line on stderr.
+    lines = ended.own_lines if codes == (REFUSED,) else ended.out.splitlines() + ended.own_lines
     if codes == (REFUSED,) and len(lines) != 1:
         wrong.append(f"{len(lines)} lines on stderr")
     message = next((line for line in lines if sentence and re.search(sentence, line)), "")
@@ -92,11 +94,22 @@ def groups(project: Project, directory: Path, short: bool) -> list[Callable[[], 
         ]
     return [
         lambda: chain(stops(project, directory), refusals(project, directory)),
-        lambda: chain(damage(project, directory), disks(project, directory)),
+        lambda: chain(
+            damage(project, directory), changes(project, directory), disks(project, directory)
+        ),
         lambda: data(project, directory),
         lambda: chain(more_data(project, directory), versions(project, directory)),
         lambda: fall_back(project, directory),
     ]
+
+
+AGAIN_LATER = "interrupted by SIGTERM; start the same command again"
+OUTSIDE = [
+    ("import", "SIGINT", AT_ONCE, ""),
+    ("import", "SIGTERM", RESUMABLE, AGAIN_LATER),
+    ("test", "SIGTERM", RESUMABLE, AGAIN_LATER),
+    ("predictions", "SIGTERM", RESUMABLE, AGAIN_LATER),
+]
 
 
 def stops(
@@ -150,10 +163,11 @@ def stops(
         what = f"SIGTERM, and Ctrl-C {delay:g} s later: stopped at once, or saved by then"
         yield judge(what, end(process), (AT_ONCE, RESUMABLE), "")
 
-    process = project.start(*LONG, "--runs", directory / "early")
-    time.sleep(0.8)
-    process.send_signal(signal.SIGINT)
-    yield judge("Ctrl-C while TensorFlow is imported", end(process), AT_ONCE, "")
+    early = ["--resume", "auto", *TINY, "--epochs", "1", "--runs", directory / "early"]
+    for moment, number, code, sentence in OUTSIDE:
+        ended = project.run(*early, strike=(moment, MOMENTS[moment].call, number))
+        name = "Ctrl-C" if number == "SIGINT" else number
+        yield judge(f"{name} {MOMENTS[moment].what}", ended, code, sentence)
 
 
 OTHERS: dict[str, tuple[list[object], str, str]] = {
@@ -228,12 +242,78 @@ def damage(project: Project, directory: Path) -> Iterator[Case]:
         spoil(data_of(copy)[-1])
         ended = project.run("--resume", copy)
         same = unless(ended.code == 0 and not compare(whole, copy), "it ended differently")
-        yield judge(what, ended, OK, "can't be read .*, trying the one before it", same)
+        yield judge(what, ended, OK, "can't be read .*, trying another", same)
     copy = shutil.copytree(run, directory / "every" / "runs" / run.name)
     for file in data_of(copy):
         os.truncate(file, 1000)
     ended = project.run("--resume", copy)
     yield judge("every checkpoint is cut short", ended, REFUSED, "holds no checkpoint")
+
+
+def changes(project: Project, directory: Path) -> Iterator[Case]:
+    """What others do to a run directory; to be called after `damage`, whose runs it uses."""
+    whole, runs = directory / "whole", directory / "damaged" / "runs"
+    run = newest(runs)
+    assert run is not None
+
+    def semicolons(copy: Path) -> None:
+        file = copy / "history.csv"
+        file.write_text(file.read_text().replace(",", ";"), encoding="utf-8-sig")
+
+    def cut_short(copy: Path) -> None:
+        for file in copy.glob("checkpoints/best/*"):
+            os.truncate(file, 50)
+
+    def add_strays(copy: Path) -> None:
+        for name in ("ckpt-18 (copy).index", "ckpt-13.sync-conflict.index", "ckpt-13.index.tmp"):
+            for kind in ("latest", "best"):
+                (copy / "checkpoints" / kind / name).write_text("x")
+
+    anew, best = "the best weights so far can't be read", {"results.json", "text in the checkpoint"}
+    kinds: dict[str, tuple[Callable[[Path], None], str, set[str]]] = {
+        "the best weights are cut short": (cut_short, anew, best),
+        "the best weights are deleted": (
+            lambda copy: shutil.rmtree(copy / "checkpoints" / "best"),
+            anew,
+            best,
+        ),
+        "stray copies beside the checkpoints": (add_strays, "resuming", set()),
+        "`history.csv` was saved by a spreadsheet": (
+            semicolons,
+            "isn't as this run wrote it",
+            {"history.csv"},
+        ),
+    }
+    for what, (change, sentence, may_differ) in kinds.items():
+        copy = shutil.copytree(run, directory / re.sub(r"\W", "-", what) / "runs" / run.name)
+        change(copy)
+        ended = project.run("--resume", copy)
+        same = unless(not ended.code and {*compare(whole, copy)} <= may_differ, "it differs")
+        yield judge(what, ended, OK, sentence, same)
+
+    moved = shutil.copytree(runs, directory / "moved" / "runs")
+    neighbor = moved / "9999-01-01-000000-other"
+    shutil.copytree(run / "checkpoints", neighbor / "checkpoints")
+    (neighbor / "config.yaml").write_text("seed: 2020-13-45\n")
+    ended = project.run("--resume", "auto", *TINY, "--runs", moved)
+    same = unless(not ended.code and not compare(whole, moved / run.name), "it ended differently")
+    what = "`runs/` was moved, a run in it has a damaged `config.yaml`: `--resume auto`"
+    yield judge(what, ended, OK, "resuming", same)
+
+    bracketed = directory / "bracketed" / "runs"
+    process = project.start(*TINY, "--runs", bracketed, "--name", "train[0.1]")
+    wait(process, lambda: max(steps_saved(newest(bracketed)), default=0) > 8)
+    process.send_signal(signal.SIGTERM)
+    ended = end(process)
+    again = AGAIN.search(ended.out)
+    ended = project.run(*shlex.split(again[1])) if again else ended
+    left = newest(bracketed)
+    assert left is not None
+    # TensorFlow, which compares, takes brackets for a pattern.
+    copy = shutil.copytree(left, directory / "plain")
+    same = unless(not ended.code and not compare(whole, copy), "it ended differently")
+    what = "a run named `train[0.1]` is interrupted, and resumed as it says"
+    yield judge(what, ended, OK, "resuming", same)
 
 
 def disks(project: Project, directory: Path) -> Iterator[Case]:

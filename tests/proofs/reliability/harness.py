@@ -46,11 +46,12 @@ class Ended(NamedTuple):
         return [line for line in self.err.splitlines() if line and not LOG.match(line)]
 
 
-def render(directory: Path) -> Path:
-    """The default project as package `proof`, with a fraction of its data."""
+def render(directory: Path, starter: str = "image_classification") -> Path:
+    """A project as package `proof`, with a fraction of its digits."""
     from cookiecutter.main import cookiecutter
 
     answers = {"project_name": "Proof", "package_name": "proof", "project_slug": "proof"}
+    answers["starter"] = starter
     project = Path(
         cookiecutter(
             str(ROOT),
@@ -61,10 +62,12 @@ def render(directory: Path) -> Path:
         )
     )
     digits = project / "proof" / "task" / "digits.npz"
-    with np.load(digits) as file:
-        some = {name: file[name][: EXAMPLES[name.split("_")[0]]] for name in file.files}
-    np.savez(digits, **some)
-    shutil.copy(Path(__file__).with_name("variants.py"), project)
+    if digits.exists():
+        with np.load(digits) as file:
+            some = {name: file[name][: EXAMPLES[name.split("_")[0]]] for name in file.files}
+        np.savez(digits, **some)
+    for script in ("variants.py", "strike.py"):
+        shutil.copy(Path(__file__).with_name(script), project)
     return project
 
 
@@ -75,11 +78,21 @@ class Project:
         self.path = path
 
     def start(
-        self, *flags: object, variant: str = "", file_size: int = 0, check: bool = False
+        self,
+        *flags: object,
+        variant: str = "",
+        file_size: int = 0,
+        check: bool = False,
+        strike: tuple[str, int, str] | None = None,
     ) -> subprocess.Popen[str]:
-        """Start a run, or `check`; of a variant, by variants.py."""
+        """Start a run, or `check`; of a variant, by variants.py; or struck, by strike.py."""
         script = ["variants.py", *(["check"] if check else [])] if variant else ["train.py"]
         environment = {n: v for n, v in os.environ.items() if n != "PYTHONPATH"}
+        environment |= {"VARIANT": variant, "TF_NUM_INTRAOP_THREADS": "1"}
+        if strike:
+            script = ["strike.py"]
+            names = ("MOMENT", "CALL", "SIGNALS")
+            environment |= dict(zip(names, map(str, strike), strict=True))
 
         def prepare() -> None:
             # A shell ignores SIGINT in what it starts in the background, nohup ignores SIGHUP, and
@@ -92,7 +105,7 @@ class Project:
         return subprocess.Popen(
             [sys.executable, *script, *map(str, flags)],
             cwd=self.path,
-            env=environment | {"VARIANT": variant, "TF_NUM_INTRAOP_THREADS": "1"},
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -145,10 +158,10 @@ def what_is_left(run: Path) -> dict[str, object]:
     """All that a finished run must have in common with one that was never stopped."""
     import tensorflow as tf
 
-    reader = tf.train.load_checkpoint(str(run / f"checkpoints/latest/ckpt-{STEPS}"))
+    results = json.loads((run / "results.json").read_text())
+    reader = tf.train.load_checkpoint(str(run / f"checkpoints/latest/ckpt-{results['steps']}"))
     names = set(reader.get_variable_to_shape_map()) - {"_CHECKPOINTABLE_OBJECT_GRAPH", TEXT}
     text = json.loads(reader.get_tensor(TEXT))
-    results = json.loads((run / "results.json").read_text())
     del results["seconds"]
     left = {
         **{name: np.asarray(reader.get_tensor(name)).tobytes() for name in names},

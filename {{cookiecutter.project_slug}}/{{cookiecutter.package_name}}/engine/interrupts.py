@@ -1,7 +1,7 @@
 """SIGTERM, SIGHUP and Ctrl-C.
 
-In training: finish the graph call, save, exit; a second one exits at once. Before and after it,
-SIGTERM and SIGHUP end the program as an error does, so that what is open is closed.
+In training: finish the graph call, save, exit. Before and after it: end as an error does, so that
+what is open is closed. A second one exits at once, and none disturbs a process that is exiting.
 """
 
 from __future__ import annotations
@@ -23,24 +23,37 @@ if hasattr(signal, "SIGHUP"):  # a closed terminal, a dropped ssh connection; no
 
 @contextlib.contextmanager
 def ending_in_order(code: int) -> Iterator[None]:
-    """End by SIGTERM or SIGHUP with a sentence and `code`, not silently by the signal itself."""
+    """End by SIGTERM or SIGHUP with a sentence and `code`, not silently by the signal itself.
+
+    Ctrl-C raises KeyboardInterrupt, as ever; a second signal exits at once, without tracebacks from
+    what was being closed.
+    """
+    received = False
 
     def end(number: int, frame: FrameType | None) -> None:
+        nonlocal received
+        if received:
+            os._exit(AT_ONCE)
+        received = True
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         sys.stderr.write(
             f"interrupted by {signal.Signals(number).name}; start the same command again, with "
             "--resume auto to continue from what was saved\n"
         )
         raise SystemExit(code)
 
-    before = {number: signal.getsignal(number) for number in SIGNALS if number != signal.SIGINT}
-    before = {number: old for number, old in before.items() if old == signal.SIG_DFL}
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: old for number, old in before.items() if old in defaults}
     for number in before:
         signal.signal(number, end)
     try:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) == end:  # or ignored, by `Interrupts`
+                signal.signal(number, signal.SIG_IGN if received else handler)
 
 
 class Interrupts:
@@ -65,15 +78,17 @@ class Interrupts:
         threading.Thread(target=self._watch, args=(reader,), daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Give the signals back, or, when the process is about to exit, ignore further ones."""
         signal.set_wakeup_fd(self._wakeup)
         os.close(self._writer)
         for number, handler in self._before.items():
-            signal.signal(number, signal.SIG_IGN if self.received else handler)
+            signal.signal(number, signal.SIG_IGN if self.received and kind else handler)
+        if self.received and not kind:  # too late for the loop: the test is still to come
+            signal.raise_signal(self._number)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.received = True
+        self.received, self._number = True, number
 
     def _watch(self, reader: int) -> None:
         seen = 0

@@ -61,25 +61,26 @@ class RunDirectory:
             UsageError: it can't be written to, another process trains in it, or a worker doesn't
                 see it.
         """
-        opened = []
+        opened: list[RunDirectory] = []
 
         def open_it() -> str:
-            directory = cls(resumed or _make(runs, name, config), is_new=resumed is None)
-            directory._lock()
-            opened.append(directory)
-            return str(directory.path)
+            opened.append(cls(resumed or _make(runs, name), is_new=resumed is None))
+            opened[0]._lock()
+            if resumed is None:
+                opened[0].write_config(config)
+            return str(opened[0].path)
 
-        if workers is None:
-            open_it()
-            return opened[0]
-        path = Path(workers.on_chief(open_it))
-        directory = opened[0] if opened else cls(path, is_new=resumed is None, is_chief=False)
         try:
-            workers.require_shared(path)
-        except UsageError:
-            directory.__exit__(UsageError)
+            path = Path(workers.on_chief(open_it) if workers else open_it())
+            if not opened:
+                opened.append(cls(path, is_new=resumed is None, is_chief=False))
+            if workers:
+                workers.require_shared(path)
+        except BaseException as error:  # a signal too
+            for directory in opened:
+                directory.__exit__(type(error))
             raise
-        return directory
+        return opened[0]
 
     def __enter__(self) -> RunDirectory:
         """Nothing more: `open` has locked it."""
@@ -147,14 +148,13 @@ def find_resumed(
     return Path(found) if found else None
 
 
-def _make(runs: Path, name: str, config: str) -> Path:
+def _make(runs: Path, name: str) -> Path:
     """A new run directory, never one that exists."""
     first = runs / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{name}"
     for number in itertools.count(2):
         path = first if number == 2 else first.with_name(f"{first.name}-{number - 1}")
         try:
             path.mkdir(parents=True)
-            (path / "config.yaml").write_text(config, encoding="utf-8")
             return path
         except FileExistsError:
             continue
