@@ -1,5 +1,6 @@
 """The commands of this repository; CONTRIBUTING.md says when to run which."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ GROUPS = nox.project.load_toml("pyproject.toml")
 
 PROVED = ("parity", "reliability", "starters")  # by `full`
 SAMPLED = ("mutations", "false_alarms", "unusual_tasks")  # these take an hour and a half
+LAUNCHERS = ("slurm-wlm", "munge", "openmpi-bin")  # Debian's packages, 20 MB
 
 nox.options.sessions = ["test"]
 nox.options.reuse_venv = (
@@ -85,6 +87,23 @@ def proofs(session: nox.Session) -> None:
     """Make pages of docs/: all, or those named, such as `nox -s proofs -- parity starters`."""
     install_all(session)
     prove(session, *session.posargs)
+
+
+@nox.session
+def cluster(session: nox.Session) -> None:
+    """Start two workers by a real Slurm and by mpirun, see what befalls them, write docs/cluster.md.
+
+    Slurm's daemons are its own, on 127.0.0.1 only, and end with it.
+    """
+    if not shutil.which("slurmctld") or not shutil.which("mpirun"):
+        if not (shutil.which("apt-get") and os.geteuid() == 0):
+            session.skip(f"it needs Debian's {', '.join(LAUNCHERS)}, and root to install them")
+        quiet = ("apt-get", "install", "--yes", "--quiet", "--no-install-recommends")
+        session.run(*quiet, *LAUNCHERS, external=True, env={"DEBIAN_FRONTEND": "noninteractive"})
+    if os.geteuid() != 0:
+        session.skip("Slurm's daemons must be started as root")
+    install_all(session)
+    prove(session, "cluster")
 
 
 @nox.session
