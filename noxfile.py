@@ -13,7 +13,7 @@ GROUPS = nox.project.load_toml("pyproject.toml")
 
 PROVED = ("parity", "reliability", "starters")  # by `full`
 SAMPLED = ("mutations", "false_alarms", "unusual_tasks")  # these take an hour and a half
-LAUNCHERS = ("slurm-wlm", "munge", "openmpi-bin")  # Debian's packages, 20 MB
+LAUNCHERS = ("slurm-wlm", "munge", "openmpi-bin")  # Debian's packages, 25 MB
 
 nox.options.sessions = ["test"]
 nox.options.reuse_venv = (
@@ -91,15 +91,17 @@ def proofs(session: nox.Session) -> None:
 
 @nox.session
 def cluster(session: nox.Session) -> None:
-    """Start two workers by a real Slurm and by mpirun, see what befalls them, write docs/cluster.md.
+    """Make docs/cluster.md: what happens to two workers under a real Slurm and under mpirun.
 
     Slurm's daemons are its own, on 127.0.0.1 only, and end with it.
     """
     if not shutil.which("slurmctld") or not shutil.which("mpirun"):
         if not (shutil.which("apt-get") and os.geteuid() == 0):
             session.skip(f"it needs Debian's {', '.join(LAUNCHERS)}, and root to install them")
-        quiet = ("apt-get", "install", "--yes", "--quiet", "--no-install-recommends")
-        session.run(*quiet, *LAUNCHERS, external=True, env={"DEBIAN_FRONTEND": "noninteractive"})
+        apt_get = ("apt-get", "--quiet", "--yes", "--no-install-recommends")
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        session.run(*apt_get, "update", external=True)
+        session.run(*apt_get, "install", *LAUNCHERS, external=True, env=quiet)
     if os.geteuid() != 0:
         session.skip("Slurm's daemons must be started as root")
     install_all(session)

@@ -37,7 +37,9 @@ ended and, under Slurm, the job waits to start again.
 TABLE = """
 ## {launcher}
 
-`{command}`
+```bash
+{command}
+```
 
 | Event | The workers | Exit codes | Seconds | Saved, resumed | Lost | Same |
 | --- | --- | --- | ---: | ---: | ---: | --- |
@@ -100,7 +102,9 @@ def _table(launcher: str, command: str, rows: Iterable[Row], wrong: list[str]) -
         seconds = "" if row.seconds is None else f"{row.seconds:.0f}"
         steps = f"{row.saved}, {row.resumed}" if row.resumed is not None else ""
         lost = "" if row.resumed is None or row.saved is None else str(row.saved - row.resumed)
-        same = {None: "", 0.0: "yes"}.get(row.difference, f"{row.difference:.0e}")
+        same = (
+            "" if row.difference is None else f"{row.difference:.0e}" if row.difference else "yes"
+        )
         line = f"| {row.event} | {said} | {row.codes} | {seconds} | {steps} | {lost} | {same} |\n"
         print(line, end="", flush=True)
         text += line
