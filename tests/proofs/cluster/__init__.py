@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from .. import Page
-from .events import Row, mpirun_rows, slurm_rows
+from .events import EARLIEST, Row, mpirun_rows, slurm_rows
 from .slurm import Slurm
 from .slurm import missing as missing_slurm
 from .work import FLAGS, SECONDS, STEPS, Work
@@ -23,12 +23,12 @@ HEAD = """\
 # Two workers under Slurm and mpirun
 
 What happens to {steps} steps of the default project on two workers. Each row is a run of its own.
-An event comes as soon as there is a checkpoint; `--save-every-secs 1`. Then the workers are started
-again, by the batch script or by the same `mpirun` command, and train to the end. *Same* says
-whether all numbers of the last checkpoint (weights, optimizer, metrics, progress) equal, bit for
-bit, those of two workers that were never stopped. All on one machine with {cores} cores over
-127.0.0.1, in float64, on CPUs; {slurm}, {mpi}, TensorFlow {tensorflow}, Keras {keras}.
-`nox -s cluster` makes this page.
+An event comes after the first checkpoint from step {earliest} on; `--save-every-secs 1`. Then the
+workers are started again, by the batch script or by the same `mpirun` command, and train to the
+end. *Same* says whether all numbers of the last checkpoint (weights, optimizer, metrics, progress)
+equal, bit for bit, those of two workers that were never stopped, or how far they are apart. All on
+one machine with {cores} cores over 127.0.0.1, in float64, on CPUs; {slurm}, {mpi},
+TensorFlow {tensorflow}, Keras {keras}. `nox -s cluster` makes this page.
 
 *Lost* are steps that a checkpoint held and that were made again. Steps after the last checkpoint
 are made again after a kill, and only then. *Seconds* are from the event until all workers have
@@ -64,7 +64,7 @@ def make(short: bool) -> Page:
     # So that no daemon is left when this is told to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     text = HEAD.format(
-        steps=STEPS, cores=os.cpu_count(), slurm=_first("slurmctld", "-V"),
+        steps=STEPS, earliest=EARLIEST, cores=os.cpu_count(), slurm=_first("slurmctld", "-V"),
         mpi=_first("mpirun", "--version").replace("mpirun (", "").replace(")", ""),
         tensorflow=version("tensorflow"), keras=version("keras"),
     )  # fmt: skip

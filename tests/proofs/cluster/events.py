@@ -22,6 +22,7 @@ MPIRUN = [
     "--allow-run-as-root", "--oversubscribe",
     "--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo",
 ]  # fmt: skip
+EARLIEST = 40  # step of the checkpoint that an event waits for
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"}
 
 
@@ -115,6 +116,12 @@ def _wait(slurm: Slurm, job: str) -> str:
     return slurm.job(job)["JobState"]
 
 
+def _waits(slurm: Slurm, job: str) -> bool:
+    """Whether a job has ended and is to start again."""
+    found = slurm.job(job)
+    return found["Restarts"] == "1" and found["JobState"] == "PENDING"
+
+
 def _log(work: Work, job: str) -> str:
     return (work.project / f"train-{job}.log").read_text(errors="replace")
 
@@ -142,14 +149,15 @@ def _interrupted(
     job = _submit(slurm, work, options=options)
     slurm.environ = before
     name = f"job-{job}"
-    until(lambda: work.saved(name) > 0, "a checkpoint")
+    until(lambda: work.saved(name) >= EARLIEST, "a checkpoint")
     step = work.saved(name)
     began = time.monotonic()
     act(job)
-    until(lambda: slurm.job(job).get("Restarts") == "1", "requeue")
+    until(lambda: _waits(slurm, job), "requeue")
     seconds = None if event == "the time limit" else time.monotonic() - began
     saved = work.saved(name)
-    slurm.call("scontrol", "update", f"JobId={job}", "TimeLimit=30")
+    if event == "the time limit":  # the rest in one piece
+        slurm.call("scontrol", "update", f"JobId={job}", "TimeLimit=30")
     state, log = _wait(slurm, job), _log(work, job)
     row = _row(event, log, _codes(log), seconds, saved, difference(whole, work.run_named(name)))
     if state != "COMPLETED":
@@ -165,7 +173,7 @@ def _absent(slurm: Slurm, work: Work, whole: Path | None) -> Row:
     slurm.environ = before
     until(lambda: slurm.job(job)["JobState"] == "RUNNING", "start")
     began = time.monotonic()
-    until(lambda: slurm.job(job).get("Restarts") == "1", "requeue")
+    until(lambda: _waits(slurm, job), "requeue")
     seconds = time.monotonic() - began
     _wait(slurm, job)
     log, run = _log(work, job), work.run_named(f"job-{job}")
@@ -177,7 +185,7 @@ def _cancelled(slurm: Slurm, work: Work) -> Row:
     job = _submit(slurm, work)
     slurm.environ = before
     name = f"job-{job}"
-    until(lambda: work.saved(name) > 0, "a checkpoint")
+    until(lambda: work.saved(name) >= EARLIEST, "a checkpoint")
     began = time.monotonic()
     slurm.call("scancel", job)
     state = _wait(slurm, job)
@@ -227,7 +235,7 @@ def _sent(
     name = re.sub(r"\W+", "-", event).strip("-")
     pause = work.environ | {"PAUSE": "2"}
     with _started(work, name, environ=pause) as process:
-        until(lambda: work.saved(name) > 0, "a checkpoint")
+        until(lambda: work.saved(name) >= EARLIEST, "a checkpoint")
         began = time.monotonic()
         act(process, name)
         code = process.wait(SECONDS)
