@@ -9,12 +9,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
 from .. import Page
-from .events import EARLIEST, Row, mpirun_rows, slurm_rows
+from .events import EARLIEST, Rows, mpirun_rows, slurm_rows
 from .slurm import Slurm
 from .slurm import missing as missing_slurm
 from .work import FLAGS, SECONDS, STEPS, Work
@@ -95,9 +94,15 @@ def _alone(work: Work) -> Path:
     return run
 
 
-def _table(launcher: str, command: str, rows: Iterable[Row], wrong: list[str]) -> str:
+def _table(launcher: str, command: str, rows: Rows, wrong: list[str]) -> str:
     text = TABLE.format(launcher=launcher, command=command)
-    for row in rows:
+    for event, measure in rows:
+        try:
+            row = measure()
+        except (TimeoutError, subprocess.SubprocessError) as error:  # the other rows all the same
+            print(f"{event}: {error}", flush=True)
+            wrong.append(f"{launcher}, {event}: {error}")
+            continue
         said = "<br>".join(_readable(sentence) for sentence in row.said)
         seconds = "" if row.seconds is None else f"{row.seconds:.0f}"
         steps = f"{row.saved}, {row.resumed}" if row.resumed is not None else ""

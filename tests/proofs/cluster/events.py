@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,12 +40,16 @@ class Row(NamedTuple):
     wrong: list[str]
 
 
-def slurm_rows(slurm: Slurm, work: Work, alone: Path, short: bool) -> Iterator[Row]:
+Rows = Iterator[tuple[str, Callable[[], Row]]]  # the event, and what makes its row
+
+
+def slurm_rows(slurm: Slurm, work: Work, alone: Path, short: bool) -> Rows:
     """Under `sbatch cluster/train.sbatch`; `alone` is the run of a single process."""
     job = _submit(slurm, work)
     _wait(slurm, job)
     whole = work.run_named(f"job-{job}")
-    yield _finished(whole, alone, slurm.job(job)["ExitCode"])
+    code = slurm.job(job)["ExitCode"]
+    yield "finishes", lambda: _finished(whole, alone, code)
 
     def preempt(job: str) -> None:
         slurm.submit(
@@ -62,25 +67,21 @@ def slurm_rows(slurm: Slurm, work: Work, alone: Path, short: bool) -> Iterator[R
         "SIGSTOP to worker 1": to_worker(signal.SIGSTOP, 1),
     }
     for event, act in list(events.items())[: 1 if short else None]:
-        yield _interrupted(slurm, work, whole, event, act)
+        yield event, partial(_interrupted, slurm, work, whole, event, act)
     if short:
         return
-    # The signal comes up to a minute before it is due; so much time is left then.
-    yield _interrupted(
-        slurm, work, whole, "the time limit", lambda job: None,
-        options=["--time=2", "--signal=TERM@60"], pause="4",
-    )  # fmt: skip
-    yield _absent(slurm, work, whole)
-    yield _cancelled(slurm, work)
-    yield _refused(slurm, work)
+    yield "time limit", partial(_out_of_time, slurm, work, whole)
+    yield "absent", partial(_absent, slurm, work, whole)
+    yield "scancel", partial(_cancelled, slurm, work)
+    yield "wrong flags", partial(_refused, slurm, work)
 
 
-def mpirun_rows(work: Work, whole: Path, alone: Path, short: bool) -> Iterator[Row]:
+def mpirun_rows(work: Work, whole: Path, alone: Path, short: bool) -> Rows:
     """Under `mpirun`; `whole` is the run of two workers that was never stopped."""
     with _started(work, "mpi-whole") as process:
         code = process.wait(SECONDS)
     finished = work.run_named("mpi-whole")
-    yield _finished(finished, alone, str(code))
+    yield "finishes", lambda: _finished(finished, alone, str(code))
     variable = "OMPI_COMM_WORLD_RANK"
     events: dict[str, Callable[[subprocess.Popen[bytes], str], None]] = {
         "SIGTERM to `mpirun`": lambda process, name: process.terminate(),
@@ -91,15 +92,9 @@ def mpirun_rows(work: Work, whole: Path, alone: Path, short: bool) -> Iterator[R
                 number, variable, rank, name
             )
     for event, act in list(events.items())[: 1 if short else None]:
-        yield _sent(work, whole, event, act)
-    if short:
-        return
-    name = "mpi-absent"
-    shutil.rmtree(work.project.parent / "was-absent", ignore_errors=True)
-    began = time.monotonic()
-    with _started(work, name, ["--start-timeout", "15"], work.absent_environ) as process:
-        code = process.wait(SECONDS)
-    yield _again(work, whole, "worker 1 doesn't come", name, code, time.monotonic() - began)
+        yield event, partial(_sent, work, whole, event, act)
+    if not short:
+        yield "absent", partial(_not_all_started, work, whole)
 
 
 # Under Slurm.
@@ -141,12 +136,9 @@ def _interrupted(
     whole: Path | None,
     event: str,
     act: Callable[[str], None],
-    *,
-    options: list[str] | None = None,
-    pause: str = "1",
 ) -> Row:
-    before, slurm.environ = slurm.environ, slurm.environ | {"PAUSE": pause}
-    job = _submit(slurm, work, options=options)
+    before, slurm.environ = slurm.environ, slurm.environ | {"PAUSE": "1"}
+    job = _submit(slurm, work)
     slurm.environ = before
     name = f"job-{job}"
     until(lambda: work.saved(name) >= EARLIEST, "a checkpoint")
@@ -154,10 +146,8 @@ def _interrupted(
     began = time.monotonic()
     act(job)
     until(lambda: _waits(slurm, job), "requeue")
-    seconds = None if event == "the time limit" else time.monotonic() - began
+    seconds = time.monotonic() - began
     saved = work.saved(name)
-    if event == "the time limit":  # the rest in one piece
-        slurm.call("scontrol", "update", f"JobId={job}", "TimeLimit=30")
     state, log = _wait(slurm, job), _log(work, job)
     row = _row(event, log, _codes(log), seconds, saved, difference(whole, work.run_named(name)))
     if state != "COMPLETED":
@@ -165,6 +155,21 @@ def _interrupted(
     if saved < step:
         row.wrong.append(f"{event}: a checkpoint is gone")
     return row
+
+
+def _out_of_time(slurm: Slurm, work: Work, whole: Path | None) -> Row:
+    # The signal comes up to a minute before it is due, and at most two after the start.
+    before, slurm.environ = slurm.environ, slurm.environ | {"PAUSE": "6"}
+    job = _submit(slurm, work, options=["--time=3", "--signal=TERM@60"])
+    slurm.environ = before
+    name = f"job-{job}"
+    until(lambda: _waits(slurm, job), "requeue")
+    saved = work.saved(name)
+    slurm.call("scontrol", "update", f"JobId={job}", "TimeLimit=30")  # the rest in one piece
+    _wait(slurm, job)
+    log = _log(work, job)
+    far = difference(whole, work.run_named(name))
+    return _row("the time limit", log, _codes(log), None, saved, far)
 
 
 def _absent(slurm: Slurm, work: Work, whole: Path | None) -> Row:
@@ -241,6 +246,15 @@ def _sent(
         code = process.wait(SECONDS)
         seconds = time.monotonic() - began
     return _again(work, whole, event, name, code, seconds)
+
+
+def _not_all_started(work: Work, whole: Path) -> Row:
+    name = "mpi-absent"
+    shutil.rmtree(work.project.parent / "was-absent", ignore_errors=True)
+    began = time.monotonic()
+    with _started(work, name, ["--start-timeout", "15"], work.absent_environ) as process:
+        code = process.wait(SECONDS)
+    return _again(work, whole, "worker 1 doesn't come", name, code, time.monotonic() - began)
 
 
 def _left(name: str) -> list[int]:
