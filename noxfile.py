@@ -1,5 +1,6 @@
 """The commands of this repository; CONTRIBUTING.md says when to run which."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ GROUPS = nox.project.load_toml("pyproject.toml")
 
 PROVED = ("parity", "reliability", "starters")  # by `full`
 SAMPLED = ("mutations", "false_alarms", "unusual_tasks")  # these take an hour and a half
+LAUNCHERS = ("slurm-wlm", "munge", "openmpi-bin")  # Debian's packages, 25 MB
 
 nox.options.sessions = ["test"]
 nox.options.reuse_venv = (
@@ -85,6 +87,25 @@ def proofs(session: nox.Session) -> None:
     """Make pages of docs/: all, or those named, such as `nox -s proofs -- parity starters`."""
     install_all(session)
     prove(session, *session.posargs)
+
+
+@nox.session
+def cluster(session: nox.Session) -> None:
+    """Make docs/cluster.md: what happens to two workers under a real Slurm and under mpirun.
+
+    Slurm's daemons are its own, on 127.0.0.1 only, and end with it.
+    """
+    if not shutil.which("slurmctld") or not shutil.which("mpirun"):
+        if not (shutil.which("apt-get") and os.geteuid() == 0):
+            session.skip(f"it needs Debian's {', '.join(LAUNCHERS)}, and root to install them")
+        apt_get = ("apt-get", "--quiet", "--yes", "--no-install-recommends")
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        session.run(*apt_get, "update", external=True)
+        session.run(*apt_get, "install", *LAUNCHERS, external=True, env=quiet)
+    if os.geteuid() != 0:
+        session.skip("Slurm's daemons must be started as root")
+    install_all(session)
+    prove(session, "cluster")
 
 
 @nox.session

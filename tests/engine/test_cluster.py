@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,12 @@ import pytest
 from proof.engine import cluster
 from proof.engine.errors import UsageError
 
-from . import project
+from . import ROOT, project
 
 pytestmark = pytest.mark.quick
+RECORDED = json.loads(Path(__file__).with_name("environments.json").read_text())
+STEPS = [name for name in RECORDED if "SLURM_STEP_NUM_TASKS" in RECORDED[name]["common"]]
+STEPS.remove("mpirun in a job")  # the step is that of its daemons
 
 
 def workers(environ: dict[str, str]) -> tuple[list[str], int]:
@@ -27,25 +31,12 @@ def workers(environ: dict[str, str]) -> tuple[list[str], int]:
     return config["cluster"]["worker"], config["task"]["index"]
 
 
-def slurm(
-    node: int, local: int, nodes: str, tasks: str, number: int, **more: str
-) -> dict[str, str]:
-    """What srun sets for a task."""
-    return {
-        "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0", "SLURM_NTASKS": str(number),
-        "SLURM_STEP_NUM_TASKS": str(number), "SLURM_STEP_NODELIST": nodes,
-        "SLURM_STEP_TASKS_PER_NODE": tasks, "SLURM_NODEID": str(node), "SLURM_LOCALID": str(local),
-        "SLURM_PROCID": "0", **more,
-    }  # fmt: skip
+def recorded(name: str) -> list[dict[str, str]]:
+    """What a launcher has set for each of its tasks; proofs/cluster/record.py recorded it."""
+    return [RECORDED[name]["common"] | task for task in RECORDED[name]["tasks"]]
 
 
-def open_mpi(rank: int, size: int, local_size: int, job: str = "2885746689") -> dict[str, str]:
-    """What mpirun of Open MPI 4 sets."""
-    return {
-        "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(size),
-        "OMPI_COMM_WORLD_LOCAL_SIZE": str(local_size), "OMPI_COMM_WORLD_LOCAL_RANK": str(rank),
-        "PMIX_NAMESPACE": job, "PMIX_RANK": str(rank),
-    }  # fmt: skip
+OPEN_MPI = recorded("Open MPI")
 
 
 def of_tf_config(cluster: dict[str, Any], kind: str, index: int) -> dict[str, str]:
@@ -82,7 +73,10 @@ def test_tf_config_of_one_worker_is_a_single_process() -> None:
         (of_tf_config({"worker": ["a:1", "b:2"], "ps": ["c:3"]}, "worker", 0), "multi_worker"),
         (of_tf_config({"chief": ["a:1"], "worker": ["b:2"]}, "evaluator", 0), "'evaluator'"),
         (of_tf_config({"worker": ["a:1", "b:2"]}, "worker", 2), "worker 2 .* only 2: a:1, b:2"),
-        (open_mpi(0, 4, 2), "Open MPI started 4 workers, 2 of them on this host"),
+        (
+            OPEN_MPI[0] | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"},
+            "Open MPI started 3 workers, 2 of them on this host",
+        ),
         ({"OMPI_COMM_WORLD_RANK": "0"}, "what Open MPI sets .*OMPI_COMM_WORLD_SIZE"),
     ],
 )
@@ -112,41 +106,47 @@ def test_a_strategy_without_workers_does_not_ask_the_launcher() -> None:
 
 
 def test_tf_config_wins_over_a_launcher() -> None:
-    environ = of_tf_config({"worker": ["a:1", "b:2"]}, "worker", 0) | open_mpi(1, 3, 3)
+    environ = of_tf_config({"worker": ["a:1", "b:2"]}, "worker", 0) | OPEN_MPI[1]
     assert workers(environ)[1] == 0
 
 
-def test_slurm_with_four_tasks_on_each_of_two_nodes() -> None:
-    everyone = [slurm(node, local, "n[1-2]", "4(x2)", 8) for node in (0, 1) for local in range(4)]
-    (addresses,) = {tuple(workers(environ)[0]) for environ in everyone}
-    assert [workers(environ)[1] for environ in everyone] == list(range(8))
-    assert [address.partition(":")[0] for address in addresses] == ["n1"] * 4 + ["n2"] * 4
-    assert len({address.partition(":")[2] for address in addresses}) == 8
+@pytest.mark.parametrize("name", STEPS)
+def test_every_task_of_a_step_of_slurm_finds_its_place(name: str) -> None:
+    tasks = recorded(name)
+    found = [workers(task) for task in tasks]
+    (addresses,) = {tuple(addresses) for addresses, _ in found}
+    assert (
+        sorted(index for _, index in found)
+        == list(range(len(tasks)))
+        == list(range(len(addresses)))
+    )
+    assert len({address.partition(":")[2] for address in addresses}) == len(tasks)
+    nodes = cluster.hosts(tasks[0]["SLURM_STEP_NODELIST"])
+    for task, (_, index) in zip(tasks, found, strict=True):
+        assert addresses[index].partition(":")[0] == nodes[int(task["SLURM_NODEID"])]
 
 
-def test_cyclic_placement_still_counts_node_by_node() -> None:
-    # With `-m cyclic` task 1 is the first of the second node: SLURM_PROCID doesn't tell the place.
-    places = [(0, 0), (1, 0), (0, 1), (1, 1)]
-    found = [
-        workers(slurm(node, local, "n[1-2]", "2(x2)", 4, SLURM_PROCID=str(rank)))
-        for rank, (node, local) in enumerate(places)
-    ]
-    assert [index for _, index in found] == [0, 2, 1, 3]
-    for (node, _), (addresses, index) in zip(places, found, strict=True):
-        assert addresses[index].startswith(f"n{node + 1}:")
-
-
-def test_unequal_nodes() -> None:
-    addresses, index = workers(slurm(2, 0, "n[1-2],m7", "2(x2),1", 5))
-    assert [address.partition(":")[0] for address in addresses] == ["n1", "n1", "n2", "n2", "m7"]
-    assert index == 4
+@pytest.mark.parametrize(
+    ("name", "of_tasks", "of_nodes"),
+    [
+        ("two nodes, block", list(range(8)), ["n2"] * 4 + ["n10"] * 4),
+        ("two nodes, cyclic", [0, 4, 1, 5, 2, 6, 3, 7], ["n2"] * 4 + ["n10"] * 4),
+        ("three nodes, plane", [0, 1, 3, 4, 2], ["m7"] * 3 + ["n2", "n10"]),
+    ],
+)
+def test_workers_count_node_by_node(name: str, of_tasks: list[int], of_nodes: list[str]) -> None:
+    # In the order of SLURM_PROCID, which doesn't.
+    found = [workers(task) for task in recorded(name)]
+    assert [index for _, index in found] == of_tasks
+    assert [address.partition(":")[0] for address in found[0][0]] == of_nodes
 
 
 def test_a_batch_script_without_srun_is_a_single_process() -> None:
-    environ = {"SLURM_JOB_ID": "1", "SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_NODEID": "0",
-               "SLURM_LOCALID": "0", "SLURM_JOB_NODELIST": "n[1-2]"}  # fmt: skip
-    assert cluster.tf_config(environ) is None
-    assert cluster.tf_config(slurm(0, 0, "n1", "1", 1)) is None
+    (task,) = recorded("batch script without srun")
+    assert (task["SLURM_PROCID"], task["SLURM_NTASKS"]) == ("0", "8")  # as of the first of eight
+    assert cluster.tf_config(task) is None
+    of_one = {"SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_TASKS_PER_NODE": "1"}
+    assert cluster.tf_config(recorded("two nodes, block")[0] | of_one) is None
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,11 @@ def test_names_come_in_the_order_of_slurm(expression: str, names: list[str]) -> 
 
 
 def test_steps_and_jobs_side_by_side_have_ports_of_their_own() -> None:
+    of_many = {"SLURM_STEP_NODELIST": "n1", "SLURM_STEP_TASKS_PER_NODE": "32", "SLURM_NODEID": "0"}
     jobs = [("4711", "0"), ("4711", "1"), ("4712", "0")]
+    task = recorded("two nodes, block")[0] | of_many | {"SLURM_STEP_NUM_TASKS": "32"}
     ports = [
-        {address.partition(":")[2] for address in workers(slurm(0, 0, "n1", "32", 32)
+        {address.partition(":")[2] for address in workers(task
          | {"SLURM_JOB_ID": job, "SLURM_STEP_ID": step})[0]}
         for job, step in jobs
     ]  # fmt: skip
@@ -175,27 +177,26 @@ def test_steps_and_jobs_side_by_side_have_ports_of_their_own() -> None:
     assert all(1024 < int(port) < 32768 for port in set.union(*ports))
 
 
-def test_open_mpi_on_one_host() -> None:
-    found = [workers(open_mpi(rank, 3, 3)) for rank in range(3)]
-    assert [index for _, index in found] == [0, 1, 2]
+@pytest.mark.parametrize("name", ["Open MPI", "MPICH", "mpirun in a job"])
+def test_mpirun_on_one_host(name: str) -> None:
+    # In a job of Slurm, its processes inherit the variables of the step of its daemons.
+    tasks = recorded(name)
+    found = [workers(task) for task in tasks]
+    assert [index for _, index in found] == list(range(len(tasks)))
     (addresses,) = {tuple(addresses) for addresses, _ in found}
-    assert len(set(addresses)) == 3
+    assert len(set(addresses)) == len(tasks)
     assert all(address.startswith("127.0.0.1:") for address in addresses)
-    assert set(workers(open_mpi(0, 3, 3, job="2885746690"))[0]).isdisjoint(addresses)
 
 
-def test_mpirun_inside_a_job_of_slurm_is_asked_first() -> None:
-    # Its daemons are tasks of srun, and their children inherit the variables of that step.
-    assert workers(slurm(0, 0, "n1", "2", 2) | open_mpi(1, 3, 3))[1] == 1
+def test_runs_of_open_mpi_side_by_side_have_ports_of_their_own() -> None:
+    other = {"PMIX_NAMESPACE": str(int(OPEN_MPI[0]["PMIX_NAMESPACE"]) + 1)}
+    assert set(workers(OPEN_MPI[0])[0]).isdisjoint(workers(OPEN_MPI[0] | other)[0])
 
 
-def test_mpich_on_one_host() -> None:
-    environ = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2", "MPI_LOCALRANKID": "1"}
-    addresses, index = workers(environ)
-    assert (len(addresses), index) == (2, 1)
-    # srun has a PMI of its own.
-    of_slurm = slurm(1, 0, "n[1-2]", "1(x2)", 2, PMI_RANK="1", PMI_SIZE="2")
-    assert workers(of_slurm)[0][1].startswith("n2:")
+def test_the_pmi_of_slurm_is_not_that_of_mpich() -> None:
+    tasks = recorded("PMI of Slurm")
+    assert {"PMI_RANK", "PMI_SIZE"} < set(tasks[1])
+    assert workers(tasks[1])[0][1].startswith("n10:")
 
 
 def test_an_indexed_job_is_told_the_names_by_its_manifest() -> None:
@@ -207,8 +208,17 @@ def test_an_indexed_job_is_told_the_names_by_its_manifest() -> None:
     assert cluster.tf_config({"JOB_COMPLETION_INDEX": "2"}) is None  # such as one of a sweep
 
 
+def test_the_manifest_names_its_workers() -> None:
+    (jobset,) = (ROOT / "{{cookiecutter.project_slug}}").glob("launchers/*/jobset.yaml")
+    (names,) = re.findall(r"WORKER_HOSTS .*\n +value: (.*)", jobset.read_text())
+    (number,) = re.findall(r"completions: (\d+)", jobset.read_text())
+    environ = {"JOB_COMPLETION_INDEX": "0", "WORKER_HOSTS": names}
+    pods = [f"train-workers-0-{index}.train:12345" for index in range(int(number))]
+    assert workers(environ) == (pods, 0)
+
+
 def test_what_was_found_is_settled_once() -> None:
-    environ = open_mpi(1, 2, 2)
+    environ = dict(OPEN_MPI[1])
     cluster.settle(environ, several=True)
     assert workers({"TF_CONFIG": environ["TF_CONFIG"]})[1] == 1
     cluster.settle(environ, several=False)

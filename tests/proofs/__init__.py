@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
+WITH_LAUNCHERS = ("cluster",)  # need Slurm and mpirun; made only where they are named
 NAMES = (
     "parity", "mutations", "false_alarms", "unusual_tasks", "reliability", "worker_kills",
     "starters",

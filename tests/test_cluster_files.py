@@ -1,0 +1,164 @@
+"""The files of cluster/: what Slurm's batch script decides, and manifests that match schemas.
+
+Nothing here starts Slurm or Kubernetes; `nox -s cluster` runs the batch script under a real Slurm.
+"""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from conftest import TEMPLATE, Render, run
+from kubeflow_trainer_api.models.jobset_v1alpha2_job_set import JobsetV1alpha2JobSet
+
+KUBERNETES = ("1.30", "1.37")
+needs_bash = pytest.mark.skipif(os.name == "nt", reason="no bash on Windows")
+
+
+@pytest.fixture(scope="module")
+def cluster(render: Render) -> Path:
+    return render(cluster="all") / "cluster"
+
+
+@pytest.fixture(scope="module")
+def manifests(cluster: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((cluster / "jobset.yaml").read_text(encoding="utf-8")))
+
+
+def validate(manifests: list[dict[str, Any]]) -> None:
+    """Find unknown keys and wrong types.
+
+    Raises:
+        Exception: one was found.
+    """
+    jobset, *others = manifests
+    # The models ignore what they don't know: it is missing from what they give back.
+    assert JobsetV1alpha2JobSet.from_dict(jobset).to_dict() == jobset
+    jobs = [job["template"] for job in jobset["spec"]["replicatedJobs"]]
+    of_jobs = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}}
+    for manifest in [*others, *(of_jobs | job for job in jobs)]:
+        for version in KUBERNETES:
+            kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_manifests_match_their_schemas(manifests: list[dict[str, Any]]) -> None:
+    assert [manifest["apiVersion"] for manifest in manifests] == [
+        "jobset.x-k8s.io/v1alpha2", "v1", "networking.k8s.io/v1",
+    ]  # fmt: skip
+    validate(manifests)
+
+
+def keys(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every key of mappings below a value, with its mapping."""
+    for child in value.values() if isinstance(value, dict) else value:
+        if isinstance(child, dict | list):
+            yield from keys(child)
+    if isinstance(value, dict):
+        yield from ((value, key) for key in value)
+
+
+def test_any_misspelt_key_of_a_manifest_is_found(manifests: list[dict[str, Any]]) -> None:
+    free = {"matchLabels", "requests", "limits"}  # whose keys are names of labels and resources
+    named = {key for mapping, name in keys(manifests) if name in free for key in mapping[name]}
+    found = 0
+    for number, (_, key) in enumerate(keys(manifests)):
+        if key in named:
+            continue
+        copy = deepcopy(manifests)
+        mapping, _ = list(keys(copy))[number]
+        mapping[f"{key}s"] = mapping.pop(key)
+        with pytest.raises(Exception):  # noqa: B017, PT011  # each library has its own
+            validate(copy)
+        found += 1
+    assert found > 60
+
+
+def test_the_number_of_workers_is_the_same_in_all_its_places(
+    manifests: list[dict[str, Any]],
+) -> None:
+    spec = manifests[0]["spec"]
+    (job,) = spec["replicatedJobs"]
+    workers = job["template"]["spec"]["completions"]
+    assert job["template"]["spec"]["parallelism"] == workers
+    (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
+    (hosts,) = container["env"]
+    pods = f"{manifests[0]['metadata']['name']}-{job['name']}-0-[0-{workers - 1}]"
+    assert hosts == {"name": "WORKER_HOSTS", "value": f"{pods}.{spec['network']['subdomain']}"}
+
+
+def test_flags_in_the_files_exist(cluster: Path, manifests: list[dict[str, Any]]) -> None:
+    config = next(TEMPLATE.glob("*package_name*/config.py")).read_text(encoding="utf-8")
+    known = {f"--{name.replace('_', '-')}" for name in re.findall(r"^    (\w+): ", config, re.M)}
+    (job,) = manifests[0]["spec"]["replicatedJobs"]
+    (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
+    script = (cluster / "train.sbatch").read_text(encoding="utf-8")
+    (of_script,) = re.findall(r"python train\.py (.*)", script)
+    flags = re.findall(r"--[a-z-]+", f"{of_script} {' '.join(container['args'])}")
+    assert set(flags) <= known
+    assert {"--resume", "--start-timeout", "--name"} <= set(flags)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="installed on Linux only")
+def test_linters_find_nothing(cluster: Path) -> None:
+    tools = Path(sys.executable).parent
+    run(tools / "shellcheck", "train.sbatch", cwd=cluster)
+    run(tools / "hadolint", "Dockerfile", cwd=cluster)
+
+
+@pytest.fixture
+def submit(cluster: Path, tmp_path: Path) -> Callable[..., list[str]]:
+    """Run the batch script with programs that stand for Slurm's: what they were called with."""
+    calls = tmp_path / "calls"
+    note = f'printf "%s|" "${{0##*/}}" "$@" >> {calls}; echo >> {calls}'
+
+    def submit(
+        code: int, *, ends: int, state: str = "RUNNING", restarts: str | None = None
+    ) -> list[str]:
+        calls.unlink(missing_ok=True)
+        programs = {"srun": f"{note}; exit {code}", "squeue": f"echo {state}", "scontrol": note}
+        for name, line in programs.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+            (tmp_path / name).chmod(0o755)
+        environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
+        environ |= {"SLURM_RESTART_COUNT": restarts} if restarts else {}
+        command = [str(shutil.which("bash")), cluster / "train.sbatch", "--name", "two words"]
+        run(*command, cwd=tmp_path, env=environ, status=ends)
+        return calls.read_text().splitlines()
+
+    return submit
+
+
+SRUN = "srun|--kill-on-bad-exit=1|python|train.py|--name|job-7|--resume|auto|--name|two words|"
+REQUEUE = "scontrol|requeue|7|"
+
+
+@needs_bash
+@pytest.mark.parametrize("code", [137, 138, 143])
+def test_a_run_that_can_be_resumed_is_requeued(submit: Callable[..., list[str]], code: int) -> None:
+    assert submit(code, ends=0) == [SRUN, REQUEUE]
+
+
+@needs_bash
+@pytest.mark.parametrize("code", [0, 1, 2, 130])
+def test_the_end_of_a_run_or_an_error_is_the_end_of_the_job(
+    submit: Callable[..., list[str]], code: int
+) -> None:
+    assert submit(code, ends=code) == [SRUN]
+
+
+@needs_bash
+def test_a_job_that_is_cancelled_stays_so(submit: Callable[..., list[str]]) -> None:
+    assert submit(138, ends=138, state="COMPLETING") == [SRUN]
+
+
+@needs_bash
+def test_restarts_have_a_bound(submit: Callable[..., list[str]]) -> None:
+    assert submit(137, ends=0, restarts="19") == [SRUN, REQUEUE]
+    assert submit(137, ends=137, restarts="20") == [SRUN]
