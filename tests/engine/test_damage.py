@@ -292,6 +292,25 @@ def test_a_signal_after_the_last_step_ends_before_the_test() -> None:
 
 
 @pytest.mark.quick
+@pytest.mark.usefixtures("handlers")
+def test_a_signal_in_the_last_save_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = loop(tmp_path, **SETTINGS, save_every_epochs=0)
+    save = run.checkpoints.save
+
+    def interrupted(progress: Any, state: dict[str, Any]) -> None:
+        if int(progress.step) == SETTINGS["num_steps"]:
+            os.kill(os.getpid(), signal.SIGTERM)
+        save(progress, state)
+
+    monkeypatch.setattr(run.checkpoints, "save", interrupted)
+    with pytest.raises(SystemExit, match="138"), usage_errors():
+        run.train()
+    assert run.checkpoints.saved_step == SETTINGS["num_steps"]
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "OOM")]
 )

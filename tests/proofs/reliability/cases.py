@@ -59,10 +59,11 @@ def judge(
     wrong = [] if ended.code in codes else [f"exit code {ended.code}, not {code}"]
     if "Traceback" in ended.err + ended.out:
         wrong.append(f"a traceback: {ended.err[-600:]}")
-    # A refusal is the only line on stderr.
-    lines = ended.own_lines if codes == (REFUSED,) else ended.out.splitlines() + ended.own_lines
-    if codes == (REFUSED,) and len(lines) != 1:
-        wrong.append(f"{len(lines)} lines on stderr")
+    lines = ended.out.splitlines() + ended.own_lines
+    if codes == (REFUSED,):  # the only line on stderr, but for checkpoints that were tried
+        lines = [line for line in ended.own_lines if not line.endswith("trying another")]
+        if len(lines) != 1:
+            wrong.append(f"{len(lines)} lines on stderr")
     message = next((line for line in lines if sentence and re.search(sentence, line)), "")
     if sentence and not message:
         wrong.append(f"no sentence with {sentence!r}: {ended.err[-600:]}")

@@ -213,8 +213,8 @@ class Loop:
                 display.say(f"interrupted after step {self.step}; to resume: {self.resume_command}")
                 self.workers.wait()  # a launcher ends all when one has left
                 raise SystemExit(RESUMABLE)
-        self._iterator = None  # it reads ahead
-        self._save()
+            self._iterator = None  # it reads ahead
+            self._save()  # whole, even if a signal comes now
 
     def test(self) -> dict[str, float]:
         """Evaluate the test data with the best weights."""
