@@ -135,7 +135,10 @@ def submit(cluster: Path, tmp_path: Path) -> Callable[..., list[str]]:
     return submit
 
 
-SRUN = "srun|--kill-on-bad-exit=1|python|train.py|--name|job-7|--resume|auto|--name|two words|"
+SRUN = (
+    "srun|--kill-on-bad-exit=0|--wait=60|python|train.py|--name|job-7|--resume|auto|"
+    "--name|two words|"
+)
 REQUEUE = "scontrol|requeue|7|"
 
 

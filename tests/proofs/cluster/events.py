@@ -207,7 +207,8 @@ def _refused(slurm: Slurm, work: Work) -> Row:
     state = _wait(slurm, job)
     log = _log(work, job)
     codes = _codes(log)
-    wrong = [] if state == "FAILED" and ": 2" in codes else [f"wrong flags: {state}, {codes}"]
+    right = state == "FAILED" and codes == "worker 0: 2, worker 1: 2"
+    wrong = [] if right else [f"wrong flags: {state}, {codes}"]
     return Row("wrong flags", said(log), codes, time.monotonic() - began, None, None, None, wrong)
 
 
@@ -290,6 +291,6 @@ def _row(event: str, log: str, codes: str, seconds: float | None, saved: int, fa
         wrong.append(f"{event}: saved at step {saved}, resumed after {resumed}")
     if far:
         wrong.append(f"{event}: {far:.0e} from a run that was not stopped")
-    if seconds is not None and seconds > 60:
+    if seconds is not None and seconds > 90:
         wrong.append(f"{event}: {seconds:.0f} s")
     return Row(event, said(log), codes, seconds, saved, resumed, far, wrong)
