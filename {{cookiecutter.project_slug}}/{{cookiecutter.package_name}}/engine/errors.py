@@ -60,7 +60,7 @@ def usage_errors() -> Iterator[None]:
     another worker that has ended. A mistake in the code of `task/` keeps its traceback. Of several
     workers, what ends one is told to the others.
     """
-    from .interrupts import ending_in_order  # these need this module
+    from .interrupts import Signaled, ending_in_order  # these need this module
     from .lost_worker import end_together
 
     try:
@@ -73,8 +73,8 @@ def usage_errors() -> Iterator[None]:
         end_together(error)
         raise SystemExit(130) from None
     except SystemExit as error:
-        if error.code not in (0, RESUMABLE):
-            end_together(error)
+        if error.code not in (0, RESUMABLE) or isinstance(error, Signaled):
+            end_together(error)  # else all workers end alike
         _forget_locals(error)
         raise
     except Exception as error:

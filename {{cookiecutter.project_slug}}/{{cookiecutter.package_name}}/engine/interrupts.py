@@ -21,6 +21,10 @@ if hasattr(signal, "SIGHUP"):  # a closed terminal, a dropped ssh connection; no
     SIGNALS.append(signal.SIGHUP)
 
 
+class Signaled(SystemExit):
+    """A signal ends this process outside of training."""
+
+
 @contextlib.contextmanager
 def ending_in_order(code: int) -> Iterator[None]:
     """End by SIGTERM or SIGHUP with a sentence and `code`, not silently by the signal itself.
@@ -41,7 +45,7 @@ def ending_in_order(code: int) -> Iterator[None]:
             f"interrupted by {signal.Signals(number).name}; start the same command again, with "
             "--resume auto to continue from what was saved\n"
         )
-        raise SystemExit(code)
+        raise Signaled(code)
 
     defaults = (signal.SIG_DFL, signal.default_int_handler)
     before = {number: signal.getsignal(number) for number in SIGNALS}

@@ -207,6 +207,8 @@ class Loop:
                 self._save_as_requested()
                 if self.workers.alone:  # one of this moment, too; several stop for what all know
                     stop = interrupts.received
+            if not stop and not self.workers.alone:  # one of the last validation
+                stop = bool(self.workers.gather([interrupts.received]).any())
             if stop:
                 interrupts.received = True  # by a worker; from here on none heeds a signal
                 self._save()
