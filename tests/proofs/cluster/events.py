@@ -291,6 +291,6 @@ def _row(event: str, log: str, codes: str, seconds: float | None, saved: int, fa
         wrong.append(f"{event}: saved at step {saved}, resumed after {resumed}")
     if far:
         wrong.append(f"{event}: {far:.0e} from a run that was not stopped")
-    if seconds is not None and seconds > 90:
+    if seconds is not None and seconds > 120:
         wrong.append(f"{event}: {seconds:.0f} s")
     return Row(event, said(log), codes, seconds, saved, resumed, far, wrong)
