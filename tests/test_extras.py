@@ -36,6 +36,10 @@ OF_GITHUB = ROOT / ".github"
 OF_TEMPLATE = [
     *((path, WORKFLOW) for path in sorted(OF_GITHUB.glob("workflows/*"))),
     (OF_GITHUB / "dependabot.yml", LINTERS[".github/dependabot.yml"]),
+    *(
+        (path, [(*SCHEMA, "vendor.github-issue-forms")])
+        for path in sorted(OF_GITHUB.glob("ISSUE_TEMPLATE/*"))
+    ),
 ]
 
 
