@@ -91,21 +91,6 @@ def proofs(session: nox.Session) -> None:
 
 
 @nox.session
-def constraints(session: nox.Session) -> None:
-    """Write the newest versions to the rendered constraints.txt, which `test` installs."""
-    session.install("cookiecutter", "uv")
-    project = render(session, session.name)
-    with session.chdir(project):
-        session.run(
-            *("uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.10"),
-            *("--upgrade", "--extra", "dev", "--no-annotate", "--no-header"),
-            *("pyproject.toml", "--output-file", "constraints.txt"),
-        )
-    comment = [line for line in TESTED.read_text().splitlines(True) if line.startswith("#")]
-    TESTED.write_text("".join(comment) + (project / "constraints.txt").read_text())
-
-
-@nox.session
 def benchmarks(session: nox.Session) -> None:
     """Compare loop and pipelines with others, see what grows, and fit the model of scaling.md."""
     install_all(session)
@@ -127,3 +112,18 @@ def demo(session: nox.Session) -> None:
     session.run("python", "train.py", *session.posargs)
     pictures = sorted((project / "runs").rglob("*.png"))
     session.log("The pictures:\n" + "\n".join(f"    {picture}" for picture in pictures))
+
+
+@nox.session
+def constraints(session: nox.Session) -> None:
+    """Write the newest versions to the rendered constraints.txt, which `test` installs."""
+    session.install("cookiecutter", "uv")
+    project = render(session, session.name)
+    with session.chdir(project):
+        session.run(
+            *("uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.10"),
+            *("--upgrade", "--extra", "dev", "--no-annotate", "--no-header"),
+            *("pyproject.toml", "--output-file", "constraints.txt"),
+        )
+    comment = [line for line in TESTED.read_text().splitlines(True) if line.startswith("#")]
+    TESTED.write_text("".join(comment) + (project / "constraints.txt").read_text())

@@ -1,6 +1,7 @@
 """The files for a team, and the template's own, are what the programs that read them expect."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,11 +11,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from test_rendering import tomllib
 
-PROGRAMS = Path(sys.executable).parent
+PROGRAMS = str(Path(sys.executable).parent)
 SCHEMA = ("check-jsonschema", "--builtin-schema")
 ZIZMOR = ("zizmor", "--offline", "--quiet", "--no-progress")
 WORKFLOW = [(*SCHEMA, "vendor.github-workflows"), ZIZMOR]
-LINTERS = {
+LINTERS: dict[str, list[tuple[str, ...]]] = {
     ".github/workflows/ci.yml": WORKFLOW,
     ".github/dependabot.yml": [(*SCHEMA, "vendor.dependabot"), ZIZMOR],
     ".pre-commit-config.yaml": [("pre-commit", "validate-config")],
@@ -55,7 +56,9 @@ def lint(linters: list[tuple[str, ...]], file: Path) -> None:
         AssertionError: one of them has found something.
     """
     for linter, *arguments in linters:
-        run(PROGRAMS / linter, *arguments, file.name, cwd=file.parent)
+        program = shutil.which(linter, path=PROGRAMS)
+        assert program, f"{linter} is not installed"
+        run(program, *arguments, file.name, cwd=file.parent)
 
 
 @pytest.mark.parametrize("name", LINTERS)
@@ -74,6 +77,7 @@ def test_linters_find_a_mistake(
     broken = tmp_path / name
     broken.parent.mkdir(parents=True, exist_ok=True)
     broken.write_text(text.replace(right, wrong), encoding="utf-8")
+    lint(LINTERS[name], team / name)
     with pytest.raises(AssertionError):
         lint(LINTERS[name], broken)
 
