@@ -11,10 +11,13 @@ BUILD = ROOT / "build"
 DEFAULT_SLUG = "my-experiment"
 GROUPS = nox.project.load_toml("pyproject.toml")
 
+TESTED = ROOT / "{{cookiecutter.project_slug}}" / "constraints.txt"
+
 PROVED = ("parity", "reliability", "starters")  # by `full`
 SAMPLED = ("mutations", "false_alarms", "unusual_tasks")  # these take an hour and a half
 LAUNCHERS = ("slurm-wlm", "munge", "openmpi-bin")  # Debian's packages, 25 MB
 
+nox.needs_version = ">=2024.10.9"  # the first with dependency_groups
 nox.options.sessions = ["test"]
 nox.options.reuse_venv = (
     "yes"  # TensorFlow is half a gigabyte: install it once per session, not once per run
@@ -30,16 +33,16 @@ def render(session: nox.Session, directory: str) -> Path:
     return output / DEFAULT_SLUG
 
 
-def install(session: nox.Session, group: str) -> None:
+def install(session: nox.Session, group: str, *options: str) -> None:
     """Install one group of pyproject.toml's dependencies."""
-    session.install(*nox.project.dependency_groups(GROUPS, group))
+    session.install(*nox.project.dependency_groups(GROUPS, group), *options)
 
 
-def install_all(session: nox.Session) -> None:
+def install_all(session: nox.Session, *options: str) -> None:
     """Install what the template's tests need, and what a rendered project needs."""
-    install(session, "test")
+    install(session, "test", *options)
     project = render(session, session.name)
-    session.install(f"{project}[dev]")
+    session.install(f"{project}[dev]", *options)
     # Only its dependencies are wanted: the tests run each rendered project from its own directory.
     session.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", DEFAULT_SLUG)
 
@@ -59,15 +62,15 @@ def prove(session: nox.Session, *names: str) -> None:
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """Run what must pass on every change; of each proof a sample."""
-    install_all(session)
+    """Run what must pass on every change, with the tested versions; of each proof a sample."""
+    install_all(session, "--constraint", str(TESTED))
     lint(session)
     session.run("pytest", *session.posargs)
 
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Run every test, and make proofs instead of their samples, but for the longest."""
+    """Run every test, with the newest versions; proofs instead of samples, but for the longest."""
     install_all(session)
     lint(session)
     session.run("pytest", "-m", "not short", *session.posargs)
@@ -130,3 +133,18 @@ def demo(session: nox.Session) -> None:
     session.run("python", "train.py", *session.posargs)
     pictures = sorted((project / "runs").rglob("*.png"))
     session.log("The pictures:\n" + "\n".join(f"    {picture}" for picture in pictures))
+
+
+@nox.session
+def constraints(session: nox.Session) -> None:
+    """Write the newest versions to the rendered constraints.txt, which `test` installs."""
+    session.install("cookiecutter", "uv")
+    project = render(session, session.name)
+    with session.chdir(project):
+        session.run(
+            *("uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.10"),
+            *("--upgrade", "--extra", "dev", "--no-annotate", "--no-header"),
+            *("pyproject.toml", "--output-file", "constraints.txt"),
+        )
+    comment = [line for line in TESTED.read_text().splitlines(True) if line.startswith("#")]
+    TESTED.write_text("".join(comment) + (project / "constraints.txt").read_text())

@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 
 WEIGHTS, STEPS, EVERY = 3_450, 20, 5
-SAVES = STEPS // EVERY
 
 
 def measure(replicas: int, asynchronous: bool, directory: Path) -> dict[str, object]:

@@ -13,13 +13,15 @@ from pathlib import Path
 # tojson escapes quotes and backslashes, so no answer can end this raw string early.
 ANSWERS = json.loads(r"""{{ cookiecutter | tojson }}""")
 PACKAGE, STARTER, LICENSE = ANSWERS["package_name"], ANSWERS["starter"], ANSWERS["license"]
-CLUSTER = ANSWERS["cluster"]
+CLUSTER, EXTRAS = ANSWERS["cluster"], ANSWERS["extras"]
 
 # What the template brings for the owner to choose from. A project that is rendered over may have
 # folders of these names with files of its own.
 STARTERS = "image_classification segmentation language_model gan tabular_regression blank"
 LICENSES = "MIT BSD-3-Clause Apache-2.0"
 LAUNCHERS = "slurm kubernetes"
+IMAGE = "Dockerfile .dockerignore"  # needed by cluster/jobset.yaml too
+FOR_A_TEAM = f"{IMAGE} .github .pre-commit-config.yaml .devcontainer .editorconfig CITATION.cff"
 MARKER = "<!-- task -->\n"  # where the starter's README goes in the project's
 
 
@@ -74,6 +76,23 @@ def select_launchers(project):
     drop(launchers, LAUNCHERS)
 
 
+def select_extras(project):
+    """Move the files for a team to the project's top, or those that Kubernetes needs, or none."""
+    extras = project / "extras"
+    wanted = FOR_A_TEAM if EXTRAS else IMAGE if CLUSTER in ("kubernetes", "all") else ""
+    for source in sorted(extras.rglob("*")):  # nothing if done before
+        name = source.relative_to(extras)
+        target = project / name
+        if source.is_dir() or name.parts[0] not in wanted.split():
+            continue
+        if target.exists() and target.read_bytes() != source.read_bytes():
+            print(f"Kept the {name.as_posix()} that was there: it is yours.")
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source.replace(target)
+    drop(extras, FOR_A_TEAM)
+
+
 def drop(folder, names):
     """Delete what the template put into a folder, and the folder if nothing else is in it."""
     for name in names.split():
@@ -106,6 +125,7 @@ if __name__ == "__main__":
     select_starter(project)
     select_license(project)
     select_launchers(project)
+    select_extras(project)
     remove_caches(project)
     # If the terminal can't show the path, the hook must not fail: all would be taken back.
     sys.stdout.reconfigure(errors="replace")

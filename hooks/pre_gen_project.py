@@ -77,6 +77,8 @@ def first_problem():
     for key, choices in CHOICES.items():
         if ANSWERS[key] not in choices.split():
             return f"{key} {ANSWERS[key]!a}", f"is no choice; use one of {choices}."
+    if not isinstance(ANSWERS["extras"], bool):
+        return f"extras {ANSWERS['extras']!a}", "is no choice; use one of yes no."
     for key, problem_with in (
         ("project_slug", problem_with_slug),
         ("package_name", problem_with_package),

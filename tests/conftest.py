@@ -52,15 +52,15 @@ def render(tmp_path_factory: pytest.TempPathFactory) -> Render:
 @pytest.fixture(
     scope="session",
     params=[
-        (starter, license, CLUSTERS[(i + j) % len(CLUSTERS)])
+        (starter, license, CLUSTERS[(i + j) % len(CLUSTERS)], ("yes", "no")[(i + j // 2) % 2])
         for (i, starter), (j, license) in product(enumerate(STARTERS), enumerate(LICENSES))
     ],
     ids="-".join,
 )
-def combination(request: pytest.FixtureRequest, render: Render) -> tuple[str, str, str, Path]:
-    """Every pair of two choices, as (starter, license, cluster, project)."""
-    starter, license, cluster = request.param
-    return *request.param, render(starter=starter, license=license, cluster=cluster)
+def combination(request: pytest.FixtureRequest, render: Render) -> tuple[str, str, str, str, Path]:
+    """Every pair of two choices, as (starter, license, cluster, extras, project)."""
+    answers = dict(zip(("starter", "license", "cluster", "extras"), request.param, strict=True))
+    return *request.param, render(**answers)
 
 
 @pytest.fixture(scope="session", params=STARTERS)

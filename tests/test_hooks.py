@@ -96,7 +96,7 @@ def test_the_hook_prints_what_to_type_and_how_many_todos_are_left(
 
 def run_post_hook(project: Path) -> None:
     answers = {"package_name": "my_experiment", "starter": "image_classification"}
-    answers |= {"license": "MIT", "cluster": "all"}
+    answers |= {"license": "MIT", "cluster": "all", "extras": True}
     run_script_with_context(
         ROOT / "hooks" / "post_gen_project.py", project, {"cookiecutter": answers}
     )
@@ -113,29 +113,31 @@ def test_rendering_over_a_project_keeps_what_is_its_owners(tmp_path: Path) -> No
     command = ("cookiecutter", ROOT, "--no-input", "cluster=all")
     python_m(*command, cwd=tmp_path)
     project = tmp_path / "my-experiment"
-    mine = [project / "my_experiment/task/model.py", project / "cluster/train.sbatch"]
+    names = ["my_experiment/task/model.py", "cluster/train.sbatch", "Dockerfile"]
+    mine = [project / name for name in (*names, ".github/workflows/ci.yml")]
     for file in mine:
         file.write_text("# all my work\n")
     again = python_m(*command, "--overwrite-if-exists", cwd=tmp_path)
-    assert [file.read_text() for file in mine] == ["# all my work\n"] * 2
-    assert again.stdout.count("Kept the") == 2
+    assert [file.read_text() for file in mine] == ["# all my work\n"] * 4
+    assert again.stdout.count("Kept the") == 4
     assert not (project / "starters").exists()
     assert not (project / "launchers").exists()
+    assert not (project / "extras").exists()
 
 
 def test_rendering_over_a_project_keeps_folders_of_its_owners(tmp_path: Path) -> None:
     command = ("cookiecutter", ROOT, "--no-input", "cluster=all")
     python_m(*command, cwd=tmp_path)
     project = tmp_path / "my-experiment"
-    folders = ["licenses", "starters", "launchers"]
+    folders = ["licenses", "starters", "launchers", "extras"]
     mine = [project / name for name in ("LICENSE", *(f"{folder}/mine/a" for folder in folders))]
     for file in mine:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("mine\n")
     for flags in (["--overwrite-if-exists"], ["--overwrite-if-exists", "--skip-if-file-exists"]):
         again = python_m(*command, *flags, "starter=gan", cwd=tmp_path)
-        assert [file.read_text() for file in mine] == ["mine\n"] * 4
-        assert [os.listdir(project / folder) for folder in folders] == [["mine"]] * 3
+        assert [file.read_text() for file in mine] == ["mine\n"] * 5
+        assert [os.listdir(project / folder) for folder in folders] == [["mine"]] * 4
         assert "Kept the LICENSE" in again.stdout
         assert "the page of the starter gan" in again.stdout
 
@@ -156,7 +158,8 @@ def test_halves_of_characters_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("starter", "../licenses"), ("license", "MIT/../MIT"), ("cluster", "")]
+    ("key", "value"),
+    [("starter", "../licenses"), ("license", "MIT/../MIT"), ("cluster", ""), ("extras", "")],
 )
 def test_a_replay_file_can_not_choose_what_is_no_choice(
     tmp_path: Path, key: str, value: str

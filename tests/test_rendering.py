@@ -15,30 +15,34 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-Combination = tuple[str, str, str, Path]
+Combination = tuple[str, str, str, str, Path]
 FILE_SETS = ROOT / "tests" / "file_sets"
 BINARY = {".npz"}
 PARSERS = {
     ".py": ast.parse,
     ".toml": tomllib.loads,
     ".json": json.loads,
+    ".cff": yaml.safe_load,
     ".yaml": lambda text: list(yaml.safe_load_all(text)),
     ".yml": yaml.safe_load,
 }
 
 
-SLURM, KUBERNETES = ["cluster/train.sbatch"], ["cluster/jobset.yaml", "cluster/Dockerfile"]
+SLURM = ["cluster/train.sbatch"]
+KUBERNETES = ["cluster/jobset.yaml", "Dockerfile", ".dockerignore"]
 OF_CLUSTER = {
     "none": [], "slurm": SLURM, "kubernetes": KUBERNETES, "all": SLURM + KUBERNETES,
 }  # fmt: skip
 
 
-def expected_files(starter: str, license: str, cluster: str) -> set[str]:
+def expected_files(starter: str, license: str, cluster: str, extras: str) -> set[str]:
     names = [
         *(FILE_SETS / "common.txt").read_text().split(),
         *(FILE_SETS / f"{starter}.txt").read_text().split(),
         *OF_CLUSTER[cluster],
     ]
+    if extras == "yes":
+        names += (FILE_SETS / "extras.txt").read_text().split()
     if license != "none":
         names.append("LICENSE")
     return {name.replace("PACKAGE", "my_experiment") for name in names}
@@ -68,7 +72,8 @@ def test_no_empty_directory_is_left(combination: Combination) -> None:
 
 def test_nothing_of_the_template_is_left_over(combination: Combination) -> None:
     *_, project = combination
-    leftover = re.compile(r"\{\{|\{%|cookiecutter|<!-- task -->", re.IGNORECASE)
+    of_jinja = r"(?<!\$)\{\{|\{%|cookiecutter(?!-tf-distributed)"  # ${{ }} is GitHub's
+    leftover = re.compile(rf"{of_jinja}|<!-- task -->", re.IGNORECASE)
     found = [
         (name, match[0])
         for name, text in texts(project).items()
@@ -108,7 +113,7 @@ def test_every_path_is_legal_on_windows(combination: Combination) -> None:
 
 
 def test_the_license_is_the_chosen_one(combination: Combination) -> None:
-    _, license, _, project = combination
+    _, license, _, _, project = combination
     metadata = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     if license == "none":
         assert not (project / "LICENSE").exists()

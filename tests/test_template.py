@@ -6,11 +6,11 @@ from conftest import CONFIG, ROOT, STARTERS, TEMPLATE
 from test_rendering import FILE_SETS, tomllib
 
 
-def test_there_are_exactly_eight_prompts_each_with_a_text() -> None:
+def test_there_are_exactly_nine_prompts_each_with_a_text() -> None:
     prompts = [key for key in CONFIG if not key.startswith("_")]
     assert prompts == [
         *("project_name", "project_slug", "package_name", "description", "author_name"),
-        *("starter", "license", "cluster"),
+        *("starter", "license", "cluster", "extras"),
     ]
     assert list(CONFIG["__prompts__"]) == prompts
     for key in ("starter", "license", "cluster"):
@@ -43,7 +43,7 @@ def test_the_hook_knows_the_choices() -> None:
 
 
 def test_every_expected_file_set_belongs_to_a_starter() -> None:
-    assert {path.stem for path in FILE_SETS.iterdir()} == {"common", *STARTERS}
+    assert {path.stem for path in FILE_SETS.iterdir()} == {"common", "extras", *STARTERS}
 
 
 def test_actions_are_pinned_by_hash_and_get_no_token() -> None:

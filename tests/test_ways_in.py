@@ -46,19 +46,20 @@ def test_from_a_git_address(template_repository: Path, tmp_path: Path, render: R
 
 
 def test_with_enter_for_every_question_through_a_pipe(tmp_path: Path, render: Render) -> None:
-    result = cookiecutter(ROOT, cwd=tmp_path, input="\n" * 8)
-    assert "[8/8]" in result.stdout
-    assert "[9" not in result.stdout
+    result = cookiecutter(ROOT, cwd=tmp_path, input="\n" * 9)
+    assert "[9/9]" in result.stdout
+    assert "[10" not in result.stdout
     assert files(tmp_path / "my-experiment") == files(render())
 
 
 def test_with_answers_typed_through_a_pipe(tmp_path: Path) -> None:
-    answers = ["Typed in", "", "", 'Says "{{ hello }}"', "", "1", "4", "2"]
+    answers = ["Typed in", "", "", 'Says "{{ hello }}"', "", "1", "4", "2", "n"]
     cookiecutter(ROOT, cwd=tmp_path, input="\n".join(answers) + "\n")
     project = tmp_path / "typed-in"
     assert r'description = "Says \"{{ hello }}\""' in (project / "pyproject.toml").read_text()
     assert not (project / "LICENSE").exists()
     assert (project / "cluster" / "train.sbatch").exists()
+    assert not (project / "Dockerfile").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals on Windows")
@@ -71,7 +72,7 @@ def test_with_enter_for_every_question_at_a_terminal(tmp_path: Path, render: Ren
         cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs,
     )  # fmt: skip
     os.close(theirs)
-    os.write(ours, b"\n" * 8)
+    os.write(ours, b"\n" * 9)
     printed = b""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

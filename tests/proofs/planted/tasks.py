@@ -43,7 +43,6 @@ PER_EXAMPLE = 'per_example = run.losses["main"](labels, predictions)  # (batch,)
 UPDATE = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
 STANDARDIZED = "return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)"
 ADAM = "return keras.optimizers.Adam(schedule)"
-SHAPED = "images: float32 (n, h, w, 1)"
 
 
 def in_model(*replacements: tuple[str, str]) -> tuple[Edit, ...]:

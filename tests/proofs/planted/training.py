@@ -5,7 +5,6 @@ from __future__ import annotations
 from .edits import EVALUATION, METRICS, OPTIMIZER, Edit, Fault
 
 ACCURACY = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
-SCHEDULE = "keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)"
 RATE = "CosineDecay(task.learning_rate,"
 PROCESSED = "    return gradients\n"
 IN_EVALUATION = "predictions = run.model(images, training=False)  # (batch, classes)"

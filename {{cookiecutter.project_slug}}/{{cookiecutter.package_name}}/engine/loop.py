@@ -12,10 +12,10 @@ from typing import Any
 from .batches import TrainingBatches
 from .callbacks import Callback, Event, every_epochs, every_secs, every_steps
 from .checkpoints import BestWeights, Checkpoints
-from .data_errors import DataError, data_errors
+from .data_errors import data_errors
 from .display import ProgressDisplay
 from .distributed_steps import DistributedSteps
-from .errors import RESUMABLE, UsageError
+from .errors import RESUMABLE, DataError, UsageError
 from .evaluation import Evaluation
 from .interrupts import Interrupts
 from .output import say_on_terminal

@@ -12,8 +12,9 @@ from ..callbacks import learning_rates
 from .explain import COARSE, explain
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts, assigned_variables, random_numbers
-from .laboratory import Laboratory, Look
+from .laboratory import Laboratory
 from .numbers import TOLERANCE, close, different, percent, relative_difference
+from .runs import Look
 
 
 @relation("a train step runs")
