@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterator
 from typing import NoReturn
 
-from .causes import cause_of, is_bad_file, message_of
+from .causes import cause_of, is_bad_file, message_of, missing_name
 from .interrupts import ending_in_order
 from .output import forgiving_output
 
@@ -59,8 +59,9 @@ def cannot_write(what: object, error: Exception) -> str:
 def usage_errors() -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
-    That is a `UsageError`, a full disk, a file that `task/` can't read, and, with exit code 138,
-    another worker that has ended. A mistake in the code of `task/` keeps its traceback.
+    That is a `UsageError`, a full disk, a file that `task/` can't read, a name that `task/` lacks
+    after a template update, and, with exit code 138, another worker that has ended. Other mistakes
+    in the code of `task/` keep their traceback.
     """
     try:
         with forgiving_output(), ending_in_order(RESUMABLE):
@@ -94,6 +95,8 @@ def usage_errors() -> Iterator[None]:
             fail(cannot_write(error.filename or "a file of the run", error))
         if is_bad_file(error):
             fail(f"{cause_of(error)}.")
+        if sentence := missing_name(error):
+            fail(sentence)
         raise
 
 
