@@ -7,7 +7,7 @@ from conftest import ROOT, STARTERS, TEMPLATE, Render, files
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHERS = {  # flags of other commands, and those that stand for no setting
-    *("--no-input", "--accept-hooks", "--logdir", "--upgrade"),
+    *("--no-input", "--accept-hooks", "--logdir", "--upgrade", "--version"),
     *("--help", "--config", "--split", "--save-every", "--only", "--list"),
 }
 

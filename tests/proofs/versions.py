@@ -57,8 +57,9 @@ STEPS = {
 HEAD = """# Versions
 
 The oldest and the newest versions of its dependencies that a project's metadata allows, on each
-Python: *lowest* is uv's resolution `lowest-direct`, *newest* is what pip installs as well.
-`nox -s matrix` makes this page; it was measured on {machine}.
+Python: *lowest* is uv's resolution `lowest-direct` (the oldest of what the project names, and the
+newest of what those need), *newest* is what pip installs as well. `nox -s matrix` makes this page;
+it was measured on {machine}. The seconds hold the installation, and say little of a busy machine.
 
 In each cell the default project is rendered and installed into a fresh environment. These must
 pass: `uv pip check`; `train.py --help`; training of four steps on two virtual replicas; `check`;
@@ -180,11 +181,11 @@ def bounds(project: Path) -> str:
 
 
 def create_page() -> str:
-    """The page of all cells that were measured with these bounds."""
+    """The page of all cells, of which only those have results that had these bounds."""
     with tempfile.TemporaryDirectory() as scratch:
         now = bounds(render(Path(scratch)))
     lines = [
-        f"| Python | | {' | '.join(SHOWN)} | result | seconds | measured |",
+        f"| Python | dependencies | {' | '.join(SHOWN)} | result | seconds | measured |",
         f"| --- | --- |{' --- |' * len(SHOWN)} --- | ---: | --- |",
     ]
     for cell in CELLS:
