@@ -46,14 +46,14 @@ def older(request: pytest.FixtureRequest, template_copy: Path, tmp_path: Path) -
             source = repository / TEMPLATE / path
             text = source.read_text(encoding="utf-8")
             assert new in text, path
-            source.write_text(text.replace(new, old), encoding="utf-8")
+            source.write_bytes(text.replace(new, old).encode())
     else:
         git = ["git", "archive", OLDER]
         archive = subprocess.run(git, cwd=ROOT, capture_output=True, check=False)
         if archive.returncode:
             pytest.skip("a shallow clone, or none: the older commit isn't there")
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-            files.extractall(repository, filter="data")
+        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+            tar.extractall(repository, filter="data")
     run("git", "init", "--quiet", "--initial-branch=main", cwd=repository)
     commit(repository, "An older state")
     return repository
@@ -85,7 +85,7 @@ def project(older: Path, tmp_path: Path) -> Path:
 def edit(file: Path, old: str, new: str) -> None:
     text = file.read_text(encoding="utf-8")
     assert old in text, file
-    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+    file.write_bytes(text.replace(old, new, 1).encode())
 
 
 def replace_by(repository: Path, template: Path) -> None:
