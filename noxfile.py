@@ -112,6 +112,14 @@ def cluster(session: nox.Session) -> None:
 
 
 @nox.session
+def matrix(session: nox.Session) -> None:
+    """Try the oldest and the newest dependencies on every Python; or some, `-- 3.10-lowest`."""
+    install(session, "matrix")
+    with session.chdir("tests"):
+        session.run("python", "-m", "proofs.versions", *session.posargs)
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """Compare loop and pipelines with others, see what grows, and fit the model of scaling.md."""
     install_all(session)

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 # tojson escapes quotes and backslashes, so no answer can end this raw string early.
@@ -120,6 +121,17 @@ def count_todos(project):
     return len(re.findall(r"# TODO\(\d+\): ", "\n".join(sources)))
 
 
+def is_update(project):
+    """Whether cruft renders for an update (or a diff), in a new folder among temporary files.
+
+    Cruft 2.16 alone tells hooks a `_commit`, and its `create` renders where the project is to be.
+    """
+    temporary = Path(tempfile.gettempdir()).resolve()
+    folder = project.parent
+    is_temporary = folder.parent == temporary and folder.name.startswith(tempfile.gettempprefix())
+    return "_commit" in ANSWERS and is_temporary
+
+
 if __name__ == "__main__":
     project = Path.cwd()
     select_starter(project)
@@ -127,6 +139,8 @@ if __name__ == "__main__":
     select_launchers(project)
     select_extras(project)
     remove_caches(project)
+    if is_update(project):
+        sys.exit()
     # If the terminal can't show the path, the hook must not fail: all would be taken back.
     sys.stdout.reconfigure(errors="replace")
     print(f"""

@@ -8,6 +8,7 @@ from conftest import ROOT, STARTERS, TEMPLATE, Render, files
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHERS = {  # flags of other commands, and those that stand for no setting
     *("--no-input", "--accept-hooks", "--logdir", "--upgrade", "--constraint", "--universal"),
+    "--version",
     "--kill-on-bad-exit",  # of Slurm's srun
     *("--help", "--config", "--split", "--save-every", "--only", "--list"),
 }

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine import causes
-from proof.engine.causes import LONGEST, TASK, cause_of
+from proof.engine.causes import LONGEST, TASK, cause_of, missing_name
 from proof.engine.check import check, select
 from proof.engine.errors import UsageError, usage_errors
+from proof.task.config import TaskConfig
 
 from .toys import FEATURES, Toy, laboratory
 
@@ -240,3 +241,43 @@ def test_an_error_does_not_keep_what_reads_ahead(error: BaseException) -> None:
     with pytest.raises(SystemExit), usage_errors():
         read()
     assert left[0]() is None
+
+
+def test_names_that_the_task_lacks_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("proof.task.steps.TERMS")
+    monkeypatch.delattr("proof.task.model.adapt")
+    with pytest.raises(ImportError) as raised:
+        exec("from proof.task.steps import TERMS")
+    said = missing_name(raised.value)
+    assert "proof/task/model.py must define adapt; proof/task/steps.py must define TERMS; " in said
+
+
+def test_a_field_that_the_engine_reads_and_the_task_lacks_is_named() -> None:
+    with pytest.raises(AttributeError) as raised:
+        TaskConfig().newer  # type: ignore[attr-defined]  # noqa: B018
+    said = missing_name(raised.value)
+    assert said.startswith("proof/task/config.py: TaskConfig must have the field newer; ")
+
+
+def test_a_name_of_the_engine_that_the_task_looks_for_in_vain_is_named() -> None:
+    with pytest.raises(ImportError) as raised:
+        exec(compile("\nfrom proof.engine.types import Older", str(TASK / "steps.py"), "exec"))
+    assert missing_name(raised.value).startswith(
+        "proof/task/steps.py:2: cannot import name 'Older' from 'proof.engine.types'"
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import proof.nothing_else", "import nothing", "from proof.task.steps import nothing"],
+)
+def test_other_imports_keep_their_traceback(code: str) -> None:
+    with pytest.raises(ImportError) as raised:
+        exec(code)
+    assert not missing_name(raised.value)
+
+
+def test_a_mistake_of_the_task_with_its_own_flags_keeps_its_traceback() -> None:
+    with pytest.raises(AttributeError) as raised:
+        exec(compile("flags.newer", str(TASK / "steps.py"), "exec"), {"flags": TaskConfig()})
+    assert not missing_name(raised.value)

@@ -18,7 +18,7 @@ import tensorflow as tf
 from conftest import files, python_m
 from proof.__main__ import Check
 from proof.config import Config
-from proof.engine.check import RELATIONS, check, select
+from proof.engine.check import RELATIONS, check, explain, select
 from proof.engine.errors import UsageError
 from proof.engine.random_access import RandomAccess
 from proof.engine.types import Replica, Run
@@ -400,3 +400,14 @@ def test_the_command_lists_selects_and_leaves_nothing_behind() -> None:
     refused = python_m("proof", "check", "--only", "no such", cwd=project, status=2)
     assert refused.stderr == "error: no relation is called 'no such'; --list shows them all.\n"
     assert files(Path(project)) == before
+
+
+@pytest.mark.quick
+def test_a_framework_that_was_never_tested_may_be_the_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, several = {"accuracy": 0.5292}, {"accuracy": 0.5317}
+    assert "tested" not in explain(one, several, 2, 0.0)
+    monkeypatch.setattr("proof.engine.versions.NEWEST_TESTED", {"keras": (3, 9)})
+    cause = rf"the cause may also be Keras {re.escape(keras.__version__)} \(tested: up to 3\.9\)"
+    assert re.search(cause, explain(one, several, 2, 0.0))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-TASK = Path(__file__).parents[1] / "task"
+PACKAGE = Path(__file__).parents[1]
+TASK = PACKAGE / "task"
 LONGEST = 300  # characters of a sentence
 
 # Keras 3.15 and TF 2.21 wrap what was raised in words of their own.
@@ -99,6 +103,47 @@ def is_bad_file(error: BaseException) -> bool:
     raised_in = frames[-1].f_globals.get("__name__", "")
     of_a_file = _is_of_tensorflow(error) and type(error).__name__ in FILE_ERRORS
     return of_a_file or raised_in.startswith(READERS)
+
+
+def missing_name(error: BaseException) -> str:
+    """Which names `task/` lacks, or looks for in vain, in one sentence; nothing for other errors.
+
+    A template update changes `engine/`, `run.py` and `train.py`, but never `task/`.
+    """
+    where = "the template's CHANGELOG.md says under Migration what changed"
+    task = f"{PACKAGE.name}.task"
+    if isinstance(error, AttributeError) and type(error.obj).__module__ == f"{task}.config":
+        field = f"{type(error.obj).__name__} must have the field {error.name}"
+        return "" if place_of(error) else f"{PACKAGE.name}/task/config.py: {field}; {where}."
+    if not isinstance(error, ImportError) or not f"{error.name}".startswith(f"{PACKAGE.name}."):
+        return ""
+    if place := place_of(error):
+        return f"{place}: {message_of(error)}; {where}."
+    missing: dict[str, list[str]] = {}
+    for module, name in _imported_from_task():
+        if not _defines(f"{task}.{module}", name):
+            missing.setdefault(module, []).append(name)
+    lacking = [f"{PACKAGE.name}/task/{m}.py must define {', '.join(n)}" for m, n in missing.items()]
+    return f"{'; '.join(lacking)}; {where}." if lacking else ""
+
+
+def _imported_from_task() -> Iterator[tuple[str, str]]:
+    """What the project's own files import from `task/`: module and name."""
+    for file in (PACKAGE / "run.py", PROJECT / "train.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                package, _, module = node.module.rpartition(".")
+                if package.rpartition(".")[2] == "task":
+                    yield from ((module, alias.name) for alias in node.names)
+
+
+def _defines(module: str, name: str) -> bool:
+    try:
+        return hasattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        return error.name != module
+    except Exception:  # not known: a mistake in it is another matter
+        return True
 
 
 def _is_of_tensorflow(error: BaseException) -> bool:

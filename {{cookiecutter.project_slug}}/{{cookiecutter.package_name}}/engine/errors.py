@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator
 from typing import NoReturn
 
-from .causes import cause_of, is_bad_file, message_of
+from .causes import cause_of, is_bad_file, message_of, missing_name
 from .output import forgiving_output
 
 RESUMABLE = 138  # exit code of a run that was interrupted or lost a worker, and can be resumed
@@ -56,9 +56,10 @@ def cannot_write(what: object, error: Exception) -> str:
 def usage_errors() -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
-    That is a `UsageError`, a full disk, a file that `task/` can't read, and, with exit code 138,
-    another worker that has ended. A mistake in the code of `task/` keeps its traceback. Of several
-    workers, what ends one is told to the others.
+    That is a `UsageError`, a full disk, a file that `task/` can't read, a name that `task/` lacks
+    after a template update, and, with exit code 138, another worker that has ended. Other mistakes
+    in the code of `task/` keep their traceback. Of several workers, what ends one is told to the
+    others.
     """
     from .interrupts import Signaled, ending_in_order  # these need this module
     from .lost_worker import end_together
@@ -97,7 +98,7 @@ def _sentence(error: Exception) -> str:
         )
     if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
         return cannot_write(error.filename or "a file of the run", error)
-    return f"{cause_of(error)}." if is_bad_file(error) else ""
+    return f"{cause_of(error)}." if is_bad_file(error) else missing_name(error)
 
 
 def _forget_locals(error: BaseException | None) -> None:

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 AT_ONCE = 130
-SIGNALS = [signal.SIGTERM, signal.SIGINT]
+SIGNALS: list[signal.Signals] = [signal.SIGTERM, signal.SIGINT]
 if hasattr(signal, "SIGHUP"):  # a closed terminal, a dropped ssh connection; not on Windows
     SIGNALS.append(signal.SIGHUP)
 

@@ -10,13 +10,14 @@ import tempfile
 from collections.abc import Iterator
 
 from .output import say_on_terminal
-from .versions import require_keras
+from .versions import require_versions
 
-# What TF 2.21 says at every start on a machine where nothing is wrong, some of it straight to fd 2.
+# What TF 2.16 to 2.21 say at every start on a machine where nothing is wrong, some of it straight
+# to fd 2.
 NOISE = re.compile(
     r"All log messages before absl|oneDNN custom operations|cudart_stub|cuda_platform.*cuInit"
     r"|cpu_feature_guard|To enable the following instructions|computation_placer"
-    r"|Unable to register cu\w+ factory|^\s*$"
+    r"|Unable to register cu\w+ factory|Could not find TensorRT|^\s*$"
 )
 
 
@@ -25,9 +26,9 @@ def filtered_tf_import() -> Iterator[None]:
     """Hold back stderr while TensorFlow is imported, and show what isn't known noise.
 
     Raises:
-        UsageError: the installed Keras gives wrong results.
+        UsageError: the installed TensorFlow or Keras is too old.
     """
-    require_keras()
+    require_versions()
     say_on_terminal("loading TensorFlow")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     sys.stderr.flush()

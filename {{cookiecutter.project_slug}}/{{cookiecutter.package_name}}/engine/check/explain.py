@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..versions import untested_versions
 from .numbers import Numbers, close
 
 COARSE = 1e-2  # for ratios: a factor of 2 and not 1.9
@@ -10,12 +11,21 @@ COARSE = 1e-2  # for ratios: a factor of 2 and not 1.9
 def explain(one: Numbers, several: Numbers, replicas: int, regularization: float) -> str:
     """Which known fault makes these numbers differ between one replica and several.
 
+    With versions that were never tested, that these may be the cause as well.
+
     Args:
         one: losses (their names hold "loss") and metrics on one replica.
         several: the same on more.
         replicas: how many those are.
         regularization: the sum of the models' own losses.
     """
+    fault = _fault(one, several, replicas, regularization)
+    untested = untested_versions()
+    return f"{fault}; {untested}" if untested else fault
+
+
+def _fault(one: Numbers, several: Numbers, replicas: int, regularization: float) -> str:
+    """The fault of the task that numbers like these come from."""
     for name, a in one.items():
         b = several[name]
         if close(a, b):
