@@ -166,11 +166,12 @@ def empty(runs: Path) -> int:
 
 TEXT = """## Ended at chosen moments
 
-{count} processes of {starters} were ended by a signal at a chosen call of a function of the engine,
-started again with `--resume auto` or as they had said, and ended again; {compared} runs came to
-their ends in this way and were compared as above: {different}. The numbers are exit codes; a shell
-shows a SIGKILL as 137. In training a signal waits until the step is made and the run is saved.
-Before it and after it there is nothing to save that isn't on disk already.
+Runs of {starters} were ended by a
+signal at a chosen call of a function of the engine, started again with `--resume auto` or as they
+had said, and ended again: {count} processes. {compared} runs came to their ends in this way and
+were compared as above: {different}. In training a signal waits until the step is made and the run
+is saved; before and after it what is to be kept is on disk already. The numbers are exit codes, 137
+as a shell shows a SIGKILL.
 
 | | {heads} |
 | --- |{rules}
@@ -194,7 +195,7 @@ def write(gave: list[Struck]) -> str:
     def cell(moment: str, signals: str) -> str:
         codes = [s.code % 256 for s in strikes if (s.moment, s.signals) == (moment, signals)]
         codes = [137 if code == 256 - signal.SIGKILL else code for code in codes]
-        return ", ".join(f"{codes.count(code)} x {code}" for code in sorted(set(codes)))
+        return ", ".join(map(str, sorted(codes)))
 
     def left(*signals: str) -> int:
         return sum(strike.left_behind for strike in strikes if strike.signals in signals)
