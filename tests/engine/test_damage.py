@@ -202,8 +202,14 @@ def test_tensorflow_is_imported_where_nothing_can_be_written(
 
 @pytest.fixture
 def handlers() -> Iterator[None]:
-    """Gives the signals back that a process about to exit ignores."""
+    """The handlers of a program in a terminal; gives those back that there were.
+
+    What nohup or a shell's `&` starts ignores SIGHUP or SIGINT, and so do the tests in it.
+    """
     before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
