@@ -1,5 +1,6 @@
 """Settings of all tests of the engine."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("environment")
             if not item.get_closest_marker("quick"):
                 item.add_marker("full")
+
+
+@pytest.fixture(autouse=True)
+def _signal_mask() -> Iterator[None]:
+    """Unblock what a link has blocked: processes that other tests start would inherit it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @pytest.fixture(autouse=True)

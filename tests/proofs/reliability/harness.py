@@ -99,6 +99,7 @@ class Project:
             # both are inherited.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])
             if file_size:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
 
