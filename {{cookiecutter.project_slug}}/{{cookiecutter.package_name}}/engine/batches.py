@@ -35,12 +35,13 @@ LastBatch = Literal["drop", "span", "pad"]
 
 Augment = Callable[[Any, tf.Tensor], Any]  # batch, seed -> batch
 
-# What TF 2.21 calls the datasets that make batches, and those that give each batch of another.
-MAKES_BATCHES = {"_BatchDataset", "_ParallelBatchDataset", "_PaddedBatchDataset"}
-KEEPS_BATCHES = {
+# What TF 2.21 calls the datasets of which each element is made of the element at the same place of
+# their input, those that make batches, and those that only give batches of another.
+ONE_TO_ONE = {
     "_MapDataset", "_ParallelMapDataset", "_PrefetchDataset", "CacheDataset", "_OptionsDataset",
-    "_ShuffleDataset",
 }  # fmt: skip
+MAKES_BATCHES = {"_BatchDataset", "_ParallelBatchDataset", "_PaddedBatchDataset"}
+KEEPS_BATCHES = ONE_TO_ONE | {"_ShuffleDataset"}
 KEEPS_SOME_BATCHES = {"_TakeDataset", "_SkipDataset", "_RepeatDataset", "_AssertCardinalityDataset"}
 
 SHUFFLE_BUFFER = 10_000  # examples; for streams only, all others are shuffled as a whole
@@ -153,8 +154,7 @@ def gives_batches(split: Split) -> bool:
 
     Of those that `batch(..., drop_remainder=True)` makes it can't be known: they may be sequences.
     """
-    if is_sharded(split):
-        split = split(cluster.num_workers(), cluster.worker_index())
+    split = _own_shard(split)
     if not isinstance(split, tf.data.Dataset):
         return False
     shapes = [spec.shape for spec in tf.nest.flatten(split.element_spec)]
@@ -178,9 +178,13 @@ def of_examples(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 def _made_of(dataset: tf.data.Dataset, kinds: set[str]) -> tf.data.Dataset:
     """The dataset that others of these kinds have been made of, one of another."""
-    while type(dataset).__name__ in kinds:
-        (dataset,) = dataset._inputs()  # private (TF 2.21)
-    return dataset
+    return next(made for made in chain(dataset) if type(made).__name__ not in kinds)
+
+
+def chain(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
+    """A dataset, what it is made of, and so on, as long as that is one."""
+    inputs = dataset._inputs()  # private (TF 2.21)
+    return [dataset, *(chain(inputs[0]) if len(inputs) == 1 else [])]
 
 
 def is_sharded(split: Split) -> bool:
@@ -193,10 +197,16 @@ def random_access(split: Split) -> RandomAccess:
     return split if isinstance(split, RandomAccess) else RandomAccess(split)
 
 
+def _own_shard(split: Split) -> Split:
+    """What a function (workers, index) gives this worker; any other split as it is."""
+    if is_sharded(split):
+        return split(cluster.num_workers(), cluster.worker_index())
+    return split
+
+
 def worker_split(split: Split) -> RandomAccess | tf.data.Dataset:
     """What this worker reads of a split: its shard of a function, else all of it."""
-    if is_sharded(split):
-        split = split(cluster.num_workers(), cluster.worker_index())
+    split = _own_shard(split)
     return of_examples(split) if isinstance(split, tf.data.Dataset) else random_access(split)
 
 
@@ -458,8 +468,7 @@ def evaluation_batches(
 
 def is_endless(split: Split) -> bool:
     """Whether a split is a stream without end."""
-    if is_sharded(split):
-        split = split(cluster.num_workers(), cluster.worker_index())
+    split = _own_shard(split)
     endless = tf.data.INFINITE_CARDINALITY
     return isinstance(split, tf.data.Dataset) and int(split.cardinality()) == endless
 

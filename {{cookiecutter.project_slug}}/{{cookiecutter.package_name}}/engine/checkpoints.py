@@ -53,7 +53,7 @@ class Checkpoints:
         self.run = run
         self.directory = directory
         self.saved_step = -1
-        self._workers = Workers(run.strategy)
+        self._workers = run.workers
         self._order = order
         self._keep = keep
         self._progress = tf.nest.map_structure(lambda v: tf.Variable(v, trainable=False), start)
@@ -94,7 +94,7 @@ class Checkpoints:
             UsageError: it belongs to another model, optimizer, batch size or file of an auxiliary
                 model; nothing was changed.
         """
-        step = int(self._workers.on_chief(lambda: str(_latest_readable(self.directory))))
+        step = _latest_of_all(self.directory, self._workers)
         if step < 0:
             return None
         with plain_name(self.directory) as directory:
@@ -198,7 +198,7 @@ class BestWeights:
     def __init__(self, directory: Path, run: Run) -> None:
         self.run = run
         self.directory = directory
-        self._workers = Workers(run.strategy)
+        self._workers = run.workers
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
         self._checkpoint = tf.train.Checkpoint(models=_weights(run), text=self._text)
         self.value: float | None = None
@@ -255,8 +255,7 @@ class BestWeights:
 
     def resume(self, value: float | None) -> None:
         """Go on from a best validation of `value`; without its weights, from none."""
-        found = self._workers.on_chief(lambda: str(_latest_readable(self.directory)))
-        self.value = value if int(found) >= 0 else None
+        self.value = value if _latest_of_all(self.directory, self._workers) >= 0 else None
         if value is not None and self.value is None:
             print("the best weights so far can't be read: the next validation selects anew")
 
@@ -342,6 +341,11 @@ def _write(
         with _disk_errors(step), tempfile.TemporaryDirectory() as nowhere:
             checkpoint.write(str(Path(nowhere) / "ckpt"))
     workers.on_chief(write)
+
+
+def _latest_of_all(directory: Path, workers: Workers) -> int:
+    """What `_latest_readable` gives on the chief."""
+    return int(workers.on_chief(lambda: str(_latest_readable(directory))))
 
 
 def _latest_readable(directory: Path) -> int:

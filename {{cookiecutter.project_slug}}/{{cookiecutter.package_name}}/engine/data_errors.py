@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from . import cluster
 from .bad_examples import COUNTED, sentence
-from .batches import TRAINING_DATA, Split, is_sharded, worker_split
+from .batches import ONE_TO_ONE, TRAINING_DATA, Split, chain, is_sharded, worker_split
 from .causes import cause_of, is_reading
 from .errors import DataError
 from .lost_worker import is_lost_worker
@@ -26,11 +26,8 @@ LENGTH = re.compile(r"Input dataset was expected to contain (\d+) elements but c
 
 SEARCH_SECS = 30  # for an example that can't be read
 LONGEST_ORIGIN = 200  # characters
-# Each element of these is made of the element at the same place of their input.
-ONE_TO_ONE = {
-    "_MapDataset", "_ParallelMapDataset", "_PrefetchDataset", "CacheDataset", "_OptionsDataset",
-    "_AssertCardinalityDataset", "_TakeDataset",
-}  # fmt: skip
+# Those of which an element can be found again by its place.
+BY_PLACE = ONE_TO_ONE | {"_AssertCardinalityDataset", "_TakeDataset"}
 
 
 def split_label(split: str) -> str:
@@ -135,21 +132,15 @@ def _find_row(data: RandomAccess, rows: Iterable[int]) -> tuple[int, int, str]:
     return number, 0, ""
 
 
-def _chain(stream: tf.data.Dataset) -> list[tf.data.Dataset]:
-    """A dataset, what it is made of, and so on, as long as that is one."""
-    inputs = stream._inputs()  # private (TF 2.21)
-    return [stream, *(_chain(inputs[0]) if len(inputs) == 1 else [])]
-
-
 def _kinds(stream: tf.data.Dataset) -> list[str]:
-    return [type(dataset).__name__ for dataset in _chain(stream)]
+    return [type(dataset).__name__ for dataset in chain(stream)]
 
 
 def _find(stream: tf.data.Dataset) -> tuple[int, str]:
     """The first example that can't be read, and the reason; or how many were read, and ""."""
     datasets = [stream]
-    for dataset in _chain(stream)[:-1]:
-        if type(dataset).__name__ not in ONE_TO_ONE:
+    for dataset in chain(stream)[:-1]:
+        if type(dataset).__name__ not in BY_PLACE:
             break
         # A cache that was interrupted has lost the example that failed (TF 2.21).
         if type(dataset).__name__ == "CacheDataset":
@@ -193,8 +184,8 @@ def _example(stream: tf.data.Dataset, number: int) -> str:
 
 def _origin(stream: tf.data.Dataset, number: int) -> str:
     """The line or the file name that an example was made of, and the files that were read."""
-    chain, kinds, found = _chain(stream), _kinds(stream), []
-    source = next((d for d, k in zip(chain, kinds, strict=True) if k not in ONE_TO_ONE), stream)
+    datasets, kinds, found = chain(stream), _kinds(stream), []
+    source = next((d for d, k in zip(datasets, kinds, strict=True) if k not in BY_PLACE), stream)
     if "Shuffle" not in " ".join(kinds):
         with contextlib.suppress(tf.errors.OpError, StopIteration):
             texts = [
@@ -210,10 +201,10 @@ def _origin(stream: tf.data.Dataset, number: int) -> str:
 
 def _files(stream: tf.data.Dataset) -> list[str]:
     """The names of the files that a stream reads, where they can be known."""
-    chain, kinds = _chain(stream), _kinds(stream)
-    files = [d._filenames for d in chain if hasattr(d, "_filenames")]  # private (TF 2.21)
+    datasets, kinds = chain(stream), _kinds(stream)
+    files = [d._filenames for d in datasets if hasattr(d, "_filenames")]  # private (TF 2.21)
     if not files and re.search("Interleave|FlatMap", " ".join(kinds)):  # over names of files
-        files = [chain[-1]] if chain[-1].element_spec == tf.TensorSpec((), tf.string) else []
+        files = [datasets[-1]] if datasets[-1].element_spec == tf.TensorSpec((), tf.string) else []
     if not files:
         return []
     names = files[0] if isinstance(files[0], tf.data.Dataset) else tf.reshape(files[0], [-1])

@@ -25,10 +25,14 @@ class DataError(UsageError):
 
 def fail(sentence: str) -> NoReturn:
     """Print `sentence` on stderr, in one line, and exit with code 2."""
+    _say(sentence)
+    raise SystemExit(2)
+
+
+def _say(sentence: str) -> None:
     # What it quotes, such as the name of a file, may hold line breaks or move the cursor.
     line = "".join(c if c.isprintable() else " " for c in sentence)
     sys.stderr.write(f"error: {line}\n")
-    raise SystemExit(2)
 
 
 class LostWorkerError(Exception):
@@ -61,18 +65,18 @@ def usage_errors() -> Iterator[None]:
     in the code of `task/` keep their traceback. Of several workers, what ends one is told to the
     others.
     """
-    from .interrupts import Signaled, ending_in_order  # these need this module
+    from .interrupts import AT_ONCE, Signaled, ending_in_order  # these need this module
     from .lost_worker import end_together
 
     try:
         with forgiving_output(), ending_in_order(RESUMABLE):
             yield
     except LostWorkerError as error:
-        sys.stderr.write(f"error: {error}\n")
+        _say(str(error))
         raise SystemExit(RESUMABLE) from None
     except KeyboardInterrupt as error:
         end_together(error)
-        raise SystemExit(130) from None
+        raise SystemExit(AT_ONCE) from None
     except SystemExit as error:
         if error.code not in (0, RESUMABLE) or isinstance(error, Signaled):
             end_together(error)  # else all workers end alike

@@ -24,13 +24,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from . import cluster
+from .errors import RESUMABLE
 
 BEAT_SECS = 1.0  # between two messages about how far a worker is
 LEAVE_SECS = 5.0  # for a program to end by itself when another worker has; then it is ended
 SEND_SECS = 2.0
 SILENT_SECS = 5.0  # without a beat
 AGAIN = "start all workers again with --resume to continue from the latest checkpoint."
-RESUMABLE = 138
 
 # Kills the process `pid` when nothing comes from its link for so long: it runs C code that holds
 # Python's lock. A process, not a thread, for that reason; SIGKILL, since TensorFlow swallows

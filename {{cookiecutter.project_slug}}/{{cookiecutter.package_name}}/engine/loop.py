@@ -24,7 +24,6 @@ from .records import Records, Row
 from .run_directory import RunDirectory
 from .step_log import StepLog
 from .types import Run
-from .workers import Workers
 
 SECS_PER_CALL = 0.5  # of a graph call: callbacks, the progress bar and Ctrl-C wait so long
 
@@ -82,7 +81,7 @@ class Loop:
             (every_secs, schedule.save_every_secs),
         ]
         self.run = run
-        self.workers = Workers(run.strategy)
+        self.workers = run.workers
         self.steps = steps
         self.batches = batches
         self.evaluation = evaluation

@@ -6,6 +6,7 @@ import re
 
 from . import cluster, link
 from .causes import cause_of, is_reading
+from .errors import RESUMABLE
 
 # What a collective raises when a worker has ended or hangs (TF 2.21).
 KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError"}
@@ -34,12 +35,12 @@ def end_together(error: BaseException, sentence: str = "") -> None:
     index = cluster.worker_index()
     if is_lost_worker(error):
         if link.current.wait_for_end(HEAR_SECS) is None:  # such as a process that is stopped
-            link.current.tell(link.lost(link.current.silent()), link.RESUMABLE)
+            link.current.tell(link.lost(link.current.silent()), RESUMABLE)
         link.current.leave()  # TensorFlow would wait for the lost worker once more (TF 2.21)
     elif not isinstance(error, Exception):  # told to end
-        link.current.tell(link.lost([index]), link.RESUMABLE)
+        link.current.tell(link.lost([index]), RESUMABLE)
     elif sentence:
         link.current.tell(f"Worker {index} has ended: {sentence}", 2)
     else:
         told = f"Worker {index} has ended: {cause_of(error)} (its output has the traceback)."
-        link.current.tell(told, link.RESUMABLE)
+        link.current.tell(told, RESUMABLE)

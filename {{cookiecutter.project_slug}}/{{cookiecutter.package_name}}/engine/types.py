@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import keras
@@ -15,6 +16,7 @@ from .auxiliary import is_auxiliary
 from .bad_examples import BadExamples
 from .errors import CollectiveInXlaError
 from .randomness import Randomness
+from .workers import Workers
 
 MAIN = "main"  # the name of a model, loss or optimizer that is the only one
 
@@ -109,6 +111,11 @@ class Run:
     terms: tuple[str, ...] = ()  # what steps return beside the losses, to be reported
     adapted: dict[str, np.ndarray] = field(default_factory=dict)  # what your `adapt` returned
     bad_examples: BadExamples = field(default_factory=BadExamples)  # left out, as can't be read
+
+    @cached_property
+    def workers(self) -> Workers:
+        """The workers that train together."""
+        return Workers(self.strategy)
 
     @property
     def trained_models(self) -> dict[str, keras.Model]:
