@@ -158,7 +158,7 @@ def _first_unreadable(stream: tf.data.Dataset) -> tuple[int, str]:
     options.deterministic = True  # the examples before one that fails come before its error
     options.threading.private_threadpool_size = 1
     end, number = time.monotonic() + SEARCH_SECS, 0
-    shapes = None
+    shapes: list[tuple[int, ...]] = []
     try:
         for example in stream.with_options(options):
             found = [tuple(t.shape) for t in tf.nest.flatten(example)]
