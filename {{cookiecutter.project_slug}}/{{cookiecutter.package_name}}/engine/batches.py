@@ -504,8 +504,9 @@ def _with_weights(batch: Any, present: tf.Tensor) -> tuple[Any, ...]:
         return (*examples, there)
 
     def padded(weights: tf.Tensor) -> tf.Tensor:
-        further_axes = [tf.newaxis] * (weights.shape.rank - there.shape.rank)
-        return tf.cast(weights, there.dtype) * there[(..., *further_axes)]
+        # Not between the brackets, where mypy 2.4 doesn't take a star on Python 3.10.
+        further_axes = (..., *[tf.newaxis] * (weights.shape.rank - there.shape.rank))
+        return tf.cast(weights, there.dtype) * there[further_axes]
 
     return (*examples, tf.nest.map_structure(padded, parts[2]))
 
