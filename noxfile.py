@@ -132,6 +132,14 @@ def benchmarks(session: nox.Session) -> None:
 
 
 @nox.session
+def site(session: nox.Session) -> None:
+    """Build the documentation site in build/site/."""
+    install(session, "site")
+    session.run("sphinx-build", "-W", "-b", "html", "-c", "docs", ".", str(BUILD / "site"))
+    session.log(f"{BUILD / 'site' / 'index.html'}")
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """Render the default project, train it, and list its pictures."""
     install(session, "demo")

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from conftest import ROOT, STARTERS, TEMPLATE, Render, files
+from conftest import ROOT, STARTERS, TEMPLATE, Render, files, python_m
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHERS = {  # flags of other commands, and those that stand for no setting
@@ -12,6 +12,10 @@ OTHERS = {  # flags of other commands, and those that stand for no setting
     "--kill-on-bad-exit",  # of Slurm's srun
     *("--help", "--config", "--split", "--save-every", "--only", "--list"),
 }
+
+
+def read(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
 
 
 def tree(page: Path) -> set[str]:
@@ -51,10 +55,26 @@ def test_links_lead_somewhere() -> None:
             assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
 
 
+def test_the_site_has_every_page_and_fetches_nothing(tmp_path: Path) -> None:
+    # -W: a link that leads nowhere and a page without a place in the contents are warnings.
+    python_m("sphinx", "-q", "-W", "-b", "html", "-c", "docs", ".", tmp_path, cwd=ROOT)
+    contents = read(tmp_path / "README.html")
+    for page in PAGES:
+        html = page.relative_to(ROOT).with_suffix(".html").as_posix()
+        assert f'href="{html}"' in contents or page.stem == "README"
+        used = re.findall(
+            r'<(?:link|script|img)\b[^>]*(?:href|src)="([^"]+)', read(tmp_path / html)
+        )
+        assert used
+        assert not [address for address in used if "://" in address]
+    assert "README.html" in read(tmp_path / "index.html")
+
+
 def test_flags_that_pages_name_exist() -> None:
     sources = [
         *TEMPLATE.glob("*package_name*/config.py"),
         *TEMPLATE.glob("starters/*/task/config.py"),
+        ROOT / "docs" / "tutorial.md",
     ]
     fields = re.findall(r"^    (\w+): ", "\n".join(s.read_text() for s in sources), re.MULTILINE)
     known = OTHERS | {f"--{name.replace('_', '-')}" for name in fields}
