@@ -72,6 +72,7 @@ def test(session: nox.Session) -> None:
 def full(session: nox.Session) -> None:
     """Run every test, with the newest versions; proofs instead of samples, but for the longest."""
     install_all(session)
+    install(session, "full")
     lint(session)
     session.run("pytest", "-m", "not short", *session.posargs)
     prove(session, *PROVED)

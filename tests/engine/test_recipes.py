@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,21 +16,31 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine import callbacks
-from proof.engine.batches import BatchLayout, TrainingBatches, evaluation_batches, num_examples
+from proof.engine.batches import (
+    BatchLayout,
+    TrainingBatches,
+    evaluation_batches,
+    gives_batches,
+    num_examples,
+)
+from proof.engine.export import export_models
 from proof.task.config import TaskConfig
 
-from .toys import CLASSES, FEATURES, Toy, train
+from .toys import CLASSES, FEATURES, Toy, assert_parity, train
 
 pytestmark = pytest.mark.quick
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"<!-- run: (\w+) -->\n```python\n(.*?)```", re.DOTALL)
-PAGES = ("recipes.md", "steps.md")
-BLOCKS = {
-    name: code
-    for page in PAGES
-    for name, code in BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
-}
+PAGES = ("questions.md", "recipes.md", "steps.md")
+
+
+def page(name: str) -> str:
+    """A page of docs/."""
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+BLOCKS = {name: code for file in PAGES for name, code in BLOCK.findall(page(file))}
 LAYOUT = BatchLayout(8, 2, 0, 2)
 GIVEN: dict[str, Any] = {  # imports of the files that the blocks belong to
     "np": np, "tf": tf, "keras": keras, "csv": csv, "Any": Any, "TaskConfig": TaskConfig,
@@ -65,9 +77,9 @@ def labels_of(batches: tf.data.Dataset) -> list[int]:
 def test_every_marked_block_of_the_pages_is_run() -> None:
     used = set(re.findall(r'recipe\("(\w+)"\)', Path(__file__).read_text(encoding="utf-8")))
     assert used == set(BLOCKS)
-    for page in PAGES:
-        text = (DOCS / page).read_text(encoding="utf-8")
-        assert text.count("```python") == len(BLOCK.findall(text)), f"{page} has unmarked code"
+    for name in PAGES:
+        text = page(name)
+        assert text.count("```python") == len(BLOCK.findall(text)), f"{name} has unmarked code"
 
 
 def test_own_arrays_without_validation_data(
@@ -80,6 +92,73 @@ def test_own_arrays_without_validation_data(
     assert sorted(datasets) == ["test", "train"]
     labels = assert_usable(datasets["train"], 27) + assert_usable(datasets["test"], 3)
     assert sorted(labels) == list(range(30))
+
+
+def test_another_loss() -> None:
+    create: Callable[..., Any] = recipe("focal")["create_losses"]
+    assert_parity(Toy(losses=lambda: create(TaskConfig())), (2,), clip_norm=0.1)
+
+
+def test_another_metric() -> None:
+    create: Callable[..., Any] = recipe("metric")["create_metrics"]
+    one = assert_parity(Toy(metrics=lambda: create(TaskConfig())), (2,))
+    results = one.run.metric_results()
+    assert 0 < results["accuracy"] < 1 < results["cross_entropy"] + 1
+
+
+def test_a_dataset_of_ones_own_that_comes_in_batches() -> None:
+    datasets = recipe("tf_data")["create_datasets"](TaskConfig())
+    assert gives_batches(datasets["train"])
+    training = TrainingBatches(datasets["train"], LAYOUT, last_batch="pad")
+    inputs = [
+        int(x)
+        for batch, _, weights in training.dataset(0, training.steps_per_epoch).as_numpy_iterator()
+        for x in batch[weights > 0].reshape(-1)
+    ]
+    assert sorted(inputs) == list(range(300))
+
+
+# Keras' own, when it saves a model (Keras 3.15 with numpy 2).
+SAVING = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> tuple[keras.Model, Path]:
+    """A model in float32, and where its SavedModel is."""
+    keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, "relu")])
+    run: Any = SimpleNamespace(trained_models={"main": model})
+    list(export_models(run, tmp_path / "export"))
+    return model, tmp_path / "export" / "main"
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")  # TensorFlow 2.21 says that the interpreter moves elsewhere
+def test_a_model_in_tensorflow_lite(exported: tuple[keras.Model, Path], tmp_path: Path) -> None:
+    model, saved_model = exported
+    file = str(tmp_path / "model.tflite")
+    recipe("tflite")["to_tflite"](str(saved_model), file)
+    inputs = np.ones((1, 3), "float32")
+    runner = tf.lite.Interpreter(file).get_signature_runner()
+    (name,) = runner.get_input_details()
+    (outputs,) = runner(**{name: inputs}).values()
+    np.testing.assert_allclose(outputs, model(inputs), rtol=1e-5)
+
+
+@SAVING
+@pytest.mark.full
+def test_a_model_in_onnx(exported: tuple[keras.Model, Path], tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model, saved_model = exported
+    (line,) = re.findall(r"^python (-m tf2onnx.*)$", page("questions.md"), re.MULTILINE)
+    file = tmp_path / "model.onnx"
+    command = line.replace("RUN/export/main", str(saved_model)).replace("model.onnx", str(file))
+    subprocess.run([sys.executable, *command.split()], check=True, capture_output=True)
+    session = onnxruntime.InferenceSession(file)
+    inputs = np.ones((2, 3), "float32")
+    (outputs,) = session.run(None, {session.get_inputs()[0].name: inputs})
+    np.testing.assert_allclose(outputs, model(inputs), rtol=1e-5)
 
 
 def test_profiling_leaves_a_trace(tmp_path: Path) -> None:

@@ -78,3 +78,22 @@ def test_tests_that_need_a_todo_are_skipped_with_its_name(blank: Path) -> None:
     output = python_m("pytest", "-k", "command_line or check", cwd=blank).stdout
     assert re.search(r"SKIPPED .*TODO\(1\) is next: TaskConfig in task/config.py", output)
     assert "failed" not in output.splitlines()[-1]
+
+
+@pytest.mark.full
+def test_a_metric_that_takes_no_float64_is_compared_in_float32(render: Render) -> None:
+    project = render()
+    task = project / "my_experiment" / "task"
+    for file, old, new in (
+        (
+            "metrics.py",
+            '"accuracy": keras',
+            '"top": keras.metrics.SparseTopKCategoricalAccuracy(2), "accuracy": keras',
+        ),
+        ("steps.py", '    run.metrics["accuracy"].up', '    run.metrics["top"].up'),  # in each step
+    ):
+        text = (task / file).read_text()
+        assert old in text
+        (task / file).write_text(text.replace(old, new))
+    test = ("pytest", "-q", "tests/test_parity.py", "-k", "short_weighted-2")
+    assert "1 passed" in python_m(*test, cwd=project).stdout

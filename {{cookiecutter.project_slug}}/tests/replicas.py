@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -35,9 +38,12 @@ from {{ cookiecutter.package_name }}.engine.types import Run
 from {{ cookiecutter.package_name }}.run import create_run
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
 from {{ cookiecutter.package_name }}.task.data import create_augment, create_datasets
+from {{ cookiecutter.package_name }}.task.metrics import create_metrics
 from {{ cookiecutter.package_name }}.task.steps import EXAMPLES_INTERACT
 
 from .scenarios import BATCH, ROWS, SCENARIOS, STEPS, WITHOUT_XLA, Scenario
+
+NO_FLOAT64 = re.compile("float64|DT_DOUBLE")  # in errors of operations that don't take it
 
 
 def trimmed(split: Any, rows: int) -> Any:
@@ -107,6 +113,20 @@ def spoiled(batches: tf.data.Dataset) -> tf.data.Dataset:
     return batches.enumerate().map(spoil_batch)
 
 
+def metrics_in(precision: str) -> Callable[[TaskConfig], Any]:
+    """`create_metrics`, of metrics that compute in float32 if `precision` is."""
+
+    def create(task: TaskConfig) -> Any:
+        before = keras.config.floatx()
+        keras.config.set_floatx("float32" if precision == "float32" else before)
+        try:
+            return create_metrics(task)
+        finally:
+            keras.config.set_floatx(before)
+
+    return create
+
+
 def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
     """What a scenario gives: in float64 after all steps, else the gradients of the first."""
     config = Config(
@@ -121,7 +141,8 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
     )
     task, rows = TaskConfig(), ROWS[scenario.second_batch]
     datasets = create_small_datasets(rows)
-    run, steps, _ = create_run(strategy, datasets, config, task)
+    with patch("{{ cookiecutter.package_name }}.run.create_metrics", metrics_in(scenario.metrics)):
+        run, steps, _ = create_run(strategy, datasets, config, task)
     split = datasets["train"]
     batches = TrainingBatches(
         weighted(split, rows) if scenario.weights else split,
@@ -174,10 +195,14 @@ def train(
 
 
 def attempt(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
-    """What `observe` gives, whether XLA compiled it, or an error as text."""
+    """What `observe` gives, and the scenario as it ran; or an error as text."""
     try:
-        return observe(strategy, scenario) | {"jit": scenario.jit}
+        return observe(strategy, scenario) | {"scenario": scenario}
     except Exception as error:
+        if NO_FLOAT64.search(str(error)) and scenario.precision == "float64":
+            if scenario.metrics == "float64":  # such as top-k accuracy (TF 2.21)
+                return attempt(strategy, scenario._replace(metrics="float32"))
+            return attempt(strategy, scenario._replace(precision="float32", skip=False))
         if isinstance(error, UsageError) and scenario.jit:
             # XLA can't compile what sums or gathers over the replicas: run it without.
             return attempt(strategy, scenario._replace(jit=False))

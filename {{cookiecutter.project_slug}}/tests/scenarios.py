@@ -24,7 +24,8 @@ class Scenario(NamedTuple):
     skip: bool = False  # every second step is not finite, so it is skipped
     jit: bool = False
     steps_per_call: int = 20
-    precision: str = "float64"
+    precision: str = "float64"  # float32, where your code has operations that don't take float64
+    metrics: str = "float64"  # or float32, where only metrics have them; of the precision float64
 
 
 SCENARIOS = {

@@ -3,7 +3,8 @@
 python -m pytest tests/test_parity.py -k short_weighted-4    # one case
 
 Your code runs in float64 here, where rounding can't hide a fault. Tensors that it creates itself
-should have the dtype `keras.config.floatx()`.
+should have the dtype `keras.config.floatx()`. Where an operation takes no float64, the metrics run
+in float32; if that isn't enough, all does, and the first gradients are compared.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pytest
 
 from {{ cookiecutter.package_name }}.engine.check import explain, relative_difference
 
-from .scenarios import SCENARIOS, WITHOUT_XLA
+from .scenarios import SCENARIOS, WITHOUT_XLA, Scenario
 
 # Largest differences, relative to the norm, of one step's losses and gradients in each precision;
 # in float64 of losses, metrics and weights after 20 steps.
@@ -69,10 +70,11 @@ def observe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize("replicas", [2, 3, 4])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_n_replicas_train_exactly_like_one(observe: Observe, name: str, replicas: int) -> None:
-    scenario, tolerance = SCENARIOS[name], TOLERANCES[SCENARIOS[name].precision]
     several = observe(name, replicas)
+    scenario: Scenario = several["scenario"]  # as it could be run
     # XLA draws other random numbers (TF 2.21).
-    one = observe(name if several["jit"] == scenario.jit else name + WITHOUT_XLA, 1)
+    one = observe(name if scenario.jit == SCENARIOS[name].jit else name + WITHOUT_XLA, 1)
+    tolerance = TOLERANCES[scenario.precision]
     if scenario.precision != "float64":
         assert relative_difference(one["losses"], several["losses"]) <= tolerance
         assert relative_difference(one["gradients"], several["gradients"]) <= tolerance
@@ -83,7 +85,9 @@ def test_n_replicas_train_exactly_like_one(observe: Observe, name: str, replicas
     assert several["skipped"] == one["skipped"]
     assert bool(one["skipped"]) == scenario.skip
     reason = explain(_numbers(one), _numbers(several), replicas, one["regularization"])
-    for what in ("losses", "mean losses", "metrics", "weights", "state"):
+    for what in ("losses", "mean losses", "weights", "metrics", "state"):
+        if what in ("metrics", "state"):
+            tolerance = TOLERANCES[scenario.metrics]
         if what == "weights" and SIGN_BASED & set(one["optimizers"]):
             continue
         difference = relative_difference(one[what], several[what])
