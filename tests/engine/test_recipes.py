@@ -133,6 +133,16 @@ def exported(tmp_path: Path) -> tuple[keras.Model, Path]:
     return model, tmp_path / "export" / "main"
 
 
+@SAVING
+def test_a_model_elsewhere(exported: tuple[keras.Model, Path]) -> None:
+    model, saved_model = exported
+    inputs = np.ones((2, 3), "float32")
+    loaded = recipe("load_keras")["load"](f"{saved_model}.keras")
+    np.testing.assert_allclose(loaded(inputs), model(inputs), rtol=1e-6)
+    outputs = recipe("load_saved_model")["predict"](str(saved_model), inputs)
+    np.testing.assert_allclose(outputs, model(inputs), rtol=1e-6)
+
+
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore")  # TensorFlow 2.21 says that the interpreter moves elsewhere
 def test_a_model_in_tensorflow_lite(exported: tuple[keras.Model, Path], tmp_path: Path) -> None:
