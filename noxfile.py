@@ -17,6 +17,8 @@ PROVED = ("parity", "reliability", "starters")  # by `full`
 SAMPLED = ("mutations", "false_alarms", "unusual_tasks")  # these take an hour and a half
 LAUNCHERS = ("slurm-wlm", "munge", "openmpi-bin")  # Debian's packages, 25 MB
 
+PARALLEL = ("--numprocesses", "auto", "--dist", "worksteal")  # of pytest-xdist
+
 nox.needs_version = ">=2024.10.9"  # the first with dependency_groups
 nox.options.sessions = ["test"]
 nox.options.reuse_venv = (
@@ -65,7 +67,7 @@ def test(session: nox.Session) -> None:
     """Run what must pass on every change, with the tested versions; of each proof a sample."""
     install_all(session, "--constraint", str(TESTED))
     lint(session)
-    session.run("pytest", *session.posargs)
+    session.run("pytest", *PARALLEL, *session.posargs)
 
 
 @nox.session
@@ -74,7 +76,7 @@ def full(session: nox.Session) -> None:
     install_all(session)
     install(session, "full")
     lint(session)
-    session.run("pytest", "-m", "not short", *session.posargs)
+    session.run("pytest", *PARALLEL, "-m", "not short", *session.posargs)
     prove(session, *PROVED)
     prove(session, "--short", *SAMPLED)
 
@@ -83,7 +85,7 @@ def full(session: nox.Session) -> None:
 def render_only(session: nox.Session) -> None:
     """Test what can be tested without TensorFlow: the answers, the hooks, the files."""
     install(session, "test")
-    session.run("pytest", "-m", "not full and not environment", *session.posargs)
+    session.run("pytest", *PARALLEL, "-m", "not full and not environment", *session.posargs)
 
 
 @nox.session
