@@ -16,6 +16,7 @@ TESTED = ROOT / "{{cookiecutter.project_slug}}" / "constraints.txt"
 PROVED = ("parity", "reliability", "starters")  # by `full`
 SAMPLED = ("mutations", "false_alarms", "unusual_tasks")  # these take an hour and a half
 LAUNCHERS = ("slurm-wlm", "munge", "openmpi-bin")  # Debian's packages, 25 MB
+BROWSER = ("chromium", "chromedriver")
 
 PARALLEL = ("--numprocesses", "auto", "--dist", "worksteal")  # of pytest-xdist
 
@@ -62,6 +63,18 @@ def prove(session: nox.Session, *names: str) -> None:
         session.run("python", "-m", "proofs", *names)
 
 
+def apt_install(session: nox.Session, programs: tuple[str, ...], packages: tuple[str, ...]) -> None:
+    """Install Debian's packages unless their programs are there; skip where that can't be done."""
+    if all(map(shutil.which, programs)):
+        return
+    if not (shutil.which("apt-get") and os.geteuid() == 0):
+        session.skip(f"it needs Debian's {', '.join(packages)}, and root to install them")
+    apt_get = ("apt-get", "--quiet", "--yes", "--no-install-recommends")
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    session.run(*apt_get, "update", external=True)
+    session.run(*apt_get, "install", *packages, external=True, env=quiet)
+
+
 @nox.session
 def test(session: nox.Session) -> None:
     """Run what must pass on every change, with the tested versions; of each proof a sample."""
@@ -101,17 +114,19 @@ def cluster(session: nox.Session) -> None:
 
     Slurm's daemons are its own, on 127.0.0.1 only, and end with it.
     """
-    if not shutil.which("slurmctld") or not shutil.which("mpirun"):
-        if not (shutil.which("apt-get") and os.geteuid() == 0):
-            session.skip(f"it needs Debian's {', '.join(LAUNCHERS)}, and root to install them")
-        apt_get = ("apt-get", "--quiet", "--yes", "--no-install-recommends")
-        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-        session.run(*apt_get, "update", external=True)
-        session.run(*apt_get, "install", *LAUNCHERS, external=True, env=quiet)
+    apt_install(session, ("slurmctld", "mpirun"), LAUNCHERS)
     if os.geteuid() != 0:
         session.skip("Slurm's daemons must be started as root")
     install_all(session)
     prove(session, "cluster")
+
+
+@nox.session
+def screenshots(session: nox.Session) -> None:
+    """Make docs/screenshots.md: the terminal, TensorBoard and the page of a run."""
+    apt_install(session, BROWSER, ("chromium", "chromium-driver", "fonts-dejavu-core"))
+    install_all(session)
+    prove(session, "screenshots")
 
 
 @nox.session

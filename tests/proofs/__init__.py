@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-WITH_LAUNCHERS = ("cluster",)  # need Slurm and mpirun; made only where they are named
+# These need programs of Debian, such as Slurm and Chromium; made only where they are named.
+WITH_PROGRAMS = ("cluster", "screenshots")
 NAMES = (
     "parity", "mutations", "false_alarms", "unusual_tasks", "reliability", "worker_kills",
     "starters",

@@ -8,12 +8,12 @@ import sys
 import time
 import traceback
 
-from . import NAMES, ROOT, WITH_LAUNCHERS, Page
+from . import NAMES, ROOT, WITH_PROGRAMS, Page
 
 
 def main() -> int:
     """Make the pages; the exit code is 1 if a claim doesn't hold."""
-    known = NAMES + WITH_LAUNCHERS
+    known = NAMES + WITH_PROGRAMS
     parser = argparse.ArgumentParser(prog="python -m proofs", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}")
     parser.add_argument(
