@@ -552,6 +552,13 @@ def next_words(mixed: Callable[[Any], Any], shift: int = 1) -> Toy:
     )
 
 
+def shifted_again(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A step for words whose labels are the next words already."""
+    words, labels, weights = batch
+    per_word = run.losses["main"](labels[:, 1:], run.model(words, training=True)[:, :-1])
+    return {"main": compute_loss(tf.reduce_mean(per_word, axis=1), weights, run.model, replica)}
+
+
 class MeanOfPositions(layers.Layer):
     """Adds the mean over all words of a sequence."""
 
@@ -801,6 +808,14 @@ DATA = [
             others={"validation": changed(regression().data, 1, lambda y: 100 * y)}
         ),
         "labels of validation data reach",
+    ),
+    Fault(
+        "scale", lambda: validated(0, lambda x: (x - x.mean(axis=0)) / x.std(axis=0)),
+        "have mean 0 and deviation 1 exactly: the split is scaled by its own numbers",
+    ),
+    Fault(
+        "scale", lambda: validated(0, lambda x: (x - x.min(axis=0)) / np.ptp(x, axis=0)),
+        "reach from 0 to 1 exactly: the split is scaled by its own numbers",
     ),
     Fault("scale", lambda: validated(0, lambda x: x + 9), "have mean .* of training 1", LOOK),
     Fault(
@@ -1401,6 +1416,11 @@ PREDICTIONS = [
             augment=lambda batch, seed: (tf.roll(batch[0], -1, axis=1), *batch[1:]),
         ),
         "of the inputs stand where they are to be predicted: the augmentation moves the inputs",
+    ),
+    Fault(
+        "later positions",
+        lambda: replace(next_words(lambda x: x), train_steps=(shifted_again,)),
+        "labels are the inputs shifted by one, and the loss shifts them by 1 more",
     ),
     Fault(
         "monitor", sound, "train_accuracy selects the best weights: .* monitor validation_accuracy",

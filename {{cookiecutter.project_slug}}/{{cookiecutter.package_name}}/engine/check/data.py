@@ -17,6 +17,7 @@ TIMED_BATCHES = 20
 MANY = 0.2  # of the rows of a split
 MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
+EXACT = 1e-5  # of a mean and a deviation that are no accident
 MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked for
 
 
@@ -328,6 +329,12 @@ def scale(lab: Laboratory) -> Finding:
             if split == "train" or other is None or len(other) < 10 or not other.size:
                 continue
             a, b = _filled(array), _filled(other)
+            if other.dtype.kind == "f" and (how := _scaled_by_itself(b)):
+                return wrong(
+                    f"{name} of {split} data {how}",
+                    "the split is scaled by its own numbers, so it isn't on the scale of training",
+                    "scale every split by the numbers of the training data",
+                )
             (mean, spread), (mean_other, spread_other) = ((x.mean(), x.std()) for x in (a, b))
             largest = max(np.abs(a).max(), 1e-12), max(np.abs(b).max(), 1e-12)
             if array.dtype.kind == "f" and spread > 0:
@@ -443,6 +450,26 @@ def _filled(array: np.ndarray) -> np.ndarray:
         return x
     number = np.maximum(1, there.sum(axis=0))
     return np.where(there, x, np.where(there, x, 0).sum(axis=0) / number)
+
+
+def _scaled_by_itself(x: np.ndarray) -> str:
+    """How a split is scaled so exactly that it must be by its own numbers; "" if it isn't."""
+    by_row = x.reshape(len(x), -1)
+    if len(x) < 30 or (x.ndim > 2 and np.abs(by_row.mean(axis=1)).max() < EXACT):
+        return ""  # too few to tell, or each example is scaled by itself
+    columns = by_row if x.ndim <= 2 else by_row.reshape(-1, 1)
+    changing = np.ptp(columns, axis=0) > 0
+    if any(
+        (changing & (np.abs(columns.mean(axis=0)) < EXACT)
+         & (np.abs(columns.std(axis=0, ddof=ddof) - 1) < EXACT)).any()
+        for ddof in (0, 1)  # as NumPy and as pandas have it
+    ):  # fmt: skip
+        return "have mean 0 and deviation 1 exactly"
+    ends = columns.min(axis=0) == 0, columns.max(axis=0) == 1
+    once = np.sum((columns == 0) | (columns == 1), axis=0) == 2
+    if x.ndim <= 2 and (ends[0] & ends[1] & once).any():
+        return "reach from 0 to 1 exactly"
+    return ""
 
 
 def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:

@@ -431,6 +431,27 @@ class Laboratory(Runs):
         return relative_difference(a[:, :half], b[:, :half]) > 10 * TOLERANCE
 
     @cached_property
+    def labels_shifted_again(self) -> int:
+        """By how many positions the loss gets later labels than the predictions are for."""
+        x, y = self._tokens
+        inputs, *rest = self.batch
+
+        def change(t: tf.Tensor) -> tf.Tensor:
+            return tf.concat([t[..., :-1], tf.roll(t[..., -1:], 1, axis=1)], axis=-1)
+
+        for name, (given, predictions, _) in self.base.calls.items():
+            if x is None or predictions is None or np.ndim(given) != 2:
+                continue
+            shift = y.shape[1] - given.shape[1]
+            if shift < 1 or not np.array_equal(given, y[:, shift:]):
+                continue
+            # Those of the last position change with its input; if they don't, they are left out.
+            others = self.look((tf.nest.map_structure(change, inputs), *rest)).calls[name][1]
+            if np.array_equal(np.asarray(predictions)[:, -1], np.asarray(others)[:, -1]):
+                return int(shift)
+        return 0
+
+    @cached_property
     def other_labels_of_weight_zero(self) -> Any:
         """The first batch with other labels where weights are 0; None if there are none."""
         if len(self.batch) != 3:

@@ -75,6 +75,12 @@ def later_positions(lab: Laboratory) -> Finding:
         )
     if not lab.predicts_the_next or len(lab.run.trained_models) != 1:
         return ok("not looked at: labels aren't the next inputs")
+    if shift := lab.labels_shifted_again:
+        return wrong(
+            f"labels are the inputs shifted by one, and the loss shifts them by {shift} more",
+            "predictions are compared with a later element than the next",
+            "shift in the data or in the step, not in both",
+        )
     if lab.sees_later_positions:
         return wrong(
             "labels are the inputs shifted by one, and predictions change with later inputs",
