@@ -422,7 +422,7 @@ def permuted(batch: Any, seed: tf.Tensor) -> Any:
     return tf.gather(inputs, order), labels, weights
 
 
-def segmented(augment: Callable[..., Any]) -> Toy:
+def segmented(augment: Callable[..., Any] | None) -> Toy:
     """Images (rows, 8, 8, 1) and the class of each pixel (rows, 8, 8)."""
     numbers = np.random.default_rng(1)
     labels = (numbers.random((ROWS, 8, 8)) < np.linspace(0, 1, 8)).astype("int64")
@@ -816,6 +816,25 @@ DATA = [
     Fault(
         "scale", lambda: validated(0, lambda x: (x - x.min(axis=0)) / np.ptp(x, axis=0)),
         "reach from 0 to 1 exactly: the split is scaled by its own numbers",
+    ),
+    Fault(
+        "scale", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -4.0))),
+        "9 values of column 2 of inputs are -4, far from all others", LOOK,
+    ),
+    Fault(
+        "scale",
+        lambda: replace(
+            next_words(lambda x: x),
+            others={"validation": changed(next_words(lambda x: x).data, 0, lambda x: x + 1)},
+        ),
+        "of inputs in validation data are values that training data never has", LOOK,
+    ),
+    Fault(
+        "scale", lambda: replace(
+            segmented(None),
+            data=changed(segmented(None).data, 0, lambda x: np.float32(x > 1.5)),
+        ),
+        "inputs are 0 in .*% of all places, and otherwise 1", LOOK,
     ),
     Fault("scale", lambda: validated(0, lambda x: x + 9), "have mean .* of training 1", LOOK),
     Fault(

@@ -17,6 +17,7 @@ TIMED_BATCHES = 20
 MANY = 0.2  # of the rows of a split
 MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
+FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; looked at
 EXACT = 1e-5  # of a mean and a deviation that are no accident
 MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked for
 
@@ -319,6 +320,23 @@ def scale(lab: Laboratory) -> Finding:
                         "a number that stands for missing values is taken for a measurement",
                         "replace it by NaN or by a mean, and say so in a column of its own",
                     )
+    for name, array in train.items():
+        if not name.startswith("inputs"):
+            continue
+        for split, arrays in lab.examples.items():
+            if unseen := _never_in(array, arrays.get(name)):
+                return look(
+                    f"{unseen:.0%} of {name} in {split} data are values that training data never "
+                    "has",
+                    "the splits are normalized, tokenized or numbered differently",
+                )
+        if (constant := _almost_constant(array)) is not None:
+            return look(
+                f"{name} are {constant[0]:g} in {constant[1]:.0%} of all places, and otherwise "
+                f"{constant[2]:g}",
+                "whole numbers were divided as such, or cast too early",
+                "cast to float first, then scale",
+            )
     for name, array in (lab.made_by_augmentation | train).items():
         if array.dtype.kind not in "fiu" or name.startswith("weights") or len(array) < 2:
             continue
@@ -436,10 +454,35 @@ def _mark(x: np.ndarray) -> tuple[float, int] | None:
     values, times = np.unique(x[np.isfinite(x)], return_counts=True)
     if len(values) < 10:
         return None
+    several = len(values) > times.sum() / 4  # most numbers come once or a few times
     for end, rest in ((0, values[1:]), (-1, values[:-1])):
-        if times[end] >= 3 and np.abs(rest - values[end]).min() > 3 * np.ptp(rest):
+        far, width = np.abs(rest - values[end]).min(), np.ptp(rest)
+        often = times[end] >= max(5, times.sum() / 100, 3 * np.delete(times, end).max())
+        if (times[end] >= 3 and far > 3 * width) or (several and often and far > width / 4):
             return float(values[end]), int(times[end])
     return None
+
+
+def _never_in(array: np.ndarray, other: np.ndarray | None) -> float:
+    """The share of whole numbers or texts in another split that training doesn't have; 0 if few."""
+    if other is None or array.dtype.kind not in "iuOSU" or not other.size:
+        return 0.0
+    known = set(array.ravel()[:MANY_VALUES].tolist())
+    if len(known) > min(array.size, MANY_VALUES) / 10:  # such as the numbers of customers
+        return 0.0
+    share = float(np.mean([value not in known for value in other.ravel()[:MANY_VALUES].tolist()]))
+    return share if share > FEW else 0.0
+
+
+def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:
+    """Images with two values, of which one is nearly everywhere: it, its share, the other."""
+    if array.dtype.kind != "f" or array.ndim < 3 or not array.size:
+        return None
+    values, times = np.unique(array.ravel()[:MANY_VALUES], return_counts=True)
+    share = times.max() / times.sum()
+    if len(values) != 2 or share < 0.9:
+        return None
+    return float(values[times.argmax()]), float(share), float(values[times.argmin()])
 
 
 def _filled(array: np.ndarray) -> np.ndarray:
