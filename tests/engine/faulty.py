@@ -920,6 +920,13 @@ RANDOM = [
         "augmentation", lambda: sound(augment=permuted),
         "augmented inputs have the label of another example",
     ),
+    Fault(
+        "augmentation", lambda: sound(augment=moved(
+            lambda x, seed: tf.random.stateless_uniform(x.shape, seed)
+            * tf.random.stateless_uniform(x.shape, seed)
+        )),
+        "2 draws share one seed, and give the same random numbers", LOOK,
+    ),
 ]  # fmt: skip
 
 LOSS = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import tensorflow as tf
@@ -46,6 +47,18 @@ def drawn_alike_on_replicas(ops: Iterable[tf.Operation], own: set[str], step: st
         if _sources([t.op for t in op.inputs[1:]], own) == {step}:
             found.append(op.name)
     return found
+
+
+def drawn_twice(ops: Iterable[tf.Operation]) -> int:
+    """How many draws of as many random numbers share a seed, so that they are the same numbers."""
+    draws = Counter(
+        (op.type, str(op.outputs[0].shape), seeding.op.inputs[0].ref())
+        for op in ops
+        if op.type.startswith("StatelessRandom") and op.type.endswith("V2")
+        for seeding in [op.inputs[1]]
+        if seeding.op.type == "StatelessRandomGetKeyCounter"
+    )
+    return max(draws.values(), default=0)
 
 
 def _sources(ops: list[tf.Operation], until: set[str]) -> set[str]:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from ..callbacks import learning_rates
 from .explain import COARSE, explain
 from .findings import Finding, look, ok, relation, wrong
-from .graph import accidental_broadcasts, assigned_variables, random_numbers
+from .graph import accidental_broadcasts, assigned_variables, drawn_twice, random_numbers
 from .laboratory import Laboratory
 from .numbers import TOLERANCE, close, different, percent, relative_difference
 from .runs import Look
@@ -131,10 +131,10 @@ def augmentation(lab: Laboratory) -> Finding:
     plain = lab.plain_batch
     traced = tf.function(augment, autograph=False)
     with_seed = [traced(plain, tf.constant([0, n], tf.int64)) for n in (1, 2)]
+    graph = traced.get_concrete_function(plain, tf.constant([0, 1], tf.int64)).graph
     if _equal(*with_seed):
         if _equal(with_seed[0], plain):
             return look("changes nothing", "", "return None from create_augment")
-        graph = traced.get_concrete_function(plain, tf.constant([0, 1], tf.int64)).graph
         if any("Random" in op.type for op in graph.get_operations()):
             return wrong(
                 "draws the same random numbers in every step",
@@ -154,6 +154,14 @@ def augmentation(lab: Laboratory) -> Finding:
             moved,
             "inputs and labels are put in another order, one without the other",
             "use one permutation for both",
+        )
+    same = drawn_twice(graph.get_operations())
+    images = [part for part in tf.nest.flatten(plain) if part.shape.rank > 2]
+    if same > 1 and len(images) < 2:  # masks must be moved as their images are
+        return look(
+            f"{same} draws share one seed, and give the same random numbers",
+            "what should vary by itself varies together",
+            "draw once, or give each a seed of its own, as tf.random.split(seed) makes them",
         )
     return ok()
 
