@@ -352,6 +352,19 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return -tf.reduce_sum(right * tf.nn.log_softmax(logits), axis=-1)
 
 
+def frozen_model(initializer: Callable[..., Any]) -> Callable[[], keras.Model]:
+    """A model whose first layer never trains."""
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        hidden = layers.Dense(
+            4, "tanh", name="hidden", trainable=False, kernel_initializer=initializer()
+        )
+        return keras.Model(x, dense(CLASSES)(hidden(x)))
+
+    return create
+
+
 def with_frozen_discriminator() -> dict[str, keras.Model]:
     """The models of the GAN, of which one doesn't train."""
     models: dict[str, keras.Model] = GAN.model()
@@ -1216,6 +1229,10 @@ TRAINING = [
         "every weight moves",
         lambda: sound(process_gradients=lambda gs, vs: [0 * gs[0], *gs[1:]]),
         "hidden/kernel stays as it was",
+    ),
+    Fault(
+        "every weight moves", lambda: sound(model=frozen_model(keras.initializers.GlorotUniform)),
+        "hidden/kernel is frozen, and another --seed gives it other values", LOOK,
     ),
     Fault(
         "every weight moves", lambda: replace(GAN, model=with_frozen_discriminator),

@@ -34,6 +34,7 @@ from .faulty import (
     dropped_out,
     examples,
     flipped,
+    frozen_model,
     gan_with,
     masked_contrastive_step,
     model,
@@ -173,6 +174,11 @@ def divided() -> Toy:
     return sound(data=parts[0], others={"validation": parts[1]})
 
 
+def by_value(shape: Any, dtype: Any = None) -> Any:
+    """Weights that were trained elsewhere."""
+    return tf.reshape(tf.linspace(-1.0, 1.0, int(np.prod(shape))), shape)
+
+
 SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "plain": (sound, {}),
     "dropout": (lambda: dropped_out(training=True), {}),
@@ -216,6 +222,10 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "texts": (texts, {}),
     "no validation data": (lambda: sound(others={}), {}),
     "no labels": (autoencoder, {}),
+    "a frozen layer with weights from elsewhere": (
+        lambda: sound(model=frozen_model(lambda: by_value)),
+        {},
+    ),
     "an odd batch size": (sound, {"global_batch_size": 23}),
     "one row": (sound, {"global_batch_size": 1}),
     "one batch for each replica": (sound, {"global_batch_size": None, "batch_size_per_replica": 7}),

@@ -181,9 +181,22 @@ class Runs:
                 copy.assign(self.initial[id(variable)])
         return made
 
-    def _create(self, strategy: tf.distribute.Strategy, size: int | None = None) -> Created:
+    @cached_property
+    def frozen_at_random(self) -> list[str]:
+        """Matrices of frozen layers that another seed draws anew, so that nothing trained them."""
+        frozen = [v for m in self.run.trained_models.values() for v in m.non_trainable_variables]
+        if all(len(v.shape) < 2 for v in frozen):
+            return []
+        other = self._create(self._strategies[0], seed=self._config.seed + 1)[0]
+        others = [v for m in other.trained_models.values() for v in m.non_trainable_variables]
+        pairs = [(v, w) for v, w in zip(frozen, others, strict=True) if len(v.shape) > 1]
+        return [v.path for v, w in pairs if not np.array_equal(self.initial[id(v)], w.numpy())]
+
+    def _create(
+        self, strategy: tf.distribute.Strategy, size: int | None = None, **flags: Any
+    ) -> Created:
         """The task in global batches of `size`, or of what the flags say."""
-        flags: dict[str, Any] = {"accumulate": 1, "jit": "off", "randomness": "same_rows"}
+        flags |= {"accumulate": 1, "jit": "off", "randomness": "same_rows"}
         if size is not None:
             flags |= {"global_batch_size": size, "batch_size_per_replica": None}
         # Rounding to 16 bits is as large as the faults that are looked for.

@@ -642,6 +642,12 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         for v, a, b in zip(lab.run.trainable_variables, initial, moved, strict=True)
         if np.array_equal(a, b) and not (_is_a_shift(v) and len(moved) > 1)
     ]
+    if not still and (frozen := lab.frozen_at_random):
+        return look(
+            f"{', '.join(frozen[:3])} is frozen, and another --seed gives it other values",
+            "nothing has trained these weights: a file isn't loaded, or after trainable = False",
+            "load them, or train them",
+        )
     if not still:
         return ok()
     if len(still) == len(moved):
