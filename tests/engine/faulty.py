@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import keras
@@ -1373,6 +1374,14 @@ PREDICTIONS = [
             )))
         ),
         "'main' is created with from_logits=True, and gets probabilities", LOOK,
+    ),
+    Fault(
+        "logits",
+        lambda: binary(
+            model=model(last=lambda: dense(1, activation="sigmoid")),
+            losses=lambda: {"main": partial(losses.binary_crossentropy, from_logits=True)},
+        ),
+        "a loss with from_logits=True gets the outputs of a softmax or a sigmoid", LOOK,
     ),
     Fault(
         "logits",

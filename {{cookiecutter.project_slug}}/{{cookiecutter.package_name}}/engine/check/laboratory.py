@@ -550,9 +550,9 @@ class Laboratory(Runs):
     def changes_by_step_of(self, names: list[str]) -> Numbers:
         """How a small step against the gradients of some optimizers changes all losses."""
         gradients = {name: self.base.gradients[name] for name in names}
-        before = sum(self.base.losses[name] for name in names)
+        before = max(map(abs, self.base.losses.values()))  # a change of any loss must show
         norm = sum(float(np.sum(np.square(g))) for g in tf.nest.flatten(gradients))
-        size = 1e-3 * max(abs(before), 1e-3) / (norm or 1.0)
+        size = 1e-3 * max(before, 1e-3) / (norm or 1.0)
         for name in names:
             for v, gradient in zip(self.run.variables_of(name), gradients[name], strict=True):
                 v.assign_sub(size * gradient)

@@ -25,6 +25,12 @@ def logits(lab: Laboratory) -> Finding:
             f"{activation} is applied twice",
             "leave the last activation out of the model, or use from_logits=False",
         )
+    if lab.undoes_activations:
+        return look(
+            "a loss with from_logits=True gets the outputs of a softmax or a sigmoid",
+            "Keras 3.15 undoes that one where it trains: else it would be applied twice",
+            "use from_logits=False, or leave the last activation out of the model",
+        )
     for name, (_, predictions, _) in calls.items():
         loss = lab.run.losses[name]
         from_logits = _from_logits(loss)
@@ -37,8 +43,7 @@ def logits(lab: Laboratory) -> Finding:
         if from_logits and sums and several and p.shape[-1] > 1:
             return look(
                 f"{name!r} is created with from_logits=True, and gets probabilities",
-                "the model ends in a softmax, which Keras 3.15 undoes where it trains: else it "
-                "would be applied twice",
+                "a softmax would be applied twice",
                 "use from_logits=False, or leave the last activation out of the model",
             )
         if not from_logits and not sums:

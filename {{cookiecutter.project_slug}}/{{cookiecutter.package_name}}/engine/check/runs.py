@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy as copy_of
@@ -45,6 +46,7 @@ REAL_STEPS = 3
 LONGEST_TRAINING = 2.0  # seconds
 LONGEST_CREATION = 1.0  # seconds, of data that are made a second time
 FIRST_ROWS = 64  # of each split, that are compared then
+NO_LOGITS = "does not represent logits"  # in what Keras 3.15 says of softmax and sigmoid
 EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of what isn't in memory, at most
 
 
@@ -156,6 +158,7 @@ class Runs:
         self.drawn_alike: list[str] = []  # for rows, by the same seed on each replica
         self.counted: dict[str, int] = {}  # of the first evaluation, by split
         self._moved: list[str] = []
+        self.undoes_activations = False  # Keras, where a loss expects logits
         self.adds_losses_in_step = False  # the same for adds_losses
         self._probes: dict[int, Any] = {}
         self.ops_of_step: list[tf.Operation] = []  # the same for ops
@@ -279,8 +282,10 @@ class Runs:
         """Compute a train step of `batch` as step number `step`."""
         probe = self._probe(accumulate)
         progress = self.one[1].start()._replace(step=tf.constant(step, tf.int64))
-        with stage("a train step runs"):
+        with stage("a train step runs"), warnings.catch_warnings(record=True) as warned:
+            warnings.filterwarnings("always", message=f".*{NO_LOGITS}")
             reduced, calls, updates, drawn = probe.graph(batch, progress)
+        self.undoes_activations |= any(NO_LOGITS in str(one.message) for one in warned)
         trains = [set(of_step.gradients) for of_step in reduced]
         self.steps_of = {n: [i for i, names in enumerate(trains) if n in names]
                          for n in self.run.optimizers}  # fmt: skip
