@@ -605,6 +605,19 @@ def gan_with(judge: Callable[..., tf.Tensor]) -> Toy:
     return replace(GAN, train_steps=(judging, GAN.train_steps[1]), metrics=dict)
 
 
+def gan_models(last: str) -> Callable[[], dict[str, keras.Model]]:
+    """Models of a GAN whose generator ends in an activation."""
+
+    def create() -> dict[str, keras.Model]:
+        models = GAN.model()
+        models["generator"] = keras.Sequential(
+            [keras.Input((2,)), dense(FEATURES, activation=last)]
+        )
+        return models
+
+    return create
+
+
 def gan_of_one_optimizer() -> Toy:
     """Adversaries that train each other's weights."""
 
@@ -1410,6 +1423,11 @@ PREDICTIONS = [
         "outputs reach the targets",
         lambda: regression(lambda: dense(1, activation=lambda x: tf.minimum(x, 0.0))),
         "of the labels lie above",
+    ),
+    Fault(
+        "outputs reach the targets",
+        lambda: replace(GAN, model=gan_models(last="tanh"), data=(GAN.data[0] ** 2, GAN.data[1])),
+        "outputs of the generator go from -1 to 1, and real examples from 0",
     ),
     Fault(
         "metrics",

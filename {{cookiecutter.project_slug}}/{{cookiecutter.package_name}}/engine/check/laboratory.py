@@ -31,6 +31,7 @@ SIGN_BASED = {"Lion", "Muon"}
 LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU",
                     "R2Score")  # fmt: skip
 SMALLER_IS_BETTER = ("Error", "Crossentropy", "Hinge", "KLDivergence", "Poisson")
+BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 
 
 class Laboratory(Runs):
@@ -541,6 +542,22 @@ class Laboratory(Runs):
         names = list(self.run.optimizers)
         changes = self.changes_by_step_of(names)
         return sum(changes[name] for name in names) < 0
+
+    @property
+    def imitations(self) -> Iterator[tuple[str, tuple[int, int], tuple[float, float]]]:
+        """Models whose outputs are of the shape of the examples, where another model judges both.
+
+        Yields:
+            The name, the bounds of its last activation, the smallest and the largest real number.
+        """
+        inputs = tf.nest.flatten(self.batch[0])
+        if len(self.run.trained_models) < 2 or len(inputs) != 1 or not inputs[0].dtype.is_floating:
+            return
+        real = np.asarray(inputs[0][0])
+        for name, model in self.run.trained_models.items():
+            activation = getattr(getattr(model.layers[-1], "activation", None), "__name__", "")
+            if activation in BOUNDS and getattr(model, "output_shape", ())[1:] == real.shape[1:]:
+                yield name, BOUNDS[activation], (float(real.min()), float(real.max()))
 
     @cached_property
     def look_at_other_inputs(self) -> Look:

@@ -118,7 +118,15 @@ def predictions_differ(lab: Laboratory) -> Finding:
 
 @relation("outputs reach the targets")
 def outputs_reach_targets(lab: Laboratory) -> Finding:
-    """The last activation can give what the labels ask for."""
+    """The last activation can give what the labels, or the real examples, ask for."""
+    for name, bounds, (lowest, highest) in lab.imitations:
+        if lowest < bounds[0] - 0.1 or highest > bounds[1] + 0.1 or lowest > bounds[0] + 0.5:
+            return wrong(
+                f"outputs of the {name} go from {bounds[0]:g} to {bounds[1]:g}, and real examples "
+                f"from {lowest:.3g} to {highest:.3g}",
+                "the last activation and the scale of the data don't fit",
+                "scale the data to the range of the activation, or use another activation",
+            )
     for name, (labels, predictions, _) in lab.after_training.calls.items():
         if labels is None or predictions is None:
             continue
