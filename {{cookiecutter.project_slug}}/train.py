@@ -14,6 +14,7 @@ from pathlib import Path
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
 from {{ cookiecutter.package_name }}.engine.errors import usage_errors
+from {{ cookiecutter.package_name }}.engine.output import be_quiet, say
 from {{ cookiecutter.package_name }}.engine.rendezvous import connect
 from {{ cookiecutter.package_name }}.engine.tf_log_filter import filtered_tf_import
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
@@ -21,6 +22,7 @@ from {{ cookiecutter.package_name }}.task.config import TaskConfig
 
 def main(config: Config, task: TaskConfig) -> None:
     """One run, top to bottom."""
+    be_quiet(config.quiet)
     # Several workers meet before the seconds in which TensorFlow is imported: from then on each
     # knows when another one ends.
     runs, flags = Path(config.runs), to_yaml(config, task)
@@ -68,8 +70,8 @@ def main(config: Config, task: TaskConfig) -> None:
         RunDirectory.open(runs, config.name, resumed, flags, workers) as directory,
     ):
         workers.log_to(directory.path)
-        print(start_lines(run, evaluation.splits, batches.steps_per_epoch))
-        print(f"run directory: {directory.path}")
+        schedule = create_schedule(config, batches)
+        say(start_lines(run, evaluation.splits, batches, schedule.num_steps, directory.path))
         if directory.is_new and workers.is_chief:
             write_adapted(directory.path, run.adapted)
             directory.write_models(run.models)
@@ -80,7 +82,7 @@ def main(config: Config, task: TaskConfig) -> None:
             batches,
             evaluation,
             directory,
-            create_schedule(config, batches),
+            schedule,
             callbacks=create_callbacks(task),
             monitor=task.monitor,
             larger_is_better=task.larger_is_better,
@@ -109,7 +111,7 @@ def main(config: Config, task: TaskConfig) -> None:
             draw_predictions(run, datasets, directory.path / "predictions.png")
         directory.write_results(results)
         print(table(results | loop.best_row))
-        print(loop.last_words)
+        print(loop.last_words(results["seconds"]))
         workers.wait()
 
 

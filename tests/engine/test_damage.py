@@ -174,7 +174,7 @@ def test_a_moved_run_is_found(tmp_path: Path) -> None:
     run = tmp_path / "1"
     (run / "checkpoints" / "latest").mkdir(parents=True)
     (run / "checkpoints" / "latest" / "ckpt-1.index").touch()
-    (run / "config.yaml").write_text(to_yaml(Config(runs="/elsewhere/")))
+    (run / "config.yaml").write_text(to_yaml(Config(runs="/elsewhere/", quiet=True)))
     assert find_resumed(tmp_path, "auto", to_yaml(Config(runs=str(tmp_path)))) == run
 
 

@@ -28,14 +28,27 @@ def column(file: Path, name: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run directory of some steps on two replicas."""
+def quiet_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The run directory of some steps on two replicas, and what they print with --quiet."""
     runs = tmp_path_factory.mktemp("runs")
     when = ["--steps", "12", "--validate-every-steps", "8", "--log-every-steps", "3"]
     where = ["--virtual-replicas", "2", "--runs", str(runs), "--name", "short"]
-    python("train.py", *when, "--validation-steps", "1", *where)
+    printed = python("train.py", *when, "--validation-steps", "1", *where, "--quiet")
     (directory,) = runs.glob("*-short")
-    return directory
+    return directory, printed
+
+
+@pytest.fixture(scope="module")
+def run(quiet_run: tuple[Path, str]) -> Path:
+    """Its run directory."""
+    return quiet_run[0]
+
+
+def test_a_quiet_run_prints_its_end_only(quiet_run: tuple[Path, str]) -> None:
+    run, printed = quiet_run
+    assert "strategy  " not in printed
+    assert " 8/12 " not in printed
+    assert f"evaluate {run}\n" in printed
 
 
 def test_a_run_leaves_everything_behind(run: Path) -> None:

@@ -73,6 +73,7 @@ class Config:
 
     runs: str = "runs"  # directory that holds the run directories
     name: str = "train"  # last part of the run directory's name
+    quiet: bool = False  # print nothing but errors and the end: results, and what to type next
     # run directory to resume, with its flags where no others are given; auto: the latest unfinished
     # run of the same flags, or a new one
     resume: str = ""

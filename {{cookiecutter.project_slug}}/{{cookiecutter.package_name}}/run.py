@@ -18,6 +18,7 @@ from .engine.distributed_steps import DistributedSteps
 from .engine.errors import UsageError
 from .engine.gradients import disable_optimizer_allreduce
 from .engine.loop import Schedule
+from .engine.output import say
 from .engine.replicas import synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
 from .engine.unsupported import (
@@ -77,7 +78,7 @@ def create_run(
     )
     for name, split in datasets.items():
         if gives_batches(split):
-            print(f"the {split_label(name)} comes in batches: they are taken apart into examples")
+            say(f"the {split_label(name)} comes in batches: they are taken apart into examples")
     if adapted is None:
         with reading_errors(datasets):
             adapted = as_arrays(adapt(task, datasets))
@@ -116,7 +117,7 @@ def create_run(
     if strategy.num_replicas_in_sync > 1:
         synchronized = synchronize_batch_normalization(run.layers)
         if synchronized:
-            print(f"synchronized over the replicas: {', '.join(synchronized)}")
+            say(f"synchronized over the replicas: {', '.join(synchronized)}")
     steps = DistributedSteps(
         run,
         layout,

@@ -97,6 +97,19 @@ def test_on_a_terminal_the_sentence_is_the_same(
     assert error(capsys, *arguments) == elsewhere
 
 
+def test_help_has_no_color_and_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        parsed("--help")
+    text = terminal.getvalue()
+    assert "--epochs" in text
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_flags_override_a_file_which_overrides_defaults(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("epochs: 7\nseed: 3\n")

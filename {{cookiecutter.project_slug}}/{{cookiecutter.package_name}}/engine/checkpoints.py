@@ -26,6 +26,7 @@ from .auxiliary import hashes, validate_hashes
 from .errors import UsageError, cannot_write
 from .files import plain_name
 from .lost_worker import is_lost_worker
+from .output import say
 from .progress import Progress
 from .replicas import is_random_state
 from .types import Run
@@ -192,7 +193,8 @@ class BestWeights:
         run: whose weights they are.
 
     Attributes:
-        value: of the monitored column at the best validation, None before the first.
+        column: of the history, that is monitored.
+        value: its value at the best validation, None before the first.
     """
 
     def __init__(self, directory: Path, run: Run) -> None:
@@ -214,20 +216,20 @@ class BestWeights:
         Raises:
             UsageError: the history will have no such column.
         """
-        self._column = column if validated else column.replace("validation", "train")
+        self.column = column if validated else column.replace("validation", "train")
         self._sign = 1.0 if larger_is_better else -1.0
         names = [*self.run.loss_names, *self.run.metric_results()]
         splits = ("train", "validation") if validated else ("train",)
         known = [f"{split}_{name}" for split in splits for name in names]
-        if self._column not in known:
+        if self.column not in known:
             raise UsageError(
-                f"The monitored column {self._column!r} isn't in the history; there are: "
+                f"The monitored column {self.column!r} isn't in the history; there are: "
                 f"{', '.join(known)}."
             )
 
     def row_in(self, history: list[dict[str, float]]) -> dict[str, float]:
         """The best row of a history; empty if there is none."""
-        rows = [row for row in history if row.get(self._column, math.nan) == self.value]
+        rows = [row for row in history if row.get(self.column, math.nan) == self.value]
         return rows[0] if rows else {}
 
     def consider(self, row: dict[str, float]) -> None:
@@ -236,12 +238,16 @@ class BestWeights:
         Raises:
             UsageError: they can't be written.
         """
-        value = row[self._column]
-        if not math.isfinite(value):
-            return
-        if self.value is None or self._sign * (value - self.value) > 0:
-            self.value = value
+        if self.is_best(row):
+            self.value = row[self.column]
             self.save(int(row["step"]))
+
+    def is_best(self, row: dict[str, float]) -> bool:
+        """Whether a new row of the history is better than all before."""
+        value = row[self.column]
+        if not math.isfinite(value):
+            return False
+        return self.value is None or self._sign * (value - self.value) > 0
 
     def save(self, step: int) -> None:
         """Write the weights as they are now.
@@ -257,7 +263,7 @@ class BestWeights:
         """Go on from a best validation of `value`; without its weights, from none."""
         self.value = value if _latest_of_all(self.directory, self._workers) >= 0 else None
         if value is not None and self.value is None:
-            print("the best weights so far can't be read: the next validation selects anew")
+            say("the best weights so far can't be read: the next validation selects anew")
 
     def restore(self) -> bool:
         """Set the weights, and what is frozen, to the best; False if none were saved.

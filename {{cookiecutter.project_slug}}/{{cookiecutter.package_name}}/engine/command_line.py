@@ -19,7 +19,7 @@ import yaml
 from .cluster import NO_PARAMETER_SERVERS
 from .errors import fail
 
-DESCRIPTION = """--config FILE reads flags from a YAML file; flags on the command line override it.
+DESCRIPTION = """--config FILE reads flags from a YAML file; flags that you type override it.
 --print-config prints all flags as YAML and exits."""
 LARGEST_FILE = 2**20  # bytes, of flags
 # What Tyro 1.0 says of an optional number, and what Python says of one.

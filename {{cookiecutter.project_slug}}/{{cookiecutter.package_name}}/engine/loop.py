@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from .batches import TrainingBatches
-from .callbacks import Callback, Event, every_epochs, every_secs, every_steps
+from .callbacks import Callback, Event, every_epochs, every_secs, every_steps, learning_rates
 from .checkpoints import BestWeights, Checkpoints
 from .data_errors import data_errors
-from .display import ProgressDisplay
+from .display import ProgressDisplay, end_lines
 from .distributed_steps import DistributedSteps
 from .errors import RESUMABLE, DataError, UsageError
 from .evaluation import Evaluation
 from .interrupts import Interrupts
-from .output import say_on_terminal
+from .output import say, say_on_terminal
 from .progress import Sums
 from .records import Records, Row
 from .run_directory import RunDirectory
@@ -113,6 +113,8 @@ class Loop:
         self._save_requested = False
         self._iterator: Any = None
         self._waited = 0.0  # seconds for data, in all graph calls so far
+        parts = "compiling", "training", "waiting for data", "evaluation", "saving"
+        self._seconds = dict.fromkeys(parts, 0.0)
 
     @property
     def epoch(self) -> int:
@@ -129,16 +131,10 @@ class Loop:
         """What to type to resume this run."""
         return f"python train.py --resume {shlex.quote(str(self.directory.path))}"
 
-    @property
-    def last_words(self) -> str:
-        """Which weights were tested, and what to type next."""
-        path, module = shlex.quote(str(self.directory.path)), __package__.partition(".")[0]
-        best = self.best_row
-        which = f"best weights, of step {best['step']:.0f}" if best else "latest weights"
-        return (
-            f"all with the {which}\npictures and numbers: {path}\n"
-            f"next: python -m {module} evaluate {path}    (or predict, export)\n"
-            f"      tensorboard --logdir {shlex.quote(str(self.directory.path.parent))}"
+    def last_words(self, seconds: float) -> str:
+        """What the end of a run of `seconds` says below its results."""
+        return end_lines(
+            self.directory.path, self.best_row, self.best.column, seconds, self._seconds
         )
 
     def start(self, *, resume: bool) -> None:
@@ -160,8 +156,9 @@ class Loop:
         if self.step < last and not self.stopping:
             if self.workers.is_chief:
                 say_on_terminal("compiling")
-            self._train_call(0)
-            self.evaluation.trace()
+            with self._timed("compiling"):
+                self._train_call(0)
+                self.evaluation.trace()
 
     def train(self) -> None:
         """Train until the last step is made or a callback stops the run.
@@ -172,7 +169,13 @@ class Loop:
         """
         last = self.schedule.num_steps
         display = ProgressDisplay(
-            last, self.step, self.batches.steps_per_epoch, bar=self.workers.is_chief
+            last,
+            self.step,
+            self.batches.steps_per_epoch,
+            batch_size=self.run.global_batch_size,
+            interval=self._validation_interval,
+            monitor=self.best.column,
+            bar=self.workers.is_chief,
         )
         steps = self.schedule.steps_per_call or 1
         with Interrupts() as interrupts, closing(display), self._resumable():
@@ -184,10 +187,10 @@ class Loop:
                 secs = time.perf_counter() - started
                 losses = self.run.by_loss_name(self.progress.latest.losses.numpy())
                 waiting = self._secs_waited()
+                self._seconds["training"] += secs - waiting
+                self._seconds["waiting for data"] += waiting
                 self._log.add_time(made, secs, waiting)
-                display.advance(
-                    made, losses, made * self.run.global_batch_size / secs, waiting / secs
-                )
+                display.advance(made, losses, secs, waiting)
                 self._report_skips(display, made)
                 self._report_bad_examples(display)
                 validate = self.step == last or self.step % self._validation_interval == 0
@@ -211,7 +214,11 @@ class Loop:
             if stop:
                 interrupts.received = True  # by a worker; from here on none heeds a signal
                 self._save()
-                display.say(f"interrupted after step {self.step}; to resume: {self.resume_command}")
+                display.close()
+                print(
+                    f"interrupted after step {self.step}; to resume: {self.resume_command}",
+                    flush=True,
+                )
                 self.workers.wait()  # a launcher ends all when one has left
                 raise SystemExit(RESUMABLE)
             self._iterator = None  # it reads ahead
@@ -220,9 +227,15 @@ class Loop:
     def test(self) -> dict[str, float]:
         """Evaluate the test data with the best weights."""
         if not self.best.restore():
-            print("no best weights were saved; testing with the latest")
-        with self._resumable():
+            say("no best weights were saved; testing with the latest")
+        with self._resumable(), self._timed("evaluation"):
             return self.evaluation.evaluate("test") if "test" in self.evaluation.splits else {}
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self._seconds[what] += time.perf_counter() - started
 
     @contextmanager
     def _resumable(self) -> Iterator[None]:
@@ -299,16 +312,18 @@ class Loop:
         train = self.run.by_loss_name(self.progress.sums.means()) | self._train_metrics
         row |= {f"train_{name}": value for name, value in train.items()}
         if "validation" in self.evaluation.splits:
-            row |= self.evaluation.evaluate("validation", self.schedule.validation_steps)
+            with self._timed("evaluation"):
+                row |= self.evaluation.evaluate("validation", self.schedule.validation_steps)
         for metric in self.run.metrics.values():
             metric.reset_state()
         self.progress = self.progress._replace(sums=Sums.zero(len(self.run.returned)))
         self._log.restart()
         self._report_bad_examples(display)
-        display.show_validation(row)
+        display.show_validation(row, learning_rates(self.run), self.best.is_best(row))
         self.directory.is_new = False
         self.records.add_validation(row)
-        self.best.consider(row)
+        with self._timed("saving"):
+            self.best.consider(row)
 
     def _save(self) -> None:
         state = {
@@ -317,7 +332,8 @@ class Loop:
             "callbacks": [function.get_state() for function in self._stateful()],
             "log": self._log.get_state(),
         }
-        self.checkpoints.save(self.progress, state)
+        with self._timed("saving"):
+            self.checkpoints.save(self.progress, state)
         self.directory.is_new = False
 
     def _restore(self) -> None:
@@ -332,9 +348,9 @@ class Loop:
         self.records.resume(self.step)
         for function, saved in zip(self._stateful(), state["callbacks"], strict=True):
             function.set_state(saved)
-        print(f"resuming {self.directory.path} after step {self.step} (epoch {self.epoch})")
+        say(f"resuming {self.directory.path} after step {self.step} (epoch {self.epoch})")
         if again := self.batches.examples_read_again(self.step):
-            print(
+            say(
                 f"a stream can't start in its middle: {again} examples are read and thrown away; "
                 "RandomAccess in engine/random_access.py resumes at once"
             )

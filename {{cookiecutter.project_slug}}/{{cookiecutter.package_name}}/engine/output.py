@@ -1,4 +1,4 @@
-"""Standard output and error that may go away while a run goes on. Imports no TensorFlow."""
+"""What is said, and standard output and error that may go away. Imports no TensorFlow."""
 
 from __future__ import annotations
 
@@ -41,11 +41,44 @@ class _Forgiving:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
+_quiet = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """Whether `say` says nothing from now on, as --quiet has it: errors and the end are printed."""
+    global _quiet
+    _quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Whether --quiet is set."""
+    return _quiet
+
+
+def say(text: str) -> None:
+    """Print what a person wants to know of a run, at once even where stdout is a pipe."""
+    if not _quiet:
+        print(text, flush=True)
+
+
 def say_on_terminal(text: str) -> None:
     """Say what takes a while, to a person who waits; nothing where stderr goes to a file."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not _quiet:
         sys.stderr.write(f"{text} ...\n")
         sys.stderr.flush()
+
+
+def fact(name: str, text: str) -> str:
+    """A line at the start or the end of a run, aligned with the others."""
+    return f"{name:<10}{text}"
+
+
+def width_of(stream: Any) -> int:
+    """Characters in a line of a terminal; 80 where the stream is none."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 @contextlib.contextmanager

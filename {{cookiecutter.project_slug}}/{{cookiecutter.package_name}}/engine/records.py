@@ -13,6 +13,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
 from .files import replace_file, writing
+from .output import say
 
 Row = dict[str, float]
 CHARTS, LINES, CHARTS_IN_A_ROW = 24, 10, 4  # at most in curves.png; history.csv has all numbers
@@ -78,7 +79,7 @@ class Records:
             if self.is_chief:
                 with writing(file):
                     file.replace(kept)
-            print(f"{file} isn't as this run wrote it: it is {kept.name} now, and a new one begins")
+            say(f"{file} isn't as this run wrote it: it is {kept.name} now, and a new one begins")
             return []
 
     @property

@@ -19,7 +19,7 @@ from .workers import Workers
 # Flags that change how a run is made, not what comes out.
 MAY_DIFFER = {
     *("strategy", "virtual_replicas", "jit", "steps_per_call", "log_every_steps"),
-    *("max_stop_secs", "start_timeout", "hang_timeout", "resume"),
+    *("max_stop_secs", "start_timeout", "hang_timeout", "resume", "quiet"),
     "runs",  # a directory may be moved
 }
 

@@ -12,6 +12,7 @@ from tensorflow.python.distribute.collective_all_reduce_strategy import Collecti
 
 from . import cluster, link, rendezvous
 from .errors import UsageError
+from .output import fact, say
 
 
 def create_strategy(
@@ -43,7 +44,8 @@ def create_strategy(
     strategy = _multi_worker(virtual_replicas) if chosen == "multi_worker" else CREATE[chosen]()
     replicas = strategy.num_replicas_in_sync
     if cluster.worker_index() == 0:
-        print(f"strategy: {chosen}, {replicas} replica{'s' * (replicas > 1)}, because {why}")
+        count = f"{replicas} replica{'s' * (replicas > 1)}"
+        say(fact("strategy", f"{chosen}, {count}, because {why}"))
     return strategy
 
 

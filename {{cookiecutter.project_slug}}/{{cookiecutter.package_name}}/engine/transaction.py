@@ -22,6 +22,7 @@ import tensorflow as tf
 from .errors import CollectiveInXlaError, UsageError
 from .gradients import apply_gradients, undo_optimizer_allreduce
 from .loss_scale import LossScale, LossScaling
+from .output import say
 from .randomness import Place, drawing_for
 from .replicas import derive_seeds, is_random_state
 from .types import Replica, Run, Step
@@ -253,7 +254,7 @@ class Transaction:
             except CollectiveInXlaError as error:
                 if not self._jit_is_optional:
                     raise
-                print(f"jit: off. {error}")
+                say(f"jit: off. {error}")
                 self.jit = False
         return StepResult(*self._forward_backward(train_step, *arguments))
 
