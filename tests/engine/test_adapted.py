@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import importlib.util
 import json
@@ -120,16 +121,32 @@ def test_edited_training_data_changes_neither_evaluation_nor_a_resumed_run(
 def test_export_and_predict_need_no_data(
     run: Path, data: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    from table.engine.errors import UsageError as TableError
     from table.task.config import TaskConfig
-    from table.task.data import create_datasets
+    from table.task.data import create_datasets, numeric_columns
+    from table.task.predictions import NUMERIC
 
     inputs, labels = create_datasets(TaskConfig())["test"]
     np.savez(tmp_path / "inputs.npz", **inputs)
+    names = numeric_columns()
+    assert list(NUMERIC) == names
+    with (tmp_path / "patients.csv").open("w", newline="") as lines:
+        writer = csv.writer(lines)
+        writer.writerow([*names, "sex"])
+        for numbers, sex in zip(inputs["numeric"], inputs["sex"], strict=True):
+            writer.writerow([*("" if np.isnan(n) else float(n) for n in numbers), sex])
     data.unlink()
     command("Export", run)
     command("Predict", run, (tmp_path / "inputs.npz",))
     predicted = np.load(run / "predictions" / "inputs.npy")
     assert predicted.shape == labels.shape
+    command("Predict", run, (tmp_path / "patients.csv",))
+    with (run / "predictions" / "patients.csv").open(newline="") as lines:
+        rows = [float(row["progression"]) for row in csv.DictReader(lines)]
+    np.testing.assert_allclose(rows, predicted[:, 0], rtol=1e-5)
+    (tmp_path / "patients.csv").write_text("age,sex\n30,1\n")
+    with pytest.raises(TableError, match=r"patients\.csv has no column bmi, bp, s1"):
+        command("Predict", run, (tmp_path / "patients.csv",))
     error = json.loads((run / "results.json").read_text())["test_mae"]
     assert np.mean(np.abs(predicted - labels)) == pytest.approx(error, rel=1e-5)
     with pytest.raises(FileNotFoundError):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import importlib
+import re
+import sys
+from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +15,15 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from cookiecutter.main import cookiecutter
+from matplotlib.image import imsave
 from proof.engine.errors import UsageError
 from proof.engine.export import export_models
+from proof.engine.prediction_table import THUMBNAILS
 from proof.engine.predict import model_of, predict_files, predict_split, read_inputs
+from proof.task import predictions
 
+from . import ROOT
 from .toys import FEATURES, Toy, build
 
 pytestmark = pytest.mark.quick
@@ -27,6 +37,11 @@ def model_with(outputs: Any) -> keras.Model:
     return keras.Model(x, outputs(x))
 
 
+def read_csv(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="", encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
+
+
 FORMS = {
     "one": lambda x: layers.Dense(2)(x),
     "list": lambda x: [layers.Dense(2, name="left")(x), layers.Dense(2, name="right")(x)],
@@ -38,7 +53,7 @@ FORMS = {
 def test_every_output_is_written_as_a_plain_array(form: str, tmp_path: Path) -> None:
     model = model_with(FORMS[form])
     np.save(tmp_path / "inputs.npy", INPUTS)
-    (file,) = predict_files(model, [tmp_path / "inputs.npy"], tmp_path / "out")
+    (file,) = predict_files(model, [tmp_path / "inputs.npy"], tmp_path / "out")  # no table
     written = np.load(file, allow_pickle=False)
     expected = model(INPUTS)
     if form == "one":
@@ -77,8 +92,14 @@ def test_a_split_is_predicted_in_its_order(others: Any, stream: bool, tmp_path: 
     split: Any = (inputs, *others)
     if stream:
         split = tf.data.Dataset.from_tensor_slices(split)
-    file = predict_split(model, "test", split, tmp_path)
+    file, table = predict_split(
+        model, "test", split, tmp_path, describe=lambda *given: {"sum": given[-1].sum(axis=1)}
+    )
     np.testing.assert_allclose(np.load(file), model(inputs), rtol=1e-6)
+    rows = read_csv(table)
+    assert [(row["file"], row["row"]) for row in rows] == [("test", str(i)) for i in range(300)]
+    sums = [float(row["sum"]) for row in rows]
+    np.testing.assert_allclose(sums, np.load(file).sum(axis=1), rtol=1e-5)
 
 
 def _text(file: Path) -> None:
@@ -215,3 +236,188 @@ def test_of_several_models_one_is_named() -> None:
         model_of(run, "")
     with pytest.raises(UsageError, match="no model 'c'"):
         model_of(run, "c")
+
+
+def digits_model(size: int = 8) -> keras.Model:
+    """Images (batch, size, size, 1) -> logits (batch, 10): the brightest row of the first ten."""
+    images = keras.Input((size, size, 1), dtype="float32")
+    rows = keras.ops.mean(images[..., 0], axis=2)
+    return keras.Model(images, keras.ops.pad(20 * rows, [(0, 0), (0, 10 - size)]))
+
+
+def predicted(paths: list[Path], directory: Path) -> list[Path]:
+    """What the default starter's READERS and describe make of pictures."""
+    return list(
+        predict_files(
+            digits_model(), paths, directory,
+            readers=predictions.READERS, describe=predictions.describe,
+        )
+    )  # fmt: skip
+
+
+def draw(file: Path, row: int, size: int = 8) -> None:
+    """A picture with one bright row of eighths, in color or, as JPEG, larger."""
+    image = np.zeros((size, size, 3), np.uint8)
+    image[row * size // 8 : (row + 1) * size // 8] = 255
+    imsave(file, image)
+
+
+class Page(HTMLParser):
+    """What a page shows, and whether it fetches anything."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.images: list[str] = []
+        self.tags: set[str] = set()
+        self.text = ""
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.images += [f"{value}" for name, value in attrs if name == "src"]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_folder_of_pictures_becomes_a_table_and_a_page(tmp_path: Path) -> None:
+    folder = tmp_path / "<i>pictures & more"
+    folder.mkdir()
+    draw(folder / "a<b>&.png", 3)
+    draw(folder / "b.PNG", 5)
+    draw(folder / "c.jpg", 1, size=64)
+    (folder / "notes.md").write_text("not a picture")
+    array, table, page = predicted([folder], tmp_path / "out")
+    assert np.load(array).shape == (3, 10)
+    rows = read_csv(table)
+    assert [(r["file"], r["row"], r["class"]) for r in rows] == [
+        ("a<b>&.png", "0", "3"), ("b.PNG", "0", "5"), ("c.jpg", "0", "1"),
+    ]  # fmt: skip
+    probabilities = [[float(row[f"probability/{i}"]) for i in range(10)] for row in rows]
+    np.testing.assert_allclose(np.sum(probabilities, axis=1), 1, rtol=1e-5)
+    assert [float(row["confidence"]) for row in rows] == [max(p) for p in probabilities]
+    shown = Page(page)
+    assert "i" not in shown.tags
+    assert "b" not in shown.tags
+    assert "Predictions: <i>pictures & more" in shown.text
+    assert "a<b>&.png 0class: 3confidence: " in shown.text
+    assert len(shown.images) == 3
+    assert all(image.startswith("data:image/png;base64,") for image in shown.images)
+    assert page.stat().st_size < 5_000
+
+
+def test_pictures_given_one_by_one_are_one_table(tmp_path: Path) -> None:
+    for i in range(3):
+        draw(tmp_path / f"{i}.png", i)
+    files = [tmp_path / f"{i}.png" for i in range(3)]
+    out = tmp_path / "out"
+    assert {file.name for file in predicted(files, out)} == {"files.npy", "files.csv", "files.html"}
+    assert [row["class"] for row in read_csv(out / "files.csv")] == ["0", "1", "2"]
+    assert {file.stem for file in predicted(files[:1], out)} == {"0"}
+
+
+def test_a_page_shows_no_more_than_fits_and_inputs_of_any_range(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).normal(size=(THUMBNAILS + 300, 8, 8, 1)).astype("float32")
+    np.save(tmp_path / "many.npy", images)
+    _, table, page = predicted([tmp_path / "many.npy"], tmp_path / "out")
+    assert len(read_csv(table)) == THUMBNAILS + 300
+    assert len(Page(page).images) == THUMBNAILS
+    assert f"{THUMBNAILS} of {THUMBNAILS + 300} rows" in Page(page).text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("no.png", b"", r"no\.png is not an image, or not a whole one"),
+        ("no.jpg", b"\xff\xd8\xff\xe0 and so on", r"no\.jpg is not an image"),
+        ("no.txt", b"text", r"no\.txt can't be read: known are \.jpeg, \.jpg, \.npy, \.npz, \.png"),
+        ("folder", None, r"folder has no file to predict: \.png, \.jpg, \.jpeg"),
+    ],
+)
+def test_what_is_no_picture_gets_a_sentence(
+    name: str, content: bytes | None, sentence: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=sentence):
+        predicted([path], tmp_path / "out")
+
+
+def test_a_reader_of_the_task_may_fail_and_return_nothing(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").touch()
+
+    def fail(file: Path, model: keras.Model) -> Any:
+        raise ValueError("could not convert string to float: 'x'")
+
+    nothing = np.zeros((0, FEATURES))
+    for reader, sentence in ((fail, "to float: 'x'"), (lambda *_: nothing, "holds no examples")):
+        with pytest.raises(UsageError, match=rf"rows\.csv .*{sentence}\.$"):
+            list(
+                predict_files(
+                    model_with(FORMS["one"]), [tmp_path / "rows.csv"], tmp_path,
+                    readers={".csv": reader},
+                )
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("column", [np.zeros(4), np.zeros((5, 2, 2)), np.float64(1)])
+def test_a_column_of_another_shape_is_refused(column: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "inputs.npy", INPUTS)
+    with pytest.raises(UsageError, match=re.escape(f"gives 'x' of shape {column.shape} for 5 inp")):
+        list(
+            predict_files(
+                model_with(FORMS["one"]), [tmp_path / "inputs.npy"], tmp_path,
+                describe=lambda *_: {"x": column},
+            )
+        )  # fmt: skip
+
+
+def starter(name: str, path: Path) -> Any:
+    """A starter's task/predictions.py; its package has the starter's name."""
+    answers = {"starter": name, "package_name": f"its_{name}", "project_name": name}
+    cookiecutter(
+        str(ROOT), no_input=True, output_dir=path, extra_context=answers, default_config=True
+    )
+    (project,) = path.iterdir()
+    sys.path.insert(0, str(project))
+    return importlib.import_module(f"its_{name}.task.predictions")
+
+
+@pytest.mark.full
+def test_a_language_model_completes_the_lines_of_a_text_file(tmp_path: Path) -> None:
+    task = starter("language_model", tmp_path)
+    length, answer = 30, "1979-05-03\n"
+    tokens = keras.Input((length,), dtype="int32")
+    # Writes `answer` after any prompt: the next character follows from the number since ">".
+    after = keras.ops.cumsum(keras.ops.cast(keras.ops.equal(tokens, ord(">")), "int32"), axis=1)
+    place = keras.ops.clip(keras.ops.cumsum(after, axis=1) - 1, 0, len(answer) - 1)
+    codes = keras.ops.take(np.array([ord(c) for c in answer]), place)
+    model = keras.Model(tokens, keras.ops.one_hot(codes, 128))
+    (tmp_path / "prompts.txt").write_text("3 May 1979\n5/3/79\n")
+    options = {"readers": task.READERS, "describe": task.describe}
+    _, table = predict_files(model, [tmp_path / "prompts.txt"], tmp_path / "out", **options)
+    assert [(row["prompt"], row["answer"]) for row in read_csv(table)] == [
+        ("3 May 1979", "1979-05-03"), ("5/3/79", "1979-05-03"),
+    ]  # fmt: skip
+    for line in ("x" * (length - 10), "3 März 1979"):
+        (tmp_path / "prompts.txt").write_text(f"3 May 1979\n{line}\n", encoding="utf-8")
+        with pytest.raises(task.UsageError, match=r"txt:2 isn't an ASCII line of at most 19 cha"):
+            task.read_prompts(tmp_path / "prompts.txt", model)
+
+
+@pytest.mark.full
+def test_a_mask_is_shown_beside_its_picture(tmp_path: Path) -> None:
+    task = starter("segmentation", tmp_path)
+    images = keras.Input((8, 8, 1), dtype="float32")
+    ink = keras.ops.cast(images[..., 0] > 0.5, "int32")
+    model = keras.Model(images, keras.ops.one_hot(4 * ink, task.CLASSES))
+    draw(tmp_path / "a.png", 3)
+    _, table, page = predict_files(
+        model, [tmp_path / "a.png"], tmp_path / "out", readers=task.READERS, describe=task.describe
+    )
+    (row,) = read_csv(table)
+    assert (row["pixels/0"], row["pixels/4"], row["pixels/1"]) == ("56", "8", "0")
+    assert len(Page(page).images) == 2

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -71,9 +73,23 @@ def test_weights_of_two_replicas_evaluate_the_same_without_a_strategy(run: Path)
         assert value == pytest.approx(results[name], rel=1e-5)
 
 
-def test_weights_are_exported(run: Path) -> None:
-    assert "reloaded" in python("-m", "{{ cookiecutter.package_name }}", "export", run)
-    assert list((run / "export").glob("*.keras"))
+def test_weights_are_exported_and_the_lines_that_load_them_work(run: Path) -> None:
+    printed = python("-m", "{{ cookiecutter.package_name }}", "export", run)
+    assert "reloaded" in printed
+    file = next((run / "export").glob("*.keras"))
+    blocks = re.findall(r"(?:^    .*\n)+", printed, re.MULTILINE)
+    own = [block for block in blocks if re.search(rf"/{re.escape(file.stem)}(\.keras)?'", block)]
+    in_keras, in_tensorflow = map(textwrap.dedent, own)
+    code = f"""
+import keras, tensorflow as tf
+form = keras.models.load_model({str(file)!r}).input
+inputs = tf.nest.map_structure(lambda t: tf.zeros([n or 2 for n in t.shape], t.dtype), form)
+{in_keras}
+shapes = tf.nest.map_structure(lambda t: t.shape, outputs)
+{in_tensorflow}
+assert tf.nest.flatten(shapes) == [t.shape for t in tf.nest.flatten(outputs)]
+"""
+    python("-c", code)
 
 
 def test_todos_are_listed_with_file_and_line() -> None:

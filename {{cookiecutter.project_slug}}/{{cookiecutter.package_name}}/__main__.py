@@ -95,10 +95,12 @@ class Evaluate:
 
 @dataclass
 class Predict:
-    """Write the predictions of a run's best weights to RUN/predictions/."""
+    """Write the predictions of a run's best weights to RUN/predictions/: arrays, table, page."""
 
     run: Positional[Path]  # the run directory
-    files: Positional[tuple[Path, ...]] = ()  # .npy with inputs, or .npz with an array per input
+    # .npy with inputs, .npz with an array per input, what READERS in task/predictions.py reads, or
+    # folders of that
+    files: Positional[tuple[Path, ...]] = ()
     # data to predict instead of files; none: files
     split: Literal["train", "validation", "test", "none"] = "none"
     model: str = ""  # the model to use where there are several
@@ -108,18 +110,24 @@ class Predict:
         if bool(self.files) == (self.split != "none"):
             fail("give either files with inputs or --split.")
         for file in self.files:
-            if not file.is_file() or file.suffix not in (".npy", ".npz"):
-                fail(f"{file} is not a .npy or .npz file.")
+            if not file.exists():
+                fail(f"{file} doesn't exist.")
         evaluation = _open_with_data(self.run) if self.split != "none" else None
         run = evaluation.run if evaluation else _open(self.run)
-        from .engine.predict import model_of, predict_files, predict_split
+        from .engine.predict import NO_READERS, model_of, no_columns, predict_files, predict_split
+
+        readers, describe = NO_READERS, no_columns
+        if (TASK / "predictions.py").exists():  # older projects have none
+            from .task.predictions import READERS as readers
+            from .task.predictions import describe
 
         model, directory = model_of(run, self.model), self.run / "predictions"
-        for path in predict_files(model, self.files, directory):
+        for path in predict_files(model, self.files, directory, readers=readers, describe=describe):
             print(path)
         if evaluation:
             split = _split(evaluation, self.split)
-            print(predict_split(model, self.split, split, directory))
+            for path in predict_split(model, self.split, split, directory, describe=describe):
+                print(path)
 
 
 @dataclass
@@ -129,12 +137,13 @@ class Export:
     run: Positional[Path]  # the run directory
 
     def __call__(self) -> None:
-        """Print a line for each file."""
+        """Print a line for each file, and the lines that load it elsewhere."""
         run = _open(self.run)
-        from .engine.export import export_models
+        from .engine.export import export_models, loading_code
 
         for line in export_models(run, self.run / "export"):
             print(line)
+        print(f"\n{loading_code(run, self.run / 'export')}", end="")
 
 
 Command = (

@@ -50,6 +50,33 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
                 yield f"{file}: reloaded, differs by {difference:.1e}"
 
 
+def loading_code(run: Run, directory: Path) -> str:
+    """How other programs load and call what `export_models` wrote: in Keras, and without it."""
+    lines: list[str] = []
+    package = __package__.partition(".")[0]
+    for name, model in run.trained_models.items():
+        inputs = tf.nest.map_structure(_in_words, input_of(model))
+        own = {type(layer).__module__ for layer in model._flatten_layers()}
+        lines += [
+            f"{name}, elsewhere, with inputs {inputs}:".replace("'", ""),
+            "",
+            "    import keras",
+            *(f"    import {module}" for module in sorted(own) if module.startswith(package)),
+            f"    model = keras.models.load_model({str(directory / f'{name}.keras')!r})",
+            "    outputs = model(inputs, training=False)",
+            "",
+            "    import tensorflow as tf",
+            f"    model = tf.saved_model.load({str(directory / name)!r})",
+            "    outputs = model.serve(inputs)",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _in_words(tensor: keras.KerasTensor) -> str:
+    return f"{tensor.dtype} ({', '.join(str(size or 'any') for size in tensor.shape)})"
+
+
 def _keras(model: keras.Model, file: Path) -> Any:
     """Write the model, and return the reloaded one."""
     model.save(file)

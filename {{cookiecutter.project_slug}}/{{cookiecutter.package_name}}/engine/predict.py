@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from .batches import BatchLayout, Split, evaluation_batches, num_examples
-from .causes import cause_of
+from .causes import cause_of, message_of
 from .data_errors import reading_errors
 from .errors import UsageError
+from .prediction_table import PredictionTable
 from .types import Run
 
 BATCH_SIZE = 256
 LARGEST = 8 * 2**30  # bytes that an archive may unpack to
+ARRAYS = (".npy", ".npz")
+
+Reader = Callable[[Path, keras.Model], Any]
+Describe = Callable[[keras.Model, Any, Any], dict[str, Any]]
+NO_READERS: dict[str, Reader] = {}
+
+
+def no_columns(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
+    """The table of a task that says nothing of its predictions."""
+    return {}
 
 
 def read_inputs(file: Path) -> Any:
@@ -57,43 +68,137 @@ def read_inputs(file: Path) -> Any:
     return inputs
 
 
-def predict_files(model: keras.Model, files: Iterable[Path], directory: Path) -> Iterable[Path]:
-    """Write the predictions for the inputs in each file; yields the files written.
+def predict_files(
+    model: keras.Model,
+    paths: Iterable[Path],
+    directory: Path,
+    *,
+    readers: Mapping[str, Reader] = NO_READERS,
+    describe: Describe = no_columns,
+) -> Iterator[Path]:
+    """Write the predictions for the inputs in files; yields the files written.
+
+    Args:
+        model: what predicts.
+        paths: .npy and .npz files, files that `readers` read, and folders of these.
+        directory: where predictions go.
+        readers: functions (file, model) -> inputs, by the suffix of the file.
+        describe: a function (model, inputs, outputs) -> columns of the table.
 
     Raises:
         UsageError: the inputs can't be read, or don't fit the model.
     """
-    written: set[Path] = set()
-    for file in files:
-        inputs = _fit(read_inputs(file), model, file)
-        try:
-            outputs = model.predict(inputs, batch_size=BATCH_SIZE, verbose=0)
-        except Exception as error:  # whatever a model may raise
-            raise UsageError(f"{file} can't be predicted: {cause_of(error)}.") from error
-        name, number = file.stem, 2
-        while name in {path.stem for path in written}:  # files of the same name elsewhere
-            name, number = f"{file.stem}-{number}", number + 1
-        path = _write(model, outputs, directory / name)
-        written.add(path)
-        yield path
+    names: set[str] = set()
+    for group in _groups(list(paths), readers):
+        name, number = group.name, 2
+        while name in names:  # files of the same name elsewhere
+            name, number = f"{group.name}-{number}", number + 1
+        names.add(name)
+        table, parts = PredictionTable(), []
+        for start in range(0, len(group.files), BATCH_SIZE):  # an image each, or a file of many
+            files = group.files[start : start + BATCH_SIZE]
+            read = [_fit(_read_file(file, model, readers), model, file) for file in files]
+            lengths = [len(tf.nest.flatten(inputs)[0]) for inputs in read]
+            try:
+                inputs = tf.nest.map_structure(lambda *rows: tf.concat(rows, axis=0), *read)
+                outputs = model.predict(inputs, batch_size=BATCH_SIZE, verbose=0)
+            except Exception as error:  # whatever a model may raise
+                which = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} others"
+                raise UsageError(f"{which} can't be predicted: {cause_of(error)}.") from error
+            places = [
+                {"file": file.name, "row": row}
+                for file, length in zip(files, lengths, strict=True)
+                for row in range(length)
+            ]
+            table.add(places, inputs, describe(model, inputs, outputs))
+            parts.append(outputs)
+        whole = tf.nest.map_structure(lambda *rows: np.concatenate(rows), *parts)
+        yield _write(model, whole, directory / name)
+        yield from table.write(directory / name)
 
 
-def predict_split(model: keras.Model, name: str, split: Split, directory: Path) -> Path:
-    """Write the predictions for every example of a split, in its order; returns the file.
+def predict_split(
+    model: keras.Model,
+    name: str,
+    split: Split,
+    directory: Path,
+    *,
+    describe: Describe = no_columns,
+) -> list[Path]:
+    """Write the predictions for every example of a split, in its order; returns the files.
 
     Raises:
         UsageError: the split can't be read.
     """
     layout = BatchLayout(BATCH_SIZE, 1, 0, 1)
     batches, _ = evaluation_batches(split, layout)
-    found = []
-    for inputs, *_ in _read(name, split, batches):
+    examples, table, found = num_examples(split), PredictionTable(), []
+    for number, (inputs, *_) in enumerate(_read(name, split, batches)):
+        # Cut by position: an example of the owner's may have weight zero, like padding.
+        first, rows = number * BATCH_SIZE, min(BATCH_SIZE, examples - number * BATCH_SIZE)
         one = tf.nest.map_structure(lambda t: t[0], inputs)
-        found.append(tf.nest.map_structure(np.asarray, model(one, training=False)))
-    # Cut by position: an example of the owner's may have weight zero, like padding.
-    examples = num_examples(split)
-    whole = tf.nest.map_structure(lambda *parts: np.concatenate(parts)[:examples], *found)
-    return _write(model, whole, directory / name)
+        outputs = tf.nest.map_structure(np.asarray, model(one, training=False))
+        one, outputs = tf.nest.map_structure(lambda t, n=rows: t[:n], (one, outputs))
+        places = [{"file": name, "row": row} for row in range(first, first + rows)]
+        table.add(places, one, describe(model, one, outputs))
+        found.append(outputs)
+    whole = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *found)
+    return [_write(model, whole, directory / name), *table.write(directory / name)]
+
+
+class _Group(NamedTuple):
+    """Files that are predicted together."""
+
+    name: str
+    files: list[Path]
+
+
+def _groups(paths: list[Path], readers: Mapping[str, Reader]) -> list[_Group]:
+    """A group for each array file and each folder, and one for all others.
+
+    Raises:
+        UsageError: a file can't be read by its suffix, or a folder has none that can.
+    """
+    known = {*ARRAYS, *readers}
+    groups, others = [], []
+    for path in paths:
+        if path.is_dir():
+            files = sorted(file for file in path.iterdir() if file.suffix.lower() in readers)
+            if not files:
+                suffixes = ", ".join(readers) or "READERS in task/predictions.py is empty"
+                raise UsageError(f"{path} has no file to predict: {suffixes}.")
+            groups.append(_Group(path.resolve().name, files))
+        elif path.suffix.lower() not in known:
+            raise UsageError(
+                f"{path} can't be read: known are {', '.join(sorted(known))}, and what READERS in "
+                "task/predictions.py adds."
+            )
+        elif path.suffix.lower() in ARRAYS:
+            groups.append(_Group(path.stem, [path]))
+        else:
+            others.append(path)
+    if others:
+        groups.append(_Group(others[0].stem if len(others) == 1 else "files", others))
+    return groups
+
+
+def _read_file(file: Path, model: keras.Model, readers: Mapping[str, Reader]) -> Any:
+    """The inputs in a file, by its suffix.
+
+    Raises:
+        UsageError: it can't be read, or holds no examples.
+    """
+    if file.suffix.lower() in ARRAYS:
+        return read_inputs(file)
+    try:
+        inputs = tf.nest.map_structure(np.asarray, readers[file.suffix.lower()](file, model))
+    except UsageError:
+        raise
+    except Exception as error:  # whatever a reader may raise
+        raise UsageError(f"{file} can't be read: {message_of(error)}.") from error
+    if not all(len(array) for array in tf.nest.flatten(inputs)):
+        raise UsageError(f"{file} holds no examples.")
+    return inputs
 
 
 def _read(name: str, split: Split, batches: tf.data.Dataset) -> Iterator[Any]:
