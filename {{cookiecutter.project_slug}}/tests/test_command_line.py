@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from {{ cookiecutter.package_name }}.__main__ import Command
 from {{ cookiecutter.package_name }}.config import Config
-from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
+from {{ cookiecutter.package_name }}.engine.command_line import parse, read, to_yaml
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
 
 ROOT = Path(__file__).parents[1]
@@ -29,6 +31,24 @@ def test_a_printed_configuration_can_be_read_back(tmp_path: Path) -> None:
     file.write_text(to_yaml(Config(), TaskConfig()))
     found = parse(["--config", str(file)], training=Config, task=TaskConfig)
     assert found == (Config(), TaskConfig())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["evalute", "RUN"], "evalute is no command; there is: .*; perhaps you meant evaluate"),
+        (["chek", "--epochs", "3"], "chek is no command; there is: .*; perhaps you meant check"),
+        (["frobnicate"], r"frobnicate is no command; there is: [\w, ]+\."),
+        (["evaluate", "RUN", "--split", "tset"], "--split is tset; it .*perhaps you meant test"),
+    ],
+)
+def test_the_nearest_command_and_choice_are_named(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        read(Command, arguments)
+    assert end.value.code == 2
+    assert re.match(f"error: {sentence}", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("argument", ["--help", "--print-config", "--no-such-flag"])

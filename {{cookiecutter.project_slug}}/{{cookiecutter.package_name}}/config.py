@@ -12,12 +12,17 @@ LARGEST_SEED = 2**32 - 1  # of keras.utils.set_random_seed
 
 
 @dataclass(frozen=True)
-class Config:
-    """How to train, and where."""
+class Length:
+    """How long to train."""
 
     epochs: int | None = None  # passes over the training data; 40 if --steps isn't given either
     steps: int | None = None  # train steps of the whole run, instead of --epochs
     seed: int = 0  # of the initial weights, the order of the data, dropout and augmentation
+
+
+@dataclass(frozen=True)
+class Batches:
+    """What a step trains on."""
 
     # examples in a step over all replicas; 96 if neither batch size is given
     global_batch_size: int | None = None
@@ -31,6 +36,11 @@ class Config:
     # what the training loss is divided by: the examples in the batch, or the global batch size even
     # where the batch is short
     denominator: Literal["examples", "global_batch"] = "examples"
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Where and how to compute."""
 
     # tf.distribute strategy; auto prints what it chose and why
     strategy: Literal["auto", "none", "one_device", "mirrored", "multi_worker", "tpu"] = "auto"
@@ -51,6 +61,13 @@ class Config:
     # --jit off; 0: all together after it
     bucket_mb: float = 0.0
     steps_per_call: int = 0  # train steps in one graph call; 0: as many as take half a second
+    # same bits in every run, also on GPUs, where it is slower; the CPU needs no flag for that
+    deterministic: bool = False
+
+
+@dataclass(frozen=True)
+class Safety:
+    """What is cut off, left out or skipped."""
 
     # examples read by row number that can't be read are left out, with a line for each; more of
     # them than this end the run
@@ -61,8 +78,10 @@ class Config:
     non_finite: Literal["skip", "stop"] = "skip"
     max_skipped_steps: int = 20  # more skipped steps in a row than this stop the run
 
-    # same bits in every run, also on GPUs, where it is slower; the CPU needs no flag for that
-    deterministic: bool = False
+
+@dataclass(frozen=True)
+class Reports:
+    """When to validate and to log."""
 
     # steps between validations, each a row of history.csv; 0: at the end of each epoch
     validate_every_steps: int = 0
@@ -70,6 +89,11 @@ class Config:
     # steps between log points, each a row of steps.csv and a point in TensorBoard; each validation
     # is one too; 0: automatic, at most 100 an epoch and at most 1% of the time
     log_every_steps: int = 0
+
+
+@dataclass(frozen=True)
+class Files:
+    """Run directory and checkpoints."""
 
     runs: str = "runs"  # directory that holds the run directories
     name: str = "train"  # last part of the run directory's name
@@ -83,6 +107,12 @@ class Config:
     save_every_secs: float = 600.0  # seconds between checkpoints; 0 disables
     # seconds from Ctrl-C or SIGTERM to the exit of a saved run, approximately
     max_stop_secs: float = 10.0
+
+
+# Python lists the fields of the last base first.
+@dataclass(frozen=True)
+class Config(Files, Reports, Safety, Devices, Batches, Length):
+    """How to train, and where: each base is a group of flags in --help."""
 
     def __post_init__(self) -> None:
         """Validate what single flags can't.

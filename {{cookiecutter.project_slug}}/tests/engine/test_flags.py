@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tyro
 
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.batches import BatchLayout, TrainingBatches
@@ -40,13 +41,15 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--epochz", "3"], "--epochz"),
+        (["--epochz", "3"], "; perhaps you meant --epochs. "),
         (["--epochs", "many"], "many"),
         (["--epochs", "0"], "--epochs is 0"),
         (["--steps", "0"], "--steps is 0"),
         (["--epochs", "3", "--steps", "5"], "not both"),
         (["--validate-every-steps", "-1"], "--validate-every-steps is -1"),
-        (["--strategy", "horovod"], "horovod"),
+        (["--strategy", "horovod"], "--strategy is horovod; it must be one of: auto, none, "),
+        (["--strategy", "mirored"], "; perhaps you meant mirrored. "),
+        (["--jit", "onn"], "--jit is onn; it must be one of: auto, on, off; perhaps you meant on."),
         (["--strategy", "parameter_server"], "lose updates"),
         (["--strategy=parameter_server"], "--strategy multi_worker"),
         (["--global-batch-size", "96", "--batch-size-per-replica", "12"], "not both"),
@@ -108,6 +111,17 @@ def test_help_has_no_color_and_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) 
     assert "--epochs" in text
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.skipif(tyro.__version__.startswith("0."), reason="older ones show a single group")
+def test_help_shows_flags_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed("--help")
+    text = capsys.readouterr().out
+    parts = ["How long to train.", "--epochs ", "Where and how to compute.", "--strategy "]
+    parts += ["Run directory and checkpoints.", "--resume "]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
 
 
 def test_flags_override_a_file_which_overrides_defaults(tmp_path: Path) -> None:

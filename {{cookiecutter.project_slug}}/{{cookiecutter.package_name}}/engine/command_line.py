@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import enum
 import io
 import math
@@ -27,11 +28,20 @@ NOT_A_NUMBER = re.compile(
     r"Error parsing (--\S+): (?:no type matching \{None\}\|(?:INT|FLOAT) .* from \['(.*?)'\]\."
     r"|(?:invalid literal|could not convert).*: '(.*)')"
 )
+# A choice that is none, and a command: by Tyro 0.9, by 1.0, and a command by 1.0.
+NOT_A_CHOICE = (
+    re.compile(r"Argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)"),
+    re.compile(r"invalid choice '(?=.* for argument '(.*?)')(.*?)'.*? one of \((.*)\)"),
+    re.compile(r"Unrecognized()\b.*? options: (\w+).*Available subcommands: ([\w, ]+)"),
+)
+HELP = ". (--help shows all flags.)"
 FLAG_LINES = "must hold `flag: value` lines"
 
 
 def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
     """One instance of each dataclass in `groups`, from flags; --help shows each group by itself.
+
+    Of a dataclass that only joins others, such as `Config`, each of these is a group.
 
     Raises:
         SystemExit: with code 2 and one sentence, for a flag or value that is not allowed.
@@ -39,16 +49,36 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
     arguments = list(sys.argv[1:] if argv is None else argv)
     print_config = "--print-config" in arguments
     arguments = expand([argument for argument in arguments if argument != "--print-config"])
-    settings = dataclasses.make_dataclass("Settings", groups.items())
+    bases = {name: _bases(form) for name, form in groups.items()}
+    fields = [
+        item for name, form in groups.items() for item in (bases[name] or {name: form}).items()
+    ]
+    settings = dataclasses.make_dataclass("Settings", fields)
     settings.__doc__ = DESCRIPTION
     parsed = read(settings, arguments)
-    values = tuple(getattr(parsed, name) for name in groups)
+    try:
+        values = tuple(
+            form(**{k: v for base in bases[name] for k, v in vars(getattr(parsed, base)).items()})
+            if bases[name]
+            else getattr(parsed, name)
+            for name, form in groups.items()
+        )
+    except ValueError as error:
+        fail(f"{error}".rstrip(".") + HELP)
     for config in values:
         _validate_finite(config)
     if print_config:
         print(to_yaml(*values), end="")
         raise SystemExit(0)
     return values
+
+
+def _bases(form: type) -> dict[str, type]:
+    """The dataclasses that a dataclass joins, by name; none if it has fields of its own."""
+    bases = [base for base in reversed(form.__bases__) if dataclasses.is_dataclass(base)]
+    names = [field.name for base in bases for field in dataclasses.fields(base)]
+    joins = names == [field.name for field in dataclasses.fields(form)]
+    return {base.__name__.lower(): base for base in bases} if joins else {}
 
 
 def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any:
@@ -223,12 +253,24 @@ def _sentence(box: str) -> str:
     """Tyro's message, a box of many lines, as one sentence."""
     # Where standard output isn't UTF-8, its lines are drawn with "-" (tyro 1.0).
     lines = [re.sub(r"[\u2500-\u257f]|^[ -]*$", "", line).strip() for line in box.splitlines()]
+    hints: dict[str, None] = {}  # flags that it proposes, without what it says of them
+    if "Perhaps you meant:" in lines:
+        start = lines.index("Perhaps you meant:")
+        hints = dict.fromkeys(line.split()[0] for line in lines[start:] if line.startswith("--"))
+        lines = lines[:start]
     text = " ".join(line for line in lines[1:] if line)
     text = re.split(r" (?:Argument helptext|For full helptext)", text)[0]
-    text = text.replace("Perhaps you meant:", "; perhaps you meant").replace(" ;", ";")
-    text = text.replace(" Available subcommands:", "; there is:")
     if match := NOT_A_NUMBER.match(text):
         kind = "a whole number" if "INT" in match[0] or "int()" in match[0] else "a number"
         text = f"{match[1]} is {match[2] or match[3]}; it must be {kind}"
-    text = re.sub(r"^Error parsing (?!-)[^:]*: ", "", text)
-    return text.rstrip(".") + ". (--help shows all flags.)"
+    elif match := next(filter(None, (form.search(text) for form in NOT_A_CHOICE)), None):
+        flag, word, choices = match[1], match[2], re.findall(r"[^', ]+", match[3])
+        listed = ", ".join(choices)
+        text = f"{word} is no command; there is: {listed}"
+        if flag.startswith("--"):
+            text = f"{flag} is {word}; it must be one of: {listed}"
+        hints = dict.fromkeys(difflib.get_close_matches(word, choices, n=1))
+    text = re.sub(r"^Error parsing (?!-)[^:]*: ", "", text).rstrip(".")
+    if hints:
+        text += f"; perhaps you meant {' or '.join(hints)}"
+    return text + HELP
