@@ -71,7 +71,7 @@ def make(short: bool) -> Page:
         project = Path(cookiecutter(str(ROOT), no_input=True, output_dir=scratch))
         output = in_terminal([sys.executable, "train.py", *["--epochs=1"] * short], project)
         lines = screen(output)
-        bars = [i for i in range(len(output)) if output[i] == "\r" and BAR.search(output[:i])]
+        bars = [output.find("\r", found.end()) for found in BAR.finditer(output)]
         training = screen(output[: bars[len(bars) // 2]]) if bars else []
         wrong = ["no progress bar"] * (not bars)
         wrong += [f"wider than {COLUMNS}: {line}" for line in lines if len(line) > COLUMNS]
