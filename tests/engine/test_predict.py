@@ -19,8 +19,8 @@ from cookiecutter.main import cookiecutter
 from matplotlib.image import imsave
 from proof.engine.errors import UsageError
 from proof.engine.export import export_models
-from proof.engine.prediction_table import THUMBNAILS
 from proof.engine.predict import model_of, predict_files, predict_split, read_inputs
+from proof.engine.prediction_table import THUMBNAILS
 from proof.task import predictions
 
 from . import ROOT
