@@ -1,4 +1,4 @@
-"""When a function of yours is called: every_steps, at_step, every_secs, every_epochs."""
+"""When a function of yours is called: every_steps, every_validation and their like."""
 
 from __future__ import annotations
 
@@ -88,8 +88,10 @@ class Callback:
         function: Callable[[Event], None],
         next_step: Callable[[int, int], int | None],
         seconds: float = 0.0,
+        validations: bool = False,
     ) -> None:
         self.function = function
+        self.after_validations = validations
         self._next_step = next_step
         self._seconds = seconds
         self._last = time.monotonic()
@@ -125,3 +127,8 @@ def every_secs(seconds: float, function: Callable[[Event], None]) -> Callback:
 def every_epochs(n: int, function: Callable[[Event], None]) -> Callback:
     """Call `function` at the end of epochs n, 2n, 3n, ..."""
     return Callback(function, lambda step, epoch: max(1, step // (n * epoch) + 1) * n * epoch)
+
+
+def every_validation(function: Callable[[Event], None]) -> Callback:
+    """Call `function` after each validation, at the end of a run that is stopped too."""
+    return Callback(function, lambda step, _: None, validations=True)

@@ -193,8 +193,10 @@ class BestWeights:
         run: whose weights they are.
 
     Attributes:
-        column: of the history, that is monitored.
-        value: its value at the best validation, None before the first.
+        value: of the monitored column at the best validation, None before the first.
+        column: the monitored column of the history.
+        larger_is_better: whether larger values of it are better.
+        columns: all that the history will have, beside epoch and step.
     """
 
     def __init__(self, directory: Path, run: Run) -> None:
@@ -217,14 +219,14 @@ class BestWeights:
             UsageError: the history will have no such column.
         """
         self.column = column if validated else column.replace("validation", "train")
-        self._sign = 1.0 if larger_is_better else -1.0
+        self.larger_is_better = larger_is_better
         names = [*self.run.loss_names, *self.run.metric_results()]
         splits = ("train", "validation") if validated else ("train",)
-        known = [f"{split}_{name}" for split in splits for name in names]
-        if self.column not in known:
+        self.columns = [f"{split}_{name}" for split in splits for name in names]
+        if self.column not in self.columns:
             raise UsageError(
                 f"The monitored column {self.column!r} isn't in the history; there are: "
-                f"{', '.join(known)}."
+                f"{', '.join(self.columns)}."
             )
 
     def row_in(self, history: list[dict[str, float]]) -> dict[str, float]:
@@ -247,7 +249,8 @@ class BestWeights:
         value = row[self.column]
         if not math.isfinite(value):
             return False
-        return self.value is None or self._sign * (value - self.value) > 0
+        sign = 1.0 if self.larger_is_better else -1.0
+        return self.value is None or sign * (value - self.value) > 0
 
     def save(self, step: int) -> None:
         """Write the weights as they are now.

@@ -59,7 +59,7 @@ class Loop:
         larger_is_better: whether larger values of it are better.
 
     Raises:
-        UsageError: the history has no such column.
+        UsageError: the history has no such column, or a callback is none.
     """
 
     def __init__(
@@ -87,6 +87,12 @@ class Loop:
         self.evaluation = evaluation
         self.directory = directory
         self.schedule = schedule
+        for callback in callbacks:
+            if not isinstance(callback, Callback):
+                raise UsageError(
+                    f"create_callbacks in task/callbacks.py returned {callback!r}, which isn't a "
+                    "callback: use every_steps and its like, or keras_callback for one of Keras."
+                )
         self.callbacks = [*callbacks, *(when(n, lambda e: e.save()) for when, n in saves if n)]
         self.progress = steps.start()
         self.step = 0
@@ -147,8 +153,10 @@ class Loop:
         """
         if resume:
             self._restore()
-        else:
-            _, _, _, due = self._agree(False, False, 1)
+        self._tell("on_train_begin", self.callbacks)
+        self._tell("on_step_begin", self.callbacks)
+        if not resume:
+            _, _, _, due = self._agree(False, False, 1, False)
             self._run_callbacks(due)
             self._save_as_requested()
         last = self.schedule.num_steps
@@ -196,7 +204,7 @@ class Loop:
                 validate = self.step == last or self.step % self._validation_interval == 0
                 log = validate or self._log.is_due(self.step)
                 steps = max(1, self._next_steps(steps, secs / made))
-                stop, log, steps, due = self._agree(interrupts.received, log, steps)
+                stop, log, steps, due = self._agree(interrupts.received, log, steps, validate)
                 if log:
                     self._log.write(self.progress)
                 if validate:
@@ -206,6 +214,7 @@ class Loop:
                     if not log:
                         self._log.write(self.progress)
                     self._validate(display)
+                    self._run_callbacks([c for c in self.callbacks if c.after_validations])
                 self._save_as_requested()
                 if self.workers.alone:  # one of this moment, too; several stop for what all know
                     stop = interrupts.received
@@ -222,6 +231,7 @@ class Loop:
                 self.workers.wait()  # a launcher ends all when one has left
                 raise SystemExit(RESUMABLE)
             self._iterator = None  # it reads ahead
+            self._tell("on_train_end", self.callbacks)
             self._save()  # whole, even if a signal comes now
 
     def test(self) -> dict[str, float]:
@@ -346,8 +356,15 @@ class Loop:
         self.best.resume(state["best"])
         self._log.set_state(state["log"])
         self.records.resume(self.step)
-        for function, saved in zip(self._stateful(), state["callbacks"], strict=True):
-            function.set_state(saved)
+        stateful, saved = self._stateful(), state["callbacks"]
+        if len(stateful) != len(saved):
+            raise UsageError(
+                f"The run can't be resumed: {len(saved)} of its callbacks had a state, and now "
+                f"{len(stateful)} have one; start a new run, or set create_callbacks in "
+                "task/callbacks.py back."
+            )
+        for function, one in zip(stateful, saved, strict=True):
+            function.set_state(one)
         say(f"resuming {self.directory.path} after step {self.step} (epoch {self.epoch})")
         if again := self.batches.examples_read_again(self.step):
             say(
@@ -360,7 +377,7 @@ class Loop:
         return [function for function in functions if hasattr(function, "get_state")]
 
     def _agree(
-        self, interrupted: bool, log: bool, steps: int
+        self, interrupted: bool, log: bool, steps: int, validate: bool
     ) -> tuple[bool, bool, int, list[Callback]]:
         """What depends on clocks and signals, decided alike on all workers by one small sum.
 
@@ -368,12 +385,16 @@ class Loop:
             interrupted: whether this worker was told to stop: one is enough.
             log: whether its clock wants a row of the log: the chief's decides.
             steps: how many it would make in the next graph call: the fewest are made.
+            validate: whether the callbacks come after a validation, which all know.
 
         Returns:
             The same for all workers, and the callbacks that are due now: by the chief's clock.
         """
         per_epoch = self.batches.steps_per_epoch
-        due = [callback.is_due(self.step, per_epoch) for callback in self.callbacks]
+        due = [
+            callback.is_due(self.step, per_epoch) or (validate and callback.after_validations)
+            for callback in self.callbacks
+        ]
         if not self.workers.alone:
             rows = self.workers.gather([interrupted, log, steps, *due])
             interrupted, log = bool(rows[:, 0].any()), bool(rows[0, 1])
@@ -387,9 +408,15 @@ class Loop:
         event = self._event()
         for callback in due:
             callback.function(event)
+        self._tell("on_step_begin", due)
         if not self.workers.alone:  # a callback may look at a clock, or at this worker's own batch
             asked = self.workers.gather([self.stopping, self._save_requested])
             self.stopping, self._save_requested = bool(asked[:, 0].any()), bool(asked[:, 1].any())
+
+    def _tell(self, what: str, callbacks: list[Callback]) -> None:
+        """Call the method `what` of the callbacks' functions that have it."""
+        for callback in callbacks:
+            getattr(callback.function, what, lambda loop: None)(self)
 
     def _save_as_requested(self) -> None:
         """Save when all callbacks are called: a checkpoint must hold what they did."""

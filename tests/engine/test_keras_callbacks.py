@@ -1,0 +1,392 @@
+"""Callbacks of Keras decide as in `fit`, on N replicas as on one, and after a resume as without."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from proof.engine.callbacks import learning_rates
+from proof.engine.errors import UsageError
+from proof.engine.evaluation import Evaluation
+from proof.engine.keras_callbacks import _attributes, _logs, keras_callback
+from proof.engine.loop import Loop, Schedule
+from proof.engine.run_directory import RunDirectory
+from proof.engine.types import Replica, Run
+from tensorflow.python.summary.summary_iterator import summary_iterator
+
+from .test_loop import _bits
+from .toys import BATCH, Toy, build, plain_data, plain_model, plain_step
+
+# Keras 3.15 reads variables in a way that NumPy 2 deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+VALIDATED = Toy(data=plain_data(3 * BATCH), others={"validation": plain_data(BATCH + 5)})
+EPOCHS = 8  # of three steps
+
+
+def loop(
+    path: Path,
+    callbacks: Any = (),
+    replicas: int = 1,
+    toy: Toy = VALIDATED,
+    *,
+    resume: bool = False,
+    monitor: str = "validation_loss",
+    **schedule: Any,
+) -> Loop:
+    """A started run of eight epochs of three steps."""
+    built = build(toy, replicas)
+    path.mkdir(exist_ok=True)
+    run = Loop(
+        *built,
+        Evaluation(built.run, toy.splits, built.steps.layout),
+        RunDirectory(path),
+        Schedule(**{"num_steps": 3 * EPOCHS, "max_stop_secs": 1e9} | schedule),
+        callbacks=callbacks,
+        monitor=monitor,
+        larger_is_better=False,
+    )
+    run.start(resume=resume)
+    return run
+
+
+class Noting(keras.callbacks.Callback):
+    """Notes when its hooks are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[Any] = []
+
+    def note(self, *what: Any) -> None:
+        self.notes.append(list(what))
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.note("train begin")
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.note("train end", sorted(logs))
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.note("begin", epoch)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.note("end", epoch, sorted(logs))
+
+    def on_test_end(self, logs: Any = None) -> None:
+        self.note("test", sorted(logs))
+
+
+class NotingBatches(Noting):
+    """Notes batches too."""
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.note("batch", batch)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.note("batch end", batch, sorted(logs))
+
+
+@pytest.mark.quick
+def test_hooks_are_called_in_the_order_of_fit(tmp_path: Path) -> None:
+    own, theirs = NotingBatches(), NotingBatches()
+    loop(tmp_path, [keras_callback(own)], num_steps=6).train()
+    model = plain_model()
+    model.compile(
+        "sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"]
+    )
+    data, (inputs, labels) = plain_data(3 * BATCH), plain_data(BATCH + 5)
+    model.fit(
+        *data, batch_size=BATCH, epochs=2, verbose=0, callbacks=[theirs],
+        validation_data=(inputs, labels),
+    )  # fmt: skip
+    assert own.notes == theirs.notes
+    assert own.params == {"verbose": 0, "epochs": 2, "steps": 3}
+
+
+def replayed(callbacks: list[Any], rows: list[dict[str, float]]) -> tuple[list[float], int]:
+    """Learning rates and the number of epochs if `fit` had measured these rows."""
+    model = plain_model()
+    model.compile("sgd", "mse")
+    model.optimizer.learning_rate = 0.1
+    listed = keras.callbacks.CallbackList(callbacks, model=model)
+    listed.on_train_begin()
+    model.stop_training, rates = False, []
+    for epoch, row in enumerate(rows):
+        listed.on_epoch_begin(epoch, {})
+        listed.on_epoch_end(epoch, dict(row))
+        rates.append(float(model.optimizer.learning_rate.numpy()))
+        if model.stop_training:
+            break
+    return rates, len(rates)
+
+
+class Own(keras.callbacks.Callback):
+    """One that an owner wrote, with a state of several types."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.losses: list[float] = []
+        self.worst = np.float32(0.0)
+        self.by_epoch: dict[str, float] = {"none": float("inf")}
+        self.file = path / "own.txt"  # no state
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.losses.append(logs["loss"])
+        self.worst = max(self.worst, np.float32(logs["loss"]))
+        self.by_epoch[str(epoch)] = logs["val_loss"]
+
+
+class Rates(keras.callbacks.Callback):
+    """Notes the learning rate at the end of each epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[float] = []
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.notes.append(float(self.model.optimizer.learning_rate.numpy()))
+
+
+def everything(path: Path) -> dict[str, Any]:
+    """Every kind at once, with settings by which they act."""
+    given = keras.callbacks
+    return {
+        "own": Own(path),
+        "schedule": given.LearningRateScheduler(lambda epoch, rate: rate * 0.95 - 1e-3 * epoch),
+        "plateau": given.ReduceLROnPlateau(
+            "val_loss", factor=0.5, patience=1, min_delta=0.06, cooldown=1, min_lr=0.01
+        ),
+        "checkpoint": given.ModelCheckpoint(
+            "models/{epoch:02d}.keras", "val_accuracy", save_best_only=True
+        ),
+        "steps": given.ModelCheckpoint("steps.weights.h5", save_weights_only=True, save_freq=5),
+        "csv": given.CSVLogger("log.csv"),
+        "tensorboard": given.TensorBoard("board"),
+        "nan": given.TerminateOnNaN(),
+        "history": given.History(),
+        "rates": Rates(),
+        # Last, as its end is that of the run.
+        "early": given.EarlyStopping(
+            "val_loss", min_delta=0.05, patience=2, restore_best_weights=True
+        ),
+    }
+
+
+def trained(path: Path, replicas: int, **more: Any) -> tuple[Loop, dict[str, Any]]:
+    """A run with all of them, which saves every four steps."""
+    kinds = everything(path)
+    run = loop(
+        path, [keras_callback(c) for c in kinds.values()], replicas,
+        save_every_steps=4, keep_checkpoints=99, **more,
+    )  # fmt: skip
+    run.train()
+    return run, kinds
+
+
+def forget_after(path: Path, step: int) -> None:
+    """Leave what a run that was killed after `step` would leave, and files of later steps."""
+    for file in (path / "checkpoints" / "latest").glob("ckpt-*"):
+        if int(file.name.partition(".")[0].removeprefix("ckpt-")) > step:
+            file.unlink()
+
+
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.quick)])
+def test_a_resumed_run_decides_as_one_never_stopped_and_as_fit(
+    replicas: int, tmp_path: Path
+) -> None:
+    keras.utils.set_random_seed(0)
+    whole, kinds = trained(tmp_path / "a", replicas)
+    rows = [_logs(row) for row in whole.records.history]
+    # It was stopped by EarlyStopping, on the epoch on which `fit` would have ended.
+    assert 2 < len(rows) < EPOCHS
+    assert replayed([everything(tmp_path)["early"]], rows)[1] == len(rows)
+    assert whole.step == 3 * len(rows)
+    # Its learning rates are those of `fit`.
+    wanted_rates, _ = replayed(
+        [everything(tmp_path)[kind] for kind in ("schedule", "plateau")], rows
+    )
+    np.testing.assert_allclose(kinds["rates"].notes, wanted_rates, rtol=1e-6)
+    assert wanted_rates[-1] < 0.5 * wanted_rates[0]  # the plateau was found
+    for step in (12, 8):  # at the end of an epoch, and in its middle
+        path = tmp_path / "b"
+        if step == 12:
+            trained(path, replicas)
+        forget_after(path, step)
+        run, again = trained(path, replicas, resume=True)
+        for a, b in zip(_bits(whole), _bits(run), strict=True):
+            np.testing.assert_array_equal(a, b)
+        for name in kinds.keys() - {"csv"}:  # its file says all
+            state, wanted = (str(_attributes(one[name])) for one in (again, kinds))
+            assert state.replace(str(path), str(tmp_path / "a")) == wanted
+        for name in ("log.csv", "history.csv"):
+            assert (path / name).read_text() == (tmp_path / "a" / name).read_text()
+        assert _saved(path) == _saved(tmp_path / "a")
+    header, *lines = (tmp_path / "a" / "log.csv").read_text().splitlines()
+    assert header == "epoch,accuracy,loss,val_accuracy,val_loss"
+    assert [float(line.split(",")[4]) for line in lines] == [row["val_loss"] for row in rows]
+    assert kinds["history"].history["val_loss"] == [row["val_loss"] for row in rows]
+    assert _tags(tmp_path / "a" / "board" / "validation") >= {"epoch_loss", "epoch_accuracy"}
+    best = min(range(len(rows)), key=lambda i: rows[i]["val_loss"])
+    assert whole.best_row["step"] == 3 * (best + 1)
+
+
+def _saved(path: Path) -> dict[str, list[bytes]]:
+    """The weights in every file of ModelCheckpoint."""
+    files = sorted((path / "models").glob("*.keras"))
+    found = {file.name: keras.models.load_model(file).get_weights() for file in files}
+    model = plain_model()
+    model.load_weights(path / "steps.weights.h5")
+    assert len(found) > 1
+    found["steps"] = model.get_weights()
+    return {name: [w.tobytes() for w in weights] for name, weights in found.items()}
+
+
+def _tags(path: Path) -> set[str]:
+    return {
+        v.tag for f in path.glob("*") for e in summary_iterator(str(f)) for v in e.summary.value
+    }
+
+
+def test_an_extended_run_continues_where_a_shorter_one_ended(tmp_path: Path) -> None:
+    rates = {}
+    for name, ends in (("a", (4,)), ("b", (2, 4))):
+        for i, epochs in enumerate(ends):
+            schedule = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / (epoch + 2))
+            run = loop(
+                tmp_path / name, [keras_callback(schedule)], num_steps=3 * epochs, resume=i > 0
+            )
+            run.train()
+        rates[name] = learning_rates(run.run)["main"]
+    assert rates["a"] == rates["b"] == pytest.approx(0.1 / 120)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_hook_for_batches_stops_the_run_and_the_epoch_still_ends(
+    replicas: int, tmp_path: Path
+) -> None:
+    class Stop(NotingBatches):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            super().on_train_batch_end(batch, logs)
+            self.model.stop_training = ["end", 0] in [note[:2] for note in self.notes]
+
+    stop = Stop()
+    run = loop(tmp_path, [keras_callback(stop)], replicas)
+    run.train()
+    assert run.step == run.records.history[-1]["step"] == 4
+    assert [note[:2] for note in stop.notes if note[0] in ("batch end", "end")] == [
+        ["batch end", 0], ["batch end", 1], ["batch end", 2], ["end", 0],
+        ["batch end", 0], ["end", 1],
+    ]  # fmt: skip
+
+
+def test_an_epoch_of_keras_ends_with_each_validation(tmp_path: Path) -> None:
+    noting = Noting()
+    loop(tmp_path, [keras_callback(noting)], num_steps=7, validate_every_steps=3).train()
+    assert [note[1] for note in noting.notes if note[0] == "end"] == [0, 1, 2]
+    assert noting.params == {"verbose": 0, "epochs": 3, "steps": 3}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("callback", "sentence"),
+    [
+        (
+            lambda: keras.callbacks.BackupAndRestore("x"),
+            "BackupAndRestore can't work here: the run",
+        ),
+        (lambda: keras.callbacks.SwapEMAWeights(), "SwapEMAWeights can't work here: the run valid"),
+        (lambda: keras.callbacks.TensorBoard(profile_batch=2), "use --profile FIRST:LAST"),
+        (lambda: keras.callbacks.EarlyStopping, "needs a keras.callbacks.Callback, not <class"),
+    ],
+)
+def test_what_can_never_work_is_refused_by_name(
+    callback: Callable[[], Any], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=sentence):
+        keras_callback(callback())
+
+
+@pytest.mark.quick
+def test_what_this_run_lacks_is_refused_before_training(tmp_path: Path) -> None:
+    given, run = keras.callbacks, loop(tmp_path, monitor="train_loss")
+
+    def begin(callback: Any, **options: Any) -> Any:
+        keras_callback(callback, **options).function.on_train_begin(run)
+        return callback
+
+    for callback, sentence in (
+        (given.EarlyStopping("val_acuracy"), "'val_acuracy', which this run doesn't have; there "
+         "are: loss, accuracy, val_loss, val_accuracy"),
+        (given.ModelCheckpoint("a.keras", "acc", save_best_only=True), "monitors 'acc'"),
+        (given.ReduceLROnPlateau("lr"), "monitors 'lr'"),
+        (given.EarlyStopping(restore_best_weights=True), "by 'val_loss', and the run tests those "
+         "by 'train_loss'"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=sentence):
+            begin(callback)
+    with pytest.raises(UsageError, match="which model to show: pass model='main'"):
+        begin(Noting(), model="generator")
+    # Larger is better for accuracy and not for a loss, as `fit` finds out by itself.
+    assert begin(given.EarlyStopping("val_accuracy")).mode == "max"
+    assert begin(given.ReduceLROnPlateau("val_loss")).mode == "min"
+    assert begin(given.ModelCheckpoint("a.keras", "nothing")).mode == "min"
+    run.run.metrics["accuracy"]._direction = None
+    with pytest.raises(
+        UsageError, match="whether larger values of 'accuracy' are better; pass mod"
+    ):
+        begin(given.EarlyStopping("accuracy"))
+    schedule = keras.optimizers.schedules.CosineDecay(0.1, 10)
+    run.run.optimizers["main"] = keras.optimizers.SGD(schedule)
+    for callback in (given.ReduceLROnPlateau(), given.LearningRateScheduler(lambda epoch: 0.1)):
+        with pytest.raises(UsageError, match="can't set the learning rate of a schedule"):
+            begin(callback)
+    with pytest.raises(UsageError, match="which isn't a callback: use every_steps"):
+        loop(tmp_path / "b", [given.EarlyStopping()])
+
+
+def test_of_several_models_one_is_shown(tmp_path: Path) -> None:
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        return plain_step(
+            dataclasses.replace(run, models={"main": run.models["b"]}), batch, replica
+        )
+
+    toy = Toy(
+        train_steps=(step,),
+        model=lambda: {"a": plain_model(), "b": plain_model()},
+        others={"validation": plain_data(BATCH + 5)},
+    )
+    with pytest.raises(UsageError, match="pass model='a' or model='b'"):
+        loop(tmp_path / "a", [keras_callback(Noting())], toy=toy)
+    noting = Noting()
+    run = loop(tmp_path / "b", [keras_callback(noting, model="b")], toy=toy)
+    assert noting.model is run.run.models["b"]
+    assert noting.model.optimizer is run.run.optimizers["main"]
+
+
+def test_a_run_is_not_resumed_with_other_callbacks(tmp_path: Path) -> None:
+    given = keras.callbacks
+    loop(tmp_path, [keras_callback(given.EarlyStopping())], num_steps=3).train()
+    for other, sentence in (
+        ([keras_callback(given.ReduceLROnPlateau())], "returns other callbacks than before"),
+        ([], "1 of its callbacks had a state, and now 0 have one"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            loop(tmp_path, other, resume=True)
+
+
+def test_workers_but_the_chief_write_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    given, noting, run = keras.callbacks, Noting(), loop(tmp_path)
+    monkeypatch.setattr(type(run.workers), "is_chief", False)
+    writers = given.CSVLogger("a.csv"), given.TensorBoard("board"), given.ModelCheckpoint("a.keras")
+    run.callbacks = [keras_callback(callback) for callback in (*writers, noting)]
+    run._tell("on_train_begin", run.callbacks)
+    run.train()
+    assert not {"a.csv", "board", "a.keras"} & {file.name for file in tmp_path.rglob("*")}
+    assert len(noting.notes) > EPOCHS

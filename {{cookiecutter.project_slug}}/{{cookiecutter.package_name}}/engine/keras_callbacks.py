@@ -1,0 +1,264 @@
+"""Callbacks of Keras in this loop: `keras_callback(keras.callbacks.EarlyStopping(patience=3))`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+
+from .callbacks import Callback, Event
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .loop import Loop
+
+REFUSED = {
+    "BackupAndRestore": "the run saves and resumes itself; leave it out, and use --resume",
+    "OrbaxCheckpoint": "the run saves and resumes itself; leave it out, and use --resume",
+    "ProgbarLogger": "the run shows its progress itself; leave it out",
+    "SwapEMAWeights": "the run validates, tests and saves the weights that it trains; leave it out",
+}
+PATHS = {"CSVLogger": "filename", "ModelCheckpoint": "filepath", "TensorBoard": "log_dir"}
+MONITORS = {"EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"}
+STEP_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+
+
+def keras_callback(callback: Any, *, model: str = "", chief_only: bool | None = None) -> Callback:
+    """A callback of Keras as one of this loop; its epochs end with each validation.
+
+    All hooks are called but those for predicting and for batches of the test; `on_test_begin` when
+    the validation is over. Attributes that change after `on_train_begin` are in every checkpoint,
+    if JSON can hold them: numbers, text, and lists and dicts of them.
+
+    Args:
+        callback: a `keras.callbacks.Callback`. If it has a hook for batches, each graph call makes
+            one step only. Relative paths of those in Keras are in the run directory.
+        model: the name of the model that is its `self.model`; "" for the only one.
+        chief_only: whether of several workers only the chief calls it. It must be true for what
+            writes files, and false for what changes weights or learning rates. None: true for those
+            in Keras that write.
+
+    Raises:
+        UsageError: it is no callback of Keras, or one that can't work here.
+    """
+    if not isinstance(callback, keras.callbacks.Callback):
+        raise UsageError(f"keras_callback needs a keras.callbacks.Callback, not {callback!r}.")
+    for name in _kinds(callback) & REFUSED.keys():
+        raise UsageError(f"keras.callbacks.{name} can't work here: {REFUSED[name]}.")
+    if getattr(callback, "_should_trace", False):
+        raise UsageError("TensorBoard's profile_batch can't work here; use --profile FIRST:LAST.")
+    if chief_only is None:
+        chief_only = bool(_kinds(callback) & {*PATHS, "RemoteMonitor"})
+    each_step = _has_step_hook(callback)
+    adapter = _Adapter(callback, model, chief_only, each_step)
+    return Callback(adapter, lambda step, _: max(1, step + 1) if each_step else None, validations=True)
+
+
+class _Adapter:
+    """Calls the hooks of a Keras callback."""
+
+    def __init__(self, callback: Any, model: str, chief_only: bool, each_step: bool) -> None:
+        self._callback, self._model_name = callback, model
+        self._chief_only, self._each_step = chief_only, each_step
+        self._kept: dict[str, Any] = {"epoch": 0, "first_step": 0, "begun": -1, "step_begun": -1}
+        self._attributes: dict[str, str] = {}  # to be set, as JSON
+        self._fresh: dict[str, str] = {}  # those after on_train_begin
+        self._step = self._validated = 0  # the latest that it knows of
+
+    def on_train_begin(self, loop: Loop) -> None:
+        """Before the first step of this process.
+
+        Raises:
+            UsageError: what it monitors or changes isn't there.
+        """
+        callback = self._callback
+        self._model = _model(loop, self._model_name)
+        if _kinds(callback) & MONITORS:
+            _set_monitor(callback, loop)
+        if _kinds(callback) & {"LearningRateScheduler", "ReduceLROnPlateau"}:
+            _validate_learning_rate(callback, self._model.optimizer)
+        if self._chief_only and not loop.workers.is_chief:
+            callback = self._callback = keras.callbacks.Callback()  # which does nothing
+        _set_path(callback, loop.directory.path, self._kept.get("file_size"))
+        interval = loop.schedule.validate_every_steps or loop.batches.steps_per_epoch
+        epochs = -(-loop.schedule.num_steps // interval)
+        callback.set_params({"verbose": 0, "epochs": epochs, "steps": interval})
+        callback.set_model(self._model)
+        callback.on_train_begin({})
+        self._fresh = _attributes(callback)
+        for name, text in self._attributes.items():
+            setattr(callback, name, json.loads(text))
+        self._step = self._validated = loop.step
+
+    def __call__(self, event: Event) -> None:
+        """After a step, a validation, or both."""
+        callback, kept = self._callback, self._kept
+        if self._each_step and event.step > self._step:
+            batch = event.step - kept["first_step"] - 1
+            callback.on_train_batch_end(batch, event.losses | event.metrics)
+        self._step = event.step
+        row = event.history[-1] if event.history else {}
+        if row.get("step") == event.step > self._validated:
+            self._validated, logs = event.step, _logs(row)
+            test = {n.removeprefix("val_"): v for n, v in logs.items() if n.startswith("val_")}
+            if test:
+                callback.on_test_begin({})
+                callback.on_test_end(test)
+            callback.on_epoch_end(kept["epoch"], logs)
+            kept |= {"epoch": kept["epoch"] + 1, "first_step": event.step}
+        if self._model.stop_training:
+            event.stop()
+
+    def on_step_begin(self, loop: Loop) -> None:
+        """Before a step, when all callbacks have been called after the one before it."""
+        kept = self._kept
+        if loop.stopping or loop.step >= loop.schedule.num_steps:
+            return
+        if kept["begun"] < kept["epoch"]:
+            kept["begun"] = kept["epoch"]
+            self._callback.on_epoch_begin(kept["epoch"], {})
+        if self._each_step and kept["step_begun"] < loop.step:
+            kept["step_begun"] = loop.step
+            self._callback.on_train_batch_begin(loop.step - kept["first_step"], {})
+
+    def on_train_end(self, loop: Loop) -> None:
+        """After the last step, but not when a signal interrupts the run."""
+        history = loop.records.history
+        self._callback.on_train_end(_logs(history[-1]) if history else {})
+
+    def get_state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        now, kept = _attributes(self._callback), dict(self._kept)
+        if getattr(self._callback, "csv_file", None):
+            kept["file_size"] = Path(self._callback.filename).stat().st_size
+        changed = {name: text for name, text in now.items() if self._fresh.get(name) != text}
+        return {"of": type(self._callback).__name__, "kept": kept, "attributes": changed}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from there.
+
+        Raises:
+            UsageError: it is the state of another callback.
+        """
+        if state.get("of") != type(self._callback).__name__:
+            raise UsageError(
+                "The run can't be resumed: create_callbacks in task/callbacks.py returns other "
+                "callbacks than before; start a new run, or set it back."
+            )
+        self._kept, self._attributes = state["kept"], state["attributes"]
+
+
+def _kinds(callback: Any) -> set[str]:
+    """The classes of Keras that it is."""
+    classes = type(callback).__mro__
+    return {c.__name__ for c in classes if c.__module__.startswith("keras.")}
+
+
+def _has_step_hook(callback: Any) -> bool:
+    base, kinds = vars(keras.callbacks.Callback).values(), _kinds(callback)
+    hooks = [getattr(callback, name) for name in STEP_HOOKS]
+    own = [hook for hook in hooks if getattr(hook, "__func__", None) not in base]
+    if all(hook.__module__.startswith("keras.") for hook in own):  # not of a subclass
+        if "TensorBoard" in kinds:
+            return callback.update_freq != "epoch" or callback.write_steps_per_second
+        if "ModelCheckpoint" in kinds:
+            return callback.save_freq != "epoch"
+    return bool(own)
+
+
+def _model(loop: Loop, name: str) -> Any:
+    """The model that the callback sees, with its optimizer."""
+    models, optimizers = loop.run.trained_models, loop.run.optimizers
+    name = name or (next(iter(models)) if len(models) == 1 else name)
+    if name not in models:
+        names = " or ".join(f"model={known!r}" for known in models)
+        raise UsageError(f"keras_callback doesn't know which model to show: pass {names}.")
+    model = models[name]
+    # Past the tracking of Keras and TensorFlow: the optimizer is no part of the model.
+    object.__setattr__(model, "optimizer", optimizers.get(name) or next(iter(optimizers.values())))
+    model.stop_training = False
+    return model
+
+
+def _set_monitor(callback: Any, loop: Loop) -> None:
+    """Say whether larger is better; Keras would ask the metrics of `compile`."""
+    kind, best, run = type(callback).__name__, loop.best, loop.run
+    columns = {_name(column): column for column in best.columns}
+    name = callback.monitor
+    if name not in columns:
+        if getattr(callback, "save_best_only", True):
+            known = ", ".join(columns)
+            raise UsageError(
+                f"{kind} monitors {name!r}, which this run doesn't have; there are: {known}."
+            )
+        callback.mode = "min"  # it saves always
+    if callback.mode == "auto":
+        measured = name.removeprefix("val_")
+        direction = getattr(run.metrics.get(measured.partition("/")[0]), "_direction", None)
+        if columns[name] == best.column:
+            direction = "up" if best.larger_is_better else "down"
+        elif measured in run.loss_names[: len(run.optimizers)]:
+            direction = "down"
+        if not direction:
+            raise UsageError(
+                f"{kind} can't know whether larger values of {name!r} are better; pass mode='min' "
+                "or mode='max'."
+            )
+        callback.mode = {"up": "max", "down": "min"}[direction]
+    if hasattr(callback, "_set_monitor_op") and callback.monitor_op is None:
+        callback._set_monitor_op()  # now: it changes the sign of min_delta, which is no state
+    if getattr(callback, "restore_best_weights", False):
+        if (columns[name], callback.mode == "max") != (best.column, best.larger_is_better):
+            raise UsageError(
+                f"{kind} would restore the best weights by {name!r}, and the run tests those by "
+                f"{best.column!r}; leave out restore_best_weights, or change monitor and "
+                "larger_is_better in task/config.py."
+            )
+        callback.restore_best_weights = False  # the run itself keeps them, and tests them
+
+
+def _validate_learning_rate(callback: Any, optimizer: Any) -> None:
+    for each in getattr(optimizer, "optimizers", [optimizer]):
+        if not isinstance(each.learning_rate, keras.Variable):
+            kind = type(callback).__name__
+            raise UsageError(f"{kind} can't set the learning rate of a schedule; leave one out.")
+
+
+def _set_path(callback: Any, directory: Path, size: int | None) -> None:
+    """Put relative paths into the run directory, and cut a CSVLogger's file to `size` bytes."""
+    for attribute in (PATHS[kind] for kind in _kinds(callback) & PATHS.keys()):
+        path, folder = getattr(callback, attribute), str(directory)
+        if attribute == "filepath":  # a format
+            folder = re.sub("[{}]", r"\g<0>\g<0>", folder)
+        if "://" not in path:
+            path = os.path.join(folder, path)  # noqa: PTH118
+        setattr(callback, attribute, path)
+        if size is not None:
+            callback.append = True
+            if Path(path).is_relative_to(directory) and Path(path).exists():
+                os.truncate(path, min(size, Path(path).stat().st_size))
+
+
+def _name(column: str) -> str:
+    """What Keras calls a column of the history."""
+    split, _, name = column.partition("_")
+    return f"val_{name}" if split == "validation" else name
+
+
+def _logs(row: dict[str, float]) -> dict[str, float]:
+    return {_name(column): v for column, v in row.items() if column not in ("epoch", "step")}
+
+
+def _attributes(callback: Any) -> dict[str, str]:
+    """Those that JSON can hold; others are made by its constructor and on_train_begin."""
+    texts = {}
+    for name, value in vars(callback).items():
+        with contextlib.suppress(TypeError, ValueError):
+            texts[name] = json.dumps(value, default=np.generic.item)
+    return texts
