@@ -23,9 +23,11 @@ from proof.engine.batches import (
     gives_batches,
     num_examples,
 )
+from proof.engine.callbacks import learning_rates
 from proof.engine.export import export_models
 from proof.task.config import TaskConfig
 
+from .test_keras_callbacks import loop
 from .toys import CLASSES, FEATURES, Toy, assert_parity, train
 
 pytestmark = pytest.mark.quick
@@ -201,19 +203,52 @@ def test_changing_the_learning_rate() -> None:
         keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.5, 9)).learning_rate = 0.1
 
 
-def test_early_stopping_resumes_where_it_was() -> None:
-    names = recipe("early_stopping")
-    stopped: list[bool] = []
-    event: Any = SimpleNamespace(history=[], stop=lambda: stopped.append(True))
-    (callback,) = names["create_callbacks"](TaskConfig())
-    for loss in (3.0, 2.0, 2.5, 2.0, 2.1, 2.2):
-        event.history.append({"validation_loss": loss})
-        callback.function(event)
-    assert not stopped
-    resumed = names["StopEarly"](5)
-    resumed.set_state(callback.function.get_state())
-    resumed(event)
-    assert stopped
+# Keras 3.15 reads variables in a way that NumPy 2 deprecates.
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_early_stopping_and_a_smaller_rate(tmp_path: Path) -> None:
+    callbacks = recipe("early_stopping")["create_callbacks"](TaskConfig())
+    run = loop(tmp_path, callbacks)
+    for run.step in range(1, 7):
+        run.records.history.append({"step": run.step, "validation_loss": 1.0})
+        assert not run.stopping
+        run._run_callbacks(callbacks)
+    assert run.stopping
+    assert learning_rates(run.run)["main"] == pytest.approx(0.1 * 0.1)
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("default")  # of what it imports
+def test_mlflow_has_the_numbers_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="writes to its own store")
+    monkeypatch.chdir(tmp_path)
+    run = loop(tmp_path / "run", recipe("mlflow")["create_callbacks"](TaskConfig()), num_steps=6)
+    run.train()
+    mlflow.flush_async_logging()
+    client, active = mlflow.MlflowClient(), mlflow.active_run().info.run_id
+    mlflow.end_run()
+    for name, column in (("val_loss", "validation_loss"), ("accuracy", "train_accuracy")):
+        values = [metric.value for metric in client.get_metric_history(active, name)]
+        assert values == pytest.approx([row[column] for row in run.records.history])
+    assert client.get_run(active).data.params["optimizer_name"] == "sgd"
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("default")  # of what it imports
+def test_wandb_has_the_numbers_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb", reason="writes files of its own")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    callbacks = recipe("wandb")["create_callbacks"](TaskConfig())
+    try:
+        run = loop(tmp_path / "run", callbacks, num_steps=6)
+        run.train()
+        summary = dict(wandb.run.summary)
+    finally:
+        wandb.finish()
+    assert summary["epoch/epoch"] == 1
+    assert summary["epoch/val_loss"] == run.records.history[-1]["validation_loss"]
+    assert summary["epoch/learning_rate"] == pytest.approx(0.1)
+    assert list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
 
 
 def nan_gradient_at_zero() -> keras.Model:

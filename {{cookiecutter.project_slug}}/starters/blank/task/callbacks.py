@@ -7,8 +7,8 @@ from .config import TaskConfig
 from .next_todo import TodoError
 
 
-# TODO(9): functions to call during training, such as every_steps(100, show) or at_step(0, freeze),
-# see engine/callbacks.py.
+# TODO(9): functions to call during training, such as every_steps(100, show), see
+# engine/callbacks.py, or Keras' by keras_callback, see engine/keras_callbacks.py.
 def create_callbacks(task: TaskConfig) -> list[Callback]:
     """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
     raise TodoError(
