@@ -57,7 +57,8 @@ def keras_callback(callback: Any, *, model: str = "", chief_only: bool | None = 
         chief_only = bool(_kinds(callback) & {*PATHS, "RemoteMonitor"})
     each_step = _has_step_hook(callback)
     adapter = _Adapter(callback, model, chief_only, each_step)
-    return Callback(adapter, lambda step, _: max(1, step + 1) if each_step else None, validations=True)
+    next_step = (lambda step, _: max(1, step + 1)) if each_step else (lambda step, _: None)
+    return Callback(adapter, next_step, validations=True)
 
 
 class _Adapter:

@@ -8,7 +8,8 @@ from .pictures import draw_generated
 
 
 # TODO(9): functions to call during training, such as every_steps(100, show), see
-# engine/callbacks.py, or Keras' by keras_callback, see engine/keras_callbacks.py; draws generated images after each epoch.
+# engine/callbacks.py, or Keras' by keras_callback, see engine/keras_callbacks.py; draws
+# generated images after each epoch.
 def create_callbacks(task: TaskConfig) -> list[Callback]:
     """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
     return [every_epochs(1, _draw)]
