@@ -88,7 +88,10 @@ def main(config: Config, task: TaskConfig) -> None:
             larger_is_better=task.larger_is_better,
         )
         loop.start(resume=not directory.is_new)
-        directory.write_config(to_yaml(resolved(config, steps), task))
+        flags = to_yaml(resolved(config, steps), task)
+        directory.write_config(flags)
+        if not resumed:
+            loop.records.add_start(flags)
 
         # Train, with validations on the way.
         loop.train()
@@ -110,6 +113,7 @@ def main(config: Config, task: TaskConfig) -> None:
         if workers.is_chief:
             draw_predictions(run, datasets, directory.path / "predictions.png")
         directory.write_results(results)
+        loop.records.add_results(flags, results, loop.step)
         print(table(results | loop.best_row))
         print(loop.last_words(results["seconds"]))
         workers.wait()

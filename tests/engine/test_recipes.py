@@ -173,16 +173,6 @@ def test_a_model_in_onnx(exported: tuple[keras.Model, Path], tmp_path: Path) -> 
     np.testing.assert_allclose(outputs, model(inputs), rtol=1e-5)
 
 
-def test_profiling_leaves_a_trace(tmp_path: Path) -> None:
-    start, stop = recipe("profiling")["create_callbacks"](TaskConfig())
-    assert (start.next_step(0, 50), stop.next_step(0, 50)) == (100, 120)
-    event: Any = SimpleNamespace(directory=tmp_path)
-    start.function(event)
-    tf.matmul(tf.ones((9, 9)), tf.ones((9, 9)))
-    stop.function(event)
-    assert list(tmp_path.glob("log/**/*.xplane.pb"))
-
-
 def test_freezing() -> None:
     first, second = recipe("freezing")["create_callbacks"](TaskConfig())
     assert (first.is_due(0, 50), second.next_step(0, 50)) == (True, 200)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 ROOT = Path(__file__).parents[1]
 
@@ -64,6 +65,20 @@ def test_a_run_leaves_everything_behind(run: Path) -> None:
     assert any(name.startswith("train_") and name.endswith("loss") for name in results)
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert (config["virtual_replicas"], config["steps"]) == (2, 12)
+
+
+def test_tensorboard_shows_curves_pictures_and_flags(run: Path) -> None:
+    def shown(part: str, plugin: str) -> set[str]:
+        events = EventAccumulator(str(run / "log" / part)).Reload()
+        return set(events.PluginTagToContent(plugin))
+
+    train, validation = (shown(part, "scalars") for part in ("train", "validation"))
+    assert {"learning_rate", "gradient_norm"} < train - validation
+    assert len(train & validation) > 0
+    assert not {"epoch", "step"} & train
+    assert shown("", "images") == {file.stem for file in run.glob("*.png")}
+    assert shown("", "text") == {"config"}
+    assert len(shown("", "hparams")) == 2  # begin and end
 
 
 def test_weights_of_two_replicas_evaluate_the_same_without_a_strategy(run: Path) -> None:

@@ -89,6 +89,9 @@ class Reports:
     # steps between log points, each a row of steps.csv and a point in TensorBoard; each validation
     # is one too; 0: automatic, at most 100 an epoch and at most 1% of the time
     log_every_steps: int = 0
+    log_graph: bool = False  # the graph of a train step and the layers of models, for TensorBoard
+    # FIRST:LAST, steps to profile for TensorBoard, such as 101:120; empty: none
+    profile: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,20 @@ class Config(Files, Reports, Safety, Devices, Batches, Length):
                 f"--name is {self.name!r}; it is a part of a directory's name: 1 to 100 characters "
                 "without / and \\."
             )
+        first, last = self.steps_to_profile or (1, 1)
+        if not 1 <= first <= last <= MOST:
+            raise ValueError(
+                f"--profile is {self.profile!r}; it is FIRST:LAST, the first and the last step to "
+                "profile, such as 101:120."
+            )
+
+    @property
+    def steps_to_profile(self) -> tuple[int, int] | None:
+        """The first and the last one; (0, 0) if `profile` says no such thing."""
+        if not self.profile:
+            return None
+        steps = re.fullmatch(r"([0-9]{1,10}):([0-9]{1,10})", self.profile)
+        return (int(steps[1]), int(steps[2])) if steps else (0, 0)
 
 
 def _within(smallest: int, largest: int, name: str, value: float | None) -> None:

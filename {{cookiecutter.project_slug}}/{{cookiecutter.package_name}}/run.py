@@ -149,9 +149,16 @@ def open_run(config: Config, task: TaskConfig, adapted: dict[str, np.ndarray]) -
 
 
 def create_schedule(config: Config, batches: TrainingBatches) -> Schedule:
-    """When things happen in a run over `batches`."""
+    """When things happen in a run over `batches`.
+
+    Raises:
+        UsageError: the run is over before the last step to profile.
+    """
+    last, profile = num_steps(config, batches), config.steps_to_profile
+    if profile and profile[1] > last:
+        raise UsageError(f"--profile {config.profile}: the run has {last:,} steps.")
     return Schedule(
-        num_steps=num_steps(config, batches),
+        num_steps=last,
         validate_every_steps=config.validate_every_steps,
         validation_steps=config.validation_steps,
         log_every_steps=config.log_every_steps,
@@ -161,6 +168,8 @@ def create_schedule(config: Config, batches: TrainingBatches) -> Schedule:
         keep_checkpoints=config.keep_checkpoints,
         steps_per_call=config.steps_per_call,
         max_stop_secs=config.max_stop_secs,
+        log_graph=config.log_graph,
+        profile=profile,
     )
 
 

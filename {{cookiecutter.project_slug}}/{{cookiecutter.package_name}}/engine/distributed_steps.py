@@ -106,6 +106,14 @@ class DistributedSteps:
         Raises:
             UsageError: a variable trains that no optimizer was built for.
         """
+        return self._function()(iterator, tf.constant(steps, tf.int64), progress)
+
+    def graph(self, iterator: Iterator, progress: Progress) -> tf.Graph:
+        """The graph of the train steps, traced if it wasn't."""
+        arguments = (iterator, tf.constant(0, tf.int64), progress)
+        return self._function().get_concrete_function(*arguments).graph
+
+    def _function(self) -> Any:
         trainable = tuple(map(id, self.run.trainable_variables))
         if not self._built_for.issuperset(trainable):
             raise UsageError(
@@ -115,7 +123,7 @@ class DistributedSteps:
         # A layer frozen after a trace would go on training in it (Keras 3.15).
         if trainable not in self._graphs:
             self._graphs[trainable] = tf.function(self._steps, autograph=False)
-        return self._graphs[trainable](iterator, tf.constant(steps, tf.int64), progress)
+        return self._graphs[trainable]
 
     def _steps(self, iterator: Iterator, steps: tf.Tensor, progress: Progress) -> Progress:
         last = progress.step + steps

@@ -23,6 +23,7 @@ from .progress import Sums
 from .records import Records, Row
 from .run_directory import RunDirectory
 from .step_log import StepLog
+from .summaries import Profiler
 from .types import Run
 
 SECS_PER_CALL = 0.5  # of a graph call: callbacks, the progress bar and Ctrl-C wait so long
@@ -42,6 +43,8 @@ class Schedule:
     keep_checkpoints: int = 3
     steps_per_call: int = 0
     max_stop_secs: float = 10.0
+    log_graph: bool = False
+    profile: tuple[int, int] | None = None
 
 
 class Loop:
@@ -93,7 +96,9 @@ class Loop:
                     f"create_callbacks in task/callbacks.py returned {callback!r}, which isn't a "
                     "callback: use every_steps and its like, or keras_callback for one of Keras."
                 )
-        self.callbacks = [*callbacks, *(when(n, lambda e: e.save()) for when, n in saves if n)]
+        profiler = Profiler(*schedule.profile).callbacks() if schedule.profile else []
+        saving = [when(n, lambda event: event.save()) for when, n in saves if n]
+        self.callbacks = [*callbacks, *profiler, *saving]
         self.progress = steps.start()
         self.step = 0
         self.stopping = False
@@ -167,6 +172,9 @@ class Loop:
             with self._timed("compiling"):
                 self._train_call(0)
                 self.evaluation.trace()
+            if self.schedule.log_graph and self.workers.is_chief and not resume:
+                graph = self.steps.graph(self._iterator, self.progress)
+                self.records.summaries.graph(graph, self.run.trained_models)
 
     def train(self) -> None:
         """Train until the last step is made or a callback stops the run.

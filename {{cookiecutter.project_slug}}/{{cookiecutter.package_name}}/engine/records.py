@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-import tensorflow as tf
 from matplotlib.figure import Figure
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
+from .command_line import flags_in
 from .files import replace_file, writing
 from .output import say
+from .run_directory import MAY_DIFFER
+from .summaries import Summaries
 
 Row = dict[str, float]
 CHARTS, LINES, CHARTS_IN_A_ROW = 24, 10, 4  # at most in curves.png; history.csv has all numbers
@@ -39,7 +39,7 @@ class Records:
         self.is_chief = is_chief
         self.history: list[Row] = []  # a row for each validation
         self._columns: list[str] = []  # of steps.csv
-        self._writers: dict[str, Any] = {}
+        self.summaries = Summaries(directory)
 
     def add_validation(self, row: Row) -> None:
         """Add a row to history.csv; TensorBoard gets its validation_* numbers."""
@@ -49,7 +49,7 @@ class Records:
         _write_csv(self.directory / "history.csv", self.history)
         prefix = "validation_"
         numbers = {n.removeprefix(prefix): v for n, v in row.items() if n.startswith(prefix)}
-        self._write_summary("validation", numbers, int(row["step"]))
+        self.summaries.scalars("validation", numbers, int(row["step"]))
 
     def add_log(self, row: Row) -> None:
         """Add a row to steps.csv, and to TensorBoard's curves of training."""
@@ -61,11 +61,33 @@ class Records:
             replace_file(file, ",".join(self._columns) + "\n")
         with writing(file), file.open("a", encoding="utf-8") as lines:
             lines.write(_line(row, self._columns))
-        self._write_summary("train", measured(row), int(row["step"]))
+        self.summaries.scalars("train", measured(row), int(row["step"]))
+
+    def add_start(self, flags: str) -> None:
+        """Give TensorBoard the flags, as YAML, and samples of the data."""
+        samples = self.directory / "samples.png"
+        if self.is_chief:
+            self.summaries.text("config", flags, 0)
+            if samples.exists():
+                self.summaries.picture(samples, 0)
+
+    def add_results(self, flags: str, results: dict[str, Any], step: int) -> None:
+        """Give TensorBoard the test, the flags in the table of runs, and all other pictures."""
+        if not self.is_chief:
+            return
+        prefix = "test_"
+        numbers = {n.removeprefix(prefix): v for n, v in results.items() if n.startswith(prefix)}
+        self.summaries.scalars("test", numbers, step)
+        that_matter = {n: v for n, v in flags_in(flags).items() if n not in MAY_DIFFER}
+        self.summaries.hyperparameters(that_matter, results["seconds"], step)
+        for file in sorted(self.directory.glob("*.png")):
+            if file.name != "samples.png":
+                self.summaries.picture(file, step)
 
     def resume(self, step: int) -> None:
         """Read back the rows up to `step`; later ones are made again."""
         self.history = self._read(self.directory / "history.csv", step)
+        self.summaries.resumed_step = step
         if self.is_chief and (rows := self._read(self.directory / "steps.csv", step)):
             self._columns = list(rows[0])
             _write_csv(self.directory / "steps.csv", rows)
@@ -115,24 +137,6 @@ class Records:
             axes.grid(alpha=0.3)
             axes.legend()
         figure.savefig(self.directory / "curves.png", dpi=110)
-
-    def _write_summary(self, name: str, numbers: Row, step: int) -> None:
-        """Scalars for TensorBoard; training and validation share their charts."""
-        if not numbers:
-            return
-        with writing(self.directory / "log"):
-            # Only now: a run that is refused when it is resumed must leave no file behind.
-            if name not in self._writers:
-                path = str(self.directory / "log" / name)
-                self._writers[name] = tf.summary.create_file_writer(path)
-            summary = (
-                Summary()
-            )  # one call for all: tf.summary.scalar for each takes six times as long
-            for tag, value in numbers.items():
-                summary.MergeFrom(scalar_pb(tag, value))
-            with self._writers[name].as_default():
-                tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=step)
-            self._writers[name].flush()
 
 
 def _read_csv(file: Path, last_step: int) -> list[Row]:

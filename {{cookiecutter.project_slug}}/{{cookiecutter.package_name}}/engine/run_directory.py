@@ -20,6 +20,7 @@ from .workers import Workers
 MAY_DIFFER = {
     *("strategy", "virtual_replicas", "jit", "steps_per_call", "log_every_steps"),
     *("max_stop_secs", "start_timeout", "hang_timeout", "resume", "quiet"),
+    *("log_graph", "profile"),
     "runs",  # a directory may be moved
 }
 
