@@ -285,6 +285,28 @@ def test_a_hook_for_batches_stops_the_run_and_the_epoch_still_ends(
     ]  # fmt: skip
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("callback", "each_step"),
+    [
+        (lambda: keras.callbacks.EarlyStopping(), False),
+        (lambda: keras.callbacks.TensorBoard("board"), False),
+        (lambda: keras.callbacks.TensorBoard("board", update_freq=10), True),
+        (lambda: keras.callbacks.ModelCheckpoint("a.keras"), False),
+        (lambda: keras.callbacks.ModelCheckpoint("a.keras", save_freq=5), True),
+        (lambda: keras.callbacks.TerminateOnNaN(), True),
+        (lambda: keras.callbacks.LambdaCallback(on_epoch_end=print), False),
+        (lambda: keras.callbacks.LambdaCallback(on_train_batch_end=print), True),
+        (Noting, False),
+        (NotingBatches, True),
+    ],
+)
+def test_graph_calls_make_one_step_where_a_hook_needs_it(
+    callback: Callable[[], Any], each_step: bool
+) -> None:
+    assert keras_callback(callback()).next_step(5, 10) == (6 if each_step else None)
+
+
 def test_an_epoch_of_keras_ends_with_each_validation(tmp_path: Path) -> None:
     noting = Noting()
     loop(tmp_path, [keras_callback(noting)], num_steps=7, validate_every_steps=3).train()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -165,8 +166,13 @@ def test_the_graph_and_the_layers_are_there_by_a_flag(runs: Path, first: Path) -
 def test_steps_are_profiled(runs: Path, first: Path) -> None:
     (file,) = first.glob("log/plugins/profile/*/*.xplane.pb")  # the resumed run made those no more
     planes = {plane.name: plane for plane in XSpace.FromString(file.read_bytes()).planes}
-    names = {event.name for event in planes["/host:CPU"].event_metadata.values()}
-    assert any("Conv2D" in name for name in names)
+    host = planes["/host:CPU"]
+    events = Counter(
+        host.event_metadata[event.metadata_id].name for line in host.lines for event in line.events
+    )
+    backward = {name: n for name, n in events.items() if "Conv2DBackpropFilter" in name}
+    assert len(backward) > 1
+    assert set(backward.values()) == {2}  # once in each of the two steps
     (second,) = runs.glob("*-second")
     assert not (second / "log" / "plugins").exists()
 
