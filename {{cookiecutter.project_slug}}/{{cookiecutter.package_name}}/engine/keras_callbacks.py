@@ -165,7 +165,7 @@ def _has_step_hook(callback: Any) -> bool:
     base, kinds = vars(keras.callbacks.Callback).values(), _kinds(callback)
     hooks = [getattr(callback, name) for name in STEP_HOOKS]
     own = [hook for hook in hooks if getattr(hook, "__func__", None) not in base]
-    if all(hook.__module__.startswith("keras.") for hook in own):  # not of a subclass
+    if all(str(hook.__module__).startswith("keras.") for hook in own):  # not of a subclass
         if "TensorBoard" in kinds:
             return callback.update_freq != "epoch" or callback.write_steps_per_second
         if "ModelCheckpoint" in kinds:
@@ -199,7 +199,7 @@ def _set_monitor(callback: Any, loop: Loop) -> None:
                 f"{kind} monitors {name!r}, which this run doesn't have; there are: {known}."
             )
         callback.mode = "min"  # it saves always
-    if callback.mode == "auto":
+    if getattr(callback, "mode", "") == "auto":  # Keras 3.10: ModelCheckpoint has decided already
         measured = name.removeprefix("val_")
         direction = getattr(run.metrics.get(measured.partition("/")[0]), "_direction", None)
         if columns[name] == best.column:
