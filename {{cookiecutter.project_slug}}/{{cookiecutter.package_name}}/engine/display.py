@@ -205,13 +205,17 @@ def end_lines(
         spent: seconds of its parts.
     """
     spent = spent | {"other": seconds - sum(spent.values())}
-    parts = f"{seconds:.1f}: {', '.join(f'{secs:.1f} {what}' for what, secs in spent.items())}"
+    # No-break spaces, so that a number and its name stay in one line.
+    parts = ", ".join(f"{secs:.1f} {what}".replace(" ", "\xa0") for what, secs in spent.items())
+    line = textwrap.fill(
+        fact("seconds", f"{seconds:.1f}: {parts}"), WIDTH, subsequent_indent=fact("", "")
+    )
     run, runs = shlex.quote(str(directory)), shlex.quote(str(directory.parent))
     lines = [
         f"best *    step {best['step']:.0f} by {monitor.replace('_', ' ')}: the table shows it"
         if best
         else "best *    none was saved: the table shows the latest",
-        textwrap.fill(fact("seconds", parts), WIDTH, subsequent_indent=fact("", "")),
+        line.replace("\xa0", " "),
     ]
     for i, picture in enumerate(sorted(directory.glob("*.png"))):
         lines.append(fact("" if i else "pictures", str(picture)))
