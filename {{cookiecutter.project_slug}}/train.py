@@ -75,7 +75,7 @@ def main(config: Config, task: TaskConfig) -> None:
         if directory.is_new and workers.is_chief:
             write_adapted(directory.path, run.adapted)
             directory.write_models(run.models)
-            draw_samples(datasets, directory.path / "samples.png")
+            draw_samples(run, datasets, directory.path / "samples.png")
         loop = Loop(
             run,
             steps,
@@ -95,9 +95,9 @@ def main(config: Config, task: TaskConfig) -> None:
 
         # Train, with validations on the way.
         loop.train()
-        loop.records.draw_curves()
 
         # Test with the best weights.
+        tested = loop.test()
         results = {
             "strategy": strategy_name(strategy),
             "replicas": strategy.num_replicas_in_sync,
@@ -107,9 +107,10 @@ def main(config: Config, task: TaskConfig) -> None:
             "skipped_steps": int(loop.progress.skips.total),
             "overflows": int(loop.progress.skips.overflows),
             **loop.records.latest,
-            **loop.test(),
+            **tested,
             "seconds": round(time.perf_counter() - started, 2),
         }
+        loop.records.draw_curves(loop.best_row, tested)
         if workers.is_chief:
             draw_predictions(run, datasets, directory.path / "predictions.png")
         directory.write_results(results)

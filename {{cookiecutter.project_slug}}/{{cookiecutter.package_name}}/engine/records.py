@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.figure import Figure
-
 from .command_line import flags_in
+from .curves import draw_curves
 from .files import replace_file, writing
 from .output import say
 from .run_directory import MAY_DIFFER
 from .summaries import Summaries
 
 Row = dict[str, float]
-CHARTS, LINES, CHARTS_IN_A_ROW = 24, 10, 4  # at most in curves.png; history.csv has all numbers
-
-matplotlib.use("Agg")  # pictures go to files, also where there is no display
 
 
 def measured(row: Row) -> Row:
@@ -109,34 +106,19 @@ class Records:
         """Losses and metrics of the latest validation's row."""
         return measured(self.history[-1]) if self.history else {}
 
-    def draw_curves(self) -> None:
-        """Losses and metrics by epoch as curves.png, once there is a row in the history."""
+    def draw_curves(self, best: Row, tested: Row) -> None:
+        """Draw curves.png, once there is a row in the history; see engine/curves.py.
+
+        Args:
+            best: the row of the history whose weights were tested, or {}.
+            tested: the results of the test, or {}.
+        """
         if not self.history or not self.is_chief:
             return
-        charts: dict[str, list[str]] = {}  # a metric of several numbers has one chart
-        for name in self.history[0]:
-            if name.startswith("train_"):
-                name = name.removeprefix("train_")
-                charts.setdefault(name.partition("/")[0], []).append(name)
-        shown = list(charts.items())[:CHARTS]
-        rows, columns = -(-len(shown) // CHARTS_IN_A_ROW), min(len(shown), CHARTS_IN_A_ROW)
-        figure = Figure(figsize=(4.5 * columns, 3.5 * rows), layout="constrained")
-        for i, (title, names) in enumerate(shown):
-            axes = figure.add_subplot(rows, columns, i + 1)
-            if len(names) == 1:
-                lines = {split: f"{split}_{title}" for split in ("train", "validation")}
-            else:
-                split = "validation" if f"validation_{names[0]}" in self.history[0] else "train"
-                title = f"{split} {title}"
-                lines = {n.partition("/")[2]: f"{split}_{n}" for n in names[:LINES]}
-            for label, column in lines.items():
-                points = [(row["epoch"], row[column]) for row in self.history if column in row]
-                if points:
-                    axes.plot(*zip(*points, strict=True), marker=".", label=label)
-            axes.set(xlabel="epoch", title=title.replace("_", " "))
-            axes.grid(alpha=0.3)
-            axes.legend()
-        figure.savefig(self.directory / "curves.png", dpi=110)
+        log: list[Row] = []
+        with contextlib.suppress(OSError, ValueError):  # somebody has changed it
+            log = _read_csv(self.directory / "steps.csv", sys.maxsize)
+        draw_curves(self.history, log, best, tested, self.directory / "curves.png")
 
 
 def _read_csv(file: Path, last_step: int) -> list[Row]:

@@ -10,7 +10,7 @@ from .next_todo import TodoError
 
 
 # TODO(8): a picture of some training examples.
-def draw_samples(datasets: dict[str, Any], file: Path) -> None:
+def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw some training examples."""
     raise TodoError(
         8,

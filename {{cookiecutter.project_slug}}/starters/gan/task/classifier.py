@@ -34,12 +34,18 @@ def create_classifier() -> keras.Sequential:
     )
 
 
-def load_features() -> keras.Model:
-    """The trained classifier without its last layer: images -> features (batch, FEATURES)."""
+def load_classifier() -> keras.Sequential:
+    """The trained classifier: images -> logits (batch, 10)."""
     classifier = create_classifier()
     with np.load(WEIGHTS) as file:
         classifier.set_weights([file[name] for name in file.files])
     classifier.trainable = False
+    return classifier
+
+
+def load_features() -> keras.Model:
+    """The trained classifier without its last layer: images -> features (batch, FEATURES)."""
+    classifier = load_classifier()
     return keras.Model(classifier.inputs, classifier.get_layer("features").output)
 
 

@@ -5,40 +5,102 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..engine.batches import first_examples
+from ..engine.pictures import draw_images, predict_in_parts, save
 from ..engine.types import Run
+from .data import create_augment
 
 ROWS, COLUMNS = 4, 8
+VERSIONS = 5  # of an image, as training sees it
+TESTED = 1_000  # test examples at most; numbers in the picture are theirs
+INK: dict[str, Any] = {"cmap": "gray_r", "vmin": 0, "vmax": 1}
+MOST_CLASSES = 20  # whose counts can be read in the confusion matrix
 
 
-# TODO(8): a picture of some training examples; a grid of images with their labels.
-def draw_samples(datasets: dict[str, Any], file: Path) -> None:
-    """Draw the first training examples."""
+# TODO(8): a picture of some training examples; images with their labels, and some as augmented.
+def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
+    """Draw the first training examples, and what the augmentation makes of some."""
     images, labels, *_ = first_examples(datasets["train"], ROWS * COLUMNS)
-    _draw_grid(images, labels, labels, file)
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[COLUMNS, 1 + VERSIONS])
+    left.set_title("training images and their labels")
+    draw_images(left, images, COLUMNS, list(map(str, labels)), **INK)
+    batch = images[:ROWS], labels[:ROWS], np.ones(len(labels[:ROWS]), "float32")
+    augment = create_augment(run.task) or (lambda batch, seed: batch)
+    versions = [batch[0], *(augment(batch, (0, i))[0] for i in range(VERSIONS))]
+    right.set_title("an image, and as augmented in training")
+    draw_images(right, np.concatenate(np.stack(versions, axis=1)), 1 + VERSIONS, **INK)
+    save(figure, file)
 
 
-# TODO(15): a picture of some predictions; a grid of test images with the predicted class, in red
-# with the right one where they differ.
+# TODO(15): a picture of some predictions; the confusion matrix, how sure the model is where it is
+# right and where it is wrong, and the mistakes that it is most sure of.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw the first test examples and what the model predicts for them."""
-    images, labels, *_ = first_examples(datasets["test"], ROWS * COLUMNS)
-    predictions = np.argmax(run.model(images, training=False), axis=-1)
-    _draw_grid(images, labels, predictions, file)
+    """Draw what the model predicts for the first test examples."""
+    images, labels, *_ = first_examples(datasets["test"], TESTED)
+    probabilities = np.asarray(keras.ops.softmax(predict_in_parts(run.model, images)))
+    predicted, confidence = probabilities.argmax(axis=-1), probabilities.max(axis=-1)
+    is_right = predicted == labels
+    figure = Figure(figsize=(10, 8), layout="constrained")
+    places: list[Any] = [["confusion", "confidence"], ["mistakes", "mistakes"]]
+    axes = figure.subplot_mosaic(places, height_ratios=[3, 2])
+    figure.suptitle(f"accuracy {is_right.mean():.1%} on {len(labels):,} test images")
+    _draw_confusion(axes["confusion"], confusion(labels, predicted, probabilities.shape[-1]))
+    _draw_confidence(axes["confidence"], confidence, is_right)
+    chosen = most_confident_mistakes(confidence, is_right)[: 2 * COLUMNS]
+    captions = [
+        f"{predicted[i]}, {confidence[i]:.0%}" + ("" if is_right[i] else f"\nnot {labels[i]}")
+        for i in chosen
+    ]
+    axes["mistakes"].set_title(
+        f"{(~is_right).sum()} mistakes, the most confident first; then right ones, least confident"
+    )
+    draw_images(axes["mistakes"], images[chosen], COLUMNS, captions, **INK)
+    save(figure, file)
 
 
-def _draw_grid(images: np.ndarray, labels: np.ndarray, shown: np.ndarray, file: Path) -> None:
-    figure = Figure(figsize=(COLUMNS, ROWS * 1.2), layout="constrained")
-    cells = figure.subplots(ROWS, COLUMNS).flatten()
-    for cell in cells:
-        cell.axis("off")
-    for cell, image, right, title in zip(cells, images, labels, shown, strict=False):
-        cell.imshow(image[..., 0], cmap="gray_r")
-        if title == right:
-            cell.set_title(title, fontsize=9)
-        else:
-            cell.set_title(f"{title}, not {right}", fontsize=9, color="firebrick")
-    figure.savefig(file, dpi=110)
+def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
+    """How often each class, int (n,), is predicted as each, int (n,): int (classes, classes)."""
+    counts = np.zeros((classes, classes), int)
+    np.add.at(counts, (labels, predicted), 1)
+    return counts
+
+
+def most_confident_mistakes(confidence: np.ndarray, is_right: np.ndarray) -> np.ndarray:
+    """The order, int (n,), in which to look at predictions: confident mistakes, unsure answers.
+
+    Args:
+        confidence: float (n,), the probability of what was predicted.
+        is_right: bool (n,).
+    """
+    return np.lexsort((np.where(is_right, confidence, -confidence), is_right))
+
+
+def _draw_confusion(axes: Axes, counts: np.ndarray) -> None:
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    axes.set(xlabel="predicted", ylabel="label", title="confusion matrix")
+    if len(counts) > MOST_CLASSES:
+        return
+    axes.set(xticks=range(len(counts)), yticks=range(len(counts)))
+    for (label, predicted), count in np.ndenumerate(counts):
+        color = "white" if shares[label, predicted] > 0.5 else "black"
+        if count:
+            axes.text(predicted, label, count, ha="center", va="center", color=color, fontsize=8)
+
+
+def _draw_confidence(axes: Axes, confidence: np.ndarray, is_right: np.ndarray) -> None:
+    bins = np.linspace(0, 1, 21).tolist()
+    axes.hist(confidence[is_right], bins, color="lightsteelblue", label="right", log=True)
+    wrong: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "hatch": "////"}
+    axes.hist(confidence[~is_right], bins, label="wrong", log=True, histtype="stepfilled", **wrong)
+    axes.axvline(confidence.mean(), color="black", linestyle=":", label="mean confidence")
+    axes.axvline(is_right.mean(), color="black", label="accuracy")
+    axes.set(xlabel="confidence", ylabel="test images", ylim=(0.5, None))
+    axes.set_title("confidence in the prediction")
+    axes.legend(loc="upper left")

@@ -93,12 +93,13 @@ def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
     return augment
 
 
+def in_form(date: datetime.date, form: str) -> str:
+    """`date` in one of FORMS."""
+    th, roman = f"{date.day}{ENDINGS.get(date.day, 'th')}", ROMAN[date.month - 1]
+    return form.format(date=date, th=th, roman=roman)
+
+
 def _line(date: datetime.date, form: str, source: random.Random) -> str:
     """`date` in one of FORMS, and in ISO 8601."""
-    prompt = form.format(
-        date=date,
-        th=f"{date.day}{ENDINGS.get(date.day, 'th')}",
-        roman=ROMAN[date.month - 1],
-    )
     write = source.choice((str, str.lower, str.upper))
-    return f"{write(prompt)}>{date.isoformat()}\n"
+    return f"{write(in_form(date, form))}>{date.isoformat()}\n"

@@ -1,4 +1,4 @@
-"""The model, and how it completes a prompt."""
+"""The model, how it completes a prompt, and what it attends to."""
 
 from __future__ import annotations
 
@@ -72,3 +72,22 @@ def complete(model: keras.Model, tokens: tf.Tensor, weights: tf.Tensor) -> tf.Te
 
     _, lines = tf.while_loop(lambda i, _: i < ANSWER_LENGTH, write_one, (tf.constant(0), lines))
     return tf.where(columns > end, lines, 0)[:, 1:]
+
+
+def attention(model: keras.Model, tokens: np.ndarray) -> np.ndarray | None:
+    """Where each token of a line looks before the next one is predicted: float (T, T).
+
+    Args:
+        model: tokens (batch, T) -> logits.
+        tokens: int32 (1, T).
+
+    Returns:
+        The largest weight of all heads in all layers; None for a model without such layers.
+    """
+    layers = [x for x in model.layers if isinstance(x, keras.layers.MultiHeadAttention)]
+    if not layers:
+        return None
+    inputs = keras.Model(model.input, [layer.input for layer in layers])(tokens)
+    options = {"use_causal_mask": True, "return_attention_scores": True}
+    scores = [layer(*x, **options)[1] for layer, x in zip(layers, inputs, strict=True)]
+    return np.max(scores, axis=(0, 1, 2))  # of (layers, 1, heads, T, T)

@@ -24,6 +24,21 @@ MASK_SEED, SPLIT_SEED = 0, 0
 FOLDS = 5
 VALIDATION = 8  # every eighth row that isn't test data
 
+# scikit-learn's documentation says what the columns are; units other than years are those that fit
+# the sizes of the values.
+MEANINGS = {
+    "age": "age (years)",
+    "sex": "sex (1 or 2)",
+    "bmi": "body mass index (kg/m²)",
+    "bp": "mean blood pressure (mm Hg)",
+    "s1": "s1: total cholesterol (mg/dl)",
+    "s2": "s2: LDL cholesterol (mg/dl)",
+    "s3": "s3: HDL cholesterol (mg/dl)",
+    "s4": "s4: total / HDL cholesterol",
+    "s5": "s5: log of triglycerides",
+    "s6": "s6: blood sugar (mg/dl)",
+}
+
 
 # TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
 # row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped; or what
