@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import matplotlib.figure
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine import records
 from proof.engine.callbacks import Event, every_epochs
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
@@ -108,30 +106,10 @@ def test_each_number_of_a_metric_is_a_column(
     assert set(NAMES) <= tags
     assert "recall/class/1" in capsys.readouterr().out
     assert json.loads(json.dumps(run.records.latest)) == run.records.latest
-    run.records.draw_curves()
+    run.records.draw_curves({}, {})
     assert (tmp_path / "curves.png").stat().st_size > 0
 
 
 def test_a_metric_of_several_numbers_is_no_column_itself(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'validation_f1' isn't in the history.*validation_f1/0"):
         loop(tmp_path, 1, "validation_f1")
-
-
-def test_curves_show_no_more_than_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figures: list[matplotlib.figure.Figure] = []
-
-    class Figure(matplotlib.figure.Figure):
-        def savefig(self, *args: Any, **kwargs: Any) -> None:
-            figures.append(self)
-
-    monkeypatch.setattr(records, "Figure", Figure)
-    names = [*(f"iou/{i}" for i in range(100)), *(f"mae_{i}" for i in range(30))]
-    row = {f"{split}_{name}": 0.5 for split in ("train", "validation") for name in names}
-    record = records.Records(tmp_path)
-    record.history = [{"epoch": 1.0, "step": 5.0, **row}]
-    record.draw_curves()
-    (figure,) = figures
-    assert len(figure.axes) == records.CHARTS
-    assert figure.get_size_inches().tolist() == [18.0, 21.0]
-    assert [len(axes.lines) for axes in figure.axes[:2]] == [records.LINES, 2]
-    assert [axes.get_title() for axes in figure.axes[:2]] == ["validation iou", "mae 0"]

@@ -18,7 +18,7 @@ from typing import Any
 from ..engine.types import Run
 
 
-def draw_samples(datasets: dict[str, Any], file: Path) -> None:
+def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw nothing."""
 
 
@@ -749,8 +749,8 @@ TASKS = (
             ),
             Edit(
                 "pictures.py",
-                "run.model(images, training=False)",
-                "run.model(images, training=False)[0]",
+                "predict_in_parts(run.model, images)",
+                "predict_in_parts(run.model, images)[0]",
             ),
         ),
     ),

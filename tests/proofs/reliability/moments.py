@@ -36,8 +36,8 @@ MOMENTS: dict[str, Moment] = {
     "best": Moment("between data and index of the best weights", 1, True),
     "callbacks": Moment("after a step, before the callbacks and the checkpoint", 2, True),
     "save": Moment("between data and index of a checkpoint", 2, True),
-    "curves": Moment("after training, before `curves.png`", 1, False),
     "test": Moment("while the test runs", 1, False),
+    "curves": Moment("after the test, before `curves.png`", 1, False),
     "predictions": Moment("while `predictions.png` is drawn", 1, False),
     "results": Moment("before `results.json` gets its name", 1, False),
 }

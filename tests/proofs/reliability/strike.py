@@ -91,8 +91,8 @@ def arm():
         "best": lambda: wrap_rename("ckpt-*.index", "best"),
         "callbacks": lambda: wrap(Loop, "_run_callbacks"),
         "save": lambda: wrap_rename("ckpt-*.index", "latest"),
-        "curves": lambda: wrap(Records, "draw_curves"),
         "test": lambda: wrap_evaluation("test"),
+        "curves": lambda: wrap(Records, "draw_curves"),
         "predictions": lambda: wrap_picture("draw_predictions"),
         "results": lambda: wrap_rename("results.json", ""),
     }[moment]()
