@@ -120,9 +120,11 @@ def _draw_classes(axes: Axes, real: np.ndarray, generated: np.ndarray) -> None:
 
 
 def _draw_distances(axes: Axes, real: np.ndarray, generated: np.ndarray) -> None:
-    bins = np.linspace(0, max(real.max(), generated.max()), 25).tolist()
-    axes.hist(real, bins, density=True, **REAL)
-    axes.hist(generated, bins, density=True, histtype="stepfilled", **GENERATED)
-    axes.set(xlabel="distance (0: a copy)", yticks=[])
+    generated = generated[np.isfinite(generated)]
+    bins = np.linspace(0, np.concatenate([real, generated]).max(), 25).tolist()
+    for values, style in ((real, REAL), (generated, GENERATED)):
+        shares = np.full(len(values), 1 / max(1, len(values)))
+        axes.hist(values, bins, weights=shares, histtype="stepfilled", **style)
+    axes.set(xlabel="distance (0: a copy)", ylabel="fraction of images")
     axes.set_title("distance to the nearest training image")
     axes.legend(loc="upper left")

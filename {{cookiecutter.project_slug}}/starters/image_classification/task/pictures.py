@@ -44,7 +44,8 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw what the model predicts for the first test examples."""
     images, labels, *_ = first_examples(datasets["test"], TESTED)
     probabilities = np.asarray(keras.ops.softmax(predict_in_parts(run.model, images)))
-    predicted, confidence = probabilities.argmax(axis=-1), probabilities.max(axis=-1)
+    predicted = probabilities.argmax(axis=-1)
+    confidence = np.nan_to_num(probabilities.max(axis=-1))  # none in NaN
     is_right = predicted == labels
     figure = Figure(figsize=(10, 8), layout="constrained")
     places: list[Any] = [["confusion", "confidence"], ["mistakes", "mistakes"]]

@@ -87,7 +87,9 @@ def attention(model: keras.Model, tokens: np.ndarray) -> np.ndarray | None:
     layers = [x for x in model.layers if isinstance(x, keras.layers.MultiHeadAttention)]
     if not layers:
         return None
-    inputs = keras.Model(model.input, [layer.input for layer in layers])(tokens)
-    options = {"use_causal_mask": True, "return_attention_scores": True}
-    scores = [layer(*x, **options)[1] for layer, x in zip(layers, inputs, strict=True)]
-    return np.max(scores, axis=(0, 1, 2))  # of (layers, 1, heads, T, T)
+    scores = []  # of each layer, float (1, heads, T, T)
+    for layer in layers:
+        query, value = keras.Model(model.input, layer.input)(tokens)
+        _, weights = layer(query, value, use_causal_mask=True, return_attention_scores=True)
+        scores.append(weights)
+    return np.max(scores, axis=(0, 1, 2))

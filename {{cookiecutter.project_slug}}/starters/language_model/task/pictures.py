@@ -71,17 +71,24 @@ def accuracy_by_form(lines: list[Line]) -> dict[str, tuple[int, int]]:
 
 
 def marked(answer: str, solution: str) -> tuple[str, str]:
-    """An answer's right characters and its wrong ones, spaces in the others' places."""
+    """An answer's right characters and its wrong ones, with spaces in place of the others.
+
+    A wrong space, or a character that is missing at the end, is "_".
+    """
     length = max(len(answer), len(solution))
     pairs = list(zip(answer.ljust(length), solution.ljust(length), strict=True))
     right = "".join(written if written == wanted else " " for written, wanted in pairs)
-    return right, "".join(" " if written == wanted else written for written, wanted in pairs)
+    return right, "".join(
+        " " if written == wanted else written.replace(" ", "_") for written, wanted in pairs
+    )
 
 
 def _texts(tokens: np.ndarray) -> list[str]:
     """int (n, T) -> n texts, without padding, up to the end of the line."""
-    rows = tokens.astype("uint8")
-    return [bytes(row[row != 0]).decode("latin-1").partition(chr(LINE_END))[0] for row in rows]
+    lines = ["".join(map(chr, row[row != 0])).partition(chr(LINE_END))[0] for row in tokens]
+    return [
+        "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in x) for x in lines
+    ]
 
 
 def _prompts(tokens: np.ndarray) -> list[str]:

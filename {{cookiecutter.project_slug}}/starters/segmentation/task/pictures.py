@@ -21,7 +21,7 @@ TESTED = 200  # test examples at most; numbers in the picture are theirs
 
 # Lightness (CIE L*, from 0 to 100) differs by 7 or more, so that gray keeps them apart; neighbors
 # in lightness differ in hue, also for the color-blind.
-BACKGROUND, OUTSIDE = "#ffffff", "#e0e0e0"  # outside: of ignored pixels
+BACKGROUND, OUTSIDE = "#ffffff", "#e4e4e4"  # outside: of ignored pixels
 DIGITS = (
     *("#011257", "#063326", "#732100", "#851f92", "#606906"),
     *("#2c72ea", "#f5488e", "#de8f1a", "#fe9c89", "#f7b6fc"),
