@@ -70,6 +70,13 @@ def test_the_site_has_every_page_and_fetches_nothing(tmp_path: Path) -> None:
     assert "README.html" in read(tmp_path / "index.html")
 
 
+def test_pictures_are_small_and_shown() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for picture in (ROOT / "docs" / "pictures").iterdir():
+        assert picture.stat().st_size <= 150_000, picture.name
+        assert f"pictures/{picture.name})" in text, picture.name
+
+
 def test_flags_that_pages_name_exist() -> None:
     sources = [
         *TEMPLATE.glob("*package_name*/config.py"),

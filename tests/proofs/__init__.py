@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 WITH_PROGRAMS = ("cluster", "screenshots")
 NAMES = (
     "parity", "mutations", "false_alarms", "unusual_tasks", "reliability", "worker_kills",
-    "starters",
+    "starters", "pictures",
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ CHARTS, LINES, CHARTS_IN_A_ROW = 24, 10, 4  # at most; history.csv and steps.csv
 FEW_EPOCHS = 2  # a shorter run is drawn by steps
 WIDE = 30  # largest over smallest gradient norm, from which on the scale is logarithmic
 
-# Apart in lightness and in form: they stay apart in grey and for the color-blind.
+# Apart in lightness and in form: they stay apart in gray and for the color-blind.
 TRAIN: dict[str, Any] = {"color": "#e69f00", "linestyle": "--"}
 VALIDATION: dict[str, Any] = {"color": "#1f4e9c", "marker": "."}
 TEST: dict[str, Any] = {"color": "black", "marker": "D", "linestyle": "none"}

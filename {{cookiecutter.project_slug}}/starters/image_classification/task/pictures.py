@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -30,9 +31,11 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     left, right = figure.subplots(1, 2, width_ratios=[COLUMNS, 1 + VERSIONS])
     left.set_title("training images and their labels")
     draw_images(left, images, COLUMNS, list(map(str, labels)), **INK)
-    batch = images[:ROWS], labels[:ROWS], np.ones(len(labels[:ROWS]), "float32")
+    some = images[:ROWS], labels[:ROWS], np.ones(len(labels[:ROWS]), "float32")
+    batch = tuple(map(tf.convert_to_tensor, some))
     augment = create_augment(run.task) or (lambda batch, seed: batch)
-    versions = [batch[0], *(augment(batch, (0, i))[0] for i in range(VERSIONS))]
+    seeds = tf.constant([[0, i] for i in range(VERSIONS)], tf.int64)
+    versions = [batch[0], *(augment(batch, seed)[0] for seed in seeds)]
     right.set_title("an image, and as augmented in training")
     draw_images(right, np.concatenate(np.stack(versions, axis=1)), 1 + VERSIONS, **INK)
     save(figure, file)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -35,8 +36,9 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     images, labels, *_ = first_examples(datasets["train"], COLUMNS)
     rows = {"image": _gray(images), "labels": color(labels)}
     if augment := create_augment(run.task):
-        images, labels, _ = augment((images, labels, np.ones(len(labels), "float32")), (0, 0))
-        rows |= {"augmented": _gray(images), "its labels": color(np.asarray(labels))}
+        batch = tuple(map(tf.convert_to_tensor, (images, labels, np.ones(len(labels), "float32"))))
+        images, labels, _ = map(np.asarray, augment(batch, tf.zeros(2, tf.int64)))
+        rows |= {"augmented": _gray(images), "its labels": color(labels)}
     figure = Figure(figsize=(9, 1.1 * len(rows) + 0.5), layout="constrained")
     _draw_rows(dict(zip(rows, np.atleast_1d(figure.subplots(len(rows))), strict=True)), rows)
     save(figure, file)
@@ -95,7 +97,7 @@ def color(labels: np.ndarray) -> np.ndarray:
     return palette[labels]
 
 
-def _gray(images: Any) -> np.ndarray:
+def _gray(images: np.ndarray) -> np.ndarray:
     """Images (n, h, w, 1) in [0, 1] -> colors (n, h, w, 3), ink black."""
     return np.clip(1 - np.repeat(images, 3, axis=-1), 0, 1)
 
