@@ -19,7 +19,13 @@ html_theme = "furo"
 html_extra_path = ["index.html"]  # leads to README.html
 
 SECTIONS = {
-    "Start": ("docs/tutorial", "docs/questions", "docs/starters", "docs/comparison"),
+    "Start": (
+        "docs/tutorial",
+        "docs/questions",
+        "docs/starters",
+        "docs/pictures",
+        "docs/comparison",
+    ),
     "Write": ("docs/data", "docs/losses", "docs/steps", "docs/recipes", "docs/tasks"),
     "Run": ("docs/check", "docs/symptoms", "docs/workers", "docs/launchers", "docs/scaling"),
     "Words and reasons": ("docs/glossary", "docs/design-decisions"),
