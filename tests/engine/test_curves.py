@@ -36,7 +36,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> Figures:
 def rows(epochs: int, per_epoch: int = 1) -> list[Row]:
     """Rows of a history whose loss falls by one in each epoch, 10 above it in validation."""
     ends = [(i + 1) / per_epoch for i in range(epochs * per_epoch)]
-    return [{"epoch": e, "step": 20 * e, "train_loss": -e, "validation_loss": 10 - e} for e in ends]
+    return [{"epoch": e, "step": 4 * e, "train_loss": -e, "validation_loss": 10 - e} for e in ends]
 
 
 def chart(figures: Figures, title: str) -> Axes:

@@ -21,7 +21,7 @@ FEW_EPOCHS = 2  # a shorter run is drawn by steps
 WIDE = 30  # largest over smallest gradient norm, from which on the scale is logarithmic
 
 # Apart in lightness and in form: they stay apart in gray and for the color-blind.
-TRAIN: dict[str, Any] = {"color": "#e69f00", "linestyle": "--"}
+TRAIN: dict[str, Any] = {"color": "#e69f00", "linestyle": "--", "marker": ".", "markersize": 4}
 VALIDATION: dict[str, Any] = {"color": "#1f4e9c", "marker": "."}
 TEST: dict[str, Any] = {"color": "black", "marker": "D", "linestyle": "none"}
 SHADES = [tuple(color) for color in colormaps["viridis"]([0.0, 0.23, 0.46, 0.69, 0.9])]
@@ -62,7 +62,7 @@ def draw_curves(history: list[Row], log: list[Row], best: Row, tested: Row, file
             _draw_members(axes, history, chart, measured[chart], x)
         if best:
             axes.axvline(best[x], color="0.6", linestyle=":", zorder=0)
-        axes.set_xlabel(x)
+        axes.set(xlabel=x, xlim=(0, 1.04 * history[-1][x]))
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10]))
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[0]:

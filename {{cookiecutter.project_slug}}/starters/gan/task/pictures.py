@@ -97,7 +97,7 @@ def _draw_progress(axes: Axes, folder: Path) -> None:
     """The first rows of what `draw_generated` has drawn after some epochs."""
     files = sorted(folder.glob("epoch-*.png"))
     if not files:
-        axes.axis("off")  # the run was shorter than an epoch
+        axes.set(xticks=[], yticks=[], title="no epoch has ended: no progress to show")
         return
     chosen = [files[i] for i in shown_epochs(len(files))]
     grids = [imread(file) for file in chosen]

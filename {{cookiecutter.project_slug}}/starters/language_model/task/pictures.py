@@ -31,7 +31,7 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     rows = np.arange(len(lines[0]))
     tokens, targets, weights = (part[rows, rows % part.shape[1]] for part in lines)
     solutions = _texts(np.where(weights != 0, targets, 0))
-    figure = Figure(figsize=(6, 0.24 * len(rows) + 0.5), layout="constrained")
+    figure = Figure(figsize=(6, 0.24 * LINES + 0.5), layout="constrained")
     axes = figure.subplots()
     axes.set_title("prompt \N{RIGHTWARDS ARROW} answer")
     _draw_lines(axes, list(zip(_prompts(tokens), solutions, solutions, strict=True)))
@@ -96,7 +96,7 @@ def _prompts(tokens: np.ndarray) -> list[str]:
 
 
 def _draw_lines(axes: Axes, lines: list[Line]) -> None:
-    axes.set(xlim=(-30, 30), ylim=(len(lines), 0))
+    axes.set(xlim=(-30, 30), ylim=(LINES, 0))
     axes.axis("off")
     for i, (prompt, solution, answer) in enumerate(lines):
         right, wrong = marked(answer, solution)
@@ -119,9 +119,9 @@ def _draw_forms(axes: Axes, found: dict[str, tuple[int, int]]) -> None:
     names = sorted(found, key=lambda form: found[form][0] / found[form][1])
     shares = [found[name][0] / found[name][1] for name in names]
     labels = [in_form(EXAMPLE, name) if name != "?" else name for name in names]
-    bars = axes.barh(labels, shares, color="#9ab8e0")
-    texts = [f"{right} of {number}" for right, number in map(found.__getitem__, names)]
-    axes.bar_label(bars, texts, label_type="center", fontsize=8)
+    axes.barh(labels, shares, color="#9ab8e0")
+    for i, (right, number) in enumerate(map(found.__getitem__, names)):
+        axes.text(0.01, i, f"{right} of {number}", va="center", fontsize=8)
     axes.set(xlim=(0, 1), title="right answers by form of the date")
 
 

@@ -115,13 +115,9 @@ def _draw_rows(axes: dict[str, Axes], rows: dict[str, np.ndarray]) -> None:
 
 def _draw_iou(axes: Axes, scores: np.ndarray) -> None:
     names = ["background", *map(str, range(CLASSES - 1))]
-    bars = axes.barh(names, scores, color=(BACKGROUND, *DIGITS), edgecolor="0.5")
-    axes.bar_label(
-        bars,
-        [f"{score:.2f}" for score in scores],
-        label_type="center",
-        fontsize=8,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-    )
+    axes.barh(names, scores, color=(BACKGROUND, *DIGITS), edgecolor="0.5")
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    for i, score in enumerate(scores):
+        axes.text(0.03, i, f"{score:.2f}", va="center", fontsize=8, bbox=box)
     axes.invert_yaxis()
     axes.set(xlim=(0, 1), title=f"mean IoU {np.nanmean(scores):.3f}")
