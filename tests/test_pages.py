@@ -10,7 +10,18 @@ OTHERS = {  # flags of other commands, and those that stand for no setting
     *("--no-input", "--accept-hooks", "--logdir", "--upgrade", "--constraint", "--universal"),
     "--version",
     "--kill-on-bad-exit",  # of Slurm's srun
-    *("--help", "--config", "--split", "--save-every", "--only", "--list"),
+    *(
+        "--help",
+        "--config",
+        "--split",
+        "--save-every",
+        "--only",
+        "--list",
+        "--output",
+        "--jobs",
+        "--mean-over",
+        "--no-open",
+    ),
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
@@ -20,8 +21,11 @@ from {{ cookiecutter.package_name }}.engine.tf_log_filter import filtered_tf_imp
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
 
 
-def main(config: Config, task: TaskConfig) -> None:
-    """One run, top to bottom."""
+def main(config: Config, task: TaskConfig) -> dict[str, Any]:
+    """One run, top to bottom; returns what results.json has.
+
+    It may be called several times in a process, one run after the other.
+    """
     be_quiet(config.quiet)
     # Several workers meet before the seconds in which TensorFlow is imported: from then on each
     # knows when another one ends.
@@ -38,8 +42,10 @@ def main(config: Config, task: TaskConfig) -> None:
         from {{ cookiecutter.package_name }}.engine.adapted import read_adapted, write_adapted
         from {{ cookiecutter.package_name }}.engine.data_errors import reading_errors
         from {{ cookiecutter.package_name }}.engine.display import start_lines, table
+        from {{ cookiecutter.package_name }}.engine.environment import environment
         from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
         from {{ cookiecutter.package_name }}.engine.loop import Loop
+        from {{ cookiecutter.package_name }}.engine.report import write_report
         from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory, find_resumed
         from {{ cookiecutter.package_name }}.engine.strategy import create_strategy, strategy_name
         from {{ cookiecutter.package_name }}.engine.workers import Workers
@@ -59,6 +65,7 @@ def main(config: Config, task: TaskConfig) -> None:
     )
     workers = Workers(strategy)  # of several, the chief alone prints and writes
     workers.be_quiet()
+    origin = environment()
     datasets = create_datasets(task)
     resumed = find_resumed(runs, config.resume, flags, workers)
     adapted = read_adapted(resumed) if resumed else None
@@ -109,15 +116,20 @@ def main(config: Config, task: TaskConfig) -> None:
             **loop.records.latest,
             **tested,
             "seconds": round(time.perf_counter() - started, 2),
+            "best": loop.best_row,
+            **origin,
         }
         loop.records.draw_curves(loop.best_row, tested)
         if workers.is_chief:
             draw_predictions(run, datasets, directory.path / "predictions.png")
         directory.write_results(results)
         loop.records.add_results(flags, results, loop.step)
+        if workers.is_chief:
+            write_report(directory.path, to_yaml(Config(), TaskConfig()))
         print(table(results | loop.best_row))
         print(loop.last_words(results["seconds"]))
         workers.wait()
+    return results
 
 
 if __name__ == "__main__":

@@ -10,11 +10,13 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from proof.engine.callbacks import at_step, every_epochs, every_steps
 from proof.engine.data_errors import data_errors
 from proof.engine.errors import UsageError, usage_errors
 from proof.engine.evaluation import Evaluation
 from proof.engine.run_directory import RunDirectory
+from proof.engine.strategy import create_strategy
 
 from .toys import CLASSES, FEATURES, Toy, build, plain_data
 
@@ -69,6 +71,12 @@ def test_data_that_ends_early() -> None:
         data_errors("train", built.run, iterator.element_spec),
     ):
         built.steps.distributed_train_step(iterator, 2, built.steps.start())
+
+
+def test_other_virtual_replicas_than_those_of_the_first_run_of_a_process() -> None:
+    tf.config.list_logical_devices()  # TensorFlow has started, with four
+    with pytest.raises(UsageError, match="a process for each number"):
+        create_strategy("none", virtual_replicas=3)
 
 
 def test_bugs_of_the_task_keep_their_traceback() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from cookiecutter.main import cookiecutter
 from proof.engine import callbacks
 from proof.engine.batches import (
     BatchLayout,
@@ -27,6 +29,7 @@ from proof.engine.callbacks import learning_rates
 from proof.engine.export import export_models
 from proof.task.config import TaskConfig
 
+from . import ROOT
 from .test_keras_callbacks import loop
 from .toys import CLASSES, FEATURES, Toy, assert_parity, train
 
@@ -58,6 +61,20 @@ def recipe(name: str) -> dict[str, Any]:
     return names
 
 
+def script(name: str, directory: Path, *changes: tuple[str, str]) -> str:
+    """What a block prints, which is a script in the root of a rendered project."""
+    code = BLOCKS[name]
+    for before, after in changes:
+        assert before in code
+        code = code.replace(before, after)
+    (directory / "script.py").write_text(code)
+    command = [sys.executable, "script.py"]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "retracing" not in done.stderr
+    return done.stdout
+
+
 def assert_usable(split: Any, examples: int) -> list[int]:
     """Each example is trained on and evaluated once; returns the labels in their own order."""
     assert num_examples(split) == examples
@@ -77,7 +94,9 @@ def labels_of(batches: tf.data.Dataset) -> list[int]:
 
 
 def test_every_marked_block_of_the_pages_is_run() -> None:
-    used = set(re.findall(r'recipe\("(\w+)"\)', Path(__file__).read_text(encoding="utf-8")))
+    used = set(
+        re.findall(r'(?:recipe|script)\("(\w+)"', Path(__file__).read_text(encoding="utf-8"))
+    )
     assert used == set(BLOCKS)
     for name in PAGES:
         text = page(name)
@@ -171,6 +190,30 @@ def test_a_model_in_onnx(exported: tuple[keras.Model, Path], tmp_path: Path) -> 
     inputs = np.ones((2, 3), "float32")
     (outputs,) = session.run(None, {session.get_inputs()[0].name: inputs})
     np.testing.assert_allclose(outputs, model(inputs), rtol=1e-5)
+
+
+@pytest.mark.full
+def test_optuna_searches_in_one_process_and_continues(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    answers = {"starter": "tabular_regression"}
+    project = Path(
+        cookiecutter(
+            str(ROOT), None, True, extra_context=answers, output_dir=tmp_path, default_config=True
+        )
+    )
+    shorter = [("epochs=20", "epochs=2"), ("n_trials=10", "n_trials=3")]
+    assert "best: {'learning_rate': " in script("optuna", project, *shorter)
+    results = sorted(project.glob("runs/search/*/results.json"))
+    assert len(results) == 3
+    script("optuna", project, *shorter[:1], ("n_trials=10", "n_trials=1"))
+    assert len(list(project.glob("runs/search/*-trial3/results.json"))) == 1
+    # The third run of a process is what a process of its own gives.
+    third = [sys.executable, "train.py", "--config", str(results[2].with_name("config.yaml"))]
+    subprocess.run([*third, "--runs", "alone"], cwd=project, check=True, capture_output=True)
+    (alone,) = project.glob("alone/*/results.json")
+    one, other = (json.loads(file.read_text()) for file in (results[2], alone))
+    assert one.pop("seconds") != other.pop("seconds")
+    assert one == other
 
 
 def test_freezing() -> None:

@@ -51,14 +51,20 @@ def test_the_nearest_command_and_choice_are_named(
     assert re.match(f"error: {sentence}", capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("argument", ["--help", "--print-config", "--no-such-flag"])
-def test_the_command_line_is_read_before_tensorflow_is_imported(argument: str) -> None:
-    code = (
-        "import runpy, sys\n"
-        "try:\n    runpy.run_path('train.py', run_name='__main__')\n"
-        "except SystemExit:\n"
-        "    assert not {'tensorflow', 'keras'} & set(sys.modules)"
-    )
-    command = [sys.executable, "-c", code, argument]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("train.py --help", 0),
+        ("train.py --print-config", 0),
+        ("train.py --no-such-flag", 2),
+        ("-m {{ cookiecutter.package_name }} compare no-such-run", 2),
+        ("-m {{ cookiecutter.package_name }} report no-such-run", 2),
+        ("-m {{ cookiecutter.package_name }} sweep no-such-file", 2),
+    ],
+)
+def test_the_command_line_is_read_before_tensorflow_is_imported(command: str, status: int) -> None:
+    words = [sys.executable, "-X", "importtime", *command.split()]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not {"tensorflow", "keras"} & imported

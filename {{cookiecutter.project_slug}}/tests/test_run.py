@@ -55,7 +55,7 @@ def test_a_quiet_run_prints_its_end_only(quiet_run: tuple[Path, str]) -> None:
 
 
 def test_a_run_leaves_everything_behind(run: Path) -> None:
-    for name in ("model.txt", "curves.png"):
+    for name in ("model.txt", "curves.png", "report.html"):
         assert (run / name).stat().st_size > 100
     assert column(run / "history.csv", "step") == ["8", "12"]
     assert column(run / "steps.csv", "step") == ["3", "6", "8", "9", "12"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
+import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, subcommand
 
 from .config import Config
-from .engine.command_line import expand, parse, read
+from .engine.command_line import expand, parse, read, to_yaml
 from .engine.errors import fail, usage_errors
 from .engine.tf_log_filter import filtered_tf_import
 from .engine.todo import find_todos
@@ -146,12 +148,76 @@ class Export:
         print(f"\n{loading_code(run, self.run / 'export')}", end="")
 
 
+@dataclass
+class Compare:
+    """Show what differs between runs, their results, the best first, and their curves."""
+
+    runs: Positional[tuple[Path, ...]]  # run directories, finished or not
+    # .png, .pdf or .svg file for the curves; default: compare-<time>.png beside the first run
+    output: Path | None = None
+    # flags, such as fold or seed, to average over: mean and standard deviation of the runs that
+    # differ in nothing else
+    mean_over: tuple[str, ...] = ()
+
+    def __call__(self) -> None:
+        """Print the tables and the name of the picture."""
+        from .engine.compare import compare, compare_means, draw_comparison
+        from .engine.run_files import read_run
+
+        if not self.runs:
+            fail("give the directories of the runs to compare.")
+        text, runs = compare([read_run(run) for run in self.runs])
+        name = time.strftime("compare-%Y-%m-%d-%H%M%S.png")
+        output = self.output or self.runs[0].parent / name
+        if self.mean_over:
+            text += f"\n\n{compare_means(runs, self.mean_over)}"
+        draw_comparison(runs, output)
+        print(f"{text}\n\ncurves: {output}")
+
+
+@dataclass
+class Sweep:
+    """Train each combination of flags that a YAML file lists, then compare; resumes if stopped."""
+
+    file: Positional[Path]  # with fixed flags, a grid of values, random samples of others
+    jobs: int = 1  # runs at the same time, on the devices of this machine
+    runs: Path = Path("runs")  # the runs go to a directory in it, named as the file
+
+    def __call__(self) -> None:
+        """Print a line for each run that starts or ends, and what `compare` prints."""
+        from .engine.sweep import sweep
+
+        if self.jobs < 1:
+            fail(f"--jobs is {self.jobs}; it must be at least 1.")
+        raise SystemExit(sweep(self.file, self.runs, self.jobs, training=Config, task=TaskConfig))
+
+
+@dataclass
+class Report:
+    """Write RUN/report.html anew, a page about the run, and open it in the browser."""
+
+    run: Positional[Path]  # the run directory, of a finished run or not
+    open: bool = True  # --no-open only writes it; as where there is no display
+
+    def __call__(self) -> None:
+        """Print the name of the page."""
+        from .engine.report import write_report
+
+        page = write_report(self.run, to_yaml(Config(), TaskConfig()))
+        print(page)
+        if self.open and _has_display():
+            webbrowser.open(page.resolve().as_uri())
+
+
 Command = (
     Annotated[Todo, subcommand("todo")]
     | Annotated[Check, subcommand("check")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[Predict, subcommand("predict")]
     | Annotated[Export, subcommand("export")]
+    | Annotated[Compare, subcommand("compare")]
+    | Annotated[Sweep, subcommand("sweep")]
+    | Annotated[Report, subcommand("report")]
 )
 
 
@@ -197,6 +263,12 @@ def _restore(directory: Path, run: Run) -> None:
 
     if not BestWeights(directory / "checkpoints" / "best", run).restore():
         fail(f"{directory} has no weights yet: it was not validated before it ended.")
+
+
+def _has_display() -> bool:
+    """Whether a browser opens beside this terminal, and not in it."""
+    known = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in known)
 
 
 def _split(evaluation: Evaluation, name: str) -> Any:

@@ -106,7 +106,7 @@ def expand(arguments: list[str]) -> list[str]:
     arguments, file = _take(arguments, "--config")
     _, run = _take(arguments, "--resume")
     if file:
-        arguments = _arguments_of(Path(file)) + arguments
+        arguments = _arguments_in(Path(file)) + arguments
     if run and run != "auto":
         settings = Path(run) / "config.yaml"
         try:
@@ -115,7 +115,7 @@ def expand(arguments: list[str]) -> list[str]:
             fail(f"{run} is not a run directory: {error.strerror}.")
         if not is_file:
             fail(f"{run} is not a run directory: it has no config.yaml.")
-        arguments = _arguments_of(settings) + arguments
+        arguments = _arguments_in(settings) + arguments
     return arguments
 
 
@@ -142,7 +142,7 @@ def flags_in(text: str) -> dict[str, Any]:
         return {}
     if not isinstance(root, yaml.MappingNode):
         raise ValueError(FLAG_LINES)
-    return {_text(name): _value(value) for name, value in root.value}
+    return {text_of(name): value_of(value) for name, value in root.value}
 
 
 def read_flags(file: Path) -> dict[str, Any]:
@@ -177,12 +177,16 @@ def _take(arguments: list[str], flag: str) -> tuple[list[str], str]:
     return arguments, ""
 
 
-def _arguments_of(file: Path) -> list[str]:
+def _arguments_in(file: Path) -> list[str]:
     """The lines of a YAML file as flags."""
     try:
-        values = read_flags(file)
+        return arguments_of(read_flags(file))
     except ValueError as error:
         fail(str(error))
+
+
+def arguments_of(values: dict[str, Any]) -> list[str]:
+    """Values as `flags_in` gives them, as flags."""
     arguments = []
     for name, value in values.items():
         flag = f"--{name.replace('_', '-')}"
@@ -195,15 +199,20 @@ def _arguments_of(file: Path) -> list[str]:
     return arguments
 
 
-def _value(node: yaml.Node) -> bool | str | list[str]:
+def value_of(node: yaml.Node) -> bool | str | list[str]:
+    """The value of a flag: its text, a list of texts, or True and False.
+
+    Raises:
+        ValueError: it isn't one.
+    """
     if isinstance(node, yaml.SequenceNode):
-        return [_text(item) for item in node.value]
+        return [text_of(item) for item in node.value]
     if node.tag.endswith(":bool"):
-        return _text(node) == "True"
-    return _text(node)
+        return text_of(node) == "True"
+    return text_of(node)
 
 
-def _text(node: yaml.Node) -> str:
+def text_of(node: yaml.Node) -> str:
     """A scalar as it is written, but for None, True and False.
 
     Raises:

@@ -222,7 +222,7 @@ def end_lines(
     module = __package__.partition(".")[0]
     lines += [
         fact("next", f"python -m {module} evaluate {run}"),
-        fact("", "(or predict, export)"),
+        fact("", "(or report, compare, predict, export)"),
         fact("", f"tensorboard --logdir {runs}"),
     ]
     return "\n".join(lines)

@@ -159,6 +159,8 @@ class Evaluation:
         key = (kind, *map(id, self.run.trainable_variables))
         if key not in self._graphs:
             self._graphs[key] = tf.function(evaluate, autograph=False)
+            # Several runs of a process trace it for each, as they should (TF 2.21).
+            self._graphs[key]._omit_frequent_tracing_warning = True
         return self._graphs[key]
 
     def _on_one_replica(

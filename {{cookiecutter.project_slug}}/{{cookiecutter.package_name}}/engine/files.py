@@ -1,16 +1,18 @@
-"""Files: written whole or not at all, with one sentence where that fails; names for TensorFlow."""
+"""Files: written whole or not at all, with one sentence where that fails; names for TensorFlow.
+
+Imports no TensorFlow.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import tensorflow as tf
 
 from .errors import UsageError, cannot_write
 
@@ -29,11 +31,7 @@ def replace_file(file: Path, content: str | bytes) -> None:
 
 def to_json(results: dict[str, Any]) -> str:
     """Results as JSON, which has no numbers that aren't finite: null instead."""
-    strict = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in results.items()
-    }
-    return json.dumps(strict, indent=2, allow_nan=False)
+    return json.dumps(_strict(results), indent=2, allow_nan=False)
 
 
 @contextlib.contextmanager
@@ -61,5 +59,18 @@ def writing(what: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, tf.errors.OpError) as error:
+    except _disk_errors() as error:
         raise UsageError(cannot_write(what, error)) from error
+
+
+def _disk_errors() -> tuple[type[Exception], ...]:
+    """What Python raises, and TensorFlow, if it is here."""
+    tensorflow = sys.modules.get("tensorflow")
+    return (OSError, tensorflow.errors.OpError) if tensorflow else (OSError,)
+
+
+def _strict(value: Any) -> Any:
+    """The same with None for numbers that aren't finite, also in dicts."""
+    if isinstance(value, dict):
+        return {name: _strict(part) for name, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

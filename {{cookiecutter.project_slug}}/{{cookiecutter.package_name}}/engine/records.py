@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from .curves import draw_curves
 from .files import replace_file, writing
 from .output import say
 from .run_directory import MAY_DIFFER
+from .run_files import read_csv
 from .summaries import Summaries
 
 Row = dict[str, float]
@@ -92,7 +91,7 @@ class Records:
     def _read(self, file: Path, step: int) -> list[Row]:
         """The rows up to `step`; of a file that somebody has changed none: it is kept beside."""
         try:
-            return _read_csv(file, step)
+            return [row for row in read_csv(file) if row["step"] <= step]
         except (OSError, ValueError):  # not text, or other columns, or no numbers
             kept = file.with_name(f"{file.stem}-changed{file.suffix}")
             if self.is_chief:
@@ -117,26 +116,8 @@ class Records:
             return
         log: list[Row] = []
         with contextlib.suppress(OSError, ValueError):  # somebody has changed it
-            log = _read_csv(self.directory / "steps.csv", sys.maxsize)
+            log = read_csv(self.directory / "steps.csv")
         draw_curves(self.history, log, best, tested, self.directory / "curves.png")
-
-
-def _read_csv(file: Path, last_step: int) -> list[Row]:
-    """The rows up to a step.
-
-    Raises:
-        ValueError: it isn't as a run wrote it.
-    """
-    if not file.exists():
-        return []
-    # A spreadsheet puts a mark before UTF-8.
-    lines = file.read_text(encoding="utf-8-sig").splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith("\n")]  # the last may be of a killed process
-    try:
-        rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(whole)]
-        return [row for row in rows if row["step"] <= last_step]
-    except (KeyError, TypeError, csv.Error) as error:
-        raise ValueError from error
 
 
 def _write_csv(file: Path, rows: list[Row]) -> None:

@@ -77,9 +77,14 @@ def _choose(name: str, virtual_replicas: int) -> tuple[str, str]:
 
 def _split_cpu(replicas: int) -> None:
     (cpu, *_) = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(
-        cpu, [tf.config.LogicalDeviceConfiguration()] * replicas
-    )
+    parts = [tf.config.LogicalDeviceConfiguration()] * replicas
+    try:
+        tf.config.set_logical_device_configuration(cpu, parts)
+    except RuntimeError as error:
+        raise UsageError(
+            f"--virtual-replicas {replicas}: TensorFlow has started without them in this process; "
+            "use the same number in its first run, or a process for each number."
+        ) from error
 
 
 def _devices(kind: str) -> list[str]:

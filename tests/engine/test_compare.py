@@ -1,0 +1,218 @@
+"""`compare`: differing flags, results and curves of runs, read from their directories alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import pytest
+from proof import __main__ as commands
+from proof.engine import environment
+from proof.engine.compare import compare, draw_comparison
+from proof.engine.errors import UsageError
+from proof.engine.files import to_json
+from proof.engine.run_files import read_run
+
+from . import project
+
+pytestmark = pytest.mark.quick
+
+
+def make(directory: Path, losses: list[float], *, finished: bool = True, **flags: Any) -> Path:
+    """A run directory, as a run with these validation losses leaves it."""
+    directory.mkdir(parents=True)
+    flags = {"seed": 0, "name": directory.name, "monitor": "validation_loss"} | flags
+    lines = {"larger_is_better": "false"} | flags
+    (directory / "config.yaml").write_text("".join(f"{n}: {v}\n" for n, v in lines.items()))
+    rows = [f"{i},{4 * i},{loss + 1},{loss}\n" for i, loss in enumerate(losses, 1)]
+    (directory / "history.csv").write_text(
+        "epoch,step,train_loss,validation_loss\n" + "".join(rows)
+    )
+    if finished:
+        best = 4 * (losses.index(min(losses)) + 1)
+        results = {"steps": 4 * len(losses), "best_step": best, "test_loss": min(losses) + 0.25}
+        results |= {"seconds": 12.34, "git": {"commit": "abcdef0123456", "clean": True}}
+        (directory / "results.json").write_text(to_json(results))
+    return directory
+
+
+def lines_of(*runs: Path) -> list[str]:
+    text, _ = compare([read_run(run) for run in runs])
+    assert all(len(line) <= 80 for line in text.splitlines())
+    return text.splitlines()
+
+
+def test_the_best_run_comes_first_with_what_differs_and_its_results(tmp_path: Path) -> None:
+    worse = make(tmp_path / "worse", [3.0, 2.0, 2.5], width=32)
+    better = make(tmp_path / "better", [2.0, 1.0], width=64)
+    lines = lines_of(worse, better)
+    assert lines[0] == "2 runs, the best validation_loss first"
+    assert [line.split() for line in lines[1:3]] == [["1", "better"], ["2", "worse"]]
+    start = lines.index("what differs")
+    assert [line.split() for line in lines[start + 1 : start + 4]] == [
+        ["width"], ["1", "64"], ["2", "32"]]  # fmt: skip
+    assert lines[-3].split("  ")[1:] == [
+        " validation loss", "test loss", "best step", "steps", "seconds"]  # fmt: skip
+    assert lines[-2].split() == ["1", "1", "1.25", "8", "8", "12.34"]
+    assert lines[-1].split() == ["2", "2", "2.25", "8", "12", "12.34"]
+
+
+def test_larger_is_better_turns_the_order_round(tmp_path: Path) -> None:
+    larger = {"larger_is_better": "true"}
+    runs = [make(tmp_path / name, [loss], **larger) for name, loss in (("a", 1.0), ("b", 2.0))]
+    _, ordered = compare([read_run(run) for run in runs])
+    assert [run.path.name for run in ordered] == ["b", "a"]
+
+
+def test_an_unfinished_run_is_said_to_be_one(tmp_path: Path) -> None:
+    killed = make(tmp_path / "killed", [1.0, float("nan")], finished=False)
+    with (killed / "history.csv").open("a") as file:
+        file.write("3,12,0.")  # killed while it wrote
+    started = make(tmp_path / "started", [], finished=False)
+    (started / "history.csv").unlink()
+    lines = lines_of(started, killed, make(tmp_path / "whole", [2.0]))
+    assert [line.split()[1:] for line in lines[1:4]] == [
+        ["killed", "(unfinished)"], ["whole"], ["started", "(unfinished)"]]  # fmt: skip
+    assert lines[-3].split() == ["1", "1", "4", "8"]
+    assert lines[-1].split() == ["3"]
+
+
+def test_runs_of_other_monitors_keep_their_order(tmp_path: Path) -> None:
+    runs = [make(tmp_path / "b", [2.0]), make(tmp_path / "a", [1.0], monitor="train_loss")]
+    assert "differs" in lines_of(*runs)[0]
+    assert lines_of(*runs)[1].endswith("b")
+
+
+def test_of_equal_names_the_whole_path_is_shown_and_long_values_are_cut(tmp_path: Path) -> None:
+    runs = [make(tmp_path / f"{i}" / "same", [1.0], note=f"{i}" * 99) for i in range(2)]
+    lines = lines_of(*runs)
+    assert lines[1] == f"1  {runs[0]}"[:80]
+
+
+def test_many_flags_continue_below(tmp_path: Path) -> None:
+    names = [f"a_flag_with_a_name_{i}" for i in range(12)]
+    runs = [make(tmp_path / f"{k}", [1.0], **dict.fromkeys(names, k)) for k in range(2)]
+    lines = lines_of(*runs)
+    assert {word for line in lines for word in line.split()} >= set(names)
+
+
+def test_commits_and_versions_differ_only_where_they_are_known(tmp_path: Path) -> None:
+    old, new = make(tmp_path / "old", [1.0]), make(tmp_path / "new", [1.0])
+    killed = make(tmp_path / "killed", [1.0], finished=False)
+    assert "same flags" in lines_of(old, new, killed)
+    results = json.loads((new / "results.json").read_text())
+    results["git"]["clean"] = False
+    (new / "results.json").write_text(to_json(results | {"versions": {"keras": "3.15"}}))
+    lines = lines_of(old, new, killed)
+    assert lines[lines.index("what differs") + 1].split() == ["commit"]
+    assert any(line.endswith("abcdef01 changed") for line in lines)
+
+
+def test_means_are_over_runs_that_differ_in_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [
+        make(tmp_path / f"{width}-{fold}", [float(width + fold)], width=width, fold=fold)
+        for width in (10, 20)
+        for fold in (1, 2, 3)
+    ]
+    alone = make(tmp_path / "alone", [5.0], width=30, fold=1)
+    killed = make(tmp_path / "killed", [9.0], finished=False, width=40, fold=1)
+    commands.Compare((*runs, alone, killed), tmp_path / "x.png", mean_over=("fold",))()
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index("mean and standard deviation over fold")
+    assert lines[start + 1].split() == ["width", "runs", "validation", "loss", "test", "loss"]
+    assert [line.split() for line in lines[start + 2 : start + 5]] == [
+        ["1", "30", "1", "5", "5.25"],
+        ["2", "10", "3", "12", "\N{PLUS-MINUS SIGN}1", "12.25", "\N{PLUS-MINUS SIGN}1"],
+        ["3", "20", "3", "22", "\N{PLUS-MINUS SIGN}1", "22.25", "\N{PLUS-MINUS SIGN}1"],
+    ]
+    assert lines[start + 5] == ""
+    with pytest.raises(UsageError, match="no run has this flag"):
+        commands.Compare((alone,), mean_over=("folds",))()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("config.yaml", None, "is not a run directory: it has no config.yaml"),
+        ("config.yaml", "- a list", "must hold `flag: value` lines"),
+        ("results.json", "{", "results.json isn't as a run wrote it"),
+        ("results.json", "[]", "results.json isn't as a run wrote it"),
+        ("history.csv", "a;b\n1;2\n", "history.csv isn't as a run wrote it"),
+    ],
+)
+def test_what_is_no_run_gets_one_sentence(
+    tmp_path: Path, file: str, content: str | None, sentence: str
+) -> None:
+    path = make(tmp_path / "run", [1.0]) / file
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    with pytest.raises(UsageError, match=sentence):
+        read_run(tmp_path / "run")
+
+
+def test_curves_of_all_runs_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [make(tmp_path / f"{i}", [3.0 / (i + 1), 2.0]) for i in range(25)]
+    commands.Compare(tuple(runs))()
+    file = Path(capsys.readouterr().out.splitlines()[-1].removeprefix("curves: "))
+    assert file.parent == tmp_path
+    height, width, _ = matplotlib.image.imread(file).shape
+    assert height > 300
+    assert width > 300
+    for name, sentence in (("x.jpg", "ends in .png"), ("nowhere/x.png", "can't be written")):
+        with pytest.raises(UsageError, match=sentence):
+            draw_comparison([read_run(runs[0])], tmp_path / name)
+
+
+def test_compare_imports_no_tensorflow(tmp_path: Path) -> None:
+    run = make(tmp_path / "run", [1.0])
+    command = [sys.executable, "-X", "importtime", "-m", "proof", "compare", str(run)]
+    done = subprocess.run(command, cwd=project, check=True, capture_output=True, text=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "proof.engine.compare" in imported
+    assert not {"tensorflow", "keras"} & imported
+
+
+def test_results_have_null_for_numbers_that_are_not_finite() -> None:
+    assert json.loads(to_json({"a": float("nan"), "b": {"c": float("inf")}})) == {
+        "a": None, "b": {"c": None}}  # fmt: skip
+
+
+def test_results_say_which_commit_made_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True)
+
+    file = tmp_path / "project" / "code.py"
+    file.parent.mkdir()
+    file.touch()
+    monkeypatch.setattr(environment, "PROJECT", file.parent)
+    monkeypatch.setattr(environment, "__file__", str(file))
+    unknown = {"commit": None, "clean": None}
+    assert environment.environment()["git"] == unknown
+    git("init", "--quiet")
+    assert environment.environment()["git"] == unknown, "nothing is committed"
+    git("commit", "--quiet", "--allow-empty", "--message", "of something else")
+    assert environment.environment()["git"] == unknown, "the project isn't in it"
+    git("add", ".")
+    git("commit", "--quiet", "--message", "the project")
+    (tmp_path / "beside").touch()
+    found = environment.environment()
+    assert len(found["git"]["commit"]) == 40
+    assert found["git"]["clean"] is True
+    (file.parent / "new.py").touch()
+    assert environment.environment()["git"]["clean"] is False
+    monkeypatch.setenv("PATH", "")
+    assert environment.environment()["git"] == unknown, "there is no git"
+    assert json.loads(to_json(found)) == found
+    assert found["machine"]["cpus"] >= 1
+    assert set(found["versions"]) == {"python", "tensorflow", "keras", "numpy"}

@@ -1,0 +1,56 @@
+"""Where results come from: versions of packages, the project's commit, the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+PROJECT = Path(__file__).parents[2]
+GIT_SECS = 10.0  # for an answer of git; without it, the commit is unknown
+
+
+def environment() -> dict[str, dict[str, Any]]:
+    """For results.json: "versions", "git" (None: not under git, or without it) and "machine".
+
+    To be called at the start of a run, since files may be edited while it goes on.
+    """
+    return {
+        "versions": {
+            "python": platform.python_version(),
+            "tensorflow": tf.__version__,
+            "keras": keras.__version__,
+            "numpy": np.__version__,
+        },
+        "git": _commit(),
+        "machine": {
+            "platform": platform.platform(),
+            "cpus": os.cpu_count(),
+            "gpus": len(tf.config.list_physical_devices("GPU")),
+        },
+    }
+
+
+def _commit() -> dict[str, Any]:
+    """The commit of the project, and whether its files are as they were committed."""
+    # In a repository that ignores the project, the commit says nothing about it.
+    tracked = _git("ls-files", "--error-unmatch", __file__) is not None
+    commit = _git("rev-parse", "--verify", "HEAD") if tracked else None
+    changes = _git("status", "--porcelain", "--", ".") if commit else None
+    return {"commit": commit, "clean": None if changes is None else not changes}
+
+
+def _git(*arguments: str) -> str | None:
+    """What git prints; None where that fails, or there is no git."""
+    command = ["git", "-C", str(PROJECT), "--no-optional-locks", *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=GIT_SECS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace").strip()

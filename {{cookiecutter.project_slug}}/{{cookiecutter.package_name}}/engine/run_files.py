@@ -1,0 +1,129 @@
+"""What the files of a run directory say. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .command_line import read_flags
+from .errors import UsageError
+
+Row = dict[str, float]
+STARTED = re.compile(r"(\d{4}-\d\d-\d\d)-(\d\d)(\d\d)(\d\d)-")  # the beginning of a run's name
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """A run, finished or not.
+
+    Attributes:
+        path: the run directory.
+        flags: of config.yaml, the texts of their values.
+        history: a row for each validation so far.
+        results: of results.json; empty while the run is unfinished.
+    """
+
+    path: Path
+    flags: dict[str, Any]
+    history: list[Row]
+    results: dict[str, Any]
+
+    @property
+    def monitor(self) -> str:
+        """The column that selects the best weights; as in training, without validation data."""
+        column = str(self.flags.get("monitor", ""))
+        known = self.history and column not in self.history[-1]
+        return column.replace("validation", "train") if known else column
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Whether larger values of the monitored column are better."""
+        return self.flags.get("larger_is_better") is True
+
+    @property
+    def best_row(self) -> Row:
+        """The row of the weights that were tested, or best so far; empty if there is none."""
+        column, step = self.monitor, self.results.get("best_step")
+        if tested := [row for row in self.history if row["step"] == step]:
+            return tested[0]
+        rows = [row for row in self.history if math.isfinite(row.get(column, math.nan))]
+        best = max if self.larger_is_better else min
+        return best(rows, key=lambda row: row[column], default={})
+
+    @property
+    def numbers(self) -> Row:
+        """Losses and metrics: train_* and validation_* of the best row, test_* of the results."""
+        numbers = {n: v for n, v in self.best_row.items() if n.partition("_")[0] in SPLITS}
+        return numbers | {n: v for n, v in self.results.items() if n.startswith("test_")}
+
+
+def find_run(parent: Path, name: str) -> Path | None:
+    """The run of that name in a directory: the latest, but a finished one before others."""
+    begins = ((STARTED.match(path.name), path) for path in sorted(parent.iterdir()))
+    found = [path for begin, path in begins if begin and path.name[begin.end() :] == name]
+    finished = [path for path in found if is_finished(path)]
+    return next(reversed(finished or found), None)
+
+
+def is_finished(path: Path) -> bool:
+    """Whether a run has come to its end."""
+    return (path / "results.json").exists()
+
+
+def read_run(path: Path) -> RunFiles:
+    """The files of a run directory.
+
+    Raises:
+        UsageError: it isn't one, or a file isn't as a run wrote it.
+    """
+    if not (path / "config.yaml").is_file():
+        raise UsageError(f"{path} is not a run directory: it has no config.yaml.")
+    file = path / "results.json"
+    try:
+        results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        if not isinstance(results, dict):
+            raise ValueError("no results")
+        file = path / "history.csv"
+        history = read_csv(file)
+    except OSError as error:
+        raise UsageError(f"{file} can't be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise UsageError(f"{file} isn't as a run wrote it.") from error
+    try:
+        return RunFiles(path, read_flags(path / "config.yaml"), history, results)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def shown(value: Any) -> str:
+    """A number with four digits; anything else as it is written, None as nothing."""
+    if isinstance(value, float):
+        return f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e15 else f"{value:.4g}"
+    return "" if value is None else str(value)
+
+
+def read_csv(file: Path) -> list[Row]:
+    """The rows that a run wrote; none if there is no file.
+
+    Raises:
+        OSError: it can't be read.
+        ValueError: it isn't as a run wrote it.
+    """
+    if not file.exists():
+        return []
+    # A spreadsheet puts a mark before UTF-8.
+    lines = file.read_text(encoding="utf-8-sig").splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith("\n")]  # the last may be of a killed process
+    try:
+        rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(whole)]
+    except (TypeError, csv.Error) as error:
+        raise ValueError from error
+    if not all("step" in row for row in rows):
+        raise ValueError("no steps")
+    return rows

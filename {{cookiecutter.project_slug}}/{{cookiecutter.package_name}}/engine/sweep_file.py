@@ -1,0 +1,171 @@
+"""The runs that a sweep's YAML file stands for, always the same ones. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import yaml
+
+from .command_line import text_of, value_of
+from .errors import UsageError
+
+SECTIONS = ("fixed", "grid", "random", "samples", "sample_seed")
+SET_BY_THE_SWEEP = {"name", "runs", "resume", "config", "print_config", "help"}
+MOST_RUNS = 10_000
+LONGEST_NAME = 80  # characters; train.py takes 100
+Flags = dict[str, Any]
+MUST = {
+    "": f"it must have some of {', '.join(SECTIONS)}, and `grid` or `random` among them",
+    "fixed": "`fixed` must hold `flag: value` lines",
+    "grid": "`grid` must hold `flag: [value, value]` lines",
+    "random": "`random` must hold lines such as `flag: {uniform: [0, 1]}`, "
+    "`flag: {log_uniform: [0.001, 0.1]}` or `flag: [value, value]`",
+    "samples": f"with `random`, `samples` must be a whole number from 1 to {MOST_RUNS}",
+    "sample_seed": "`sample_seed` must be a whole number, and goes with `random`",
+}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a file says.
+
+    Attributes:
+        fixed: flags of all runs, as the command line takes them.
+        runs: for each run, by its name, the flags that differ between runs.
+    """
+
+    fixed: Flags
+    runs: dict[str, Flags]
+
+
+def read_sweep(file: Path, forms: Sequence[type] = ()) -> Sweep:
+    """The runs of a file: each sample of `random` at each point of `grid`.
+
+    Args:
+        file: YAML, as docs/recipes.md of the template shows it.
+        forms: dataclasses of the flags; those that are whole numbers are sampled as such.
+
+    Raises:
+        UsageError: it isn't as it must be; the values aren't looked at.
+    """
+    try:
+        sections = _entries(yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader))
+    except OSError as error:
+        raise UsageError(f"{file} can't be read: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{file} is not a YAML file.") from error
+    except ValueError as error:
+        raise UsageError(f"{file}: {MUST['']}.") from error
+    types = {
+        field.name: get_type_hints(form)[field.name] for form in forms for field in fields(form)
+    }
+    whole = {name for name, kind in types.items() if kind in (int, int | None)}
+
+    def read(section: str, what: Callable[[yaml.Node], Any], default: Any) -> Any:
+        try:
+            return what(sections[section]) if section in sections else default
+        except (ValueError, OverflowError) as error:
+            raise UsageError(f"{file}: {MUST[section]}.") from error
+
+    fixed = read("fixed", _fixed, {})
+    grid = read("grid", _grid, {})
+    ranges = read("random", _ranges, {})
+    number = read("samples", lambda node: _whole(node, 1, MOST_RUNS), 0)
+    seed = read("sample_seed", lambda node: _whole(node, 0, 2**64), None)
+    if not (grid or ranges) or set(sections) - set(SECTIONS):
+        raise UsageError(f"{file}: {MUST['']}.")
+    if bool(number) != bool(ranges):
+        raise UsageError(f"{file}: {MUST['samples']}.")
+    if seed is not None and not ranges:
+        raise UsageError(f"{file}: {MUST['sample_seed']}.")
+    names = [*fixed, *grid, *ranges]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{file} has `{name}` twice; a flag is in one section only.")
+        if name in SET_BY_THE_SWEEP:
+            raise UsageError(
+                f"{file} has `{name}`, which the sweep sets itself, or has no use for."
+            )
+    if max(number, 1) * math.prod(map(len, grid.values())) > MOST_RUNS:
+        raise UsageError(f"{file} has more than {MOST_RUNS} runs.")
+    columns = [_sample(name, ranges[name], number, seed or 0, name in whole) for name in ranges]
+    samples = [dict(zip(ranges, row, strict=True)) for row in zip(*columns, strict=True)] or [{}]
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    runs = [sample | point for sample in samples for point in points]
+    return Sweep(fixed, {_name(flags): flags for flags in runs})
+
+
+def _entries(node: yaml.Node | None) -> dict[str, yaml.Node]:
+    """The entries of a mapping, - and _ in names being the same."""
+    if not isinstance(node, yaml.MappingNode):
+        raise ValueError("not a mapping")
+    return {text_of(name).replace("-", "_"): value for name, value in node.value}
+
+
+def _fixed(node: yaml.Node) -> Flags:
+    return {name: value_of(value) for name, value in _entries(node).items()}
+
+
+def _grid(node: yaml.Node) -> dict[str, list[Any]]:
+    return {name: _choices(values) for name, values in _entries(node).items()}
+
+
+def _choices(node: yaml.Node) -> list[Any]:
+    if not isinstance(node, yaml.SequenceNode) or not node.value:
+        raise ValueError("no values")
+    return [value_of(value) for value in node.value]
+
+
+def _ranges(node: yaml.Node) -> dict[str, Any]:
+    """For each flag a function from a uniform number in [0, 1) to a value."""
+    return {name: _range(value) for name, value in _entries(node).items()}
+
+
+def _range(node: yaml.Node) -> Callable[[float], Any]:
+    if isinstance(node, yaml.SequenceNode):
+        choices = _choices(node)
+        return lambda x: choices[int(x * len(choices))]
+    ((kind, bounds),) = _entries(node).items()
+    low, high = (float(bound) for bound in _choices(bounds))
+    if not low < high or not math.isfinite(high - low):
+        raise ValueError("no range")
+    if kind == "uniform":
+        return lambda x: low + x * (high - low)
+    if kind == "log_uniform" and low > 0:
+        return lambda x: math.exp(math.log(low) + x * (math.log(high) - math.log(low)))
+    raise ValueError("another range")
+
+
+def _sample(name: str, value: Callable[[float], Any], number: int, seed: int, whole: bool) -> Any:
+    """The first `number` values; those of one flag depend on no other flag."""
+    generator = random.Random(f"{seed} {name}")
+    values = [value(generator.random()) for _ in range(number)]
+    return [
+        f"{v:.{0 if whole else 4}{'f' if whole else 'g'}}" if isinstance(v, float) else v
+        for v in values
+    ]
+
+
+def _whole(node: yaml.Node, smallest: int, largest: int) -> int:
+    number = int(text_of(node))
+    if not smallest <= number <= largest:
+        raise ValueError("out of range")
+    return number
+
+
+def _name(flags: Flags) -> str:
+    """The flags as a part of a directory's name, never the same for others."""
+    text = ",".join(f"{name}={value}" for name, value in flags.items())
+    plain = re.sub(r"[^\w.,=+-]", "_", text, flags=re.ASCII)
+    if plain == text and len(text) <= LONGEST_NAME:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{plain[:LONGEST_NAME]}-{digest}"
