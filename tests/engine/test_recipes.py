@@ -216,6 +216,14 @@ def test_optuna_searches_in_one_process_and_continues(tmp_path: Path) -> None:
     assert one == other
 
 
+@pytest.mark.full
+def test_a_run_in_a_notebook(tmp_path: Path) -> None:
+    project = Path(cookiecutter(str(ROOT), None, True, output_dir=tmp_path, default_config=True))
+    output = script("notebook", project, ("epochs=5", "epochs=1"))
+    (results,) = project.glob("runs/*/results.json")
+    assert float(output.split()[-1]) == json.loads(results.read_text())["test_accuracy"]
+
+
 def test_freezing() -> None:
     first, second = recipe("freezing")["create_callbacks"](TaskConfig())
     assert (first.is_due(0, 50), second.next_step(0, 50)) == (True, 200)
