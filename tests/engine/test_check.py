@@ -54,7 +54,7 @@ from .faulty import (
     weights_of_words,
     with_loss,
 )
-from .toys import BATCH, FEATURES, Toy, create_run, laboratory, strategy_of
+from .toys import BATCH, CLASSES, FEATURES, Toy, create_run, laboratory, strategy_of
 from .worked import CONTRASTIVE, GAN, parts, tokens
 
 # Keras warns of some of these faults.
@@ -228,6 +228,11 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     ),
     "an odd batch size": (sound, {"global_batch_size": 23}),
     "one row": (sound, {"global_batch_size": 1}),
+    "four numbers to predict": (regression, {"global_batch_size": 4}),
+    "a state that begins at random": (
+        lambda: sound(model=model(last=lambda: keras.layers.SpectralNormalization(dense(CLASSES)))),
+        {},
+    ),
     "one batch for each replica": (sound, {"global_batch_size": None, "batch_size_per_replica": 7}),
     "padded batches": (sound, {"global_batch_size": 36, "last_batch": "pad"}),
     "a batch larger than the data": (sound, {"global_batch_size": 100, "last_batch": "pad"}),

@@ -144,7 +144,7 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
             ("below", p.min(), y < p.min() - 0.5 * spread),
             ("above", p.max(), y > p.max() + 0.5 * spread),
         ):
-            if beyond.mean() > 0.05 and np.mean(p == bound) > 0.2:
+            if beyond.mean() > 0.05 and np.sum(p == bound) > max(2, 0.2 * p.size):
                 return wrong(
                     f"{np.mean(p == bound):.0%} of the predictions for {name!r} are {bound:g}, and "
                     f"{beyond.mean():.0%} of the labels lie {side}",

@@ -187,13 +187,18 @@ class Runs:
     @cached_property
     def frozen_at_random(self) -> list[str]:
         """Matrices of frozen layers that another seed draws anew, so that nothing trained them."""
-        frozen = [v for m in self.run.trained_models.values() for v in m.non_trainable_variables]
-        if all(len(v.shape) < 2 for v in frozen):
+
+        def frozen(run: Run) -> list[Any]:
+            weights = [v for layer in run.layers if not layer.trainable for v in layer.weights]
+            return [v for v in weights if len(v.shape) > 1]
+
+        if not (now := frozen(self.run)):
             return []
-        other = self._create(self._strategies[0], seed=self._config.seed + 1)[0]
-        others = [v for m in other.trained_models.values() for v in m.non_trainable_variables]
-        pairs = [(v, w) for v, w in zip(frozen, others, strict=True) if len(v.shape) > 1]
-        return [v.path for v, w in pairs if not np.array_equal(self.initial[id(v)], w.numpy())]
+        others = frozen(self._create(self._strategies[0], seed=self._config.seed + 1)[0])
+        pairs = zip(now, others, strict=True)
+        return list(dict.fromkeys(
+            v.path for v, w in pairs if not np.array_equal(self.initial[id(v)], w.numpy())
+        ))  # fmt: skip
 
     def _create(
         self, strategy: tf.distribute.Strategy, size: int | None = None, **flags: Any
