@@ -11,12 +11,14 @@ import random
 from . import data, losses, models, tasks, training
 from .edits import Change, Edit, Fault
 from .fresh import FAULTS as FRESH
+from .unseen import FAULTS as UNSEEN
+from .unseen import UNSEEN_TASKS
 from .unusual import UNUSUAL
 
 SEED = 20_261
 
 FAULTS = (*losses.FAULTS, *data.FAULTS, *models.FAULTS, *training.FAULTS)
-TASKS = (*UNUSUAL, *tasks.TASKS)
+TASKS = (*UNUSUAL, *tasks.TASKS, *UNSEEN_TASKS)
 
 
 def _split() -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
@@ -42,6 +44,8 @@ __all__ = [
     "FRESH",
     "HELD_OUT",
     "TASKS",
+    "UNSEEN",
+    "UNSEEN_TASKS",
     "UNUSUAL",
     "Change",
     "Edit",
