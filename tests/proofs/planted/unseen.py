@@ -113,22 +113,6 @@ LOSSES = (
     ),
     Fault(
         kind=REGULARIZATION,
-        name="an activity regularizer for sparse features",
-        file="model.py",
-        cause="Keras' activity regularizer adds up over the rows of a replica, and regularization "
-        "is divided by the replicas only: its strength depends on the batch size and on "
-        "the number of replicas, and padding counts in it",
-        edits=(
-            Edit(
-                "model.py",
-                'x = layers.Dense(128, activation="relu")(x)',
-                'sparse = keras.regularizers.L1(1e-4)\n    x = layers.Dense(128, activation="relu", '
-                "activity_regularizer=sparse)(x)",
-            ),
-        ),
-    ),
-    Fault(
-        kind=REGULARIZATION,
         name="R-Drop: compute_loss for each of two terms",
         file="steps.py",
         cause="compute_loss adds the model's regularization, and is called twice in the train "
