@@ -13,7 +13,7 @@ from cookiecutter.main import cookiecutter
 
 from . import ROOT, Page
 from .faults import COMMANDS, FAULTS, Fault, run
-from .planted import DEVELOPMENT, FRESH, HELD_OUT
+from .planted import DEVELOPMENT, FRESH, HELD_OUT, UNSEEN
 from .planted.harness import Result, judge
 
 HEAD = """\
@@ -53,6 +53,14 @@ caught 13 of 44, and 4 by a `look`. Then classes of them were mended, so this is
 more.
 
 """
+UNSEEN_HEAD = """
+## Faults of another examiner
+
+Written later, by someone else who had not seen `check`, as what researchers do wrong in such
+projects, spread over all kinds. When they were first tried, `check` caught 27 of 43 (63%), and 2
+by a `look`. Then classes of them were mended, so this is no measurement any more either.
+
+"""
 BARS = {"check": 0.8, "check or tests": 0.95, "named": 0.8}  # fractions, of what is held out
 SHORT = "the mean over the batch is divided by the batch size again"
 
@@ -68,6 +76,8 @@ def make(short: bool) -> Page:
     text += OWNERS + HELD_OUT_HEAD + table(results) + "\n" + summary(results) + "\n"
     fresh = judge(FRESH)
     text += FRESH_HEAD + table(fresh) + "\n" + summary(fresh) + "\n"
+    unseen = judge(UNSEEN)
+    text += UNSEEN_HEAD + table(unseen) + "\n" + summary(unseen) + "\n"
     return Page(text, wrong + _missed_bars(results))
 
 
