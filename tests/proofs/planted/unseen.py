@@ -965,8 +965,8 @@ def of_predictions(part: str) -> tuple[Edit, ...]:
         ),
         Edit(
             "pictures.py",
-            "np.asarray(run.model(inputs, training=False))",
-            f"np.asarray(run.model(inputs, training=False)){part}",
+            "predict_in_parts(run.model, inputs)[:, 0]",
+            f"predict_in_parts(run.model, inputs){part}[:, 0]",
         ),
     )
 
@@ -1117,8 +1117,11 @@ class OrdinalAccuracy(keras.metrics.Mean):
             ),
             Edit(
                 "pictures.py",
-                "predictions = np.argmax(run.model(images, training=False), axis=-1)",
-                "predictions = np.sum(np.asarray(run.model(images, training=False)) > 0, axis=-1)",
+                "probabilities = np.asarray(keras.ops.softmax(predict_in_parts(run.model, images)))",
+                """\
+above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
+    ends = np.ones_like(above[:, :1])
+    probabilities = np.hstack([ends, above]) - np.hstack([above, 0 * ends])""",
             ),
         ),
     ),

@@ -106,6 +106,7 @@ def test_on_a_terminal_the_sentence_is_the_same(
 def test_help_has_no_color_and_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "argv", ["train.py"])  # which the first line names
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
