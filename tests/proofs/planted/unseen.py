@@ -509,7 +509,7 @@ MODELS = (
     ),
     Fault(
         kind=LANGUAGE_MODEL,
-        name="a convolution over neighbours on both sides",
+        name="a convolution over neighbors on both sides",
         starter=LANGUAGE,
         file="model.py",
         cause='padding="same" looks at the next token, which is the one to be predicted: '
