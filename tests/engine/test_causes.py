@@ -252,6 +252,21 @@ def test_names_that_the_task_lacks_are_listed(monkeypatch: pytest.MonkeyPatch) -
     assert "proof/task/model.py must define adapt; proof/task/steps.py must define TERMS; " in said
 
 
+def draw_samples(datasets: Any, file: Any) -> None:
+    """As it was once."""
+
+
+def test_arguments_that_a_function_of_the_task_lacks_are_named() -> None:
+    with pytest.raises(TypeError) as raised:
+        draw_samples(1, 2, 3)  # type: ignore[call-arg]
+    assert missing_name(raised.value).startswith(
+        "proof/task/pictures.py: draw_samples() takes 2 positional arguments but 3 were given; the "
+    )
+    with pytest.raises(TypeError) as raised:
+        len()  # type: ignore[call-arg]
+    assert not missing_name(raised.value)
+
+
 def test_a_field_that_the_engine_reads_and_the_task_lacks_is_named() -> None:
     with pytest.raises(AttributeError) as raised:
         TaskConfig().newer  # type: ignore[attr-defined]  # noqa: B018

@@ -106,7 +106,7 @@ def is_bad_file(error: BaseException) -> bool:
 
 
 def missing_name(error: BaseException) -> str:
-    """Which names `task/` lacks, or looks for in vain, in one sentence; nothing for other errors.
+    """Which names or arguments `task/` lacks, or looks for in vain, in one sentence; "" for others.
 
     A template update changes `engine/`, `run.py` and `train.py`, but never `task/`.
     """
@@ -115,6 +115,10 @@ def missing_name(error: BaseException) -> str:
     if isinstance(error, AttributeError) and type(error.obj).__module__ == f"{task}.config":
         field = f"{type(error.obj).__name__} must have the field {error.name}"
         return "" if place_of(error) else f"{PACKAGE.name}/task/config.py: {field}; {where}."
+    if isinstance(error, TypeError) and not place_of(error):  # a function that didn't begin
+        called = str(error).partition("(")[0]
+        files = [module for module, name in _imported_from_task() if name == called]
+        return f"{PACKAGE.name}/task/{files[0]}.py: {error}; {where}." if files else ""
     if not isinstance(error, ImportError) or not f"{error.name}".startswith(f"{PACKAGE.name}."):
         return ""
     if place := place_of(error):
