@@ -237,6 +237,10 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "a batch larger than the data": (sound, {"global_batch_size": 100, "last_batch": "pad"}),
     "augmentation": (lambda: sound(augment=unusual_augment), {}),
     "words and padding": (lambda: padded_words(masked=True), {}),
+    "two steps of the discriminator for each of the generator": (
+        lambda: replace(validated_gan(), train_steps=(GAN.train_steps[0], *GAN.train_steps)),
+        {},
+    ),
     "critic of a Wasserstein GAN": (lambda: gan_with(lambda real, made: made - real), {}),
     "interacting examples": (
         lambda: replace(CONTRASTIVE, train_steps=(masked_contrastive_step,)),

@@ -490,8 +490,10 @@ class Laboratory(Runs):
         _ = self.base
         if len(self.run.trained_models) < 2:
             return []
-        shared = [steps for steps in self.steps_of.values() if len(steps) > 1]
-        return [self.run.functions.train_steps[i].__name__ for i in shared[0]] if shared else []
+        functions = self.run.functions.train_steps
+        # One may come several times: a critic is trained more often than its generator.
+        distinct = [dict.fromkeys(functions[i] for i in steps) for steps in self.steps_of.values()]
+        return next(([f.__name__ for f in found] for found in distinct if len(found) > 1), [])
 
     # The optimizers.
 
