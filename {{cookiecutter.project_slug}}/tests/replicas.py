@@ -197,7 +197,7 @@ def train(
 def attempt(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
     """What `observe` gives, and the scenario as it ran; or an error as text."""
     try:
-        return observe(strategy, scenario) | {"scenario": scenario}
+        return observe(strategy, scenario) | {"scenario": scenario._asdict()}
     except Exception as error:
         if NO_FLOAT64.search(str(error)) and scenario.precision == "float64":
             if scenario.metrics == "float64":  # such as top-k accuracy (TF 2.21)

@@ -71,7 +71,7 @@ def observe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_n_replicas_train_exactly_like_one(observe: Observe, name: str, replicas: int) -> None:
     several = observe(name, replicas)
-    scenario: Scenario = several["scenario"]  # as it could be run
+    scenario = Scenario(**several["scenario"])  # as it could be run
     # XLA draws other random numbers (TF 2.21).
     one = observe(name if scenario.jit == SCENARIOS[name].jit else name + WITHOUT_XLA, 1)
     tolerance = TOLERANCES[scenario.precision]
