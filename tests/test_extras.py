@@ -1,5 +1,6 @@
 """The files for a team, and the template's own, are what the programs that read them expect."""
 
+import json
 import re
 import shutil
 import sys
@@ -141,7 +142,9 @@ def test_readme_links_lead_to_pages_of_the_template(team: Path) -> None:
     links = re.findall(
         r"\]\(https://github\.com/org/cookiecutter-tf-distributed/blob/main/(.*?)\)", page
     )
-    assert len(links) == page.count("cookiecutter-tf-distributed") >= 8
+    site = json.loads((ROOT / "cookiecutter.json").read_text())["_documentation"]
+    assert page.count(f"]({site})") == 1
+    assert len(links) + 1 == page.count("cookiecutter-tf-distributed") >= 9
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
