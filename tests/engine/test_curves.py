@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from proof.engine import curves
-from proof.engine.records import Records, Row
+from proof.engine.records import Records
+from proof.engine.run_files import Row
 
 from .colors import closest_in_gray, closest_without_green, lab
 

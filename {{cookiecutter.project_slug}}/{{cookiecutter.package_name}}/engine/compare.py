@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .errors import UsageError
-from .run_files import SPLITS, RunFiles, shown
+from .run_files import SPLITS, RunFiles, listed, shown
 
 WIDTH, GAP = 80, "  "  # columns of a terminal; what is between two columns of a table
-LISTED = 4  # numbers of one metric; the files have all
 CHARTS_IN_A_ROW, MOST_CHARTS, MOST_NAMES = 3, 12, 20  # in the picture, and in its legend
 PICTURES = (".png", ".pdf", ".svg")
 OWN = {"name", "runs", "resume", "quiet"}  # flags that say nothing about what comes out
@@ -161,11 +159,7 @@ def _metrics(runs: Sequence[RunFiles]) -> list[str]:
     """The names of losses and metrics; of those with several numbers the first few."""
     columns = [name for run in runs for name in [*(run.history or [{}])[0], *run.results]]
     split = [name.partition("_")[::2] for name in columns]
-    names: Iterable[str] = dict.fromkeys(name for first, name in split if first in SPLITS)
-    shown: list[str] = []
-    for _, members in groupby(names, key=lambda name: name.partition("/")[0]):
-        shown += list(members)[:LISTED]
-    return shown
+    return listed(dict.fromkeys(name for first, name in split if first in SPLITS))
 
 
 def _split(run: RunFiles, metric: str) -> str:

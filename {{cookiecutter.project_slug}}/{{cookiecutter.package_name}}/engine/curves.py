@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from .pictures import save
 
 if TYPE_CHECKING:
-    from .records import Row
+    from .run_files import Row
 
 CHARTS, LINES, CHARTS_IN_A_ROW = 24, 10, 4  # at most; history.csv and steps.csv have all numbers
 FEW_EPOCHS = 2  # a shorter run is drawn by steps

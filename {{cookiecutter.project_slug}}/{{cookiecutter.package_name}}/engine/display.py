@@ -7,7 +7,6 @@ import sys
 import textwrap
 import time
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ from tqdm import tqdm
 
 from .batches import Split, TrainingBatches, is_endless, num_examples
 from .output import fact, is_quiet, width_of
-from .records import Row, measured
+from .records import measured
+from .run_files import SPLITS, Row, listed, of_split
 from .types import Run
 
 MUCH_WAITING = 0.1  # fraction of the time
-LISTED = 4  # numbers of one metric in the last table; history.csv has all
 WIDTH = 80  # characters in a line of the end
 NUMBER_WIDTH = 9  # characters that any number fits, with three or four digits
 HEADING_WIDTH = 16  # characters in a line of a column's heading
@@ -175,15 +174,10 @@ def start_lines(
 def table(results: dict[str, Any]) -> str:
     """Losses and metrics in rows, the splits in columns."""
     columns: dict[str, dict[str, float]] = {}
-    for split in ("train", "validation", "test"):
-        prefix = f"{split}_"
-        found = {n.removeprefix(prefix): v for n, v in results.items() if n.startswith(prefix)}
-        if found:
+    for split in SPLITS:
+        if found := of_split(results, split):
             columns[split] = found
-    names = list(dict.fromkeys(name for numbers in columns.values() for name in numbers))
-    shown: list[str] = []
-    for _, members in groupby(names, key=lambda name: name.partition("/")[0]):
-        shown += list(members)[:LISTED]
+    shown = listed(dict.fromkeys(name for numbers in columns.values() for name in numbers))
     width = max(map(len, shown), default=0)
     lines = [" " * width + "".join(f"{split:>12}" for split in columns)]
     for name in shown:

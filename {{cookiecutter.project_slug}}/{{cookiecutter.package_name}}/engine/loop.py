@@ -20,8 +20,9 @@ from .evaluation import Evaluation
 from .interrupts import Interrupts
 from .output import say, say_on_terminal
 from .progress import Sums
-from .records import Records, Row
+from .records import Records
 from .run_directory import RunDirectory
+from .run_files import Row
 from .step_log import StepLog
 from .summaries import Profiler
 from .types import Run

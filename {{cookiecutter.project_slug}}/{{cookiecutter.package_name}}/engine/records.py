@@ -11,10 +11,8 @@ from .curves import draw_curves
 from .files import replace_file, writing
 from .output import say
 from .run_directory import MAY_DIFFER
-from .run_files import read_csv
+from .run_files import Row, of_split, read_csv
 from .summaries import Summaries
-
-Row = dict[str, float]
 
 
 def measured(row: Row) -> Row:
@@ -43,9 +41,7 @@ class Records:
         if not self.is_chief:
             return
         _write_csv(self.directory / "history.csv", self.history)
-        prefix = "validation_"
-        numbers = {n.removeprefix(prefix): v for n, v in row.items() if n.startswith(prefix)}
-        self.summaries.scalars("validation", numbers, int(row["step"]))
+        self.summaries.scalars("validation", of_split(row, "validation"), int(row["step"]))
 
     def add_log(self, row: Row) -> None:
         """Add a row to steps.csv, and to TensorBoard's curves of training."""
@@ -71,9 +67,7 @@ class Records:
         """Give TensorBoard the test, the flags in the table of runs, and all other pictures."""
         if not self.is_chief:
             return
-        prefix = "test_"
-        numbers = {n.removeprefix(prefix): v for n, v in results.items() if n.startswith(prefix)}
-        self.summaries.scalars("test", numbers, step)
+        self.summaries.scalars("test", of_split(results, "test"), step)
         that_matter = {n: v for n, v in flags_in(flags).items() if n not in MAY_DIFFER}
         self.summaries.hyperparameters(that_matter, results["seconds"], step)
         for file in sorted(self.directory.glob("*.png")):

@@ -6,7 +6,9 @@ import csv
 import json
 import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from .errors import UsageError
 Row = dict[str, float]
 STARTED = re.compile(r"(\d{4}-\d\d-\d\d)-(\d\d)(\d\d)(\d\d)-")  # the beginning of a run's name
 SPLITS = ("train", "validation", "test")
+LISTED = 4  # numbers of one metric in a table; the files have all
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,18 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e15 else f"{value:.4g}"
     return "" if value is None else str(value)
+
+
+def of_split(numbers: Mapping[str, Any], split: str) -> dict[str, Any]:
+    """The losses and metrics of a split, by their names without it."""
+    prefix = f"{split}_"
+    return {n.removeprefix(prefix): v for n, v in numbers.items() if n.startswith(prefix)}
+
+
+def listed(names: Iterable[str]) -> list[str]:
+    """Names of losses and metrics; of those with several numbers the first few."""
+    groups = groupby(names, key=lambda name: name.partition("/")[0])
+    return [name for _, members in groups for name in list(members)[:LISTED]]
 
 
 def read_csv(file: Path) -> list[Row]:
