@@ -34,6 +34,8 @@ def _prove(name: str, short: bool) -> bool:
     except Exception:  # the other pages are made all the same
         traceback.print_exc()
         return False
+    for wrong in page.wrong:
+        print(f"wrong: {wrong}", file=sys.stderr)
     if short:
         print(page.text)
     else:

@@ -169,9 +169,13 @@ def campaign(project: Path, folder: Path, kills: int, seed: int, *, any_number: 
     dice = random.Random(seed)
     flags = [*TINY, "--start-timeout", "25", *(ANY_NUMBER if any_number else [])]
     whole, runs = folder / "whole", folder / "killed"
-    workers = Workers(project, folder, [*flags, "--runs", str(whole)], 1 if any_number else 2)
-    if not workers.ended([0], PATIENCE) or any(workers.close()):
-        raise RuntimeError(f"the run that isn't stopped failed: {workers.text('err', 0)[-3000:]}")
+    number = 1 if any_number else 2
+    workers = Workers(project, folder, [*flags, "--runs", str(whole)], number)
+    ended = workers.ended([*range(number)], PATIENCE)
+    codes = workers.close()
+    if not ended or any(codes):
+        errors = [workers.text("err", i)[-1500:] for i in range(number)]
+        raise RuntimeError(f"the run that isn't stopped ended with {codes}: {errors}")
     done: list[Kill] = []
     lost: list[tuple[signal.Signals, int]] = []
     wrong: list[str] = []
