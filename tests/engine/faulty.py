@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from proof.engine.callbacks import Callback, Event, every_epochs, every_validation
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
@@ -436,13 +437,14 @@ def permuted(batch: Any, seed: tf.Tensor) -> Any:
     return tf.gather(inputs, order), labels, weights
 
 
-def segmented(augment: Callable[..., Any] | None) -> Toy:
+def segmented(augment: Callable[..., Any] | None, classes: int = 2) -> Toy:
     """Images (rows, 8, 8, 1) and the class of each pixel (rows, 8, 8)."""
     numbers = np.random.default_rng(1)
     labels = (numbers.random((ROWS, 8, 8)) < np.linspace(0, 1, 8)).astype("int64")
     inputs = (labels + 0.5 * numbers.normal(size=labels.shape)).astype("float32")
+    labels *= classes - 1
     return sound(
-        model=lambda: keras.Sequential([keras.Input((8, 8, 1)), layers.Conv2D(2, 1)]),
+        model=lambda: keras.Sequential([keras.Input((8, 8, 1)), layers.Conv2D(classes, 1)]),
         data=(inputs[..., np.newaxis], labels),
         others={},
         augment=augment,
@@ -1602,4 +1604,136 @@ EVALUATION = [
 ]  # fmt: skip
 
 
-FAULTS = [*DATA, *RANDOM, *LOSS, *REPLICAS, *TRAINING, *PREDICTIONS, *EVALUATION]
+class Dropped(layers.Layer):
+    """Leaves rows out while training; `made_up`: divides the others by the share that is kept."""
+
+    def __init__(self, made_up: bool = False) -> None:
+        super().__init__()
+        self.kept = 0.7
+        self.factor = 1 / self.kept if made_up else 1.0
+        self.generator = keras.random.SeedGenerator(1)
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """(rows, units) -> the same."""
+        if not training:
+            return x
+        there = keras.random.uniform((tf.shape(x)[0], 1), seed=self.generator) < self.kept
+        return self.factor * tf.where(there, x, 0)
+
+
+def divided_step(by: float) -> Callable[..., Any]:
+    """A train step that divides its inputs."""
+    inner = step()
+
+    def divided(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        return inner(run, (batch[0] / by, *batch[1:]), replica)  # type: ignore[no-any-return]
+
+    return divided
+
+
+class Factor:
+    """A number that a loss reads and a callback changes."""
+
+    value = 1.0
+
+
+def annealed() -> Toy:
+    """The callback sets a Python number at the end of each epoch."""
+    factor = Factor()
+
+    def scaled(per_example: tf.Tensor, *rest: Any) -> tf.Tensor:
+        return factor.value * compute_loss(per_example, *rest)
+
+    def anneal(event: Event) -> None:
+        factor.value = 0.5**event.epoch
+
+    return with_loss(scaled, callbacks=lambda: [every_epochs(1, anneal)])
+
+
+def patient() -> list[Callback]:
+    """A callback that counts in a closure."""
+    waited = 0
+
+    def wait(event: Event) -> None:
+        nonlocal waited
+        waited += 1
+
+    return [every_validation(wait)]
+
+
+def windows(split: Callable[[np.ndarray], tuple[Any, Any]]) -> Toy:
+    """Windows of 4 numbers over a series, and the one that follows."""
+    series = np.random.default_rng(1).normal(size=400).cumsum().astype("float32") / 20
+    cut = np.stack([series[i : i + FEATURES] for i in range(len(series) - FEATURES)])
+    target = series[FEATURES:]
+    train, other = split(np.arange(len(cut)))
+    return regression(
+        data=(cut[train], target[train]), others={"validation": (cut[other], target[other])}
+    )
+
+
+def twins() -> keras.Model:
+    """Two branches of one initializer with a seed, whose sum is what counts."""
+    x = keras.Input((FEATURES,))
+    initializer = keras.initializers.GlorotUniform(seed=1)
+    branches = [layers.Dense(4, "tanh", kernel_initializer=initializer)(x) for _ in range(2)]
+    return keras.Model(x, dense(CLASSES, kernel_initializer="ones")(layers.Add()(branches)))
+
+
+def blurred(batch: Any, seed: tf.Tensor) -> Any:
+    """Labels of pixels that are averaged with their neighbors."""
+    images, labels, weights = batch
+    between = tf.cast((labels + tf.roll(labels, 1, axis=1)) // 2, labels.dtype)
+    move = tf.random.stateless_uniform([], seed) < 0.5
+    return images + tf.random.stateless_normal(tf.shape(images), seed) / 9, tf.where(
+        move, between, between
+    ), weights  # fmt: skip
+
+
+def answered(column: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """A column of the inputs is made of the labels."""
+    inputs, labels = examples()
+    inputs[:, 2] = column(labels)
+    return sound(data=(inputs, labels), others={})
+
+
+MODES = [
+    Fault(
+        "inputs alike in evaluation", lambda: sound(train_steps=(divided_step(255.0),)),
+        "in the validation step, and of .* one step scales or normalizes its inputs otherwise",
+    ),
+    Fault(
+        "noise averages out", lambda: sound(model=model(dense, Dropped)),
+        "dropped.* gives 0.7.? times as much in training",
+    ),
+    Fault(
+        "callbacks", annealed,
+        "behind 3 calls of callbacks a new trace .* they change a Python number",
+    ),
+    Fault(
+        "callbacks", lambda: sound(callbacks=patient), "wait remembers waited .* starts it anew",
+        LOOK,
+    ),
+    Fault(
+        "units differ",
+        lambda: sound(model=model(*[lambda: dense(3, kernel_initializer="ones")] * 2)),
+        "the 3 units of .*kernel have the same weights",
+    ),
+    Fault("units differ", lambda: sound(model=twins), "same random numbers, and stay the same"),
+    Fault(
+        "rows in two splits",
+        lambda: windows(lambda rows: (rows[rows % 5 > 0], rows[rows % 5 == 0])),
+        "windows of a series, and .* divide the series by time",
+    ),
+    Fault(
+        "augmentation", lambda: segmented(blurred, classes=7),
+        "labels are resized or turned by interpolation",
+    ),
+    Fault(
+        "inputs without the answer", lambda: answered(lambda y: (y * 2 + 1) % 5),
+        "each value of column 2 of inputs comes with one label only", LOOK,
+    ),
+]  # fmt: skip
+
+
+FAULTS = [*DATA, *RANDOM, *LOSS, *REPLICAS, *TRAINING, *PREDICTIONS, *EVALUATION, *MODES]

@@ -18,6 +18,7 @@ import tensorflow as tf
 from conftest import files, python_m
 from proof.__main__ import Check
 from proof.config import Config
+from proof.engine.callbacks import Event, every_epochs
 from proof.engine.check import RELATIONS, check, explain, select
 from proof.engine.errors import UsageError
 from proof.engine.random_access import RandomAccess
@@ -28,6 +29,7 @@ from proof.task.losses import compute_loss
 from . import ROOT, project
 from .faulty import (
     FAULTS,
+    Dropped,
     Fault,
     by_place,
     dense,
@@ -52,6 +54,7 @@ from .faulty import (
     validated,
     validated_gan,
     weights_of_words,
+    windows,
     with_loss,
 )
 from .toys import BATCH, CLASSES, FEATURES, Toy, create_run, laboratory, strategy_of
@@ -174,6 +177,10 @@ def divided() -> Toy:
     return sound(data=parts[0], others={"validation": parts[1]})
 
 
+def freeze(event: Event) -> None:
+    event.run.model.layers[0].trainable = False
+
+
 def by_value(shape: Any, dtype: Any = None) -> Any:
     """Weights that were trained elsewhere."""
     return tf.reshape(tf.linspace(-1.0, 1.0, int(np.prod(shape))), shape)
@@ -242,6 +249,22 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         {},
     ),
     "critic of a Wasserstein GAN": (lambda: gan_with(lambda real, made: made - real), {}),
+    "rows that are left out and made up for": (
+        lambda: sound(model=model(dense, lambda: Dropped(made_up=True))),
+        {},
+    ),
+    "windows of a series that is divided by time": (
+        lambda: windows(lambda rows: (rows[:300], rows[310:])),
+        {},
+    ),
+    "a callback that stops and prints": (
+        lambda: sound(callbacks=lambda: [every_epochs(1, lambda event: print(event.losses))]),
+        {},
+    ),
+    "a layer that a callback freezes": (
+        lambda: sound(callbacks=lambda: [every_epochs(1, freeze)]),
+        {},
+    ),
     "interacting examples": (
         lambda: replace(CONTRASTIVE, train_steps=(masked_contrastive_step,)),
         {},

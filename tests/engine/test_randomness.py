@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.randomness import Place, drawing_for
@@ -71,6 +73,27 @@ def test_numbers_that_are_not_for_rows_are_the_same_on_every_replica() -> None:
         return plain_step(run, (inputs * scale, labels, weights), replica)
 
     assert_parity(Toy(train_steps=(step,)), steps=6, randomness="global_batch")
+
+
+SHAPES = {
+    "numbers": lambda x: (4, 3),
+    "a tuple": lambda x: (tf.shape(x)[0], 3),
+    "a stack": lambda x: tf.stack([tf.shape(x)[0], 3]),
+    "parts": lambda x: tf.concat([tf.shape(x)[:-1], [3]], axis=0),
+    "a whole shape": tf.shape,
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_the_rows_are_seen_in_a_shape_made_from_the_batch(shape: Callable[..., Any]) -> None:
+    @tf.function(autograph=False)
+    def draw(x: tf.Tensor) -> tf.Tensor:
+        with drawing_for(Place(4, tf.constant(1), 2, "global_batch")):
+            return tf.random.stateless_uniform(shape(x), [1, 2])
+
+    of_both = tf.random.stateless_uniform((8, 3), [1, 2])
+    np.testing.assert_array_equal(draw(tf.zeros((4, 3))), of_both[4:])
 
 
 def drawn(name: str, dtype: str) -> tf.Tensor:

@@ -13,6 +13,7 @@ import proof.run
 import tensorflow as tf
 from proof.config import Config
 from proof.engine.batches import TrainingBatches
+from proof.engine.callbacks import Callback
 from proof.engine.check import Laboratory, relative_difference
 from proof.engine.distributed_steps import DistributedSteps
 from proof.engine.progress import Progress
@@ -71,6 +72,7 @@ class Toy:
     test_step: Callable[..., Any] | None = None  # the validation step
     augment: Callable[[Any, tf.Tensor], Any] | None = None
     adapt: Callable[[Any], dict[str, Any]] = lambda datasets: {}
+    callbacks: Callable[[], list[Callback]] = list
     terms: tuple[str, ...] = ()
     examples_interact: bool = False
     others: dict[str, Any] = field(default_factory=dict)  # validation and test data
@@ -181,6 +183,7 @@ def laboratory(toy: Toy, task: TaskConfig | None = None, **flags: Any) -> Labora
         proof.run.num_steps,
         (strategy_of(1), strategy_of(2)),
         lambda task: toy.splits,
+        lambda task: toy.callbacks(),
         Config(**{"global_batch_size": BATCH} | flags),
         task or TaskConfig(),
     )

@@ -65,11 +65,11 @@ class Check:
         gc.disable()  # what it makes is graphs, which are kept: searching them takes a tenth of it
         strategies = one_and_two_replicas()  # before the task is imported: it may make a variable
         from .run import create_run, num_steps
+        from .task.callbacks import create_callbacks
         from .task.data import create_datasets
 
-        laboratory = Laboratory(
-            create_run, num_steps, strategies, create_datasets, self.training, self.task
-        )
+        make = create_run, num_steps, strategies, create_datasets, create_callbacks
+        laboratory = Laboratory(*make, self.training, self.task)
         wrong = 0
         for name, finding in check(laboratory, names):
             wrong += finding.verdict == "WRONG"

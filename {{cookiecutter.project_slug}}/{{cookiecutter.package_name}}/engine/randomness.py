@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 # "same_rows": every row gets the same numbers, so that `check` may exchange rows.
@@ -22,6 +23,7 @@ Randomness = Literal["replica", "global_batch", "same_rows"]
 SAME_ROWS = "same_rows"  # in the names of operations that draw so
 NAMES = ("uniform", "normal", "truncated_normal", "gamma", "binomial", "poisson", "categorical")
 HALVES = (tf.float16, tf.bfloat16)
+SLICE_MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 
 
 class Place(NamedTuple):
@@ -110,9 +112,31 @@ def _shape(value: Any, is_shape: bool) -> list[int]:
     """The shape of what is drawn, from a shape or a tensor; empty if it isn't known."""
     if not is_shape:
         return [size or 0 for size in value.shape]
-    sizes = tf.unstack(value) if tf.is_tensor(value) else value
-    known = [tf.get_static_value(size) for size in sizes]
-    return [] if None in known else [int(size) for size in known]
+    known = _static(value)
+    return [] if known is None else [int(size) for size in known]
+
+
+def _static(value: Any) -> Any:
+    """The numbers of a shape such as (tf.shape(x)[0], 1), or None.
+
+    `tf.get_static_value` doesn't see through a slice of a shape (TF 2.21).
+    """
+    if isinstance(value, list | tuple):
+        parts = [_static(part) for part in value]
+        return None if any(part is None for part in parts) else parts
+    known = tf.get_static_value(value) if tf.is_tensor(value) else value
+    if known is not None or value.op.type not in ("StridedSlice", "Pack", "ConcatV2"):
+        return known
+    inputs = _static(list(value.op.inputs))
+    if inputs is None:
+        return None
+    if value.op.type == "Pack":
+        return np.stack(inputs)
+    if value.op.type == "ConcatV2":
+        return np.concatenate(inputs[:-1])
+    with tf.init_scope():
+        masks = {name: value.op.get_attr(name) for name in SLICE_MASKS}
+        return tf.strided_slice(*inputs, **masks).numpy()
 
 
 def _own_rows(original: Any, arguments: dict[str, Any], rows: int, place: Place) -> tf.Tensor:

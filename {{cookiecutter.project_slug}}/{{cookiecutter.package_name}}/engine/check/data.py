@@ -11,7 +11,7 @@ from ..batches import worker_split
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import named_leaves, percent
+from .numbers import bytes_of, named_leaves, percent
 
 TIMED_BATCHES = 20
 MANY = 0.2  # of the rows of a split
@@ -249,12 +249,26 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
                     "it was computed from the label, or is known only afterwards",
                     "leave it out",
                 )
+            if answers.dtype.kind != "f" and _tells(x, y):
+                return look(
+                    f"each value of column {column} of {name} comes with one label only",
+                    "it was computed from the label, or is known only afterwards",
+                    "leave it out",
+                )
     return ok()
 
 
 @relation("rows in two splits")
 def rows_in_two_splits(lab: Laboratory) -> Finding:
     """No example of validation or test is a training example."""
+    for split in ("validation", "test"):
+        if share := _windows_shared(lab.examples["train"], lab.examples.get(split, {})):
+            return wrong(
+                f"training examples are windows of a series, and {share:.0%} of what {split} "
+                "windows hold is in them too",
+                "windows that overlap were divided by chance among the splits",
+                "divide the series by time, then cut each part into windows",
+            )
     hashes = lab.hashes
     train = hashes.get("train", [])
     known = set(train) if len(train) < 1e6 else set()
@@ -472,6 +486,37 @@ def _never_in(array: np.ndarray, other: np.ndarray | None) -> float:
         return 0.0
     share = float(np.mean([value not in known for value in other.ravel()[:MANY_VALUES].tolist()]))
     return share if share > FEW else 0.0
+
+
+def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
+    """The share of another split's windows over a series that training windows hold; 0 if few."""
+    for name, array in train.items():
+        other = others.get(name)
+        is_series = array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[1] > 3
+        if not name.startswith("inputs") or not is_series or other is None or len(other) < 10:
+            continue
+        if other.shape[1:] != array.shape[1:] or len(other) < 4 * array.shape[1]:
+            continue
+        at = [{bytes_of(x) for x in array[:MOST, t]} for t in range(2)]
+        rows = min(len(array), MOST)
+        if len(at[0]) < rows / 2 or len(at[0] & at[1]) < rows / 2:
+            continue  # no series, or windows that don't overlap
+        known = {bytes_of(x) for x in array.reshape(-1, *array.shape[2:])}
+        seen = [bytes_of(x) in known for x in other[:MOST].reshape(-1, *other.shape[2:])]
+        if np.mean(seen) > 0.5:
+            return float(np.mean(seen))
+    return 0.0
+
+
+def _tells(x: np.ndarray, classes: np.ndarray) -> bool:
+    """Whether the class follows from a feature that has few values, or one bound for each class."""
+    order = np.argsort(x, kind="stable")
+    x, classes = x[order], classes[order]
+    number = len(np.unique(classes))
+    bounds = np.flatnonzero(np.diff(x))
+    pure = not np.any((np.diff(classes) != 0) & (np.diff(x) == 0))
+    changes = int(np.count_nonzero(np.diff(classes)))
+    return number > 1 and pure and (len(bounds) < len(x) / 10 or changes == number - 1)
 
 
 def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:

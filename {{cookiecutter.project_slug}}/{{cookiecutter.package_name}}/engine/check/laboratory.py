@@ -27,6 +27,7 @@ from .numbers import (
 from .runs import Look, Runs, cares_about_training, layers_recorded, name_of
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
+LOOKS = 5  # at steps with other random numbers
 SIGN_BASED = {"Lion", "Muon"}
 LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU",
                     "R2Score")  # fmt: skip
@@ -59,6 +60,7 @@ class Laboratory(Runs):
             self._num_steps,
             self._strategies,
             lambda _: self._all_datasets,
+            self._create_callbacks,
             replace(self._config, precision="float64"),
             self._task,
         )
@@ -562,9 +564,15 @@ class Laboratory(Runs):
                 yield name, BOUNDS[activation], (float(real.min()), float(real.max()))
 
     @cached_property
-    def look_at_other_inputs(self) -> Look:
-        """The first step with the inputs of the second."""
-        return self.look((self.second_batch[0], *self.batch[1:]))
+    def ignores_inputs(self) -> bool:
+        """Whether every loss is the same with the inputs of the second step."""
+        other = (self.second_batch[0], *self.batch[1:])
+
+        def differs(step: int) -> bool:
+            own = self.look(self.batch, step=step).losses if step else self.base.losses
+            return bool(different(own, self.look(other, step=step).losses, 1e-6))
+
+        return not any(differs(step) for step in range(LOOKS if self.base.drawn else 1))
 
     def changes_by_step_of(self, names: list[str]) -> Numbers:
         """How a small step against the gradients of some optimizers changes all losses."""
@@ -586,17 +594,25 @@ class Laboratory(Runs):
         inputs, *labels, weights = self.batch
         for metric in self.run.metrics.values():  # of the look alone, not of all steps before it
             metric.reset_state()
-        self._after_training, mixed = self.look(self.batch), None
+        # Numbers drawn for each row, as in stochastic depth, are the same for all rows here.
+        looks = LOOKS if self.base.drawn else 1
+        self._after_training = [self.look(self.batch, step=step) for step in range(looks)]
+        mixed = None
         if labels:
             turned = tf.nest.map_structure(lambda t: tf.roll(t, self.rows // 2, axis=1), labels)
             losses_of_others = self.look((inputs, *turned, weights)).losses
             mixed = {name: losses_of_others[name] for name in self.run.optimizers}
         self.reset()
-        return losses, self._after_training.losses, mixed
+        return losses, self._after_training[0].losses, mixed
 
     @property
     def after_training(self) -> Look:
         """The first step, after some training."""
+        return self.looks_after_training[0]
+
+    @property
+    def looks_after_training(self) -> list[Look]:
+        """The same with the random numbers of other steps too, if a step draws some."""
         _ = self.fresh
         return self._after_training
 

@@ -99,10 +99,11 @@ def later_positions(lab: Laboratory) -> Finding:
 @relation("predictions differ")
 def predictions_differ(lab: Laboratory) -> Finding:
     """Different examples get different predictions after some steps."""
-    for name, (_, predictions, _) in lab.after_training.calls.items():
-        if predictions is None or np.ndim(predictions) < 1 or len(predictions) != lab.rows:
+    for name in lab.after_training.calls:
+        seen = [look.calls[name][1] for look in lab.looks_after_training]
+        if any(p is None or np.ndim(p) < 1 or len(p) != lab.rows for p in seen):
             continue
-        p = np.asarray(predictions, "f8").reshape(lab.rows, -1)
+        p = np.concatenate([np.asarray(p, "f8").reshape(lab.rows, -1) for p in seen], axis=1)
         if not np.isfinite(p).all():
             return wrong(f"predictions for {name!r} aren't finite after some steps")
         spread = p.std(axis=0).max()

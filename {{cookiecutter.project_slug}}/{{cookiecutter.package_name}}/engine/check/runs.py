@@ -29,7 +29,7 @@ from ..batches import (
     num_examples,
     worker_split,
 )
-from ..callbacks import learning_rates
+from ..callbacks import Callback, learning_rates
 from ..causes import cause_of
 from ..data_errors import reading_errors
 from ..distributed_steps import DistributedSteps
@@ -126,6 +126,7 @@ class Runs:
         num_steps: of run.py, (config, batches) -> train steps in the whole run.
         strategies: one replica, and two.
         create_datasets: of task/data.py.
+        create_callbacks: of task/callbacks.py.
         config: the flags of training.
         task: the flags of the task.
     """
@@ -136,11 +137,13 @@ class Runs:
         num_steps: Callable[..., int],
         strategies: tuple[tf.distribute.Strategy, tf.distribute.Strategy],
         create_datasets: Callable[[Any], dict[str, Any]],
+        create_callbacks: Callable[[Any], list[Callback]],
         config: Any,
         task: Any,
     ) -> None:
         self._create_run, self._strategies = create_run, strategies
         self._create_datasets, self._config, self._task = create_datasets, config, task
+        self._create_callbacks = create_callbacks
         self._num_steps = num_steps
         started = time.perf_counter()
         self._all_datasets = create_datasets(task)
@@ -401,9 +404,17 @@ class Runs:
     @cached_property
     def is_the_same_when_traced_again(self) -> bool:
         """Whether a second trace of the train step computes the same."""
+        return not different(self.base.losses, self.losses_when_traced_again())
+
+    def losses_when_traced_again(self) -> Numbers:
+        """The losses of the first step by a new trace."""
         again = _Probe(self, 1).graph(self.batch, self.one[1].start())[0]
-        losses = {n: float(loss) for reduced in again for n, loss in reduced.losses.items()}
-        return not different(self.base.losses, losses)
+        return {n: float(loss) for reduced in again for n, loss in reduced.losses.items()}
+
+    def create_callbacks(self) -> list[Callback]:
+        """What is called between steps."""
+        with stage("callbacks can be made"):
+            return self._create_callbacks(self._task)
 
     def secs_per_batch(self, number: int) -> float:
         """Seconds to make a batch, from a cold start, so that no filled buffer hides them."""

@@ -142,6 +142,12 @@ def augmentation(lab: Laboratory) -> Finding:
                 "draw with tf.random.stateless_* and the seed that it is given",
             )
         return look("is the same in every step", "it draws no random numbers", "is it meant so?")
+    if numbers := _labels_between(plain, augment):
+        return wrong(
+            f"where labels are 0 or {numbers[0]} alone, augmented labels are {numbers[1]:.3g} too",
+            "labels are resized or turned by interpolation, which makes classes of their own",
+            'use interpolation="nearest" for labels',
+        )
     if share := _masks_left_behind(plain, augment):
         return wrong(
             f"{share:.0%} of the augmented labels fit their images once they are flipped or turned",
@@ -608,12 +614,14 @@ def two_replicas(lab: Laboratory) -> Finding:
 @relation("every weight gets a gradient")
 def every_weight(lab: Laboratory) -> Finding:
     """Every variable that trains is reached by the loss."""
-    later = lab.after_training  # what starts at zero gets its gradient after some steps
+    # What starts at zero gets its gradient after some steps.
+    looks = [lab.base, *lab.looks_after_training]
     without = []
-    for optimizer, gradients in lab.base.gradients.items():
+    for optimizer in lab.base.gradients:
         variables = lab.run.variables_of(optimizer)
-        pairs = zip(variables, gradients, later.gradients[optimizer], strict=True)
-        without += [v.path for v, a, b in pairs if not (np.any(a) or np.any(b) or _is_a_shift(v))]
+        of_each = zip(*(look.gradients[optimizer] for look in looks), strict=True)
+        pairs = zip(variables, of_each, strict=True)
+        without += [v.path for v, seen in pairs if not (any(map(np.any, seen)) or _is_a_shift(v))]
     if without:
         listed = ", ".join(without[:3]) + (" ..." if len(without) > 3 else "")
         return wrong(
@@ -662,12 +670,46 @@ def every_weight_moves(lab: Laboratory) -> Finding:
     )
 
 
+@relation("units differ")
+def units_differ(lab: Laboratory) -> Finding:
+    """Units of a layer, and layers, start with weights of their own."""
+    initial = [lab.initial[id(v)] for v in lab.run.trainable_variables]
+    kernels = [
+        (v.path, a, b)
+        for v, a, b in zip(
+            lab.run.trainable_variables, initial, lab.trained_on_one.weights, strict=True
+        )
+        if a.ndim > 1 and a.shape[-1] > 1 and not np.array_equal(a, b)
+    ]
+    for path, a, b in kernels:
+        apart = np.ptp(b.reshape(-1, b.shape[-1]), axis=1).max()
+        if (
+            not np.ptp(a.reshape(-1, a.shape[-1]), axis=1).any()
+            and apart < 1e-3 * np.abs(b - a).max()
+        ):
+            return wrong(
+                f"the {a.shape[-1]} units of {path} have the same weights, at the start and after "
+                "some steps",
+                "an initializer gives each the same numbers, so all of them learn the same",
+                "use a random initializer, as GlorotUniform",
+            )
+    for i, (path, a, b) in enumerate(kernels):
+        for other, c, d in kernels[:i]:
+            if a.shape == c.shape and a.std() > 0 and np.array_equal(a, c):
+                seen = f"{other} and {path} start with the same random numbers"
+                cause = "one initializer with a seed of its own gives the same numbers each time"
+                mend = "leave the seed out: --seed makes all initializers repeatable"
+                same = relative_difference(b, d) < TOLERANCE
+                return (wrong if same else look)(
+                    f"{seen}, and stay the same" if same else seen, cause, mend
+                )
+    return ok()
+
+
 @relation("inputs matter", after="the same step again")
 def inputs_matter(lab: Laboratory) -> Finding:
     """Other inputs give another loss."""
-    if _equal(lab.batch[0], lab.second_batch[0]) or different(
-        lab.base.losses, lab.look_at_other_inputs.losses, 1e-6
-    ):
+    if _equal(lab.batch[0], lab.second_batch[0]) or not lab.ignores_inputs:
         return ok()
     return wrong(
         "every loss is the same with the inputs of another batch",
@@ -1030,6 +1072,22 @@ def _masks_left_behind(plain: Any, augment: Any) -> float:
     fits = np.stack([_correlations(a, t) for t in turned if t.shape == a.shape])
     share = float(np.mean((fits[1:].max(axis=0) > 0.6) & (fits[1:].max(axis=0) > fits[0] + 0.2)))
     return share if share > 0.1 else 0.0
+
+
+def _labels_between(plain: Any, augment: Any) -> tuple[int, float] | None:
+    """A number between two classes that an augmentation makes of maps of these two alone."""
+    flat = tf.nest.flatten(plain[1]) if len(plain) == 3 else []
+    if len(flat) != 1 or flat[0].shape.rank < 3 or not flat[0].dtype.is_integer:
+        return None
+    y = np.asarray(flat[0])
+    low, high = (y.min(), y.max())
+    if low < 0 or high - low < 2:
+        return None
+    two = tf.constant(np.where(y > low, high, 0), flat[0].dtype)
+    batch = (plain[0], tf.nest.pack_sequence_as(plain[1], [two]), plain[2])
+    made = np.asarray(tf.nest.flatten(augment(batch, tf.constant([0, 1], tf.int64))[1])[0])
+    between = made[(made > 0) & (made < high)]
+    return (int(high), float(between.flat[0])) if made.ndim == y.ndim and between.size else None
 
 
 def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:

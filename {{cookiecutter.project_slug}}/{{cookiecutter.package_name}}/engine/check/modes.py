@@ -1,0 +1,147 @@
+"""Relations between what a model computes in training and what it computes in evaluation."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..distributed_steps import denominators
+from ..types import Replica, Run, Step
+from .findings import Finding, ok, relation, wrong
+from .laboratory import Laboratory
+from .numbers import relative_difference
+from .runs import cares_about_training, name_of
+
+DRAWS = 60  # of a layer's random numbers
+Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]  # names and arguments
+
+
+@relation("inputs alike in evaluation")
+def inputs_alike(lab: Laboratory) -> Finding:
+    """Train and validation step prepare the same batch alike for the model."""
+    if not lab.evaluated_splits:
+        return ok("there is neither validation nor test data")
+    functions, models = lab.run.functions, lab.run.trained_models
+    training = [
+        call for step in dict.fromkeys(functions.train_steps)
+        for call in _calls(lab, step, lab.run, models)
+    ]  # fmt: skip
+    evaluation = _calls(lab, functions.validation_step, lab.on_one.run, models)
+    for name in models:
+        of_model = [
+            [a for model, a, _ in calls if model == name] for calls in (training, evaluation)
+        ]
+        given, others = ([x for a in each if (x := _numbers(a)) is not None] for each in of_model)
+        if not given or [len(given), len(others)] != list(map(len, of_model)):
+            continue  # something else than one array of numbers
+        for other in others:
+            if min(_how_far(x, other) for x in given) > 1.0:
+                a, b = (f"mean {x.mean():.3g} and spread {x.std():.3g}" for x in (given[0], other))
+                return wrong(
+                    f"of the same batch, {name!r} gets numbers of {b} in the validation step, and "
+                    f"of {a} in training",
+                    "one step scales or normalizes its inputs otherwise than the other",
+                    "prepare them by one function, or by a layer of the model",
+                )
+    return ok()
+
+
+@relation("noise averages out")
+def noise_averages_out(lab: Laboratory) -> Finding:
+    """A layer that drops something while training makes up for it."""
+    own = {
+        name_of(layer): layer
+        for layer in lab.run.layers
+        if cares_about_training(layer) and not type(layer).__module__.startswith("keras.")
+    }
+    if not own:
+        return ok("no layer of your own does something else while training")
+    for step in dict.fromkeys(lab.run.functions.train_steps):
+        for name, arguments, keywords in _calls(lab, step, lab.run, own):
+            ratio = _training_over_evaluation(own.pop(name, None), arguments, keywords)
+            lab.reset()
+            if ratio is not None and abs(ratio - 1) > 0.04:
+                return wrong(
+                    f"{name} gives {ratio:.2g} times as much in training, on average, as in "
+                    "evaluation",
+                    "what it drops isn't made up for, so later layers see another scale in "
+                    "evaluation",
+                    "divide what is kept by the share that is kept, as Dropout does",
+                )
+    return ok()
+
+
+def _calls(lab: Laboratory, step: Step, run: Run, watched: dict[str, Any]) -> Calls:
+    """How a step calls some models or layers, on the first batch."""
+    calls: Calls = []
+
+    def recorded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*arguments: Any, **keywords: Any) -> Any:
+            calls.append((name, arguments, keywords))
+            return call(*arguments, **keywords)
+
+        return noted
+
+    batch = tf.nest.map_structure(lambda t: t[0], lab.batch)
+    replica = Replica(
+        global_count=denominators(run.functions.count(batch)),
+        index=tf.constant(0),
+        num_replicas=1,
+        step=tf.constant(0, tf.int64),
+        seed=tf.constant([0, 1]),
+    )
+    for name, layer in watched.items():
+        layer.call = recorded(name, layer.call)
+    try:
+        step(run, batch, replica)
+    finally:
+        for layer in watched.values():
+            del layer.call
+        lab.reset()
+    return calls
+
+
+def _numbers(arguments: tuple[Any, ...]) -> np.ndarray | None:
+    """The only input of a model as one array of numbers; None if it is something else."""
+    flat = tf.nest.flatten(arguments[:1])
+    if len(flat) != 1 or not getattr(flat[0], "dtype", tf.string).is_floating:
+        return None
+    return np.asarray(flat[0], "f8")
+
+
+def _how_far(a: np.ndarray, b: np.ndarray) -> float:
+    """How unlike two arrays are in scale: above 1, noise and crops don't explain it."""
+    if not np.isfinite(a).all() or not np.isfinite(b).all():
+        return 0.0
+    spread = max(a.std(), 1e-9)
+    shift = abs(a.mean() - b.mean()) / max(spread, b.std())
+    return float(max(shift / 0.5, abs(np.log(max(b.std(), 1e-9) / spread)) / np.log(2)))
+
+
+def _training_over_evaluation(
+    layer: keras.layers.Layer | None, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> float | None:
+    """The mean of a layer's random outputs over its output in evaluation; None if not a number."""
+    if layer is None:
+        return None
+
+    def outputs(training: bool) -> np.ndarray:
+        made = layer.call(*arguments, **keywords | {"training": training})
+        return np.concatenate([np.ravel(np.asarray(t, "f8")) for t in tf.nest.flatten(made)])
+
+    with contextlib.suppress(Exception):  # it may need what only a step has
+        evaluated, first = outputs(False), outputs(True)
+        if first.shape != evaluated.shape or np.array_equal(first, outputs(True)):
+            return None
+        mean = np.mean([outputs(True) for _ in range(DRAWS)], axis=0)
+        size = float(evaluated @ evaluated)
+        ratio = float(mean @ evaluated) / (size or 1.0)
+        # Anything but a scale, such as crops or mixtures of rows, is no question of making up.
+        if size and relative_difference(ratio * evaluated, mean) < 0.5:
+            return ratio
+    return None
