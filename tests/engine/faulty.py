@@ -1697,7 +1697,132 @@ def answered(column: Callable[[np.ndarray], np.ndarray]) -> Toy:
     return sound(data=(inputs, labels), others={})
 
 
+class Slow:
+    """Halves the learning rate at every fourth call."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, event: Event) -> None:
+        """Count, and set it."""
+        self.calls += 1
+        if self.calls % 4 == 0:
+            optimizer = event.run.optimizers["main"]
+            optimizer.learning_rate = optimizer.learning_rate / 2
+
+
+def taught() -> Toy:
+    """A student learns from a teacher that the optimizer trains as well."""
+
+    def create() -> dict[str, keras.Model]:
+        return {"student": model(dense)(), "teacher": model(dense)()}
+
+    def learn(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        taught = tf.nn.softmax(run.models["teacher"](inputs, training=False))
+        logits = run.models["student"](inputs, training=True)
+        per_example = tf.nn.softmax_cross_entropy_with_logits(taught, logits)
+        per_example += run.losses["main"](labels, logits)
+        return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
+
+    return sound(model=create, train_steps=(learn,), validation_step=learn, metrics=dict)
+
+
+def by_step(
+    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
+) -> tf.Tensor:
+    """A loss that grows with the number of the step."""
+    factor = 1 + tf.cast(replica.step, per_example.dtype) / 100
+    return compute_loss(per_example * factor, weights, model, replica)
+
+
+def by_hash(task: TaskConfig) -> dict[str, Any]:
+    """The hash of a text, which is another one in each process, says where an example goes."""
+    inputs, labels = examples()
+    order = sorted(range(ROWS), key=lambda row: hash(f"row {row}"))
+    inputs, labels = inputs[order], labels[order]
+    return {"train": (inputs[20:], labels[20:]), "validation": (inputs[:20], labels[:20])}
+
+
+def learned_scale() -> Toy:
+    """The loss has a variable of its own."""
+    scale = keras.Variable(0.5, name="scale")
+
+    def scaled(per_example: tf.Tensor, *rest: Any) -> tf.Tensor:
+        return compute_loss(per_example * tf.cast(scale.value, per_example.dtype), *rest)
+
+    return with_loss(scaled)
+
+
+def copied() -> Toy:
+    """Each example comes five times, with noise, and chance divides the copies."""
+    numbers = np.random.default_rng(1)
+    inputs = np.repeat(examples(80)[0], 5, axis=0)
+    inputs += 0.01 * numbers.normal(size=inputs.shape).astype("float32")
+    order = numbers.permutation(len(inputs))
+    data = inputs[order], inputs[order].sum(axis=1)
+    train, other = (tuple(part[rows] for part in data) for rows in (slice(300), slice(300, None)))
+    return regression(data=train, others={"validation": other})
+
+
+def images_in(low: float, rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Images (rows, 4, 4) of numbers from there to 1, and their classes."""
+    numbers = np.random.default_rng(rows)
+    shown = numbers.random((rows, 4, 4)).astype("float32")
+    return low + (1 - low) * shown, numbers.integers(0, CLASSES, rows)
+
+
+def seeing_forecast() -> Toy:
+    """The next number of a series at each position, by a convolution that sees it."""
+    series = np.random.default_rng(1).normal(size=(ROWS, 9)).cumsum(axis=1).astype("float32")
+    return sound(
+        model=lambda: keras.Sequential(
+            [keras.Input((8, 1)), layers.Conv1D(1, 3, padding="same"), layers.Reshape((8,))]
+        ),
+        data=(series[:, :-1, np.newaxis], series[:, 1:]),
+        losses=lambda: {"main": lambda y, p: tf.reduce_mean(tf.square(y - p), axis=1)},
+        metrics=dict,
+        others={},
+    )
+
+
 MODES = [
+    Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, Slow())]),
+          "other weights or learning rates, or stop elsewhere, and Slow remembers calls"),
+    Fault("models in training mode", taught, "'teacher' is trained, .* load it by load_frozen"),
+    Fault("evaluation knows no step", lambda: sound(validation_step=step(
+        loss=by_step, training=False)), "the validation step uses replica.step"),
+    Fault(
+        "moving averages",
+        lambda: sound(model=model(lambda: layers.BatchNormalization(momentum=0.9999), dense)),
+        "are still 98% of what they began with: a momentum of 0.9999 is too slow",
+    ),
+    Fault(
+        "adapt",
+        lambda: sound(adapt=lambda datasets: {
+            "mean": np.concatenate([split[0] for split in datasets.values()]).mean(axis=0)}),
+        "'mean', which adapt returns, changes with the validation data",
+    ),
+    Fault(
+        "the same data in another process", lambda: Toy(create_datasets=by_hash),
+        "other train and validation data in another process: it depends on hash()",
+    ),
+    Fault("variables", learned_scale, "the step reads scale, which no model has"),
+    Fault("rows in two splits", copied, "are much nearer to some of the training examples"),
+    Fault(
+        "scale",
+        lambda: sound(
+            model=lambda: keras.Sequential(
+                [keras.Input((4, 4)), layers.Flatten(), dense(CLASSES)]
+            ),
+            data=images_in(-1.0, ROWS), others={"validation": images_in(0.0)},
+        ),
+        "of the numbers in inputs of training data are below all of the validation data",
+    ),
+    Fault(
+        "later positions", seeing_forecast,
+        "labels are the inputs shifted by one, and predictions change with later inputs",
+    ),
     Fault(
         "inputs alike in evaluation", lambda: sound(train_steps=(divided_step(255.0),)),
         "in the validation step, and of .* one step scales or normalizes its inputs otherwise",
@@ -1708,7 +1833,7 @@ MODES = [
     ),
     Fault(
         "callbacks", annealed,
-        "behind 3 calls of callbacks a new trace .* they change a Python number",
+        "behind 12 calls of callbacks a new trace .* they change a Python number",
     ),
     Fault(
         "callbacks", lambda: sound(callbacks=patient), "wait remembers waited .* starts it anew",

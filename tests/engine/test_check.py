@@ -21,6 +21,7 @@ from proof.config import Config
 from proof.engine.callbacks import Event, every_epochs
 from proof.engine.check import RELATIONS, check, explain, select
 from proof.engine.errors import UsageError
+from proof.engine.keras_callbacks import keras_callback
 from proof.engine.random_access import RandomAccess
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
@@ -259,6 +260,15 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     ),
     "a callback that stops and prints": (
         lambda: sound(callbacks=lambda: [every_epochs(1, lambda event: print(event.losses))]),
+        {},
+    ),
+    "callbacks of Keras": (
+        lambda: sound(
+            callbacks=lambda: [
+                keras_callback(keras.callbacks.ReduceLROnPlateau("validation_loss", patience=3)),
+                keras_callback(keras.callbacks.EarlyStopping("validation_loss", patience=8)),
+            ]
+        ),
         {},
     ),
     "a layer that a callback freezes": (

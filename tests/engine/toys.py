@@ -73,6 +73,7 @@ class Toy:
     augment: Callable[[Any, tf.Tensor], Any] | None = None
     adapt: Callable[[Any], dict[str, Any]] = lambda datasets: {}
     callbacks: Callable[[], list[Callback]] = list
+    create_datasets: Callable[[TaskConfig], dict[str, Any]] | None = None  # what gives `splits`
     terms: tuple[str, ...] = ()
     examples_interact: bool = False
     others: dict[str, Any] = field(default_factory=dict)  # validation and test data
@@ -182,7 +183,7 @@ def laboratory(toy: Toy, task: TaskConfig | None = None, **flags: Any) -> Labora
         lambda *arguments: create_run(toy, *arguments),
         proof.run.num_steps,
         (strategy_of(1), strategy_of(2)),
-        lambda task: toy.splits,
+        toy.create_datasets or (lambda task: toy.splits),
         lambda task: toy.callbacks(),
         Config(**{"global_batch_size": BATCH} | flags),
         task or TaskConfig(),

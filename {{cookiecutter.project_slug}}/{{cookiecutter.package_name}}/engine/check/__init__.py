@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ..causes import cause_of
 from ..errors import UsageError
-from . import callbacks, data, evaluation, modes, predictions, training
+from . import data, evaluation, modes, predictions, resuming, training
 from .explain import explain
 from .findings import RELATIONS, Finding, Relation, look, ok, wrong
 from .laboratory import Laboratory
@@ -34,7 +34,7 @@ __all__ = [
 
 
 # In the order in which a person would look: what comes first may explain what follows.
-ORDER = [module.__name__ for module in (data, training, predictions, evaluation, modes, callbacks)]
+ORDER = [module.__name__ for module in (data, training, predictions, evaluation, modes, resuming)]
 
 
 def select(only: tuple[str, ...]) -> list[str]:
@@ -52,6 +52,8 @@ def select(only: tuple[str, ...]) -> list[str]:
 
 def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Finding]]:
     """The name and the finding of each relation; where a step fails, that comes only once."""
+    if resuming.IN_ANOTHER_PROCESS in names:
+        laboratory.start_another_process()  # while all else is looked at
     failed: set[str] = set()
     found: dict[str, Finding] = {}
     for name in names:

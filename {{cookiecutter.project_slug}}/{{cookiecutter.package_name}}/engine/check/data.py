@@ -19,6 +19,7 @@ MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
 FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; looked at
 EXACT = 1e-5  # of a mean and a deviation that are no accident
+MANY_ROWS, MOST_ROWS = 5_000, 300  # of training and another split, whose distances are taken
 MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked for
 
 
@@ -75,6 +76,20 @@ def same_data_again(lab: Laboratory) -> Finding:
             "a split, an order or noise is drawn without a seed, so a resumed run trains on other "
             "examples, and evaluate tests on training examples",
             "draw from np.random.default_rng(a constant), made in create_datasets",
+        )
+    return ok()
+
+
+@relation("adapt")
+def adapts_to_training_data(lab: Laboratory) -> Finding:
+    """What a model adapts to follows from the training data alone."""
+    split, name = lab.adapts_to
+    if split:
+        kind = lab.run.adapted[name].dtype.kind
+        return (wrong if kind in "fb" or "weight" in name else look)(
+            f"{name!r}, which adapt returns, changes with the {split} data",
+            "statistics, or a choice, are made of what the model is validated or tested on",
+            'use datasets["train"] alone',
         )
     return ok()
 
@@ -269,6 +284,14 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
                 "windows that overlap were divided by chance among the splits",
                 "divide the series by time, then cut each part into windows",
             )
+        if share := _near_copies(lab.examples["train"], lab.examples.get(split, {})):
+            return (wrong if share > 0.5 else look)(
+                f"{share:.0%} of the {split} examples are much nearer to some of the training "
+                "examples than to all others",
+                "they are copies with noise, or parts of one recording, that were divided by "
+                "chance among the splits",
+                "divide by what belongs together, before copies are made",
+            )
     hashes = lab.hashes
     train = hashes.get("train", [])
     known = set(train) if len(train) < 1e6 else set()
@@ -380,6 +403,15 @@ def scale(lab: Laboratory) -> Finding:
                         "scale every split alike, with the numbers of the training data",
                     )
                 shift = abs(mean - mean_other) / spread
+                below, above = np.mean(a < b.min()), np.mean(a > b.max())
+                if array.ndim > 2 and name.startswith("inputs") and max(below, above) > MANY:
+                    return wrong(
+                        f"{max(below, above):.0%} of the numbers in {name} of training data are "
+                        f"{'below' if below > above else 'above'} all of the {split} data, which "
+                        f"go from {b.min():.3g} to {b.max():.3g}",
+                        "one split is scaled otherwise than the other",
+                        "scale every split alike, with the numbers of the training data",
+                    )
                 columns = _worst_column(a, b)
                 if shift > 1.0 or not 0.4 < ratio < 2.5:
                     return look(
@@ -506,6 +538,31 @@ def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray])
         if np.mean(seen) > 0.5:
             return float(np.mean(seen))
     return 0.0
+
+
+def _near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
+    """The share of another split's examples that have a near copy in training; 0 if few.
+
+    Numbers of the same kind lie at distances that grow steadily: the tenth nearest is about as much
+    farther than the nearest as the hundredth than the tenth, on a line as in many dimensions.
+    """
+    a, b = train.get("inputs"), others.get("inputs")
+    if a is None or b is None or a.dtype.kind != "f" or b.dtype.kind != "f":
+        return 0.0
+    if a.shape[1:] != b.shape[1:] or min(len(a), len(b)) < 30 or len(a) < 200:
+        return 0.0
+    a, b = (
+        np.nan_to_num(x.reshape(len(x), -1).astype("f4"))[:MANY_ROWS] for x in (a, b[:MOST_ROWS])
+    )
+    spread = a.std(axis=0)
+    a, b = (x[:, spread > 0] / spread[spread > 0] for x in (a, b))
+    if a.shape[1] < 3:
+        return 0.0
+    squares = (b**2).sum(1)[:, None] + (a**2).sum(1)[None] - 2 * b @ a.T
+    nearest = np.sqrt(np.maximum(np.partition(squares, (0, 9, 99), axis=1)[:, [0, 9, 99]], 1e-9))
+    first, tenth, hundredth = np.log(nearest).T
+    share = float(np.mean((tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)))
+    return share if share > MANY else 0.0
 
 
 def _tells(x: np.ndarray, classes: np.ndarray) -> bool:

@@ -376,7 +376,8 @@ class Laboratory(Runs):
     def predicts_its_input(self) -> bool:
         """Whether labels are whole numbers, and the same as the inputs."""
         x, y = self._tokens
-        return x is not None and bool(np.mean(x == y) > 0.99) and bool(np.ptp(x) > 0)
+        whole = x is not None and x.dtype.kind == "i"  # an autoencoder's are numbers
+        return whole and bool(np.mean(x == y) > 0.99) and bool(np.ptp(x) > 0)
 
     @cached_property
     def answers_moved_into_inputs(self) -> float:
@@ -395,13 +396,18 @@ class Laboratory(Runs):
 
     @cached_property
     def _tokens(self) -> tuple[Any, Any]:
-        """Inputs and labels (rows, positions) of whole numbers; None if they are something else."""
+        """Inputs and labels of a sequence, (rows, positions); None if they are something else.
+
+        They are whole numbers, or, of a series, one of the numbers at each position.
+        """
         parts = [tf.nest.flatten(part) for part in self.batch[:-1]]
         if len(parts) != 2 or any(len(part) != 1 for part in parts):
             return None, None
         x, y = (np.asarray(part[0][0]) for part in parts)
+        if x.dtype.kind == y.dtype.kind == "f":
+            x, y = (t[..., 0] if t.ndim == 3 else t for t in (x, y))
         fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
-        return (x, y) if fits and x.dtype.kind == y.dtype.kind == "i" else (None, None)
+        return (x, y) if fits and x.dtype.kind == y.dtype.kind in "if" else (None, None)
 
     @cached_property
     def padded_labels(self) -> np.ndarray | None:
@@ -427,7 +433,7 @@ class Laboratory(Runs):
     @cached_property
     def sees_later_positions(self) -> bool:
         """Whether predictions for the first half of a sequence depend on its second half."""
-        x, _ = self._tokens
+        x = np.asarray(tf.nest.flatten(self.batch[0])[0][0])
         half = x.shape[1] // 2
         other = np.concatenate([x[:, :half], np.roll(x[:, half:], 1, axis=0)], axis=1)
         a, b = (np.asarray(self.run.model(tf.constant(t), training=False)) for t in (x, other))
@@ -496,6 +502,20 @@ class Laboratory(Runs):
         # One may come several times: a critic is trained more often than its generator.
         distinct = [dict.fromkeys(functions[i] for i in steps) for steps in self.steps_of.values()]
         return next(([f.__name__ for f in found] for found in distinct if len(found) > 1), [])
+
+    @cached_property
+    def unknown_variables(self) -> list[Any]:
+        """Trainable variables that a step reads and that belong to no model.
+
+        Without those of layers, which may be of a model that a metric uses: unless there is a
+        Lambda layer, whose function may hold them.
+        """
+        run = self.run
+        owners = [*run.models.values(), *run.optimizers.values(), *run.metrics.values()]
+        known = {id(v._value) for owner in owners for v in owner.variables}
+        has_lambda = any(isinstance(layer, keras.layers.Lambda) for layer in run.layers)
+        read = [v for v in self.ops[0].graph.variables if v.trainable and id(v) not in known]
+        return [v for v in read if has_lambda or "/" not in v.name]
 
     # The optimizers.
 

@@ -12,12 +12,13 @@ import tensorflow as tf
 
 from ..distributed_steps import denominators
 from ..types import Replica, Run, Step
-from .findings import Finding, ok, relation, wrong
+from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import relative_difference
+from .numbers import Numbers, different, relative_difference
 from .runs import cares_about_training, name_of
 
 DRAWS = 60  # of a layer's random numbers
+TAUGHT_BY = ("teacher", "target", "ema", "momentum", "reference")  # in names of models
 Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]  # names and arguments
 
 
@@ -51,6 +52,41 @@ def inputs_alike(lab: Laboratory) -> Finding:
     return ok()
 
 
+@relation("models in training mode")
+def models_in_training_mode(lab: Laboratory) -> Finding:
+    """Each model that is trained is called in training mode by some step."""
+    models, modes = lab.run.trained_models, dict[str, set[Any]]()
+    for step in dict.fromkeys(lab.run.functions.train_steps):
+        for name, _, keywords in _calls(lab, step, lab.run, models):
+            modes.setdefault(name, set()).add(keywords.get("training"))
+    never = [name for name, seen in modes.items() if seen == {False}]
+    if not never or not any(True in seen for seen in modes.values()):
+        return ok()
+    return (wrong if any(part in never[0].lower() for part in TAUGHT_BY) else look)(
+        f"{never[0]!r} is trained, and the train steps call it with training=False",
+        "it is a teacher or the like, that was trained before: its optimizer moves it all the same",
+        "load it by load_frozen, or call it with training=True",
+    )
+
+
+@relation("evaluation knows no step")
+def evaluation_knows_no_step(lab: Laboratory) -> Finding:
+    """The number of the batch changes nothing in evaluation."""
+    if not lab.evaluated_splits:
+        return ok("there is neither validation nor test data")
+    step, run = lab.run.functions.validation_step, lab.on_one.run
+    first, again, late = (_losses(lab, step, run, at) for at in (0, 0, 1000))
+    for name in different(first, late, 1e-3) if not different(first, again) else ():
+        return wrong(
+            f"the loss {name} of one batch is {first[name]:.4g} as the first batch of an "
+            f"evaluation, and {late[name]:.4g} as a later one",
+            "the validation step uses replica.step, which is the number of the batch there, not of "
+            "the train step",
+            "use what doesn't depend on it, such as the last value of a schedule",
+        )
+    return ok()
+
+
 @relation("noise averages out")
 def noise_averages_out(lab: Laboratory) -> Finding:
     """A layer that drops something while training makes up for it."""
@@ -76,6 +112,25 @@ def noise_averages_out(lab: Laboratory) -> Finding:
     return ok()
 
 
+def _losses(lab: Laboratory, step: Step, run: Run, at: int) -> Numbers:
+    """What a step returns for the first batch, as step number `at`."""
+    losses = {name: float(loss) for name, loss in step(run, *_given(lab, run, at)).items()}
+    lab.reset()
+    return losses
+
+
+def _given(lab: Laboratory, run: Run, at: int) -> tuple[Any, Replica]:
+    """The first batch, and the only replica, at step number `at`."""
+    batch = tf.nest.map_structure(lambda t: t[0], lab.batch)
+    return batch, Replica(
+        global_count=denominators(run.functions.count(batch)),
+        index=tf.constant(0),
+        num_replicas=1,
+        step=tf.constant(at, tf.int64),
+        seed=tf.constant([0, 1]),
+    )
+
+
 def _calls(lab: Laboratory, step: Step, run: Run, watched: dict[str, Any]) -> Calls:
     """How a step calls some models or layers, on the first batch."""
     calls: Calls = []
@@ -87,18 +142,10 @@ def _calls(lab: Laboratory, step: Step, run: Run, watched: dict[str, Any]) -> Ca
 
         return noted
 
-    batch = tf.nest.map_structure(lambda t: t[0], lab.batch)
-    replica = Replica(
-        global_count=denominators(run.functions.count(batch)),
-        index=tf.constant(0),
-        num_replicas=1,
-        step=tf.constant(0, tf.int64),
-        seed=tf.constant([0, 1]),
-    )
     for name, layer in watched.items():
         layer.call = recorded(name, layer.call)
     try:
-        step(run, batch, replica)
+        step(run, *_given(lab, run, 0))
     finally:
         for layer in watched.values():
             del layer.call

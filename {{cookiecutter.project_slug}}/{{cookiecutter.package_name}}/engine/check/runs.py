@@ -7,7 +7,14 @@ Everything is made when it is first asked for, and once. Random numbers are the 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import inspect
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
 import time
 import warnings
 from collections import Counter
@@ -47,6 +54,13 @@ LONGEST_TRAINING = 2.0  # seconds
 LONGEST_CREATION = 1.0  # seconds, of data that are made a second time
 FIRST_ROWS = 64  # of each split, that are compared then
 NO_LOGITS = "does not represent logits"  # in what Keras 3.15 says of softmax and sigmoid
+IN_ANOTHER_PROCESS = """
+import json, pickle, sys
+create_datasets, task = pickle.load(sys.stdin.buffer)
+from {module} import starts
+print()
+print(json.dumps(starts(create_datasets(task))))
+"""
 EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of what isn't in memory, at most
 
 
@@ -161,6 +175,7 @@ class Runs:
         self.drawn_alike: list[str] = []  # for rows, by the same seed on each replica
         self.counted: dict[str, int] = {}  # of the first evaluation, by split
         self._moved: list[str] = []
+        self._other_process: subprocess.Popen[bytes] | None = None
         self.undoes_activations = False  # Keras, where a loss expects logits
         self.adds_losses_in_step = False  # the same for adds_losses
         self._probes: dict[int, Any] = {}
@@ -203,8 +218,35 @@ class Runs:
             v.path for v, w in pairs if not np.array_equal(self.initial[id(v)], w.numpy())
         ))  # fmt: skip
 
+    @cached_property
+    def adapts_to(self) -> tuple[str, str]:
+        """Of which split but that of training `adapt` makes what by its name; or nothing."""
+        made = self.run.adapted
+        if not any(array.dtype.kind == "f" or array.size > 8 for array in made.values()):
+            return "", ""
+        for split in self.datasets:
+            if split == "train":
+                continue
+            with contextlib.suppress(Exception):
+                train = self._all_datasets["train"]
+                if isinstance(train, tf.data.Dataset | RandomAccess):
+                    some = self.first_rows(train, 2 * FIRST_ROWS)
+                else:
+                    some = first_examples(train, 2 * FIRST_ROWS)
+                datasets = self._all_datasets | {split: some}
+                other = self._create(self._strategies[0], datasets=datasets)[0].adapted
+                for name, array in made.items():
+                    if not np.array_equal(array, other[name], equal_nan=array.dtype.kind == "f"):
+                        return split, name
+        return "", ""
+
     def _create(
-        self, strategy: tf.distribute.Strategy, size: int | None = None, **flags: Any
+        self,
+        strategy: tf.distribute.Strategy,
+        size: int | None = None,
+        *,
+        datasets: dict[str, Any] | None = None,
+        **flags: Any,
     ) -> Created:
         """The task in global batches of `size`, or of what the flags say."""
         flags |= {"accumulate": 1, "jit": "off", "randomness": "same_rows"}
@@ -214,7 +256,7 @@ class Runs:
         precision = self._config.precision if self._config.precision == "float64" else "float32"
         config = replace(self._config, precision=precision, **flags)
         with stage("the task can be built"), contextlib.redirect_stdout(None):
-            return self._create_run(strategy, self._all_datasets, config, self._task)
+            return self._create_run(strategy, datasets or self._all_datasets, config, self._task)
 
     @property
     def run(self) -> Run:
@@ -591,12 +633,38 @@ class Runs:
         """The splits that begin otherwise when they are made again; None if that takes long."""
         if self._secs_to_create > LONGEST_CREATION:
             return None
-        again = self._create_datasets(self._task)
+        before, again = starts(self.datasets), starts(self._create_datasets(self._task))
+        return [name for name in before if before[name] != again[name]]
 
-        def start(split: Any) -> list[bytes]:
-            return list(map(bytes_of, tf.nest.flatten(first_examples(split, FIRST_ROWS))))
+    def start_another_process(self) -> None:
+        """Make the data in a process of its own as well, unless that takes long."""
+        with contextlib.suppress(Exception):  # functions that aren't those of a module
+            made = pickle.dumps((self._create_datasets, self._task))
+            if self._secs_to_create > LONGEST_CREATION:
+                return
+            with tempfile.TemporaryFile() as stdin:
+                stdin.write(made)
+                stdin.seek(0)
+                self._other_process = subprocess.Popen(
+                    [sys.executable, "-c", IN_ANOTHER_PROCESS.format(module=__name__)],
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                )
 
-        return [n for n, split in self.datasets.items() if start(split) != start(again[n])]
+    @cached_property
+    def other_in_another_process(self) -> list[str] | None:
+        """The splits that begin otherwise in another process; None if that isn't known."""
+        if self._other_process is None:
+            self.start_another_process()
+        if self._other_process is None:
+            return None
+        printed, _ = self._other_process.communicate()
+        if self._other_process.returncode:
+            return None
+        here, there = starts(self.datasets), json.loads(printed.splitlines()[-1])
+        return [name for name in here if here[name] != there[name]]
 
     def is_whole(self, name: str) -> bool:
         """Whether `examples` has all of a split."""
@@ -604,6 +672,17 @@ class Runs:
         return not arrays or len(next(iter(arrays))) == num_examples(
             worker_split(self.datasets[name])
         )
+
+
+def starts(datasets: dict[str, Any]) -> dict[str, str]:
+    """A hash of the first examples of each split."""
+    return {
+        name: hashlib.sha256(
+            b"".join(map(bytes_of, tf.nest.flatten(first_examples(split, FIRST_ROWS))))
+        ).hexdigest()
+        for name, split in datasets.items()
+        if split is not None
+    }
 
 
 def _apart(run: Run) -> float:

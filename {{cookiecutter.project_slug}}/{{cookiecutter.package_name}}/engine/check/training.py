@@ -839,7 +839,7 @@ def training_mode(lab: Laboratory) -> Finding:
 
 @relation("variables")
 def variables(lab: Laboratory) -> Finding:
-    """A step changes variables of models and metrics only."""
+    """A step uses variables of models and metrics only."""
     if names := assigned_variables(lab.ops):
         return wrong(
             f"the step assigns {names[0]}",
@@ -847,6 +847,30 @@ def variables(lab: Laboratory) -> Finding:
             "a value of its own",
             "use replica.step, a Keras weight made with add_weight, or a metric",
         )
+    if unknown := lab.unknown_variables:
+        return wrong(
+            f"the step reads {unknown[0].name.partition(':')[0]}, which no model has",
+            "no optimizer trains it, and no checkpoint holds it: it was made beside the models, as "
+            "in a loss or inside a Lambda layer",
+            "make it in a layer of a model, with add_weight",
+        )
+    return ok()
+
+
+@relation("moving averages")
+def moving_averages(lab: Laboratory) -> Finding:
+    """Those of normalization layers forget in the run how they began."""
+    for layer in lab.run.layers:
+        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
+            share = layer.momentum**lab.num_steps
+            if share > 0.5:
+                return (wrong if lab.num_steps >= 100 else look)(
+                    f"after all {lab.num_steps} steps, the moving averages of {layer.path} are "
+                    f"still {share:.0%} of what they began with",
+                    f"a momentum of {layer.momentum:g} is too slow for so few steps, and "
+                    "evaluation normalizes by them",
+                    "use a smaller one, as 0.9 or 0.99",
+                )
     return ok()
 
 

@@ -1,0 +1,213 @@
+"""Relations between a run and the one that resumes it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import time
+from collections import deque
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from ..callbacks import Callback, Event
+from .findings import Finding, look, ok, relation, wrong
+from .laboratory import Laboratory
+from .numbers import different
+
+EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # that callbacks are called for, at most
+IN_ANOTHER_PROCESS = "the same data in another process"
+SIMPLE = int | float | str | bool | bytes | None | np.ndarray | np.generic
+
+
+class Acts(NamedTuple):
+    """What the callbacks of some epochs have done.
+
+    Attributes:
+        calls: how many of them were called.
+        stops: the numbers of those that ended the run.
+        values: weights, statistics, learning rates and slots afterwards.
+        trainable: of each layer.
+    """
+
+    calls: int
+    stops: list[int]
+    values: list[np.ndarray]
+    trainable: list[bool]
+
+
+@relation("callbacks")
+def callbacks(lab: Laboratory) -> Finding:
+    """What a callback changes reaches the step, and what it remembers is saved."""
+    made = lab.create_callbacks()
+    if not made:
+        return ok("there are none")
+    is_repeatable = lab.is_the_same_when_traced_again  # before anything is called
+    before = [_remembered(callback.function) for callback in made]
+    trainable = [layer.trainable for layer in lab.run.layers]
+    whole = _acts(lab, made)
+    if is_repeatable and whole.trainable == trainable:
+        again = lab.losses_when_traced_again()
+        for name in different(lab.base.losses, again):
+            return wrong(
+                f"behind {whole.calls} calls of callbacks a new trace of the step gives the loss "
+                f"{name} {again[name]:.4g}, where it gave {lab.base.losses[name]:.4g}",
+                "they change a Python number, which the step read once, when it was traced: only a "
+                "resumed run will see it",
+                "compute it from replica.step in the step, or keep it in a weight that isn't "
+                "trainable",
+            )
+    pairs = zip(made, before, strict=True)
+    stateless = [(c, b) for c, b in pairs if not hasattr(c.function, "get_state")]
+    forgotten = [
+        (_name(callback), name)
+        for callback, then in stateless
+        for name, value in _remembered(callback.function).items()
+        if value != then.get(name)
+    ]
+    remembers = f"{forgotten[0][0]} remembers {forgotten[0][1]}" if forgotten else ""
+    mend = "give it get_state() and set_state(), see engine/callbacks.py"
+    # What happens every few calls is the same behind one place, and not behind the other.
+    places = [place for place in (whole.calls // 2 - 1, whole.calls // 2 + 1) if place > 0]
+    resumed = [_acts(lab, lab.create_callbacks(), whole.calls, place) for place in places]
+    if any(_differ(whole, acts) for acts in resumed):
+        return wrong(
+            f"in a run that is resumed, callbacks leave other weights or learning rates, or stop "
+            f"elsewhere{', and ' * bool(remembers)}{remembers}",
+            "what they remember from call to call isn't saved, so a resumed run starts it anew",
+            mend,
+        )
+    if remembers:
+        return look(
+            f"{remembers} from call to call",
+            "it isn't saved, so a resumed run starts it anew",
+            mend,
+        )
+    return ok(f"{whole.calls} calls")
+
+
+@relation(IN_ANOTHER_PROCESS)
+def same_data_in_another_process(lab: Laboratory) -> Finding:
+    """`create_datasets` gives the same examples in a process of its own."""
+    others = lab.other_in_another_process
+    if others is None:
+        return ok("not looked at: to create it takes long")
+    if others:
+        return wrong(
+            f"create_datasets gives other {' and '.join(others)} data in another process",
+            "it depends on hash() or on the order of a set, which Python draws anew for each "
+            "process: a resumed run trains on other examples or labels, and evaluate tests on them",
+            "use sorted(...) for a set, and zlib.crc32 for hash()",
+        )
+    return ok()
+
+
+def _differ(a: Acts, b: Acts) -> bool:
+    pairs = zip(a.values, b.values, strict=True)
+    same = all(np.allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=True) for x, y in pairs)
+    return a.stops != b.stops or a.trainable != b.trainable or not same
+
+
+def _acts(
+    lab: Laboratory, callbacks: list[Callback], most: int = MOST_CALLS, resumed_at: int = -1
+) -> Acts:
+    """Call them as in the first epochs, while weights move a little; undone afterwards.
+
+    Args:
+        lab: the task.
+        callbacks: new ones.
+        most: how often to call one of them.
+        resumed_at: the call before which new ones take their place, with the state of the old.
+    """
+    trainable = [layer.trainable for layer in lab.run.layers]
+    variables = [v for v in lab.variables(lab.one) if v.dtype.startswith("float")]
+    # What adapts to losses sees them stand still.
+    evaluated = lab.evaluations["once"] if lab.evaluated_splits else {}
+    row = {f"train_{n}": v for n, v in lab.run.by_loss_name(lab.base.losses.values()).items()}
+    row |= {f"train_{name}": value for name, value in lab.base.metrics.items()} | evaluated
+    per_epoch, stops = lab.batches.steps_per_epoch, list[int]()
+    due = [(step, i) for i, each in enumerate(callbacks) for step in _steps(each, per_epoch)]
+    called, started = 0, time.perf_counter()
+    try:
+        with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(None):
+            for step, i in sorted(due):
+                if called == most or (resumed_at < 0 and time.perf_counter() - started > SECS):
+                    break
+                if called == resumed_at:
+                    callbacks = _resumed(callbacks, lab.create_callbacks())
+                for variable in lab.run.trainable_variables:
+                    variable.assign(variable.value * 1.001 + 0.001)
+                epoch = step // per_epoch
+                history = [
+                    {"step": (n + 1) * per_epoch, "epoch": n + 1, **row} for n in range(epoch)
+                ]
+                event = Event(
+                    step, epoch, lab.base.losses, lab.base.metrics, 1.0, lab.run, Path(directory),
+                    history, lambda: None, partial(stops.append, called), lambda: lab.batch,
+                )  # fmt: skip
+                with contextlib.suppress(Exception):  # it may need what only a run has
+                    callbacks[i].function(event)
+                called += 1
+        now = [layer.trainable for layer in lab.run.layers]
+        return Acts(called, stops, [v.numpy() for v in variables], now)
+    finally:
+        for layer, was in zip(lab.run.layers, trainable, strict=True):
+            layer.trainable = was  # outer layers come first, and set those within
+        lab.reset()
+
+
+def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:
+    """The new callbacks, with the state that a checkpoint has of the old ones."""
+    for before, after in zip(old, new, strict=True):
+        if hasattr(before.function, "get_state"):
+            state = json.loads(json.dumps(before.function.get_state()))
+            after.function.set_state(state)  # type: ignore[attr-defined]
+    return new
+
+
+def _steps(callback: Callback, per_epoch: int) -> list[int]:
+    """The steps of the first epochs after which a callback is due."""
+    if callback.after_validations:
+        return [per_epoch * (epoch + 1) for epoch in range(EPOCHS)]
+    steps: list[int] = []
+    step = -1
+    while len(steps) < MOST_CALLS:
+        following = callback.next_step(step, per_epoch)
+        if following is None or following <= step or following > EPOCHS * per_epoch:
+            break
+        steps.append(step := following)
+    return steps
+
+
+def _remembered(function: Any) -> dict[str, str]:
+    """What a function, or an object that is called, holds that isn't TensorFlow's or Keras'."""
+    owner = getattr(function, "__self__", None if hasattr(function, "__code__") else function)
+    held: dict[str, Any] = dict(getattr(owner, "__dict__", {}))
+    function = getattr(function, "__func__", function)
+    if code := getattr(function, "__code__", None):
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # it is empty
+                held[name] = cell.cell_contents
+        held |= {n: function.__globals__[n] for n in code.co_names if n in function.__globals__}
+    return {name: repr(_plain(value)) for name, value in held.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list | tuple | set | deque):
+        return all(map(_is_plain, value))
+    return isinstance(value, SIMPLE) or tf.is_tensor(value)
+
+
+def _plain(value: Any) -> Any:
+    return value.tobytes() if isinstance(value, np.ndarray) else value
+
+
+def _name(callback: Callback) -> str:
+    function = callback.function
+    return str(getattr(function, "__qualname__", type(function).__name__)).rpartition(".")[2]
