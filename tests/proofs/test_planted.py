@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from conftest import STARTERS, Render
 
-from .planted import DEVELOPMENT, FAULTS, FRESH, HELD_OUT, TASKS, UNSEEN
+from .planted import BLIND, DEVELOPMENT, FAULTS, FRESH, HELD_OUT, TASKS, UNSEEN
 from .planted.edits import PACKAGE
 from .planted.verdicts import LOOK, OK, REFUSED, WRONG, Finding, Report, news, parse
 from .unusual_tasks import read
 
-CHANGES = (*FAULTS, *FRESH, *UNSEEN, *TASKS)
+CHANGES = (*FAULTS, *FRESH, *UNSEEN, *BLIND, *TASKS)
 
 
 @pytest.mark.parametrize("starter", STARTERS)

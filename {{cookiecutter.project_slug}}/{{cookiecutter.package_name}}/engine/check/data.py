@@ -11,7 +11,7 @@ from ..batches import worker_split
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import bytes_of, named_leaves, percent
+from .numbers import named_leaves, percent
 
 TIMED_BATCHES = 20
 MANY = 0.2  # of the rows of a split
@@ -19,7 +19,6 @@ MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
 FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; looked at
 EXACT = 1e-5  # of a mean and a deviation that are no accident
-MANY_ROWS, MOST_ROWS = 5_000, 300  # of training and another split, whose distances are taken
 MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked for
 
 
@@ -277,14 +276,14 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
 def rows_in_two_splits(lab: Laboratory) -> Finding:
     """No example of validation or test is a training example."""
     for split in ("validation", "test"):
-        if share := _windows_shared(lab.examples["train"], lab.examples.get(split, {})):
+        if share := neighbors.windows_shared(lab.examples["train"], lab.examples.get(split, {})):
             return wrong(
                 f"training examples are windows of a series, and {share:.0%} of what {split} "
                 "windows hold is in them too",
                 "windows that overlap were divided by chance among the splits",
                 "divide the series by time, then cut each part into windows",
             )
-        if share := _near_copies(lab.examples["train"], lab.examples.get(split, {})):
+        if share := neighbors.near_copies(lab.examples["train"], lab.examples.get(split, {})):
             return (wrong if share > 0.5 else look)(
                 f"{share:.0%} of the {split} examples are much nearer to some of the training "
                 "examples than to all others",
@@ -518,51 +517,6 @@ def _never_in(array: np.ndarray, other: np.ndarray | None) -> float:
         return 0.0
     share = float(np.mean([value not in known for value in other.ravel()[:MANY_VALUES].tolist()]))
     return share if share > FEW else 0.0
-
-
-def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
-    """The share of another split's windows over a series that training windows hold; 0 if few."""
-    for name, array in train.items():
-        other = others.get(name)
-        is_series = array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[1] > 3
-        if not name.startswith("inputs") or not is_series or other is None or len(other) < 10:
-            continue
-        if other.shape[1:] != array.shape[1:] or len(other) < 4 * array.shape[1]:
-            continue
-        at = [{bytes_of(x) for x in array[:MOST, t]} for t in range(2)]
-        rows = min(len(array), MOST)
-        if len(at[0]) < rows / 2 or len(at[0] & at[1]) < rows / 2:
-            continue  # no series, or windows that don't overlap
-        known = {bytes_of(x) for x in array.reshape(-1, *array.shape[2:])}
-        seen = [bytes_of(x) in known for x in other[:MOST].reshape(-1, *other.shape[2:])]
-        if np.mean(seen) > 0.5:
-            return float(np.mean(seen))
-    return 0.0
-
-
-def _near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
-    """The share of another split's examples that have a near copy in training; 0 if few.
-
-    Numbers of the same kind lie at distances that grow steadily: the tenth nearest is about as much
-    farther than the nearest as the hundredth than the tenth, on a line as in many dimensions.
-    """
-    a, b = train.get("inputs"), others.get("inputs")
-    if a is None or b is None or a.dtype.kind != "f" or b.dtype.kind != "f":
-        return 0.0
-    if a.shape[1:] != b.shape[1:] or min(len(a), len(b)) < 30 or len(a) < 200:
-        return 0.0
-    a, b = (
-        np.nan_to_num(x.reshape(len(x), -1).astype("f4"))[:MANY_ROWS] for x in (a, b[:MOST_ROWS])
-    )
-    spread = a.std(axis=0)
-    a, b = (x[:, spread > 0] / spread[spread > 0] for x in (a, b))
-    if a.shape[1] < 3:
-        return 0.0
-    squares = (b**2).sum(1)[:, None] + (a**2).sum(1)[None] - 2 * b @ a.T
-    nearest = np.sqrt(np.maximum(np.partition(squares, (0, 9, 99), axis=1)[:, [0, 9, 99]], 1e-9))
-    first, tenth, hundredth = np.log(nearest).T
-    share = float(np.mean((tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)))
-    return share if share > MANY else 0.0
 
 
 def _tells(x: np.ndarray, classes: np.ndarray) -> bool:

@@ -1,4 +1,4 @@
-"""Whether examples that are alike have labels that are alike."""
+"""Examples that are alike: whether their labels are, and whether they stand in two splits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .numbers import bytes_of
+
 MOST = 600  # rows of a split
+MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are taken
+MANY = 0.2  # of the rows of a split
 
 
 class Points(NamedTuple):
@@ -54,3 +58,49 @@ def agreement(of: Points, among: Points) -> float:
     shares = [np.mean(of.labels == c) * np.mean(among.labels == c) for c in classes]
     chance = float(np.sum(shares))
     return (float(np.mean(of.labels == nearest)) - chance) / max(1e-9, 1 - chance)
+
+
+def windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
+    """The share of another split's windows over a series that training windows hold; 0 if few."""
+    for name, array in train.items():
+        other = others.get(name)
+        is_series = array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[1] > 3
+        if not name.startswith("inputs") or not is_series or other is None or len(other) < 10:
+            continue
+        if other.shape[1:] != array.shape[1:] or len(other) < 4 * array.shape[1]:
+            continue
+        at = [{bytes_of(x) for x in array[:MOST_TRAINING, t]} for t in range(2)]
+        rows = min(len(array), MOST_TRAINING)
+        if len(at[0]) < rows / 2 or len(at[0] & at[1]) < rows / 2:
+            continue  # no series, or windows that don't overlap
+        known = {bytes_of(x) for x in array.reshape(-1, *array.shape[2:])}
+        seen = [bytes_of(x) in known for x in other[:MOST_TRAINING].reshape(-1, *other.shape[2:])]
+        if np.mean(seen) > 0.5:
+            return float(np.mean(seen))
+    return 0.0
+
+
+def near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
+    """The share of another split's examples that have a near copy in training; 0 if few.
+
+    Numbers of the same kind lie at distances that grow steadily: the tenth nearest is about as much
+    farther than the nearest as the hundredth than the tenth, on a line as in many dimensions.
+    """
+    a, b = train.get("inputs"), others.get("inputs")
+    if a is None or b is None or a.dtype.kind != "f" or b.dtype.kind != "f":
+        return 0.0
+    if a.shape[1:] != b.shape[1:] or min(len(a), len(b)) < 30 or len(a) < 200:
+        return 0.0
+    a, b = (
+        np.nan_to_num(x.reshape(len(x), -1).astype("f4"))[:MOST_TRAINING]
+        for x in (a, b[:MOST_OTHERS])
+    )
+    spread = a.std(axis=0)
+    a, b = (x[:, spread > 0] / spread[spread > 0] for x in (a, b))
+    if a.shape[1] < 3:
+        return 0.0
+    squares = (b**2).sum(1)[:, None] + (a**2).sum(1)[None] - 2 * b @ a.T
+    nearest = np.sqrt(np.maximum(np.partition(squares, (0, 9, 99), axis=1)[:, [0, 9, 99]], 1e-9))
+    first, tenth, hundredth = np.log(nearest).T
+    share = float(np.mean((tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)))
+    return share if share > MANY else 0.0
