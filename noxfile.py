@@ -14,7 +14,7 @@ GROUPS = nox.project.load_toml("pyproject.toml")
 TESTED = ROOT / "{{cookiecutter.project_slug}}" / "constraints.txt"
 
 PROVED = ("parity", "reliability", "starters")  # by `full`
-SAMPLED = ("mutations", "false_alarms", "unusual_tasks")  # these take an hour and a half
+SAMPLED = ("mutations", "blind_faults", "false_alarms", "unusual_tasks")  # two hours
 LAUNCHERS = ("slurm-wlm", "munge", "openmpi-bin")  # Debian's packages, 25 MB
 BROWSER = ("chromium", "chromedriver")
 

@@ -1663,7 +1663,8 @@ def patient() -> list[Callback]:
 
 def windows(split: Callable[[np.ndarray], tuple[Any, Any]]) -> Toy:
     """Windows of 4 numbers over a series, and the one that follows."""
-    series = np.random.default_rng(1).normal(size=400).cumsum().astype("float32") / 20
+    noise = np.random.default_rng(1).normal(size=404)
+    series = np.convolve(noise, np.ones(5), "valid").astype("float32")
     cut = np.stack([series[i : i + FEATURES] for i in range(len(series) - FEATURES)])
     target = series[FEATURES:]
     train, other = split(np.arange(len(cut)))
@@ -1817,7 +1818,12 @@ MODES = [
             ),
             data=images_in(-1.0, ROWS), others={"validation": images_in(0.0)},
         ),
-        "of the numbers in inputs of training data are below all of the validation data",
+        "inputs of training data are in .* of all places below those of validation data",
+    ),
+    Fault(
+        "scale",
+        lambda: replace(sound(), augment=lambda batch, seed: (10 * batch[0] + 30, *batch[1:])),
+        "are, augmented, in .* of all places above those of .*: create_augment scales them",
     ),
     Fault(
         "later positions", seeing_forecast,

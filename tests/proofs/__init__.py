@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 # These need programs of Debian, such as Slurm and Chromium; made only where they are named.
 WITH_PROGRAMS = ("cluster", "screenshots")
 NAMES = (
-    "parity", "mutations", "false_alarms", "unusual_tasks", "reliability", "worker_kills",
-    "starters", "pictures",
+    "parity", "mutations", "blind_faults", "false_alarms", "unusual_tasks", "reliability",
+    "worker_kills", "starters", "pictures",
 )  # fmt: skip
 
 

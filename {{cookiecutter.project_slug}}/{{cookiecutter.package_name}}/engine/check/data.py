@@ -402,12 +402,10 @@ def scale(lab: Laboratory) -> Finding:
                         "scale every split alike, with the numbers of the training data",
                     )
                 shift = abs(mean - mean_other) / spread
-                below, above = np.mean(a < b.min()), np.mean(a > b.max())
-                if array.ndim > 2 and name.startswith("inputs") and max(below, above) > MANY:
+                beyond = _beyond(a, b) if name.startswith("inputs") and array.ndim > 2 else ""
+                if beyond:
                     return wrong(
-                        f"{max(below, above):.0%} of the numbers in {name} of training data are "
-                        f"{'below' if below > above else 'above'} all of the {split} data, which "
-                        f"go from {b.min():.3g} to {b.max():.3g}",
+                        f"{name} of training data are {beyond} those of {split} data",
                         "one split is scaled otherwise than the other",
                         "scale every split alike, with the numbers of the training data",
                     )
@@ -426,6 +424,18 @@ def scale(lab: Laboratory) -> Finding:
                         "training",
                         "splits are scaled differently, or columns are in another order",
                     )
+    for name, array in named_leaves(lab.batch):  # as a step gets it
+        for split, arrays in lab.examples.items():
+            other, own = arrays.get(name), np.asarray(array[0])
+            is_float = other is not None and other.dtype.kind == own.dtype.kind == "f"
+            if split == "train" or not name.startswith("inputs") or not is_float:
+                continue
+            if len(other) and (beyond := _beyond(_filled(own), _filled(other))):
+                return wrong(
+                    f"{name} of training data are, augmented, {beyond} those of {split} data",
+                    "create_augment scales them, and nothing scales the others",
+                    "scale in create_datasets or in the model, for every split",
+                )
     inputs = {n: a for n, a in train.items() if n.startswith("inputs") and a.dtype.kind == "f"}
     for name, array in inputs.items():
         if len(array) > 1 and array.size and np.ptp(array) == 0:
@@ -492,6 +502,16 @@ def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
     by_chance = np.power(1 - a.mean(axis=0), len(b))
     bad = a.any(axis=0) & ~b.any(axis=0) & (by_chance < BY_CHANCE)
     return int(bad.argmax()) if bad.any() else None
+
+
+def _beyond(a: np.ndarray, b: np.ndarray) -> str:
+    """In how many places numbers lie clearly below or above all others; "" if in few."""
+    low, high = b.min(), b.max()
+    margin = 0.25 * (high - low)
+    below, above = np.mean(a < low - margin), np.mean(a > high + margin)
+    if max(below, above) <= MANY:
+        return ""
+    return f"in {max(below, above):.0%} of all places {'below' if below > above else 'above'}"
 
 
 def _mark(x: np.ndarray) -> tuple[float, int] | None:

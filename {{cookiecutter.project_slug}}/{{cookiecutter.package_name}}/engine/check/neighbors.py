@@ -86,15 +86,16 @@ def near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> 
     Numbers of the same kind lie at distances that grow steadily: the tenth nearest is about as much
     farther than the nearest as the hundredth than the tenth, on a line as in many dimensions.
     """
-    a, b = train.get("inputs"), others.get("inputs")
-    if a is None or b is None or a.dtype.kind != "f" or b.dtype.kind != "f":
+    names = [
+        n for n, x in train.items()
+        if n.startswith("inputs") and x.dtype.kind == "f" and others.get(n, x[:0]).dtype.kind == "f"
+    ]  # fmt: skip
+    if not names or any(train[n].shape[1:] != others[n].shape[1:] for n in names if n in others):
         return 0.0
-    if a.shape[1:] != b.shape[1:] or min(len(a), len(b)) < 30 or len(a) < 200:
+    a, b = (_table([split[n] for n in names if n in split], most)
+            for split, most in ((train, MOST_TRAINING), (others, MOST_OTHERS)))  # fmt: skip
+    if len(a) < 200 or len(b) < 30 or a.shape[1] != b.shape[1]:
         return 0.0
-    a, b = (
-        np.nan_to_num(x.reshape(len(x), -1).astype("f4"))[:MOST_TRAINING]
-        for x in (a, b[:MOST_OTHERS])
-    )
     spread = a.std(axis=0)
     a, b = (x[:, spread > 0] / spread[spread > 0] for x in (a, b))
     if a.shape[1] < 3:
@@ -104,3 +105,9 @@ def near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> 
     first, tenth, hundredth = np.log(nearest).T
     share = float(np.mean((tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)))
     return share if share > MANY else 0.0
+
+
+def _table(arrays: list[np.ndarray], rows: int) -> np.ndarray:
+    """The first rows of several arrays, one beside the other; without what is missing."""
+    parts = [array[:rows].reshape(min(rows, len(array)), -1) for array in arrays]
+    return np.nan_to_num(np.concatenate(parts, axis=1).astype("f4")) if parts else np.zeros((0, 0))

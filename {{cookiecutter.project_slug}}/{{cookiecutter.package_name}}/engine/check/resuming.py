@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from ..callbacks import Callback, Event
+from ..callbacks import Callback, Event, learning_rates
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different
@@ -30,12 +30,14 @@ class Acts(NamedTuple):
     Attributes:
         calls: how many of them were called.
         stops: the numbers of those that ended the run.
-        values: weights, statistics, learning rates and slots afterwards.
+        rates: the learning rates behind each call.
+        values: weights, statistics and slots afterwards.
         trainable: of each layer.
     """
 
     calls: int
     stops: list[int]
+    rates: list[list[float]]
     values: list[np.ndarray]
     trainable: list[bool]
 
@@ -109,6 +111,7 @@ def same_data_in_another_process(lab: Laboratory) -> Finding:
 def _differ(a: Acts, b: Acts) -> bool:
     pairs = zip(a.values, b.values, strict=True)
     same = all(np.allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=True) for x, y in pairs)
+    same = same and np.allclose(a.rates, b.rates, rtol=1e-5)
     return a.stops != b.stops or a.trainable != b.trainable or not same
 
 
@@ -129,7 +132,8 @@ def _acts(
     evaluated = lab.evaluations["once"] if lab.evaluated_splits else {}
     row = {f"train_{n}": v for n, v in lab.run.by_loss_name(lab.base.losses.values()).items()}
     row |= {f"train_{name}": value for name, value in lab.base.metrics.items()} | evaluated
-    per_epoch, stops = lab.batches.steps_per_epoch, list[int]()
+    per_epoch = lab.batches.steps_per_epoch
+    stops, rates = list[int](), list[list[float]]()
     due = [(step, i) for i, each in enumerate(callbacks) for step in _steps(each, per_epoch)]
     called, started = 0, time.perf_counter()
     try:
@@ -152,8 +156,9 @@ def _acts(
                 with contextlib.suppress(Exception):  # it may need what only a run has
                     callbacks[i].function(event)
                 called += 1
+                rates.append([*learning_rates(lab.run).values()])
         now = [layer.trainable for layer in lab.run.layers]
-        return Acts(called, stops, [v.numpy() for v in variables], now)
+        return Acts(called, stops, rates, [v.numpy() for v in variables], now)
     finally:
         for layer, was in zip(lab.run.layers, trainable, strict=True):
             layer.trainable = was  # outer layers come first, and set those within

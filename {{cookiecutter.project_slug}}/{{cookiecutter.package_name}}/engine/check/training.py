@@ -565,8 +565,9 @@ def two_replicas(lab: Laboratory) -> Finding:
     if two.apart > TOLERANCE:
         return wrong(
             f"{seen}, weights of the two replicas by {two.apart:.0e} from each other",
-            "each replica applies gradients of its own: process_gradients depends on the replica",
-            "give every replica the same gradients",
+            "each replica makes an update of its own: process_gradients or a schedule depends on "
+            "the replica, or counts its calls",
+            "make it depend on its arguments alone, such as the step that a schedule is given",
         )
     if losses_agree and close(norm, 2, 1e-3):
         return wrong(seen, "gradients are summed twice; the engine does it once")
