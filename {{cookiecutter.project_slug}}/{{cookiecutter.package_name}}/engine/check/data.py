@@ -427,10 +427,10 @@ def scale(lab: Laboratory) -> Finding:
     for name, array in named_leaves(lab.batch):  # as a step gets it
         for split, arrays in lab.examples.items():
             other, own = arrays.get(name), np.asarray(array[0])
-            is_float = other is not None and other.dtype.kind == own.dtype.kind == "f"
-            if split == "train" or not name.startswith("inputs") or not is_float:
+            if split == "train" or not name.startswith("inputs") or other is None:
                 continue
-            if len(other) and (beyond := _beyond(_filled(own), _filled(other))):
+            is_float = other.dtype.kind == own.dtype.kind == "f"
+            if is_float and len(other) and (beyond := _beyond(_filled(own), _filled(other))):
                 return wrong(
                     f"{name} of training data are, augmented, {beyond} those of {split} data",
                     "create_augment scales them, and nothing scales the others",
