@@ -109,6 +109,12 @@ class Laboratory(Runs):
                 for n in new}  # fmt: skip
 
     @cached_property
+    def evaluation_batch(self) -> Any:
+        """The first batch of an evaluation: a nest of (1, rows, ...), weights last."""
+        _ = self.evaluations
+        return next(iter(next(iter(self.on_one._batches.values()))[0]))
+
+    @cached_property
     def with_zeros(self) -> Any:
         """The first batch; the weights of its second half are 0."""
         half = self.rows // 2
@@ -494,14 +500,15 @@ class Laboratory(Runs):
 
     @property
     def trained_by_several_steps(self) -> list[str]:
-        """The names of train steps that share an optimizer, though there are several models."""
+        """The names of train steps that share an optimizer, if that trains several models."""
         _ = self.base
-        if len(self.run.trained_models) < 2:
-            return []
         functions = self.run.functions.train_steps
-        # One may come several times: a critic is trained more often than its generator.
-        distinct = [dict.fromkeys(functions[i] for i in steps) for steps in self.steps_of.values()]
-        return next(([f.__name__ for f in found] for found in distinct if len(found) > 1), [])
+        for name, steps in self.steps_of.items():
+            # One may come several times: a critic is trained more often than its generator.
+            distinct = dict.fromkeys(functions[i] for i in steps)
+            if len(distinct) > 1 and len(self.run.models_of(name)) > 1:
+                return [function.__name__ for function in distinct]
+        return []
 
     @cached_property
     def unknown_variables(self) -> list[Any]:

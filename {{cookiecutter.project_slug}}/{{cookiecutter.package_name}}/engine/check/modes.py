@@ -24,15 +24,18 @@ Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]  # names and arguments
 
 @relation("inputs alike in evaluation")
 def inputs_alike(lab: Laboratory) -> Finding:
-    """Train and validation step prepare the same batch alike for the model."""
+    """Train and validation step prepare a batch alike for the model."""
     if not lab.evaluated_splits:
         return ok("there is neither validation nor test data")
+    raw = [x for b in (lab.batch, lab.evaluation_batch) if (x := _numbers((b[0],))) is not None]
+    apart = _how_far(*raw) if len(raw) == 2 else 0.0  # the data itself
     functions, models = lab.run.functions, lab.run.trained_models
     training = [
         call for step in dict.fromkeys(functions.train_steps)
         for call in _calls(lab, step, lab.run, models)
     ]  # fmt: skip
-    evaluation = _calls(lab, functions.validation_step, lab.on_one.run, models)
+    step, batch = functions.validation_step, lab.evaluation_batch
+    evaluation = _calls(lab, step, lab.on_one.run, models, batch)
     for name in models:
         of_model = [
             [a for model, a, _ in calls if model == name] for calls in (training, evaluation)
@@ -41,11 +44,11 @@ def inputs_alike(lab: Laboratory) -> Finding:
         if not given or [len(given), len(others)] != list(map(len, of_model)):
             continue  # something else than one array of numbers
         for other in others:
-            if min(_how_far(x, other) for x in given) > 1.0:
+            if min(_how_far(x, other) for x in given) > 1.0 + apart:
                 a, b = (f"mean {x.mean():.3g} and spread {x.std():.3g}" for x in (given[0], other))
                 return wrong(
-                    f"of the same batch, {name!r} gets numbers of {b} in the validation step, and "
-                    f"of {a} in training",
+                    f"from data on one scale {name!r} gets numbers of {b} in the validation step, "
+                    f"and of {a} in training",
                     "one step scales or normalizes its inputs otherwise than the other",
                     "prepare them by one function, or by a layer of the model",
                 )
@@ -113,16 +116,16 @@ def noise_averages_out(lab: Laboratory) -> Finding:
 
 
 def _losses(lab: Laboratory, step: Step, run: Run, at: int) -> Numbers:
-    """What a step returns for the first batch, as step number `at`."""
-    losses = {name: float(loss) for name, loss in step(run, *_given(lab, run, at)).items()}
+    """What a step returns for the first batch of an evaluation, as number `at`."""
+    batch = tf.nest.map_structure(lambda t: t[0], lab.evaluation_batch)
+    losses = step(run, batch, _replica(run, batch, at))
     lab.reset()
-    return losses
+    return {name: float(loss) for name, loss in losses.items()}
 
 
-def _given(lab: Laboratory, run: Run, at: int) -> tuple[Any, Replica]:
-    """The first batch, and the only replica, at step number `at`."""
-    batch = tf.nest.map_structure(lambda t: t[0], lab.batch)
-    return batch, Replica(
+def _replica(run: Run, batch: Any, at: int = 0) -> Replica:
+    """The only replica, at step number `at`."""
+    return Replica(
         global_count=denominators(run.functions.count(batch)),
         index=tf.constant(0),
         num_replicas=1,
@@ -131,9 +134,12 @@ def _given(lab: Laboratory, run: Run, at: int) -> tuple[Any, Replica]:
     )
 
 
-def _calls(lab: Laboratory, step: Step, run: Run, watched: dict[str, Any]) -> Calls:
-    """How a step calls some models or layers, on the first batch."""
+def _calls(
+    lab: Laboratory, step: Step, run: Run, watched: dict[str, Any], batch: Any = None
+) -> Calls:
+    """How a step calls some models or layers, on the first train batch if on no other."""
     calls: Calls = []
+    local = tf.nest.map_structure(lambda t: t[0], lab.batch if batch is None else batch)
 
     def recorded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def noted(*arguments: Any, **keywords: Any) -> Any:
@@ -145,7 +151,7 @@ def _calls(lab: Laboratory, step: Step, run: Run, watched: dict[str, Any]) -> Ca
     for name, layer in watched.items():
         layer.call = recorded(name, layer.call)
     try:
-        step(run, *_given(lab, run, 0))
+        step(run, local, _replica(run, local))
     finally:
         for layer in watched.values():
             del layer.call

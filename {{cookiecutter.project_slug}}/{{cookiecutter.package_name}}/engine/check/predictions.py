@@ -103,7 +103,8 @@ def predictions_differ(lab: Laboratory) -> Finding:
         seen = [look.calls[name][1] for look in lab.looks_after_training]
         if any(p is None or np.ndim(p) < 1 or len(p) != lab.rows for p in seen):
             continue
-        p = np.concatenate([np.asarray(p, "f8").reshape(lab.rows, -1) for p in seen], axis=1)
+        # Numbers drawn for the rows, such as latents, are the same in all of them here.
+        p = np.concatenate([np.asarray(p, "f8").reshape(lab.rows, -1) for p in seen])
         if not np.isfinite(p).all():
             return wrong(f"predictions for {name!r} aren't finite after some steps")
         spread = p.std(axis=0).max()
@@ -128,10 +129,11 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
                 "the last activation and the scale of the data don't fit",
                 "scale the data to the range of the activation, or use another activation",
             )
-    for name, (labels, predictions, _) in lab.after_training.calls.items():
-        if labels is None or predictions is None:
+    for name in lab.after_training.calls:
+        seen = [look.calls[name][:2] for look in lab.looks_after_training]
+        if any(labels is None or predictions is None for labels, predictions in seen):
             continue
-        y, p = np.asarray(labels), np.asarray(predictions, "f8")
+        y, p = (np.concatenate([np.ravel(x) for x in each]) for each in zip(*seen, strict=True))
         if (
             y.dtype.kind != "f"
             or y.size != p.size
@@ -139,7 +141,7 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
             or _from_logits(lab.run.losses[name])
         ):
             continue
-        y = y.astype("f8")
+        y, p = y.astype("f8"), p.astype("f8")
         spread = y.std() or 1.0
         for side, bound, beyond in (
             ("below", p.min(), y < p.min() - 0.5 * spread),
