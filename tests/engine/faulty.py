@@ -1698,6 +1698,18 @@ def answered(column: Callable[[np.ndarray], np.ndarray]) -> Toy:
     return sound(data=(inputs, labels), others={})
 
 
+class AlwaysTraining(layers.Layer):
+    """Normalizes by the batch whatever the mode is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = layers.BatchNormalization(name="batch_normalization")
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """(rows, units) -> the same."""
+        return self.inner(x, training=True)
+
+
 class Slow:
     """Halves the learning rate at every fourth call."""
 
@@ -1787,7 +1799,31 @@ def seeing_forecast() -> Toy:
     )
 
 
+def masked_late(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+    """Squares of numbers of which some are NaN, left out once it is too late for gradients."""
+    squares = tf.square(predictions[:, 0] - labels)
+    return tf.where(tf.math.is_nan(labels), 0.0, squares)
+
+
+def labels_missing() -> Toy:
+    """A number to predict, which most examples have."""
+    toy = regression(losses=lambda: {"main": masked_late})
+    inputs, labels = (array.repeat(4, axis=0) for array in toy.data)
+    labels[-2:] = NAN
+    return replace(toy, data=(inputs, labels))
+
+
 MODES = [
+    Fault(
+        "data is finite", labels_missing,
+        "a step of such examples has a loss or a gradient of NaN",
+    ),
+    Fault(
+        "examples apart in evaluation",
+        lambda: sound(model=lambda: keras.Sequential([
+            keras.Input((FEATURES,)), AlwaysTraining(), dense(CLASSES)])),
+        "batch_normalization takes the mean of the batch with training=False too",
+    ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, Slow())]),
           "other weights or learning rates, or stop elsewhere, and Slow remembers calls"),
     Fault("models in training mode", taught, "'teacher' is trained, .* load it by load_frozen"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 
-from . import blind_1, blind_2, data, losses, models, tasks, training
+from . import blind_1, blind_2, blind_3, data, losses, models, tasks, training
 from .edits import Change, Edit, Fault
 from .fresh import FAULTS as FRESH
 from .unseen import FAULTS as UNSEEN
@@ -18,8 +18,8 @@ from .unusual import UNUSUAL
 SEED = 20_261
 
 FAULTS = (*losses.FAULTS, *data.FAULTS, *models.FAULTS, *training.FAULTS)
-BLIND = (*blind_1.FAULTS, *blind_2.FAULTS)
-TASKS = (*UNUSUAL, *tasks.TASKS, *UNSEEN_TASKS, *blind_1.TASKS, *blind_2.TASKS)
+BLIND = (*blind_1.FAULTS, *blind_2.FAULTS, *blind_3.FAULTS)
+TASKS = (*UNUSUAL, *tasks.TASKS, *UNSEEN_TASKS, *blind_1.TASKS, *blind_2.TASKS, *blind_3.TASKS)
 
 
 def _split() -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:

@@ -47,6 +47,13 @@ def data_is_finite(lab: Laboratory) -> Finding:
                 return wrong(seen, cause, "replace them, or leave these examples out")
             batch = dict(named_leaves(lab.batch)).get(name)
             if batch is None or np.isfinite(batch).all():
+                later = lab.look_at_nan if split == "train" else None
+                if later is not None and not later.finite:
+                    return wrong(
+                        f"{seen}; a step of such examples has a loss or a gradient of NaN",
+                        cause or "0 x NaN is NaN, in the gradient of tf.where too",
+                        "replace them by any number before anything is computed of them",
+                    )
                 return look(f"{seen}; the first batch has none", cause, "is it meant so?")
     for name, array in lab.run.adapted.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():

@@ -90,6 +90,12 @@ def _same(lab: Laboratory, how: str) -> Finding:
 @relation("examples apart in evaluation")
 def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
     """What is predicted for an example depends on nothing but its inputs."""
+    if layer := lab.normalizes_by_batch:
+        return wrong(
+            f"{layer} takes the mean of the batch with training=False too",
+            "it is called with training=True inside the model",
+            "leave that out: Keras passes the mode on",
+        )
     if lab.evaluation_sees == "chance":
         return look(
             "with training=False, the model predicts something else each time for the same inputs",

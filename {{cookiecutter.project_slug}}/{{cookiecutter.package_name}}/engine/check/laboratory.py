@@ -27,6 +27,7 @@ from .numbers import (
 from .runs import Look, Runs, cares_about_training, layers_recorded, name_of
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
+BATCHES_WITH_NAN = 40  # in which NaN is looked for
 LOOKS = 5  # at steps with other random numbers
 SIGN_BASED = {"Lion", "Muon"}
 LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU",
@@ -217,6 +218,15 @@ class Laboratory(Runs):
         return len(idle) if same_count and different(self.base.losses, other.losses) else 0
 
     @cached_property
+    def look_at_nan(self) -> Look | None:
+        """The step of the first batch with NaN in it; None if the first few have none."""
+        for step, batch in enumerate(self.batches.dataset(0, BATCHES_WITH_NAN)):
+            floats = [t for t in tf.nest.flatten(batch) if t.dtype.is_floating]
+            if any(np.isnan(t).any() for t in floats):
+                return self.look(batch, step=step)
+        return None
+
+    @cached_property
     def interacts(self) -> bool:
         """Whether a loss is neither the mean nor the sum of its halves."""
         if self.rows < 4 or self.has_other_denominators or self.counts_weights:
@@ -321,15 +331,31 @@ class Laboratory(Runs):
         return ""
 
     @cached_property
-    def evaluated_in_training(self) -> str:
-        """A layer that evaluation calls in training mode, though the model isn't made so."""
-        always: dict[str, set[bool]] = {}
-        with layers_recorded(self.run, always), contextlib.suppress(Exception):
+    def always_training(self) -> set[str]:
+        """The layers that a model calls in training mode though it is called otherwise."""
+        seen: dict[str, set[bool]] = {}
+        with layers_recorded(self.run, seen), contextlib.suppress(Exception):
             for model in self.run.models.values():
                 symbols = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
                 model(tf.nest.map_structure(_zeros, symbols), training=False)
+        self.reset()
+        return {name for name, modes in seen.items() if True in modes}
+
+    @cached_property
+    def evaluated_in_training(self) -> str:
+        """A layer that evaluation calls in training mode, though the model isn't made so."""
         active = [name for name, said in self.sees_evaluation.items() if True in said]
-        return next((name for name in active if True not in always.get(name, set())), "")
+        return next((name for name in active if name not in self.always_training), "")
+
+    @property
+    def normalizes_by_batch(self) -> str:
+        """A normalization layer that takes the statistics of the batch in evaluation; or nothing.
+
+        So that an evaluation of one example gives another result than that of many.
+        """
+        kind = keras.layers.BatchNormalization
+        names = [name_of(x) for x in self.run.layers if isinstance(x, kind) and x.trainable]
+        return next((name for name in names if name in self.always_training), "")
 
     @cached_property
     def evaluation_sees(self) -> str:
