@@ -1605,10 +1605,14 @@ EVALUATION = [
 
 
 class Dropped(layers.Layer):
-    """Leaves rows out while training; `made_up`: divides the others by the share that is kept."""
+    """Leaves rows out while training, or the whole batch.
 
-    def __init__(self, made_up: bool = False) -> None:
+    `made_up`: divides what is kept by the share that is kept.
+    """
+
+    def __init__(self, made_up: bool = False, whole: bool = False) -> None:
         super().__init__()
+        self.whole = whole
         self.kept = 0.7
         self.factor = 1 / self.kept if made_up else 1.0
         self.generator = keras.random.SeedGenerator(1)
@@ -1617,7 +1621,8 @@ class Dropped(layers.Layer):
         """(rows, units) -> the same."""
         if not training:
             return x
-        there = keras.random.uniform((tf.shape(x)[0], 1), seed=self.generator) < self.kept
+        rows = 1 if self.whole else tf.shape(x)[0]
+        there = keras.random.uniform((rows, 1), seed=self.generator) < self.kept
         return self.factor * tf.where(there, x, 0)
 
 
@@ -1779,9 +1784,9 @@ def copied() -> Toy:
 
 
 def images_in(low: float, rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """Images (rows, 4, 4) of numbers from there to 1, and their classes."""
+    """Images (rows, 4, 4, 1) of numbers from there to 1, and their classes."""
     numbers = np.random.default_rng(rows)
-    shown = numbers.random((rows, 4, 4)).astype("float32")
+    shown = numbers.random((rows, 4, 4, 1)).astype("float32")
     return low + (1 - low) * shown, numbers.integers(0, CLASSES, rows)
 
 
@@ -1850,7 +1855,7 @@ MODES = [
         "scale",
         lambda: sound(
             model=lambda: keras.Sequential(
-                [keras.Input((4, 4)), layers.Flatten(), dense(CLASSES)]
+                [keras.Input((4, 4, 1)), layers.Flatten(), dense(CLASSES)]
             ),
             data=images_in(-1.0, ROWS), others={"validation": images_in(0.0)},
         ),

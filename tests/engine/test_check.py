@@ -254,6 +254,10 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         lambda: sound(model=model(dense, lambda: Dropped(made_up=True))),
         {},
     ),
+    "batches that are left out and made up for": (
+        lambda: sound(model=model(dense, lambda: Dropped(made_up=True, whole=True))),
+        {},
+    ),
     "windows of a series that is divided by time": (
         lambda: windows(lambda rows: (rows[:300], rows[310:])),
         {},

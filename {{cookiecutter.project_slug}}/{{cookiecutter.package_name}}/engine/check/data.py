@@ -411,7 +411,7 @@ def scale(lab: Laboratory) -> Finding:
                 shift = abs(mean - mean_other) / spread
                 beyond = _beyond(a, b) if name.startswith("inputs") and array.ndim > 2 else ""
                 if beyond:
-                    return wrong(
+                    return (wrong if array.ndim > 3 else look)(  # a series may rise
                         f"{name} of training data are {beyond} those of {split} data",
                         "one split is scaled otherwise than the other",
                         "scale every split alike, with the numbers of the training data",
@@ -431,18 +431,8 @@ def scale(lab: Laboratory) -> Finding:
                         "training",
                         "splits are scaled differently, or columns are in another order",
                     )
-    for name, array in named_leaves(lab.batch):  # as a step gets it
-        for split, arrays in lab.examples.items():
-            other, own = arrays.get(name), np.asarray(array[0])
-            if split == "train" or not name.startswith("inputs") or other is None:
-                continue
-            is_float = other.dtype.kind == own.dtype.kind == "f"
-            if is_float and len(other) and (beyond := _beyond(_filled(own), _filled(other))):
-                return wrong(
-                    f"{name} of training data are, augmented, {beyond} those of {split} data",
-                    "create_augment scales them, and nothing scales the others",
-                    "scale in create_datasets or in the model, for every split",
-                )
+    if finding := _scaled_by_augmentation(lab):
+        return finding
     inputs = {n: a for n, a in train.items() if n.startswith("inputs") and a.dtype.kind == "f"}
     for name, array in inputs.items():
         if len(array) > 1 and array.size and np.ptp(array) == 0:
@@ -509,6 +499,27 @@ def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
     by_chance = np.power(1 - a.mean(axis=0), len(b))
     bad = a.any(axis=0) & ~b.any(axis=0) & (by_chance < BY_CHANCE)
     return int(bad.argmax()) if bad.any() else None
+
+
+def _scaled_by_augmentation(lab: Laboratory) -> Finding | None:
+    """What the augmentation brings to a scale that the other splits don't have."""
+    augmented = dict(named_leaves(lab.batch)) if lab.batches.augment else {}
+    for name, array in lab.examples["train"].items():
+        if not name.startswith("inputs") or name not in augmented or array.dtype.kind != "f":
+            continue
+        new = np.asarray(augmented[name][0])
+        for split, arrays in lab.examples.items():
+            other = arrays.get(name, array[:0])
+            if split == "train" or new.dtype.kind != "f" or not other.size:
+                continue
+            beyond = _beyond(_filled(new), _filled(other))
+            if beyond and not _beyond(_filled(array), _filled(other)):
+                return wrong(
+                    f"{name} of training data are, augmented, {beyond} those of {split} data",
+                    "create_augment scales them, and nothing scales the others",
+                    "scale in create_datasets or in the model, for every split",
+                )
+    return None
 
 
 def _beyond(a: np.ndarray, b: np.ndarray) -> str:

@@ -17,7 +17,7 @@ from .laboratory import Laboratory
 from .numbers import Numbers, different, relative_difference
 from .runs import cares_about_training, name_of
 
-DRAWS = 60  # of a layer's random numbers
+DRAWS = 100  # of a layer's random numbers
 TAUGHT_BY = ("teacher", "target", "ema", "momentum", "reference")  # in names of models
 Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]  # names and arguments
 
@@ -78,8 +78,9 @@ def evaluation_knows_no_step(lab: Laboratory) -> Finding:
     if not lab.evaluated_splits:
         return ok("there is neither validation nor test data")
     step, run = lab.run.functions.validation_step, lab.on_one.run
-    first, again, late = (_losses(lab, step, run, at) for at in (0, 0, 1000))
-    for name in different(first, late, 1e-3) if not different(first, again) else ():
+    first, late, later = (_losses(lab, step, run, at) for at in (0, 1000, 1001))
+    # Random numbers whose seed is the place in the data differ from one batch to the next too.
+    for name in different(first, late, 1e-3) if not different(late, later, 1e-3) else ():
         return wrong(
             f"the loss {name} of one batch is {first[name]:.4g} as the first batch of an "
             f"evaluation, and {late[name]:.4g} as a later one",
@@ -102,9 +103,9 @@ def noise_averages_out(lab: Laboratory) -> Finding:
         return ok("no layer of your own does something else while training")
     for step in dict.fromkeys(lab.run.functions.train_steps):
         for name, arguments, keywords in _calls(lab, step, lab.run, own):
-            ratio = _training_over_evaluation(own.pop(name, None), arguments, keywords)
+            ratio, error = _training_over_evaluation(own.pop(name, None), arguments, keywords)
             lab.reset()
-            if ratio is not None and abs(ratio - 1) > 0.04:
+            if abs(ratio - 1) > max(0.04, 4 * error):
                 return wrong(
                     f"{name} gives {ratio:.2g} times as much in training, on average, as in "
                     "evaluation",
@@ -178,10 +179,14 @@ def _how_far(a: np.ndarray, b: np.ndarray) -> float:
 
 def _training_over_evaluation(
     layer: keras.layers.Layer | None, arguments: tuple[Any, ...], keywords: dict[str, Any]
-) -> float | None:
-    """The mean of a layer's random outputs over its output in evaluation; None if not a number."""
+) -> tuple[float, float]:
+    """The mean of a layer's random outputs over its output in evaluation, and its standard error.
+
+    1 and 0 if they don't differ by a factor.
+    """
+    same = 1.0, 0.0
     if layer is None:
-        return None
+        return same
 
     def outputs(training: bool) -> np.ndarray:
         made = layer.call(*arguments, **keywords | {"training": training})
@@ -189,12 +194,13 @@ def _training_over_evaluation(
 
     with contextlib.suppress(Exception):  # it may need what only a step has
         evaluated, first = outputs(False), outputs(True)
-        if first.shape != evaluated.shape or np.array_equal(first, outputs(True)):
-            return None
-        mean = np.mean([outputs(True) for _ in range(DRAWS)], axis=0)
         size = float(evaluated @ evaluated)
-        ratio = float(mean @ evaluated) / (size or 1.0)
+        if first.shape != evaluated.shape or np.array_equal(first, outputs(True)) or not size:
+            return same
+        drawn = np.stack([outputs(True) for _ in range(DRAWS)])
+        ratios = drawn @ evaluated / size
+        ratio = float(ratios.mean())
         # Anything but a scale, such as crops or mixtures of rows, is no question of making up.
-        if size and relative_difference(ratio * evaluated, mean) < 0.5:
-            return ratio
-    return None
+        if relative_difference(ratio * evaluated, drawn.mean(axis=0)) < 0.5:
+            return ratio, float(ratios.std() / np.sqrt(DRAWS))
+    return same

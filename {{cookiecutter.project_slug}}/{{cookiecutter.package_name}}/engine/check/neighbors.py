@@ -11,6 +11,7 @@ from .numbers import bytes_of
 MOST = 600  # rows of a split
 MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are taken
 MANY = 0.2  # of the rows of a split
+SAME = np.log(1e-4)  # the distance of rows that are equal, at most
 
 
 class Points(NamedTuple):
@@ -103,11 +104,12 @@ def near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> 
     squares = (b**2).sum(1)[:, None] + (a**2).sum(1)[None] - 2 * b @ a.T
     nearest = np.sqrt(np.maximum(np.partition(squares, (0, 9, 99), axis=1)[:, [0, 9, 99]], 1e-9))
     first, tenth, hundredth = np.log(nearest).T
-    share = float(np.mean((tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)))
+    is_near = (tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)
+    share = float(np.mean(is_near & (first > SAME)))
     return share if share > MANY else 0.0
 
 
 def _table(arrays: list[np.ndarray], rows: int) -> np.ndarray:
     """The first rows of several arrays, one beside the other; without what is missing."""
     parts = [array[:rows].reshape(min(rows, len(array)), -1) for array in arrays]
-    return np.nan_to_num(np.concatenate(parts, axis=1).astype("f4")) if parts else np.zeros((0, 0))
+    return np.nan_to_num(np.concatenate(parts, axis=1).astype("f8")) if parts else np.zeros((0, 0))
