@@ -1220,7 +1220,7 @@ REPLICAS = [
     ),
     Fault(
         PARITY, lambda: sound(process_gradients=of_own_replica),
-        "weights of the two replicas by .* from each other: each replica applies gradients of its",
+        "weights of the two replicas by .* from each other: each replica makes an update of its",
     ),
     Fault(
         PARITY,

@@ -140,6 +140,7 @@ def _calls(
 ) -> Calls:
     """How a step calls some models or layers, on the first train batch if on no other."""
     calls: Calls = []
+    _ = lab.base  # a step that fails is reported by its graph
     local = tf.nest.map_structure(lambda t: t[0], lab.batch if batch is None else batch)
 
     def recorded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
