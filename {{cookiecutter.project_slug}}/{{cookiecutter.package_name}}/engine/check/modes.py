@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from .numbers import Numbers, different, relative_difference
 from .runs import cares_about_training, name_of
 
 DRAWS = 100  # of a layer's random numbers
-TAUGHT_BY = ("teacher", "target", "ema", "momentum", "reference")  # in names of models
+TAUGHT_BY = {"teacher", "target", "ema", "momentum", "reference"}  # words in names of models
 Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]  # names and arguments
 
 
@@ -65,7 +66,7 @@ def models_in_training_mode(lab: Laboratory) -> Finding:
     never = [name for name, seen in modes.items() if seen == {False}]
     if not never or not any(True in seen for seen in modes.values()):
         return ok()
-    return (wrong if any(part in never[0].lower() for part in TAUGHT_BY) else look)(
+    return (wrong if TAUGHT_BY & set(re.split("[^a-z]+", never[0].lower())) else look)(
         f"{never[0]!r} is trained, and the train steps call it with training=False",
         "it is a teacher or the like, that was trained before: its optimizer moves it all the same",
         "load it by load_frozen, or call it with training=True",

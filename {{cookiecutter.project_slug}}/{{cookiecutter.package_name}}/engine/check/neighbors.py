@@ -10,6 +10,7 @@ from .numbers import bytes_of
 
 MOST = 600  # rows of a split
 MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are taken
+MOST_FEATURES = 1_000  # about, of each array
 MANY = 0.2  # of the rows of a split
 SAME = np.log(1e-4)  # the distance of rows that are equal, at most
 
@@ -110,6 +111,7 @@ def near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> 
 
 
 def _table(arrays: list[np.ndarray], rows: int) -> np.ndarray:
-    """The first rows of several arrays, one beside the other; without what is missing."""
+    """Some features of the first rows, float64 (rows, features); 0 for what is missing."""
     parts = [array[:rows].reshape(min(rows, len(array)), -1) for array in arrays]
-    return np.nan_to_num(np.concatenate(parts, axis=1).astype("f8")) if parts else np.zeros((0, 0))
+    parts = [part[:, :: 1 + part.shape[1] // MOST_FEATURES].astype("f8") for part in parts]
+    return np.nan_to_num(np.concatenate(parts, axis=1)) if parts else np.zeros((0, 0))
