@@ -171,6 +171,27 @@ def one_optimizer_for_two_models() -> Toy:
     return sound(model=create, train_steps=(both,), validation_step=both, metrics=dict)
 
 
+def sampled_code() -> Toy:
+    """A decoder that is given samples in training, and in evaluation their mean."""
+    toy = one_optimizer_for_two_models()
+
+    def step_of(training: bool) -> Callable[..., Any]:
+        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            code = run.models["encoder"](inputs, training=training) / 3
+            if training:
+                code += tf.random.stateless_normal(code.shape, replica.seed, dtype=code.dtype)
+            predictions = run.models["decoder"](code, training=training)
+            return {"main": tf.nn.compute_average_loss(
+                run.losses["main"](labels, predictions), sample_weight=weights,
+                global_batch_size=replica.global_count,
+            )}  # fmt: skip
+
+        return one_step
+
+    return replace(toy, train_steps=(step_of(True),), validation_step=step_of(False))
+
+
 def divided() -> Toy:
     """Training and validation data are parts of one source."""
     whole = RandomAccess(examples(120))
@@ -218,6 +239,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "parts that count, and terms": (lambda: parts(96), {}),
     "two models and optimizers": (lambda: GAN, {}),
     "adversaries with validation data": (validated_gan, {}),
+    "samples in training alone": (sampled_code, {}),
     "two models and one optimizer": (one_optimizer_for_two_models, {}),
     "a count for each loss and term": (counts_for_losses_and_terms, {}),
     "words that count": (tokens, {}),

@@ -29,7 +29,9 @@ def inputs_alike(lab: Laboratory) -> Finding:
     if not lab.evaluated_splits:
         return ok("there is neither validation nor test data")
     raw = [x for b in (lab.batch, lab.evaluation_batch) if (x := _numbers((b[0],))) is not None]
-    apart = _how_far(*raw) if len(raw) == 2 else 0.0  # the data itself
+    if len(raw) < 2:
+        return ok("not looked at: the inputs aren't one array of numbers")
+    apart = _how_far(*raw)  # the data itself
     functions, models = lab.run.functions, lab.run.trained_models
     training = [
         call for step in dict.fromkeys(functions.train_steps)
@@ -39,11 +41,16 @@ def inputs_alike(lab: Laboratory) -> Finding:
     evaluation = _calls(lab, step, lab.on_one.run, models, batch)
     for name in models:
         of_model = [
-            [a for model, a, _ in calls if model == name] for calls in (training, evaluation)
+            [_numbers(a) for model, a, _ in calls if model == name]
+            for calls in (training, evaluation)
         ]
-        given, others = ([x for a in each if (x := _numbers(a)) is not None] for each in of_model)
+        # What else a model is given, such as samples in training alone, may differ.
+        given, others = (
+            [x for x in each if x is not None and x.shape[1:] == data.shape[2:]]
+            for each, data in zip(of_model, raw, strict=True)
+        )
         if not given or [len(given), len(others)] != list(map(len, of_model)):
-            continue  # something else than one array of numbers
+            continue
         for other in others:
             if min(_how_far(x, other) for x in given) > 1.0 + apart:
                 a, b = (f"mean {x.mean():.3g} and spread {x.std():.3g}" for x in (given[0], other))
