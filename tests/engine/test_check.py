@@ -363,6 +363,13 @@ def test_the_page_lists_the_relations() -> None:
     assert rows[2:] == [(name, f"{text[0].lower()}{text[1:]}") for name, text in claims.items()]
 
 
+def test_a_loss_that_rises_in_a_few_steps_may_still_fall() -> None:
+    lab = laboratory(sound(optimizer=lambda: keras.optimizers.SGD(1e3)))
+    first, last, _ = lab.losses_on_one_batch
+    lab.losses_on_one_batch = first, last, 8
+    assert RELATIONS["loss falls on one batch"].observe(lab).verdict == "look"
+
+
 def test_what_fails_is_reported_once() -> None:
     def fails(*_: Any) -> None:
         raise ValueError("no such thing")

@@ -12,7 +12,7 @@ from ..callbacks import learning_rates
 from .explain import COARSE, explain
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts, assigned_variables, drawn_twice, random_numbers
-from .laboratory import Laboratory
+from .laboratory import REPEATED_STEPS, Laboratory
 from .numbers import TOLERANCE, close, different, percent, relative_difference
 from .runs import Look
 
@@ -914,7 +914,8 @@ def falls_on_one_batch(lab: Laboratory) -> Finding:
             "the loss rises along its own gradient too: gradients are changed, as by a wrong sign",
             "look at process_gradients",
         )
-    return wrong(
+    # In the few steps that a large model makes in this time, Adam may overshoot, and come back.
+    return (wrong if steps == REPEATED_STEPS else look)(
         detail,
         "a small step against the gradient lowers the loss, the optimizer's step doesn't: the "
         "learning rate is too high, or gradients have the wrong sign",
