@@ -21,8 +21,8 @@ what researchers do wrong in such projects. Then `check` was tried on all of the
 
 That is what `check` of that day caught of faults that nobody had tuned it to; 14 of examiner 3 came
 later. Then classes of what it had missed were mended, each with a relation for all of its kind, so
-later tries are no measurement: the table has what it said when this page was made, by `nox -s proofs --
-blind_faults`.
+later tries are no measurement: the table has what it said when this page was made, by `nox -s
+proofs -- blind_faults`.
 
 """
 
