@@ -76,6 +76,17 @@ def test_bad_flags_get_one_sentence(
     assert part in error(capsys, *arguments)
 
 
+def test_a_hint_is_the_same_however_long_the_path_of_the_program(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    sentences = set()
+    for length in range(35, 65):  # the last line of Tyro's box, "see PROGRAM --help", breaks
+        monkeypatch.setattr(sys, "argv", ["p" * length])
+        sentences.add(error(capsys, "--epochz", "3"))
+    assert len(sentences) == 1
+
+
 @pytest.mark.parametrize("arguments", [["--epoch", "3"], ["--jit", "maybe"], ["--epochs"]])
 def test_the_sentence_is_the_same_in_any_encoding(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]

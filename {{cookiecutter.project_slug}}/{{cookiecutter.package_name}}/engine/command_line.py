@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import enum
 import io
+import itertools
 import math
 import re
 import sys
@@ -262,13 +263,15 @@ def _sentence(box: str) -> str:
     """Tyro's message, a box of many lines, as one sentence."""
     # Where standard output isn't UTF-8, its lines are drawn with "-" (tyro 1.0).
     lines = [re.sub(r"[\u2500-\u257f]|^[ -]*$", "", line).strip() for line in box.splitlines()]
+    # The last line names the program and --help, and breaks where the program's path is long.
+    lines = list(itertools.takewhile(lambda line: not line.startswith("For full help"), lines))
     hints: dict[str, None] = {}  # flags that it proposes, without what it says of them
     if "Perhaps you meant:" in lines:
         start = lines.index("Perhaps you meant:")
         hints = dict.fromkeys(line.split()[0] for line in lines[start:] if line.startswith("--"))
         lines = lines[:start]
     text = " ".join(line for line in lines[1:] if line)
-    text = re.split(r" (?:Argument helptext|For full helptext)", text)[0]
+    text = text.split(" Argument helptext")[0]
     if match := NOT_A_NUMBER.match(text):
         kind = "a whole number" if "INT" in match[0] or "int()" in match[0] else "a number"
         text = f"{match[1]} is {match[2] or match[3]}; it must be {kind}"
