@@ -105,7 +105,8 @@ def run(
         check=False,
         **options,
     )
-    assert result.returncode == status, result.stdout + result.stderr
+    __tracebackhide__ = True  # why it failed comes first: long output is cut
+    assert result.returncode == status, f"{result.stderr}\n{result.stdout}"
     return result
 
 

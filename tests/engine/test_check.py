@@ -192,6 +192,21 @@ def sampled_code() -> Toy:
     return replace(toy, train_steps=(step_of(True),), validation_step=step_of(False))
 
 
+def shared_dropout() -> Toy:
+    """Two models with one layer of one's own that cares about training."""
+    toy = sampled_code()
+
+    def create() -> dict[str, keras.Model]:
+        shared = Dropped(made_up=True)
+        models = toy.model()
+        return {
+            name: keras.Sequential([keras.Input(inner.input_shape[1:]), *inner.layers, shared])
+            for name, inner in models.items()
+        }
+
+    return replace(toy, model=create)
+
+
 def divided() -> Toy:
     """Training and validation data are parts of one source."""
     whole = RandomAccess(examples(120))
@@ -239,6 +254,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "parts that count, and terms": (lambda: parts(96), {}),
     "two models and optimizers": (lambda: GAN, {}),
     "adversaries with validation data": (validated_gan, {}),
+    "a layer that two models share": (shared_dropout, {}),
     "samples in training alone": (sampled_code, {}),
     "two models and one optimizer": (one_optimizer_for_two_models, {}),
     "a count for each loss and term": (counts_for_losses_and_terms, {}),

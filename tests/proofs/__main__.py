@@ -34,14 +34,14 @@ def _prove(name: str, short: bool) -> bool:
     except Exception:  # the other pages are made all the same
         traceback.print_exc()
         return False
-    for wrong in page.wrong:
-        print(f"wrong: {wrong}", file=sys.stderr)
     if short:
         print(page.text)
     else:
         (ROOT / "docs" / f"{name.replace('_', '-')}.md").write_text(page.text, encoding="utf-8")
     minutes = (time.monotonic() - began) / 60
-    print(f"{name}: {minutes:.1f} minutes; wrong: {'; '.join(page.wrong) or 'nothing'}", flush=True)
+    print(f"{name}: {minutes:.1f} minutes", flush=True)
+    for wrong in page.wrong:
+        print(f"wrong: {wrong}", file=sys.stderr)
     return not page.wrong
 
 

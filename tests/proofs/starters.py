@@ -146,5 +146,5 @@ def _run(project: Path, *command: str) -> str:
     )
     if done.returncode:
         output = done.stdout + done.stderr
-        raise Failed(f"{' '.join(command)} ended with {done.returncode}:\n{output[-3000:]}")
+        raise Failed(f"{' '.join(command)} ended with {done.returncode}:\n{output[-5000:]}")
     return done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .blank import CALLBACKS, OPTIMIZER_FILE, PICTURES
 from .edits import (
     ACCUMULATION,
     AUGMENTATION,
@@ -37,60 +38,6 @@ class TaskConfig:
     learning_rate: float = 3e-3  # learning rate at the start
     monitor: str = "MONITOR"  # column of history.csv that selects the best weights
     larger_is_better: bool = LARGER  # whether larger values of --monitor are better
-'''
-
-PICTURES = '''"""Pictures of training examples and of predictions: none."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-'''
-
-CALLBACKS = '''"""Functions that are called during training."""
-
-from __future__ import annotations
-
-from ..engine.callbacks import Callback
-from .config import TaskConfig
-
-
-def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """No callbacks."""
-    return []
-'''
-
-OPTIMIZER_FILE = '''"""The optimizer, and what happens to the gradients before it applies them."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """Adam with a cosine schedule."""
-    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.Adam(schedule)
-
-
-def process_gradients(
-    gradients: list[tf.Tensor], variables: list[keras.Variable]
-) -> list[tf.Tensor]:
-    """As they are."""
-    return gradients
 '''
 
 METRICS_FILE = '''"""The metrics."""
@@ -1163,6 +1110,21 @@ CSV_IMPORT = Edit(
     "import csv\nfrom collections.abc import Callable\n",
 )
 
+
+def _flowers(*, classes: str, first: str, features: int) -> tuple[Edit, ...]:
+    """Flowers from a CSV file: their classes in order, the first column, and how many there are."""
+    data = FLOWERS.replace("UNIQUE", classes).replace("FIRST", first)
+    filled = blank(
+        data=data.replace("FEATURES", str(features)),
+        model=FLOWERS_MODEL,
+        loss=SPARSE,
+        metrics=ACCURACY,
+        monitor="validation_accuracy",
+        larger=True,
+    )
+    return (*filled, CSV_IMPORT, CSV_IMPORTS)
+
+
 TWO_TASKS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
     \"\"\"Rows, float32 (n, 8), with a class, int64 (n,), and a number, float32 (n,).\"\"\"
     random = np.random.default_rng(8)
@@ -1438,20 +1400,7 @@ BLANK_FAULTS = (
     Fault(
         name="the number of a row is a feature",
         starter="blank",
-        edits=(
-            *blank(
-                data=FLOWERS.replace("UNIQUE", "sorted(set(species))")
-                .replace("FIRST", "")
-                .replace("FEATURES", "6"),
-                model=FLOWERS_MODEL,
-                loss=SPARSE,
-                metrics=ACCURACY,
-                monitor="validation_accuracy",
-                larger=True,
-            ),
-            CSV_IMPORT,
-            CSV_IMPORTS,
-        ),
+        edits=_flowers(classes="sorted(set(species))", first="", features=6),
         preparation=MAKE_CSV,
         kind=LEAKS,
         cause="The file is sorted by species, and its first column numbers the rows: the model reads "
@@ -1463,20 +1412,7 @@ BLANK_FAULTS = (
     Fault(
         name="classes are numbered in the order of a set",
         starter="blank",
-        edits=(
-            *blank(
-                data=FLOWERS.replace("UNIQUE", "set(species)")
-                .replace("FIRST", "1")
-                .replace("FEATURES", "5"),
-                model=FLOWERS_MODEL,
-                loss=SPARSE,
-                metrics=ACCURACY,
-                monitor="validation_accuracy",
-                larger=True,
-            ),
-            CSV_IMPORT,
-            CSV_IMPORTS,
-        ),
+        edits=_flowers(classes="set(species)", first="1", features=5),
         preparation=MAKE_CSV,
         kind=LABELS,
         cause="The order of a set of texts is another one in each process: a resumed or evaluated "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .blank import CALLBACKS, OPTIMIZER_FILE, PICTURES
 from .edits import (
     AUGMENTATION,
     EVALUATION,
@@ -134,29 +135,6 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     return {}
 '''
 
-OPTIMIZER_FILE = '''"""The optimizer."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """Adam with a cosine schedule."""
-    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.Adam(schedule)
-
-
-def process_gradients(
-    gradients: list[tf.Tensor], variables: list[keras.Variable]
-) -> list[tf.Tensor]:
-    """As they are."""
-    return gradients
-'''
-
 STEPS = '''"""The steps of one replica."""
 
 from __future__ import annotations
@@ -187,37 +165,6 @@ def test_step(run: Run, batch: tuple, replica: Replica) -> dict[str, tf.Tensor]:
 TRAIN_STEPS = (train_step,)
 TERMS: tuple[str, ...] = ()
 EXAMPLES_INTERACT = False
-'''
-
-CALLBACKS = '''"""Functions that are called during training."""
-
-from __future__ import annotations
-
-from ..engine.callbacks import Callback
-from .config import TaskConfig
-
-
-def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """None."""
-    return []
-'''
-
-PICTURES = '''"""No pictures."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
 '''
 
 ADAPT = '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:

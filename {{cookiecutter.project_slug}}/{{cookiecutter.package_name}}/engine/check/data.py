@@ -263,16 +263,17 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
         if not name.startswith("inputs") or array.dtype.kind not in "fiu" or array.ndim > 2:
             continue
         for column, x in enumerate(np.nan_to_num(np.asarray(array, "f8")).reshape(len(y), -1).T):
+            seen = ""
             if x.std() > 0 and y.std() > 0 and abs(np.corrcoef(x, y)[0, 1]) > 0.995:
-                return look(
+                seen = (
                     f"column {column} of {name} and the labels have a correlation of "
-                    f"{np.corrcoef(x, y)[0, 1]:.3f}",
-                    "it was computed from the label, or is known only afterwards",
-                    "leave it out",
+                    f"{np.corrcoef(x, y)[0, 1]:.3f}"
                 )
-            if answers.dtype.kind != "f" and _tells(x, y):
+            elif answers.dtype.kind != "f" and _tells(x, y):
+                seen = f"each value of column {column} of {name} comes with one label only"
+            if seen:
                 return look(
-                    f"each value of column {column} of {name} comes with one label only",
+                    seen,
                     "it was computed from the label, or is known only afterwards",
                     "leave it out",
                 )
@@ -380,6 +381,11 @@ def scale(lab: Laboratory) -> Finding:
                 "whole numbers were divided as such, or cast too early",
                 "cast to float first, then scale",
             )
+    augmented = {
+        name: np.asarray(array[0])
+        for name, array in named_leaves(lab.batch if lab.batches.augment else ())
+        if name.startswith("inputs") and array.dtype.is_floating
+    }
     for name, array in (lab.made_by_augmentation | train).items():
         if array.dtype.kind not in "fiu" or name.startswith("weights") or len(array) < 2:
             continue
@@ -409,12 +415,19 @@ def scale(lab: Laboratory) -> Finding:
                         "scale every split alike, with the numbers of the training data",
                     )
                 shift = abs(mean - mean_other) / spread
-                beyond = _beyond(a, b) if name.startswith("inputs") and array.ndim > 2 else ""
-                if beyond:
+                beyond = _beyond(a, b) if name.startswith("inputs") else ""
+                if beyond and array.ndim > 2:
                     return (wrong if array.ndim > 3 else look)(  # a series may rise
                         f"{name} of training data are {beyond} those of {split} data",
                         "one split is scaled otherwise than the other",
                         "scale every split alike, with the numbers of the training data",
+                    )
+                new = augmented.get(name)
+                if new is not None and not beyond and (moved := _beyond(_filled(new), b)):
+                    return wrong(
+                        f"{name} of training data are, augmented, {moved} those of {split} data",
+                        "create_augment scales them, and nothing scales the others",
+                        "scale in create_datasets or in the model, for every split",
                     )
                 columns = _worst_column(a, b)
                 if shift > 1.0 or not 0.4 < ratio < 2.5:
@@ -431,8 +444,6 @@ def scale(lab: Laboratory) -> Finding:
                         "training",
                         "splits are scaled differently, or columns are in another order",
                     )
-    if finding := _scaled_by_augmentation(lab):
-        return finding
     inputs = {n: a for n, a in train.items() if n.startswith("inputs") and a.dtype.kind == "f"}
     for name, array in inputs.items():
         if len(array) > 1 and array.size and np.ptp(array) == 0:
@@ -499,27 +510,6 @@ def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
     by_chance = np.power(1 - a.mean(axis=0), len(b))
     bad = a.any(axis=0) & ~b.any(axis=0) & (by_chance < BY_CHANCE)
     return int(bad.argmax()) if bad.any() else None
-
-
-def _scaled_by_augmentation(lab: Laboratory) -> Finding | None:
-    """What the augmentation brings to a scale that the other splits don't have."""
-    augmented = dict(named_leaves(lab.batch)) if lab.batches.augment else {}
-    for name, array in lab.examples["train"].items():
-        if not name.startswith("inputs") or name not in augmented or array.dtype.kind != "f":
-            continue
-        new = np.asarray(augmented[name][0])
-        for split, arrays in lab.examples.items():
-            other = arrays.get(name, array[:0])
-            if split == "train" or new.dtype.kind != "f" or not other.size:
-                continue
-            beyond = _beyond(_filled(new), _filled(other))
-            if beyond and not _beyond(_filled(array), _filled(other)):
-                return wrong(
-                    f"{name} of training data are, augmented, {beyond} those of {split} data",
-                    "create_augment scales them, and nothing scales the others",
-                    "scale in create_datasets or in the model, for every split",
-                )
-    return None
 
 
 def _beyond(a: np.ndarray, b: np.ndarray) -> str:

@@ -24,7 +24,7 @@ from .numbers import (
     named_leaves,
     relative_difference,
 )
-from .runs import Look, Runs, cares_about_training, layers_recorded, name_of
+from .runs import Call, Look, Runs, cares_about_training, layers_recorded, name_of
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
 BATCHES_WITH_NAN = 40  # in which NaN is looked for
@@ -286,6 +286,21 @@ class Laboratory(Runs):
         return sum(self.regularization(name) for name in self.run.optimizers)
 
     # The models.
+
+    @cached_property
+    def own_layers(self) -> list[keras.layers.Layer]:
+        """Layers of one's own that do something else while training."""
+        layers = filter(cares_about_training, self.run.layers)
+        return [layer for layer in layers if not type(layer).__module__.startswith("keras.")]
+
+    @cached_property
+    def calls_in_training(self) -> list[Call]:
+        """How train steps call the models that they train, and `own_layers`."""
+        watched = [*self.run.trained_models.values(), *self.own_layers]
+        return [
+            call for step in dict.fromkeys(self.run.functions.train_steps)
+            for call in self.calls(step, self.run, self.batch, watched)
+        ]  # fmt: skip
 
     @cached_property
     def looks_at_batch(self) -> str:
@@ -586,6 +601,13 @@ class Laboratory(Runs):
     # Some training.
 
     @cached_property
+    def before_and_after(self) -> list[tuple[keras.Variable, np.ndarray, np.ndarray]]:
+        """Each variable that trains, its value at the start and after the first real steps."""
+        variables = self.run.trainable_variables
+        initial = [self.initial[id(v)] for v in variables]
+        return list(zip(variables, initial, self.trained_on_one.weights, strict=True))
+
+    @cached_property
     def losses_on_one_batch(self) -> tuple[Numbers, Numbers, int]:
         """The losses before and after that many steps on the first batch, with the same noise."""
         batches = tf.data.Dataset.from_tensors(self.batch).repeat()
@@ -670,6 +692,12 @@ class Laboratory(Runs):
         """The same with the random numbers of other steps too, if a step draws some."""
         _ = self.fresh
         return self._after_training
+
+    @property
+    def calls_after_training(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Of each of these looks, what a loss was called with: (labels, predictions, result)."""
+        looks = self.looks_after_training
+        return {name: [look.calls[name] for look in looks] for name in looks[0].calls}
 
 
 def _zeros(tensor: keras.KerasTensor) -> tf.Tensor:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from ..distributed_steps import denominators
-from ..types import Replica, Run, Step
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import Numbers, different, relative_difference
-from .runs import cares_about_training, name_of
+from .numbers import different, relative_difference
+from .runs import Call, name_of
 
 DRAWS = 100  # of a layer's random numbers
 TAUGHT_BY = {"teacher", "target", "ema", "momentum", "reference"}  # words in names of models
-Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]  # names and arguments
 
 
 @relation("inputs alike in evaluation")
@@ -32,17 +27,12 @@ def inputs_alike(lab: Laboratory) -> Finding:
     if len(raw) < 2:
         return ok("not looked at: the inputs aren't one array of numbers")
     apart = _how_far(*raw)  # the data itself
-    functions, models = lab.run.functions, lab.run.trained_models
-    training = [
-        call for step in dict.fromkeys(functions.train_steps)
-        for call in _calls(lab, step, lab.run, models)
-    ]  # fmt: skip
-    step, batch = functions.validation_step, lab.evaluation_batch
-    evaluation = _calls(lab, step, lab.on_one.run, models, batch)
-    for name in models:
+    step, models = lab.run.functions.validation_step, lab.run.trained_models
+    evaluation = lab.calls(step, lab.on_one.run, lab.evaluation_batch, models.values())
+    for name, model in models.items():
         of_model = [
-            [_numbers(a) for model, a, _ in calls if model == name]
-            for calls in (training, evaluation)
+            [_numbers(call.arguments) for call in calls if call.of is model]
+            for calls in (lab.calls_in_training, evaluation)
         ]
         # What else a model is given, such as samples in training alone, may differ.
         given, others = (
@@ -66,10 +56,10 @@ def inputs_alike(lab: Laboratory) -> Finding:
 @relation("models in training mode")
 def models_in_training_mode(lab: Laboratory) -> Finding:
     """Each model that is trained is called in training mode by some step."""
-    models, modes = lab.run.trained_models, dict[str, set[Any]]()
-    for step in dict.fromkeys(lab.run.functions.train_steps):
-        for name, _, keywords in _calls(lab, step, lab.run, models):
-            modes.setdefault(name, set()).add(keywords.get("training"))
+    modes = {
+        name: {call.keywords.get("training") for call in lab.calls_in_training if call.of is model}
+        for name, model in lab.run.trained_models.items()
+    }
     never = [name for name, seen in modes.items() if seen == {False}]
     if not never or not any(True in seen for seen in modes.values()):
         return ok()
@@ -85,8 +75,8 @@ def evaluation_knows_no_step(lab: Laboratory) -> Finding:
     """The number of the batch changes nothing in evaluation."""
     if not lab.evaluated_splits:
         return ok("there is neither validation nor test data")
-    step, run = lab.run.functions.validation_step, lab.on_one.run
-    first, late, later = (_losses(lab, step, run, at) for at in (0, 1000, 1001))
+    step, run, batch = lab.run.functions.validation_step, lab.on_one.run, lab.evaluation_batch
+    first, late, later = (lab.compute(step, run, batch, at) for at in (0, 1000, 1001))
     # Random numbers whose seed is the place in the data differ from one batch to the next too.
     for name in different(first, late, 1e-3) if not different(late, later, 1e-3) else ():
         return wrong(
@@ -102,71 +92,20 @@ def evaluation_knows_no_step(lab: Laboratory) -> Finding:
 @relation("noise averages out")
 def noise_averages_out(lab: Laboratory) -> Finding:
     """A layer that drops something while training makes up for it."""
-    own = {
-        name_of(layer): layer
-        for layer in lab.run.layers
-        if cares_about_training(layer) and not type(layer).__module__.startswith("keras.")
-    }
-    if not own:
+    if not lab.own_layers:
         return ok("no layer of your own does something else while training")
-    for step in dict.fromkeys(lab.run.functions.train_steps):
-        for name, arguments, keywords in _calls(lab, step, lab.run, own):
-            ratio, error = _training_over_evaluation(own.pop(name, None), arguments, keywords)
-            lab.reset()
-            if abs(ratio - 1) > max(0.04, 4 * error):
-                return wrong(
-                    f"{name} gives {ratio:.2g} times as much in training, on average, as in "
-                    "evaluation",
-                    "what it drops isn't made up for, so later layers see another scale in "
-                    "evaluation",
-                    "divide what is kept by the share that is kept, as Dropout does",
-                )
-    return ok()
-
-
-def _losses(lab: Laboratory, step: Step, run: Run, at: int) -> Numbers:
-    """What a step returns for the first batch of an evaluation, as number `at`."""
-    batch = tf.nest.map_structure(lambda t: t[0], lab.evaluation_batch)
-    losses = step(run, batch, _replica(run, batch, at))
-    lab.reset()
-    return {name: float(loss) for name, loss in losses.items()}
-
-
-def _replica(run: Run, batch: Any, at: int = 0) -> Replica:
-    """The only replica, at step number `at`."""
-    return Replica(
-        global_count=denominators(run.functions.count(batch)),
-        index=tf.constant(0),
-        num_replicas=1,
-        step=tf.constant(at, tf.int64),
-        seed=tf.constant([0, 1]),
-    )
-
-
-def _calls(
-    lab: Laboratory, step: Step, run: Run, watched: dict[str, Any], batch: Any = None
-) -> Calls:
-    """How a step calls some models or layers, on the first train batch if on no other."""
-    calls: Calls = []
-    _ = lab.base  # a step that fails is reported by its graph
-    local = tf.nest.map_structure(lambda t: t[0], lab.batch if batch is None else batch)
-
-    def recorded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(*arguments: Any, **keywords: Any) -> Any:
-            calls.append((name, arguments, keywords))
-            return call(*arguments, **keywords)
-
-        return noted
-
-    for name, layer in watched.items():
-        layer.call = recorded(name, layer.call)
-    try:
-        step(run, local, _replica(run, local))
-    finally:
-        for layer in watched.values():
-            del layer.call
+    for layer in lab.own_layers:
+        calls = [call for call in lab.calls_in_training if call.of is layer]
+        ratio, error = _training_over_evaluation(calls[0]) if calls else (1.0, 0.0)
         lab.reset()
-    return calls
+        if abs(ratio - 1) > max(0.04, 4 * error):
+            return wrong(
+                f"{name_of(layer)} gives {ratio:.2g} times as much in training, on average, as in "
+                "evaluation",
+                "what it drops isn't made up for, so later layers see another scale in evaluation",
+                "divide what is kept by the share that is kept, as Dropout does",
+            )
+    return ok()
 
 
 def _numbers(arguments: tuple[Any, ...]) -> np.ndarray | None:
@@ -186,19 +125,15 @@ def _how_far(a: np.ndarray, b: np.ndarray) -> float:
     return float(max(shift / 0.5, abs(np.log(max(b.std(), 1e-9) / spread)) / np.log(2)))
 
 
-def _training_over_evaluation(
-    layer: keras.layers.Layer | None, arguments: tuple[Any, ...], keywords: dict[str, Any]
-) -> tuple[float, float]:
+def _training_over_evaluation(call: Call) -> tuple[float, float]:
     """The mean of a layer's random outputs over its output in evaluation, and its standard error.
 
     1 and 0 if they don't differ by a factor.
     """
     same = 1.0, 0.0
-    if layer is None:
-        return same
 
     def outputs(training: bool) -> np.ndarray:
-        made = layer.call(*arguments, **keywords | {"training": training})
+        made = call.of.call(*call.arguments, **call.keywords | {"training": training})
         return np.concatenate([np.ravel(np.asarray(t, "f8")) for t in tf.nest.flatten(made)])
 
     with contextlib.suppress(Exception):  # it may need what only a step has

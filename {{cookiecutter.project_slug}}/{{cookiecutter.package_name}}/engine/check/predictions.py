@@ -99,8 +99,8 @@ def later_positions(lab: Laboratory) -> Finding:
 @relation("predictions differ")
 def predictions_differ(lab: Laboratory) -> Finding:
     """Different examples get different predictions after some steps."""
-    for name in lab.after_training.calls:
-        seen = [look.calls[name][1] for look in lab.looks_after_training]
+    for name, calls in lab.calls_after_training.items():
+        seen = [predictions for _, predictions, _ in calls]
         if any(p is None or np.ndim(p) < 1 or len(p) != lab.rows for p in seen):
             continue
         # Numbers drawn for the rows, such as latents, are the same in all of them here.
@@ -129,11 +129,10 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
                 "the last activation and the scale of the data don't fit",
                 "scale the data to the range of the activation, or use another activation",
             )
-    for name in lab.after_training.calls:
-        seen = [look.calls[name][:2] for look in lab.looks_after_training]
-        if any(labels is None or predictions is None for labels, predictions in seen):
+    for name, calls in lab.calls_after_training.items():
+        if any(labels is None or predictions is None for labels, predictions, _ in calls):
             continue
-        y, p = (np.concatenate([np.ravel(x) for x in each]) for each in zip(*seen, strict=True))
+        y, p, _ = (np.concatenate([np.ravel(x) for x in each]) for each in zip(*calls, strict=True))
         if (
             y.dtype.kind != "f"
             or y.size != p.size

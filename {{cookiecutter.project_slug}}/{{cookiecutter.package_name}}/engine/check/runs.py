@@ -39,7 +39,7 @@ from ..batches import (
 from ..callbacks import Callback, learning_rates
 from ..causes import cause_of
 from ..data_errors import reading_errors
-from ..distributed_steps import DistributedSteps
+from ..distributed_steps import DistributedSteps, denominators
 from ..evaluation import Evaluation
 from ..progress import Progress
 from ..random_access import RandomAccess
@@ -54,7 +54,7 @@ LONGEST_TRAINING = 2.0  # seconds
 LONGEST_CREATION = 1.0  # seconds, of data that are made a second time
 FIRST_ROWS = 64  # of each split, that are compared then
 NO_LOGITS = "does not represent logits"  # in what Keras 3.15 says of softmax and sigmoid
-IN_ANOTHER_PROCESS = """
+CHILD = """
 import json, pickle, sys
 create_datasets, task = pickle.load(sys.stdin.buffer)
 from {module} import starts
@@ -117,6 +117,14 @@ class Look(NamedTuple):
     calls: dict[str, tuple[Any, ...]]
     updates: dict[str, tuple[Any, ...]]
     drawn: dict[str, np.ndarray]
+
+
+class Call(NamedTuple):
+    """One call of a model or layer."""
+
+    of: Any
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
 
 
 class Trained(NamedTuple):
@@ -379,6 +387,44 @@ class Runs:
         _ = self.base
         return self.adds_losses_in_step
 
+    def compute(self, step: Step, run: Run, batch: Any, at: int = 0) -> Numbers:
+        """What a step returns for a batch, as step number `at`; without a graph, and undone."""
+        local = tf.nest.map_structure(lambda t: t[0], batch)
+        replica = Replica(
+            global_count=denominators(run.functions.count(local)),
+            index=tf.constant(0),
+            num_replicas=1,
+            step=tf.constant(at, tf.int64),
+            seed=tf.constant([0, 1]),
+        )
+        _ = self.base  # a step that fails is reported by its graph
+        try:
+            return {name: float(loss) for name, loss in step(run, local, replica).items()}
+        finally:
+            self.reset()
+
+    def calls(self, step: Step, run: Run, batch: Any, watched: Iterable[Any]) -> list[Call]:
+        """How a step calls some models or layers, on a batch."""
+        found: list[Call] = []
+        _ = self.base  # its trace would be recorded, too
+
+        def recorded(layer: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+            def noted(*arguments: Any, **keywords: Any) -> Any:
+                found.append(Call(layer, arguments, keywords))
+                return call(*arguments, **keywords)
+
+            return noted
+
+        layers = dict.fromkeys(watched)  # models may share one
+        for layer in layers:
+            layer.call = recorded(layer, layer.call)
+        try:
+            self.compute(step, run, batch)
+        finally:
+            for layer in layers:
+                del layer.call
+        return found
+
     @property
     def sees_training(self) -> dict[str, set[bool]]:
         """With which values of `training` a train step calls each layer, by path."""
@@ -633,8 +679,7 @@ class Runs:
         """The splits that begin otherwise when they are made again; None if that takes long."""
         if self._secs_to_create > LONGEST_CREATION:
             return None
-        before, again = starts(self.datasets), starts(self._create_datasets(self._task))
-        return [name for name in before if before[name] != again[name]]
+        return self._others(starts(self._create_datasets(self._task)))
 
     def start_another_process(self) -> None:
         """Make the data in a process of its own as well, unless that takes long."""
@@ -646,7 +691,7 @@ class Runs:
                 stdin.write(made)
                 stdin.seek(0)
                 self._other_process = subprocess.Popen(
-                    [sys.executable, "-c", IN_ANOTHER_PROCESS.format(module=__name__)],
+                    [sys.executable, "-c", CHILD.format(module=__name__)],
                     stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
@@ -663,8 +708,15 @@ class Runs:
         printed, _ = self._other_process.communicate()
         if self._other_process.returncode:
             return None
-        here, there = starts(self.datasets), json.loads(printed.splitlines()[-1])
-        return [name for name in here if here[name] != there[name]]
+        return self._others(json.loads(printed.splitlines()[-1]))
+
+    @cached_property
+    def _starts(self) -> dict[str, str]:
+        return starts(self.datasets)
+
+    def _others(self, made: dict[str, str]) -> list[str]:
+        """The splits that begin otherwise than here."""
+        return [name for name, start in self._starts.items() if start != made[name]]
 
     def is_whole(self, name: str) -> bool:
         """Whether `examples` has all of a split."""
@@ -794,7 +846,8 @@ def layers_recorded(
 
         return call
 
-    watched = [layer for layer in run.layers if cares_about_training(layer)]
+    layers = dict.fromkeys(run.layers)  # models may share one
+    watched = [layer for layer in layers if cares_about_training(layer)]
     for layer in watched:
         layer.call = recorded(layer, layer.call)
     try:

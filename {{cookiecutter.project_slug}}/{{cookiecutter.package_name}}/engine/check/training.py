@@ -647,12 +647,11 @@ def every_weight_moves(lab: Laboratory) -> Finding:
                 "its models are frozen: trainable = False in create_model",
                 "leave that out; other train steps don't move these weights in any case",
             )
-    initial = [lab.initial[id(v)] for v in lab.run.trainable_variables]
-    moved = lab.trained_on_one.weights
+    trained = lab.before_and_after
     still = [
         v.path
-        for v, a, b in zip(lab.run.trainable_variables, initial, moved, strict=True)
-        if np.array_equal(a, b) and not (_is_a_shift(v) and len(moved) > 1)
+        for v, a, b in trained
+        if np.array_equal(a, b) and not (_is_a_shift(v) and len(trained) > 1)
     ]
     if not still and (frozen := lab.frozen_at_random):
         return look(
@@ -662,7 +661,7 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         )
     if not still:
         return ok()
-    if len(still) == len(moved):
+    if len(still) == len(trained):
         rates = ", ".join(f"{rate:.3g}" for rate in learning_rates(lab.run).values())
         return wrong(
             "no weight moves", f"the learning rate is {rates}, or process_gradients gives zeros"
@@ -677,36 +676,32 @@ def every_weight_moves(lab: Laboratory) -> Finding:
 @relation("units differ")
 def units_differ(lab: Laboratory) -> Finding:
     """Units of a layer, and layers, start with weights of their own."""
-    initial = [lab.initial[id(v)] for v in lab.run.trainable_variables]
     kernels = [
         (v.path, a, b)
-        for v, a, b in zip(
-            lab.run.trainable_variables, initial, lab.trained_on_one.weights, strict=True
-        )
+        for v, a, b in lab.before_and_after
         if a.ndim > 1 and a.shape[-1] > 1 and not np.array_equal(a, b)
     ]
     for path, a, b in kernels:
-        apart = np.ptp(b.reshape(-1, b.shape[-1]), axis=1).max()
-        if (
-            not np.ptp(a.reshape(-1, a.shape[-1]), axis=1).any()
-            and apart < 1e-3 * np.abs(b - a).max()
-        ):
+        units = a.shape[-1]
+        apart = np.ptp(b.reshape(-1, units), axis=1).max()
+        if not np.ptp(a.reshape(-1, units), axis=1).any() and apart < 1e-3 * np.abs(b - a).max():
             return wrong(
-                f"the {a.shape[-1]} units of {path} have the same weights, at the start and after "
-                "some steps",
+                f"the {units} units of {path} have the same weights, at the start and after some "
+                "steps",
                 "an initializer gives each the same numbers, so all of them learn the same",
                 "use a random initializer, as GlorotUniform",
             )
-    for i, (path, a, b) in enumerate(kernels):
-        for other, c, d in kernels[:i]:
-            if a.shape == c.shape and a.std() > 0 and np.array_equal(a, c):
-                seen = f"{other} and {path} start with the same random numbers"
-                cause = "one initializer with a seed of its own gives the same numbers each time"
-                mend = "leave the seed out: --seed makes all initializers repeatable"
-                same = relative_difference(b, d) < TOLERANCE
-                return (wrong if same else look)(
-                    f"{seen}, and stay the same" if same else seen, cause, mend
-                )
+    first: dict[tuple[Any, int], tuple[str, np.ndarray]] = {}  # of those that begin alike
+    for path, a, b in kernels:
+        other, of_other = first.setdefault((a.shape, hash(a.tobytes())), (path, b))
+        if of_other is not b and a.std() > 0:
+            same = relative_difference(of_other, b) < TOLERANCE
+            return (wrong if same else look)(
+                f"{other} and {path} start with the same random numbers"
+                + ", and stay the same" * same,
+                "one initializer with a seed of its own gives the same numbers each time",
+                "leave the seed out: --seed makes all initializers repeatable",
+            )
     return ok()
 
 
