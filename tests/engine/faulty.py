@@ -1772,15 +1772,38 @@ def learned_scale() -> Toy:
     return with_loss(scaled)
 
 
-def copied() -> Toy:
-    """Each example comes five times, with noise, and chance divides the copies."""
+def copied(originals: np.ndarray, noise: float = 0.01, missing: float = 0.0) -> Toy:
+    """Each example comes five times, with noise and gaps, and chance divides the copies."""
     numbers = np.random.default_rng(1)
-    inputs = np.repeat(examples(80)[0], 5, axis=0)
-    inputs += 0.01 * numbers.normal(size=inputs.shape).astype("float32")
+    inputs = np.repeat(originals, 5, axis=0)
+    inputs += noise * numbers.normal(size=inputs.shape)
+    inputs[numbers.random(inputs.shape) < missing] = np.nan
     order = numbers.permutation(len(inputs))
-    data = inputs[order], inputs[order].sum(axis=1)
+    data = inputs[order].astype("float32"), order // 5 % CLASSES
     train, other = (tuple(part[rows] for part in data) for rows in (slice(300), slice(300, None)))
-    return regression(data=train, others={"validation": other})
+    return sound(
+        model=lambda: keras.Sequential(
+            [
+                keras.Input(inputs.shape[1:]),
+                layers.Lambda(keras.ops.nan_to_num),
+                layers.Flatten(),
+                dense(CLASSES),
+            ]
+        ),
+        data=train,
+        others={"validation": other},
+    )
+
+
+def correlated() -> np.ndarray:
+    """80 rows of 12 columns that follow from 3 numbers."""
+    numbers = np.random.default_rng(1)
+    return numbers.normal(size=(80, 3)) @ numbers.normal(size=(3, 12))
+
+
+def framed() -> np.ndarray:
+    """80 images (8, 8, 1) with a black frame."""
+    return np.pad(np.random.default_rng(1).random((80, 4, 4, 1)), ((0, 0), (2, 2), (2, 2), (0, 0)))
 
 
 def images_in(low: float, rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -1850,7 +1873,16 @@ MODES = [
         "other train and validation data in another process: it depends on hash()",
     ),
     Fault("variables", learned_scale, "the step reads scale, which no model has"),
-    Fault("rows in two splits", copied, "are much nearer to some of the training examples"),
+    Fault(
+        "rows in two splits", lambda: copied(examples(80)[0]),
+        "are much nearer to some of the training examples",
+    ),
+    Fault("rows in two splits", lambda: copied(framed(), 0.03), "examples are much nearer"),
+    Fault(
+        "rows in two splits",
+        lambda: copied(correlated(), missing=0.1),
+        "are much nearer to some",
+    ),
     Fault(
         "scale",
         lambda: sound(

@@ -98,11 +98,13 @@ def near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> 
             for split, most in ((train, MOST_TRAINING), (others, MOST_OTHERS)))  # fmt: skip
     if len(a) < 200 or len(b) < 30 or a.shape[1] != b.shape[1]:
         return 0.0
-    spread = a.std(axis=0)
+    spread = np.ma.masked_invalid(a).std(axis=0).filled(0)
+    if any(train[n].ndim > 2 for n in names):  # positions have one unit, columns have many
+        spread = np.where(spread > 0, spread.max(), 0)
     a, b = (x[:, spread > 0] / spread[spread > 0] for x in (a, b))
     if a.shape[1] < 3:
         return 0.0
-    squares = (b**2).sum(1)[:, None] + (a**2).sum(1)[None] - 2 * b @ a.T
+    squares = _squared_distances(b, a)
     nearest = np.sqrt(np.maximum(np.partition(squares, (0, 9, 99), axis=1)[:, [0, 9, 99]], 1e-9))
     first, tenth, hundredth = np.log(nearest).T
     is_near = (tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)
@@ -111,7 +113,15 @@ def near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> 
 
 
 def _table(arrays: list[np.ndarray], rows: int) -> np.ndarray:
-    """Some features of the first rows, float64 (rows, features); 0 for what is missing."""
+    """Some features of the first rows, float64 (rows, features)."""
     parts = [array[:rows].reshape(min(rows, len(array)), -1) for array in arrays]
     parts = [part[:, :: 1 + part.shape[1] // MOST_FEATURES].astype("f8") for part in parts]
-    return np.nan_to_num(np.concatenate(parts, axis=1)) if parts else np.zeros((0, 0))
+    return np.concatenate(parts, axis=1) if parts else np.zeros((0, 0))
+
+
+def _squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of each row of `a` to each of `b`, over the features that both have."""
+    has_a, has_b = (np.isfinite(x).astype("f8") for x in (a, b))
+    a, b = (np.where(np.isfinite(x), x, 0) for x in (a, b))
+    sums = a**2 @ has_b.T + has_a @ (b**2).T - 2 * a @ b.T
+    return sums * a.shape[1] / np.maximum(has_a @ has_b.T, 1)
