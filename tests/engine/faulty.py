@@ -68,6 +68,13 @@ def one_hot_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]
     return step()(run, (inputs, tf.one_hot(labels, CLASSES), weights), replica)
 
 
+def squared_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A step that computes its loss by itself."""
+    inputs, labels, weights = batch
+    per_example = tf.square(run.model(inputs, training=True)[:, 0] - labels)
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
 def sound(**changes: Any) -> Toy:
     """A toy with validation and test data, and no fault but those in `changes`."""
     parts: dict[str, Any] = {
@@ -1413,6 +1420,12 @@ PREDICTIONS = [
         "the same for every example",
     ),
     Fault(
+        "predictions differ",
+        lambda: regression(lambda: dense(1, kernel_constraint=lambda w: 0 * w), train_steps=(
+            squared_step,)),
+        "predictions for 'main' are the same",
+    ),
+    Fault(
         "predictions differ", lambda: sound(model=model(dense), optimizer=lambda: SGD(1e30)),
         "aren't finite after some steps",
     ),
@@ -1420,6 +1433,14 @@ PREDICTIONS = [
         "outputs reach the targets",
         lambda: regression(lambda: dense(1, activation="relu", bias_initializer="ones")),
         "of the labels lie below: the last activation can't give such values",
+    ),
+    Fault(
+        "outputs reach the targets",
+        lambda: regression(
+            lambda: dense(1, activation="relu", bias_initializer="ones"),
+            train_steps=(squared_step,),
+        ),
+        "predictions for 'main' are 0, and .* of the labels lie below",
     ),
     Fault(
         "outputs reach the targets",
@@ -1438,6 +1459,15 @@ PREDICTIONS = [
             metrics=lambda: {"mean": metrics.Mean()},
         ),
         "the metric mean gets a single number",
+    ),
+    Fault(
+        "metrics",
+        lambda: sound(
+            train_steps=(
+                step(update=lambda m, y, p, w: m.update_state(y, p[:, :-1], w)),  # one class less
+            )
+        ),
+        "as mistakes: 2 is no class of the 2",
     ),
     Fault("metrics", binary, "compares logits with the threshold of a probability"),
     Fault(

@@ -695,8 +695,16 @@ class Laboratory(Runs):
 
     @property
     def calls_after_training(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Of each of these looks, what a loss was called with: (labels, predictions, result)."""
+        """Of each of these looks, what a loss was called with: (labels, predictions, result).
+
+        Where a step computes its losses by itself, what the model gave, and the labels as they are.
+        """
         looks = self.looks_after_training
+        if not looks[0].calls and looks[0].outputs:
+            _, *parts, _ = self.batch
+            labels = parts[0][0] if len(parts) == 1 and tf.is_tensor(parts[0]) else None
+            (name,) = self.run.trained_models
+            return {name: [(labels, look.outputs[0], None) for look in looks]}
         return {name: [look.calls[name] for look in looks] for name in looks[0].calls}
 
 

@@ -137,7 +137,7 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
             y.dtype.kind != "f"
             or y.size != p.size
             or not y.size
-            or _from_logits(lab.run.losses[name])
+            or _from_logits(lab.run.losses.get(name))
         ):
             continue
         y, p = y.astype("f8"), p.astype("f8")
@@ -207,6 +207,13 @@ def metrics(lab: Laboratory) -> Finding:
                 "an argmax is taken before",
                 "give it the logits, (batch, classes)",
             )
+        if kind.startswith("SparseCategorical") and (beyond := _beyond_classes(values)).size:
+            return wrong(
+                f"the metric {name} ({kind}) counts {beyond.size / labels.size:.1%} of the labels "
+                f"as mistakes: {beyond[0]:g} is no class of the {predictions.shape[-1]}",
+                "what the loss ignores isn't ignored here",
+                "give it weights that are 0 there",
+            )
     for name, larger_is_better in lab.directions.items():
         if larger_is_better and lab.rows > 8 and lab.base.metrics[name] == 1:
             return look(
@@ -225,6 +232,16 @@ def metrics(lab: Laboratory) -> Finding:
         if type(metric).__name__.endswith(SHARES) and not -1e-6 <= value <= 1 + 1e-6:
             return wrong(f"{name} is {value:.4g}, and should be between 0 and 1")
     return ok()
+
+
+def _beyond_classes(values: list[np.ndarray]) -> np.ndarray:
+    """Labels that are no class, and weigh something."""
+    labels, predictions, *weights = values
+    beyond = (labels < 0) | (labels >= predictions.shape[-1])
+    if weights:  # of each example, or of each of its parts
+        missing = max(0, labels.ndim - weights[0].ndim)
+        beyond = beyond & (weights[0].reshape(*weights[0].shape, *[1] * missing) != 0)
+    return labels[beyond]
 
 
 def _width(lab: Laboratory) -> int:

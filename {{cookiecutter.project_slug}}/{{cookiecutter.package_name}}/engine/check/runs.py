@@ -106,6 +106,7 @@ class Look(NamedTuple):
         calls: arguments and result of each call of a loss: (labels, predictions, result).
         updates: arguments of each update of a metric: (values, ..., weights or None).
         drawn: some of the numbers that each random operation gave.
+        outputs: what a model that trains alone gave first, if that is one tensor: at most one.
     """
 
     counted: int
@@ -117,6 +118,7 @@ class Look(NamedTuple):
     calls: dict[str, tuple[Any, ...]]
     updates: dict[str, tuple[Any, ...]]
     drawn: dict[str, np.ndarray]
+    outputs: list[np.ndarray]
 
 
 class Call(NamedTuple):
@@ -342,7 +344,7 @@ class Runs:
         progress = self.one[1].start()._replace(step=tf.constant(step, tf.int64))
         with stage("a train step runs"), warnings.catch_warnings(record=True) as warned:
             warnings.filterwarnings("always", message=f".*{NO_LOGITS}")
-            reduced, calls, updates, drawn = probe.graph(batch, progress)
+            reduced, *seen = probe.graph(batch, progress)
         self.undoes_activations |= any(NO_LOGITS in str(one.message) for one in warned)
         trains = [set(of_step.gradients) for of_step in reduced]
         self.steps_of = {n: [i for i, names in enumerate(trains) if n in names]
@@ -364,10 +366,7 @@ class Runs:
             metrics,
             all(bool(of_step.finite) for of_step in reduced),
             bool(set(state) - {id(v) for m in self.run.metrics.values() for v in m.variables}),
-            *(
-                tf.nest.map_structure(lambda v: v if v is None else np.asarray(v), seen)
-                for seen in (calls, updates, drawn)
-            ),
+            *tf.nest.map_structure(lambda v: v if v is None else np.asarray(v), seen),
         )
 
     @cached_property
@@ -757,6 +756,7 @@ class _Probe:
         self._runs = runs
         self._calls: dict[str, tuple[Any, ...]] = {}
         self._updates: dict[str, tuple[Any, ...]] = {}
+        self._outputs: list[tf.Tensor] = []
         losses = {name: self._recorded(name, loss) for name, loss in run.losses.items()}
         self.steps = DistributedSteps(
             replace(run, losses=losses),
@@ -791,8 +791,12 @@ class _Probe:
     def _step(self, batch: Any, progress: Progress) -> Any:
         run = self.steps.run
         seen = self._runs.sees_in_step
-        recording = self._metrics_recorded(run), layers_recorded(run, seen)
-        with recording[0], recording[1], _add_loss_recorded(self._runs):
+        with (
+            self._metrics_recorded(run),
+            self._outputs_recorded(run),
+            layers_recorded(run, seen),
+            _add_loss_recorded(self._runs),
+        ):
             local = tf.nest.map_structure(lambda t: t[0], batch)
             reduced = [
                 self.steps.reduce(i, local, progress) for i in range(len(run.functions.train_steps))
@@ -807,7 +811,24 @@ class _Probe:
             for op in operations
             if op.type.startswith("StatelessRandom") and op.outputs[0].dtype.is_floating
         }
-        return reduced, self._calls, self._updates, drawn
+        return reduced, self._calls, self._updates, drawn, self._outputs
+
+    @contextlib.contextmanager
+    def _outputs_recorded(self, run: Run) -> Iterator[None]:
+        model, *others = run.trained_models.values()
+        plain = model.call
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            made = plain(*args, **kwargs)
+            if not (others or self._outputs) and tf.is_tensor(made):
+                self._outputs.append(made)
+            return made
+
+        model.call = call
+        try:
+            yield
+        finally:
+            del model.call
 
     @contextlib.contextmanager
     def _metrics_recorded(self, run: Run) -> Iterator[None]:
