@@ -853,23 +853,6 @@ def _compose(''',
         r"|micro|accumulat",
     ),
     Fault(
-        name="batch normalization told to train for ever",
-        starter="segmentation",
-        kind=EVALUATION,
-        edits=(
-            Edit(
-                "model.py",
-                "BatchNormalization(momentum=0.9, epsilon=0.1)(x)",
-                "BatchNormalization(momentum=0.9, epsilon=0.1)(x, training=True)",
-            ),
-        ),
-        cause="training=True is built into the model, so evaluation and predictions use the "
-        "statistics of the batch (padding included), and not the moving averages",
-        file="model.py",
-        named=r"(?i)training=|normaliz|statistic|moving|other (rows|examples)|batch it is in|"
-        r"(evaluat|validat|predict).*(batch|rows|together|changes?|padding)|inference",
-    ),
-    Fault(
         name="convolutions that see the next tokens",
         starter="language_model",
         kind=LANGUAGE_MODEL,

@@ -1,7 +1,7 @@
 """Look for what goes wrong silently, in your own task: `python -m <package> check`.
 
 A fault that raises no error changes a result that should have stayed the same. So each relation
-(in `data.py`, `training.py` and their like) changes something irrelevant, such as
+(in `data.py`, `losses.py` and their like) changes something irrelevant, such as
 the order of the rows or the number of replicas, and looks whether the result is the same. What is
 computed for that is in `runs.py`, what follows from it in `laboratory.py`.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ..causes import cause_of
 from ..errors import UsageError
-from . import data, evaluation, modes, predictions, resuming, training
+from . import data, evaluation, learning, losses, modes, predictions, repeating, resuming, training
 from .explain import explain
 from .findings import RELATIONS, Finding, Relation, look, ok, wrong
 from .laboratory import Laboratory
@@ -34,7 +34,8 @@ __all__ = [
 
 
 # In the order in which a person would look: what comes first may explain what follows.
-ORDER = [module.__name__ for module in (data, training, predictions, evaluation, modes, resuming)]
+MODULES = (data, repeating, losses, training, learning, predictions, evaluation, modes, resuming)
+ORDER = [module.__name__ for module in MODULES]
 
 
 def select(only: tuple[str, ...]) -> list[str]:

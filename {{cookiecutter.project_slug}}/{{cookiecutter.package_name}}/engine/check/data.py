@@ -295,8 +295,8 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
             return (wrong if share > 0.5 else look)(
                 f"{share:.0%} of the {split} examples are much nearer to some of the training "
                 "examples than to all others",
-                "they are copies with noise, or parts of one recording, that were divided by "
-                "chance among the splits",
+                "they are noisy copies of one original, or parts of one recording, that were "
+                "divided by chance among the splits",
                 "divide by what belongs together, before copies are made",
             )
     hashes = lab.hashes

@@ -24,7 +24,8 @@ from .numbers import (
     named_leaves,
     relative_difference,
 )
-from .runs import Call, Look, Runs, cares_about_training, layers_recorded, name_of
+from .probe import Look, cares_about_training, layers_recorded, name_of
+from .runs import Call, Runs
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
 BATCHES_WITH_NAN = 40  # in which NaN is looked for

@@ -12,7 +12,8 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different, relative_difference
-from .runs import Call, name_of
+from .probe import name_of
+from .runs import Call
 
 DRAWS = 100  # of a layer's random numbers
 TAUGHT_BY = {"teacher", "target", "ema", "momentum", "reference"}  # words in names of models

@@ -54,3 +54,9 @@ def bytes_of(array: np.ndarray) -> bytes:
 def percent(part: int, whole: int) -> str:
     """A share, rounded up where it would be 0."""
     return f"{max(1, round(100 * part / max(1, whole)))}%"
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two nests of tensors hold the same numbers, or both NaN."""
+    pairs = zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True)
+    return all(np.array_equal(x, y, equal_nan=x.dtype.is_floating) for x, y in pairs)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import json
 import os
 import pickle
@@ -44,8 +43,9 @@ from ..evaluation import Evaluation
 from ..progress import Progress
 from ..random_access import RandomAccess
 from ..types import Replica, Run, Step
-from .graph import drawn_alike_on_replicas, random_numbers
+from .graph import random_numbers
 from .numbers import Numbers, bytes_of, different, named_leaves, relative_difference
+from .probe import Look, Probe, layers_recorded
 
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
 
@@ -91,34 +91,6 @@ def one_and_two_replicas() -> tuple[tf.distribute.Strategy, tf.distribute.Strate
     tf.get_logger().setLevel("ERROR")
     two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
     return tf.distribute.get_strategy(), two
-
-
-class Look(NamedTuple):
-    """One train step of a batch, computed and not committed.
-
-    Attributes:
-        counted: the most that counts in the batch for one of the losses and terms.
-        losses: by optimizer, and the terms.
-        gradients: arrays, by optimizer.
-        metrics: results after this step alone.
-        finite: whether losses and gradients are.
-        keeps: whether the step writes something else than metrics, such as statistics.
-        calls: arguments and result of each call of a loss: (labels, predictions, result).
-        updates: arguments of each update of a metric: (values, ..., weights or None).
-        drawn: some of the numbers that each random operation gave.
-        outputs: what a model that trains alone gave first, if that is one tensor: at most one.
-    """
-
-    counted: int
-    losses: Numbers
-    gradients: dict[str, list[np.ndarray]]
-    metrics: Numbers
-    finite: bool
-    keeps: bool
-    calls: dict[str, tuple[Any, ...]]
-    updates: dict[str, tuple[Any, ...]]
-    drawn: dict[str, np.ndarray]
-    outputs: list[np.ndarray]
 
 
 class Call(NamedTuple):
@@ -430,9 +402,9 @@ class Runs:
         _ = self.base
         return self.sees_in_step
 
-    def _probe(self, accumulate: int) -> _Probe:
+    def _probe(self, accumulate: int) -> Probe:
         if accumulate not in self._probes:
-            self._probes[accumulate] = _Probe(self, accumulate)
+            self._probes[accumulate] = Probe(self, accumulate)
         return self._probes[accumulate]
 
     # Some steps, committed.
@@ -495,7 +467,7 @@ class Runs:
 
     def losses_when_traced_again(self) -> Numbers:
         """The losses of the first step by a new trace."""
-        again = _Probe(self, 1).graph(self.batch, self.one[1].start())[0]
+        again = Probe(self, 1).graph(self.batch, self.one[1].start())[0]
         return {n: float(loss) for reduced in again for n, loss in reduced.losses.items()}
 
     def create_callbacks(self) -> list[Callback]:
@@ -746,168 +718,3 @@ def _apart(run: Run) -> float:
 def _by_name(run: Run, progress: Progress) -> Numbers:
     """Losses and terms of the latest step."""
     return dict(zip(run.returned, progress.latest.losses.numpy().tolist(), strict=True))
-
-
-class _Probe:
-    """The graph of a train step that returns what it sees on the way."""
-
-    def __init__(self, runs: Runs, accumulate: int) -> None:
-        run, steps, _ = runs.one
-        self._runs = runs
-        self._calls: dict[str, tuple[Any, ...]] = {}
-        self._updates: dict[str, tuple[Any, ...]] = {}
-        self._outputs: list[tf.Tensor] = []
-        losses = {name: self._recorded(name, loss) for name, loss in run.losses.items()}
-        self.steps = DistributedSteps(
-            replace(run, losses=losses),
-            steps.layout._replace(accumulate=accumulate),
-            constant_denominator=steps.constant_denominator,
-        )
-        self.graph = tf.function(self._step, autograph=False)
-        self._of_replica: set[str] = set()  # operations that give each replica another seed
-        capture = self.steps.transaction.capture
-        capture.call = self._seeds_recorded(capture.call)  # type: ignore[method-assign]
-
-    def _seeds_recorded(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def recorded(step: Step, batch: Any, replica: Replica, **values: Any) -> Any:
-            replica = replica._replace(index=tf.identity(replica.index))  # else a constant
-            self._of_replica |= {
-                value.op.name for value in (replica.seed, replica.index, values["seeds"])
-            }
-            return call(step, batch, replica, **values)
-
-        return recorded
-
-    def _recorded(self, name: str, loss: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = loss(*args, **kwargs)
-            if name not in self._calls:
-                labels, predictions = (*args, *kwargs.values(), None, None)[:2]
-                self._calls[name] = (labels, predictions, result)
-            return result
-
-        return call
-
-    def _step(self, batch: Any, progress: Progress) -> Any:
-        run = self.steps.run
-        seen = self._runs.sees_in_step
-        with (
-            self._metrics_recorded(run),
-            self._outputs_recorded(run),
-            layers_recorded(run, seen),
-            _add_loss_recorded(self._runs),
-        ):
-            local = tf.nest.map_structure(lambda t: t[0], batch)
-            reduced = [
-                self.steps.reduce(i, local, progress) for i in range(len(run.functions.train_steps))
-            ]
-        operations = tf.compat.v1.get_default_graph().get_operations()
-        self._runs.ops_of_step = operations
-        self._runs.drawn_alike = drawn_alike_on_replicas(
-            operations, self._of_replica, progress.step.op.name
-        )
-        drawn = {
-            op.name: tf.reshape(tf.cast(op.outputs[0], tf.float64), [-1])[:8]
-            for op in operations
-            if op.type.startswith("StatelessRandom") and op.outputs[0].dtype.is_floating
-        }
-        return reduced, self._calls, self._updates, drawn, self._outputs
-
-    @contextlib.contextmanager
-    def _outputs_recorded(self, run: Run) -> Iterator[None]:
-        model, *others = run.trained_models.values()
-        plain = model.call
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            made = plain(*args, **kwargs)
-            if not (others or self._outputs) and tf.is_tensor(made):
-                self._outputs.append(made)
-            return made
-
-        model.call = call
-        try:
-            yield
-        finally:
-            del model.call
-
-    @contextlib.contextmanager
-    def _metrics_recorded(self, run: Run) -> Iterator[None]:
-        def recorded(name: str, update: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                if name not in self._updates:
-                    values = [*args, *kwargs.values()]
-                    self._updates[name] = tuple(
-                        None if v is None else tf.convert_to_tensor(v) for v in values
-                    )
-                return update(*args, **kwargs)
-
-            return call
-
-        for name, metric in run.metrics.items():
-            metric.update_state = recorded(name, metric.update_state)
-        try:
-            yield
-        finally:
-            for metric in run.metrics.values():
-                del metric.update_state
-
-
-@contextlib.contextmanager
-def layers_recorded(
-    run: Run, seen: dict[str, set[bool]], calls: Counter[str] | None = None
-) -> Iterator[None]:
-    """Note which value of `training` each layer without layers of its own is called with."""
-
-    def recorded(layer: keras.layers.Layer, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            seen.setdefault(name_of(layer), set()).add(bool(kwargs.get("training")))
-            if calls is not None:
-                calls[name_of(layer)] += 1
-            return function(*args, **kwargs)
-
-        return call
-
-    layers = dict.fromkeys(run.layers)  # models may share one
-    watched = [layer for layer in layers if cares_about_training(layer)]
-    for layer in watched:
-        layer.call = recorded(layer, layer.call)
-    try:
-        yield
-    finally:
-        for layer in watched:
-            del layer.call
-
-
-def name_of(layer: keras.layers.Layer) -> str:
-    """The path of a layer; the name where there is none, as for Dropout (Keras 3.15)."""
-    return str(layer.path or layer.name)
-
-
-def cares_about_training(layer: keras.layers.Layer) -> bool:
-    """Whether a layer without layers of its own does something else while training."""
-    kinds = keras.layers
-    if layer._layers:
-        return False
-    if isinstance(layer, kinds.BatchNormalization):
-        return True
-    if isinstance(layer, kinds.Dropout | kinds.GaussianDropout | kinds.AlphaDropout):
-        return bool(layer.rate)
-    if isinstance(layer, kinds.GaussianNoise):
-        return bool(layer.stddev)
-    own = not type(layer).__module__.startswith("keras.")
-    return own and "training" in inspect.signature(type(layer).call).parameters
-
-
-@contextlib.contextmanager
-def _add_loss_recorded(runs: Runs) -> Iterator[None]:
-    original = keras.layers.Layer.add_loss
-
-    def add_loss(layer: keras.layers.Layer, loss: Any) -> None:
-        runs.adds_losses_in_step = True
-        original(layer, loss)
-
-    keras.layers.Layer.add_loss = add_loss
-    try:
-        yield
-    finally:
-        keras.layers.Layer.add_loss = original

@@ -1,0 +1,276 @@
+"""Relations of many train steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..callbacks import learning_rates
+from .findings import Finding, look, ok, relation, wrong
+from .laboratory import REPEATED_STEPS, Laboratory
+from .numbers import TOLERANCE, relative_difference
+
+
+@relation("every weight gets a gradient")
+def every_weight(lab: Laboratory) -> Finding:
+    """Every variable that trains is reached by the loss."""
+    # What starts at zero gets its gradient after some steps.
+    looks = [lab.base, *lab.looks_after_training]
+    without = []
+    for optimizer in lab.base.gradients:
+        variables = lab.run.variables_of(optimizer)
+        of_each = zip(*(look.gradients[optimizer] for look in looks), strict=True)
+        pairs = zip(variables, of_each, strict=True)
+        without += [v.path for v, seen in pairs if not (any(map(np.any, seen)) or _is_a_shift(v))]
+    if without:
+        listed = ", ".join(without[:3]) + (" ..." if len(without) > 3 else "")
+        return wrong(
+            f"none for {listed}",
+            "the loss doesn't depend on it: a branch that isn't used, tf.stop_gradient, an argmax "
+            "or rounding on the way, or units that are all dead",
+            "use it in the loss, or freeze it",
+        )
+    return ok()
+
+
+@relation("every weight moves")
+def every_weight_moves(lab: Laboratory) -> Finding:
+    """Three steps change every variable that trains, and each optimizer trains some."""
+    for name in lab.run.optimizers:
+        if not lab.run.variables_of(name):
+            return wrong(
+                f"the optimizer {name!r} trains nothing",
+                "its models are frozen: trainable = False in create_model",
+                "leave that out; other train steps don't move these weights in any case",
+            )
+    trained = lab.before_and_after
+    still = [
+        v.path
+        for v, a, b in trained
+        if np.array_equal(a, b) and not (_is_a_shift(v) and len(trained) > 1)
+    ]
+    if not still and (frozen := lab.frozen_at_random):
+        return look(
+            f"{', '.join(frozen[:3])} is frozen, and another --seed gives it other values",
+            "nothing has trained these weights: a file isn't loaded, or after trainable = False",
+            "load them, or train them",
+        )
+    if not still:
+        return ok()
+    if len(still) == len(trained):
+        rates = ", ".join(f"{rate:.3g}" for rate in learning_rates(lab.run).values())
+        return wrong(
+            "no weight moves", f"the learning rate is {rates}, or process_gradients gives zeros"
+        )
+    return wrong(
+        f"{', '.join(still[:3])} stays as it was",
+        "its gradient is 0, or process_gradients sets it to 0",
+        "freeze it if you mean it",
+    )
+
+
+@relation("units differ")
+def units_differ(lab: Laboratory) -> Finding:
+    """Units of a layer, and layers, start with weights of their own."""
+    kernels = [
+        (v.path, a, b)
+        for v, a, b in lab.before_and_after
+        if a.ndim > 1 and a.shape[-1] > 1 and not np.array_equal(a, b)
+    ]
+    for path, a, b in kernels:
+        units = a.shape[-1]
+        apart = np.ptp(b.reshape(-1, units), axis=1).max()
+        if not np.ptp(a.reshape(-1, units), axis=1).any() and apart < 1e-3 * np.abs(b - a).max():
+            return wrong(
+                f"the {units} units of {path} have the same weights, at the start and after some "
+                "steps",
+                "an initializer gives each the same numbers, so all of them learn the same",
+                "use a random initializer, as GlorotUniform",
+            )
+    first: dict[tuple[Any, int], tuple[str, np.ndarray]] = {}  # of those that begin alike
+    for path, a, b in kernels:
+        other, of_other = first.setdefault((a.shape, hash(a.tobytes())), (path, b))
+        if of_other is not b and a.std() > 0:
+            same = relative_difference(of_other, b) < TOLERANCE
+            return (wrong if same else look)(
+                f"{other} and {path} start with the same random numbers"
+                + ", and stay the same" * same,
+                "one initializer with a seed of its own gives the same numbers each time",
+                "leave the seed out: --seed makes all initializers repeatable",
+            )
+    return ok()
+
+
+@relation("learning rate")
+def learning_rate(lab: Laboratory) -> Finding:
+    """It lasts through the run."""
+    found = []
+    for name, optimizer in lab.inner_optimizers:
+        rate = float(tf.convert_to_tensor(optimizer.learning_rate))
+        decay = float(getattr(optimizer, "weight_decay", None) or 0.0) * rate
+        if decay >= 0.01:
+            return wrong(
+                f"weight decay takes {decay:.1%} of each weight in every step",
+                "weight_decay times the learning rate is too large; it is a fraction, not percent",
+                "values around 1e-4 to 0.1 are common",
+            )
+        beta_1, beta_2 = (getattr(optimizer, name, None) for name in ("beta_1", "beta_2"))
+        # Above that bound Adam's steps aren't bounded (Kingma & Ba, 2015, section 4).
+        if beta_1 is not None and beta_2 is not None and beta_1**2 > beta_2:
+            return wrong(
+                f"{type(optimizer).__name__} averages gradients by beta_1 = {beta_1:g}, and their "
+                f"squares by beta_2 = {beta_2:g}",
+                "the two are exchanged",
+                "the squares need the longer average, as beta_1=0.9 and beta_2=0.999",
+            )
+        schedule = optimizer._learning_rate
+        if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+            found.append(f"{rate:.3g}")
+            if rate <= 0:
+                return wrong(f"the learning rate of {name!r} is {rate:.3g}", "", "make it positive")
+            continue
+        steps = lab.num_steps
+        at = np.linspace(0, max(0, steps - 1), 101).astype("int64")
+        rates = np.asarray([float(schedule(tf.constant(step))) for step in at])
+        found.append(f"{rates[0]:.3g} to {rates[-1]:.3g} in {steps} steps")
+        if rates.min() < 0:
+            return wrong(f"the learning rate of {name!r} falls to {rates.min():.3g}")
+        alive = np.flatnonzero(rates > 1e-3 * rates.max())
+        if not len(alive) or alive[-1] < 80:
+            share = int(alive[-1]) + 1 if len(alive) else 0
+            return wrong(
+                f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps",
+                "the schedule is shorter than the run: it counts train steps, not epochs",
+                "use the number of steps that create_optimizer is given",
+            )
+        if rates.argmax() > 50 and rates[-1] > 0.99 * rates.max():
+            return look(
+                f"the learning rate of {name!r} rises until the end of the run",
+                "the warm-up is longer than the run",
+            )
+        if rates.min() > 0.97 * rates.max() and rates.min() < rates.max():
+            return look(
+                f"the learning rate of {name!r} falls by less than 3% in the whole run",
+                "the schedule is longer than the run: it counts train steps, not examples",
+                "use the number of steps that create_optimizer is given",
+            )
+    return ok(", ".join(found))
+
+
+@relation("moving averages")
+def moving_averages(lab: Laboratory) -> Finding:
+    """Those of normalization layers forget in the run how they began."""
+    for layer in lab.run.layers:
+        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
+            share = layer.momentum**lab.num_steps
+            if share > 0.5:
+                return (wrong if lab.num_steps >= 100 else look)(
+                    f"after all {lab.num_steps} steps, the moving averages of {layer.path} are "
+                    f"still {share:.0%} of what they began with",
+                    f"a momentum of {layer.momentum:g} is too slow for so few steps, and "
+                    "evaluation normalizes by them",
+                    "use a smaller one, as 0.9 or 0.99",
+                )
+    return ok()
+
+
+@relation("loss falls on one batch")
+def falls_on_one_batch(lab: Laboratory) -> Finding:
+    """Some steps on the same batch lower its loss."""
+    first, last, steps = lab.losses_on_one_batch
+    detail = ", ".join(f"{first[n]:.3g} to {last[n]:.3g}" for n in first)
+    detail += f" in {steps} steps"
+    if not all(np.isfinite(loss) for loss in last.values()):
+        return wrong(detail, "the loss isn't finite: the learning rate is too high")
+    fell = [last[n] < first[n] - 1e-7 for n in first]
+    if any(fell) if len(fell) > 1 else all(fell):  # of adversaries one may rise
+        return ok(detail)
+    fresh, before = lab.fresh[0], sum(first.values())
+    late = float(np.mean([sum(each.values()) for each in fresh[-max(1, len(fresh) // 3) :]]))
+    if late < before - 0.02 * abs(before):
+        return ok(f"{detail}; on new batches it falls")  # dropout hides it on one
+    if not lab.falls_downhill:
+        return wrong(
+            detail,
+            "the loss rises along its own gradient too: gradients are changed, as by a wrong sign",
+            "look at process_gradients",
+        )
+    # In the few steps that a large model makes in this time, Adam may overshoot, and come back.
+    return (wrong if steps == REPEATED_STEPS else look)(
+        detail,
+        "a small step against the gradient lowers the loss, the optimizer's step doesn't: the "
+        "learning rate is too high, or gradients have the wrong sign",
+        "look at the learning rate and at process_gradients",
+    )
+
+
+@relation("loss falls on fresh batches")
+def falls_on_fresh_batches(lab: Laboratory) -> Finding:
+    """Some steps on new batches lower the loss, of their labels."""
+    losses, right, mixed = lab.fresh
+    third = max(1, len(losses) // 3)
+    first, last = (
+        {n: float(np.mean([loss[n] for loss in part])) for n in losses[0]}
+        for part in (losses[:third], losses[-third:])
+    )
+    detail = ", ".join(f"{first[n]:.3g} to {last[n]:.3g}" for n in first)
+    detail += f" in {len(losses)} steps"
+    if len(first) == 1 and last["main" if "main" in last else next(iter(last))] >= min(
+        first.values()
+    ):
+        return look(detail, "nothing is learned yet, or labels don't belong to their inputs")
+    if mixed and len(mixed) == 1 and lab.rows >= 4:
+        (name,) = mixed
+        gain = mixed[name] - right[name]
+        if gain and gain < 0.02 * abs(right[name] - lab.total_regularization):
+            return look(
+                f"{detail}, and as low with the labels of other examples",
+                "labels don't seem to belong to their inputs: one was shuffled or cut without the "
+                "other",
+                "compare some of them in samples.png",
+            )
+    return ok(detail)
+
+
+@relation("metrics follow the loss")
+def metrics_follow_the_loss(lab: Laboratory) -> Finding:
+    """While the loss falls, accuracies rise and errors fall."""
+    before, after = lab.base, lab.after_training
+    names = list(lab.run.optimizers)
+    if len(names) > 1 or not after.losses[names[0]] < before.losses[names[0]]:
+        return ok("not looked at: the loss doesn't fall")
+    for name, larger_is_better in lab.directions.items():
+        old, new = before.metrics[name], after.metrics[name]
+        gap = max(0.05, 0.3 * abs(old))
+        worse = old - new > gap if larger_is_better else new - old > gap
+        if worse:
+            return wrong(
+                f"the loss falls from {before.losses[names[0]]:.3g} to "
+                f"{after.losses[names[0]]:.3g}, and {name} goes from {old:.3g} to {new:.3g}",
+                "the loss rewards wrong predictions: its sign is wrong, or its arguments are",
+                "look at the loss function; the metric must get the same labels and predictions",
+            )
+    return ok()
+
+
+@relation("one trace")
+def one_trace(lab: Laboratory) -> Finding:
+    """The step is traced once."""
+    _ = lab.trained_on_one
+    traces = lab.one[1].num_traces()
+    if traces == 1:
+        return ok()
+    return wrong(
+        f"{traces} traces", "a shape changes between batches, or a Python number between calls"
+    )
+
+
+def _is_a_shift(variable: keras.Variable) -> bool:
+    """Whether a variable adds one number, which vanishes where outputs are compared.
+
+    So it is in a Wasserstein GAN and where examples are ranked.
+    """
+    return bool(variable.name == "bias" and variable.shape == (1,))

@@ -1,0 +1,339 @@
+"""Relations of losses: their weights, denominators and sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .explain import COARSE
+from .findings import Finding, look, ok, relation, wrong
+from .graph import accidental_broadcasts
+from .laboratory import Laboratory
+from .numbers import TOLERANCE, close, different, percent
+from .probe import Look
+
+
+@relation("loss per example")
+def loss_per_example(lab: Laboratory) -> Finding:
+    """A loss gives a number for each example, or for each part of it."""
+    found = []
+    for name, (_, _, values) in lab.base.calls.items():
+        shape = values.shape
+        if not shape or shape[0] % lab.rows:
+            return wrong(
+                f"{name!r} gives shape {shape} for {lab.rows} rows",
+                "it averages by itself",
+                'create it with reduction="none"',
+            )
+        found.append(f"{name} {shape}")
+    return ok(", ".join(found))
+
+
+@relation("shapes")
+def shapes(lab: Laboratory) -> Finding:
+    """Nothing of shape (batch,) meets something of shape (batch, 1)."""
+    if found := accidental_broadcasts(lab.ops, lab.rows):
+        name, a, b = found[0]
+        return wrong(
+            f"{name} makes {lab.rows} x {lab.rows} numbers of shapes {a} and {b}",
+            "they broadcast by accident, so that each example meets the labels of all others",
+            "give both the same shape, with tf.squeeze(..., axis=-1) or [:, tf.newaxis]",
+        )
+    return ok()
+
+
+@relation("rows of weight zero", after="the same step again", exact=True)
+def rows_of_weight_zero(lab: Laboratory) -> Finding:
+    """What a row of weight zero holds changes nothing."""
+    if lab.rows < 4:
+        return ok("too few rows to say")
+    if lab.looks_at_batch:
+        return ok(f"not looked at: {lab.looks_at_batch} sees all rows")
+    first, other = lab.look_with_zeros, lab.look_with_other_rows
+    if first.counted != other.counted:
+        return wrong(
+            f"count is {first.counted} and {other.counted} with other rows of weight 0",
+            "count counts rows, not weights",
+            "count only where the weight isn't 0",
+        )
+    for name in different(first.losses, other.losses):
+        return _unweighted_loss(lab, name, first, other)
+    for name in different(first.metrics, other.metrics):
+        return wrong(
+            f"the metric {name} is {first.metrics[name]:.4g} and {other.metrics[name]:.4g} with "
+            "other rows of weight 0",
+            _why_unweighted(lab, name),
+            "call update_state(labels, predictions, weights)",
+        )
+    if first.gradients_differ(other):
+        return wrong(
+            "gradients differ with other rows of weight 0",
+            "something beside the loss depends on them",
+            "multiply it by the weights",
+        )
+    return ok()
+
+
+@relation("labels of weight zero", after="the same step again")
+def labels_of_weight_zero(lab: Laboratory) -> Finding:
+    """Within an example, labels of weight zero change nothing."""
+    batch = lab.other_labels_of_weight_zero
+    if batch is None:
+        return ok("there are none")
+    other = lab.look(batch)
+    if other.counted != lab.base.counted:
+        return wrong("count changes with labels of weight 0", "count doesn't look at the weights")
+    for name in different(lab.base.losses, other.losses):
+        return wrong(
+            f"the loss {name} changes with labels of weight 0",
+            "it ignores the weights within an example",
+            "multiply each number of the loss by its weight",
+        )
+    for name in different(lab.base.metrics, other.metrics):
+        return wrong(
+            f"the metric {name} changes with labels of weight 0",
+            "it ignores the weights within an example",
+            "leave out what has weight 0, or pass the weights to update_state",
+        )
+    return ok()
+
+
+@relation("count")
+def count_leaves_out_zeros(lab: Laboratory) -> Finding:
+    """Rows of weight zero don't count, and rows that don't count don't train."""
+    if lab.rows < 4 or not lab.base.counted:
+        return ok("too few rows to say")
+    all_count = lab.base.counted
+    if lab.counts_weights and lab.has_fractional_weights:
+        return wrong(
+            "count adds up weights that aren't whole numbers",
+            "count is an int32, so each replica's sum is cut off",
+            "count the examples whose weight isn't 0, or bring the weights to whole numbers",
+        )
+    half, rest = lab.count(lab.with_zeros), lab.count(lab.with_the_other_half)
+    if lab.trains_what_does_not_count:
+        return wrong(
+            f"{lab.trains_what_does_not_count} rows of the first batch don't count, and their "
+            "labels change the loss",
+            "the loss is a sum over more rows than it is divided by",
+            "count the rows that are in the loss, or give the others a weight of 0",
+        )
+    if half + rest == all_count:
+        return ok(f"{all_count} in the first batch")
+    cause = "count counts rows whose weight is 0, such as padding"
+    if half + rest == 2 * all_count:
+        cause = "count doesn't look at the weights: padding counts"
+    return wrong(
+        f"one half of the batch counts {half}, the other {rest}, both together {all_count}",
+        cause,
+        "count only where the weight isn't 0, with tf.math.count_nonzero",
+    )
+
+
+@relation("weights enter once", after="the same step again")
+def weights_enter_once(lab: Laboratory) -> Finding:
+    """Twice the weights, twice the loss."""
+    if lab.counts_weights:
+        return ok("not looked at: count depends on how large weights are")
+    one, (two, three) = lab.base, lab.look_with_weights
+    for name, first in one.losses.items():
+        a, b = two.losses[name] - first, three.losses[name] - two.losses[name]
+        if close(a, 0) and close(b, 0):
+            if abs(first) < TOLERANCE:
+                continue
+            seen = f"the loss {name} doesn't change when all weights are doubled"
+            if lab.ignores_weights(name):
+                return wrong(
+                    seen,
+                    "the weights aren't used",
+                    "multiply by them once: compute_average_loss(sample_weight=...)",
+                )
+            return wrong(
+                seen,
+                "it is averaged twice: divided by the sum of some weights, and then by the count",
+                "give compute_loss the weighted numbers, and divide by replica.global_count only",
+            )
+        if close(b, a, COARSE) or lab.interacts:
+            continue
+        if close(b / a, 5 / 3, COARSE):
+            return wrong(
+                f"the loss {name} grows with the square of the weights",
+                "weights are used twice",
+                "use them in compute_average_loss, and nowhere else",
+            )
+        return wrong(
+            f"the loss {name} doesn't grow in proportion to the weights",
+            "weights are applied to something else than the loss, such as the predictions",
+            "use them in compute_average_loss, and nowhere else",
+        )
+    return ok()
+
+
+@relation("padding", after="the same step again")
+def padding(lab: Laboratory) -> Finding:
+    """The end of sequences that are filled up isn't trained."""
+    padded = lab.padded_labels
+    if padded is None or len(lab.base.calls) != 1 or len(lab.base.losses) != 1 or lab.adds_losses:
+        return ok("none")
+    ((_, _, values),), ((name, loss),) = lab.base.calls.values(), lab.base.losses.items()
+    if values.shape != padded.shape:
+        return ok("not looked at: the loss isn't one number for each position")
+    weights = np.asarray(tf.nest.flatten(lab.batch[-1])[0][0], "f8").reshape(len(values), -1)
+    every, others = float(np.sum(weights * values)), float(np.sum(weights * values * ~padded))
+    mean, counted = loss - lab.regularization(name), lab.base.counted
+    wanted = np.count_nonzero(weights * ~padded)
+    if not close(mean * counted, every, 1e-3) or close(every, others, 1e-3):
+        return ok()
+    seen = f"labels end in {percent(int(padded.sum()), padded.size)} of padding, which trains"
+    if counted == wanted:
+        return wrong(
+            f"{seen}, and count leaves it out",
+            "the loss adds up all positions and is divided by those that aren't padding",
+            "give padding the weight 0 in create_datasets, or multiply the loss by a mask",
+        )
+    return look(seen, "", "give it the weight 0 in create_datasets; or is it meant so?")
+
+
+@relation("denominator", after="the same step again")
+def denominator(lab: Laboratory) -> Finding:
+    """The loss of a batch is the mean of the losses of its halves."""
+    if lab.has_other_denominators or lab.counts_weights or lab.rows < 4:
+        return ok("not looked at: there is another denominator than the number of examples")
+    if lab.interacts:
+        return ok("not looked at: examples interact")
+    if lab.count(lab.with_zeros) + lab.count(lab.with_the_other_half) != lab.base.counted:
+        return ok("not looked at: see count")
+    for name, loss in lab.base.losses.items():
+        mean, total = lab.means_of_halves[name]
+        if not close(mean, loss, 10 * TOLERANCE) and close(total, loss, 10 * TOLERANCE):
+            return wrong(
+                f"the loss {name} is divided by the same number, however many examples count",
+                "it is a sum, or divided by a constant or by all rows of the batch",
+                "divide it by replica.global_count",
+            )
+    return ok()
+
+
+@relation("size of the loss", after="the same step again")
+def size_of_the_loss(lab: Laboratory) -> Finding:
+    """The loss is the mean of what the loss function gives for the examples."""
+    if lab.adds_losses:
+        return ok("not looked at: layers add losses of their own")
+    ratio, other = lab.loss_over_mean(lab.batch), lab.loss_over_mean(lab.second_batch)
+    if ratio is None or other is None or not close(ratio, other, 1e-3) or close(ratio, 1, COARSE):
+        return ok()
+    seen = f"the loss is {ratio:.4g} times the mean of its examples' losses"
+    if 0.01 < ratio < 100:
+        return look(seen, "", "is it meant so? A factor changes the learning rate that fits")
+    return wrong(
+        seen,
+        "it is multiplied by a constant, as by a loss scale or a batch size",
+        "leave the factor out: the engine scales float16 losses by itself",
+    )
+
+
+@relation("first loss", after="the same step again")
+def first_loss(lab: Laboratory) -> Finding:
+    """Before training, a cross-entropy is about that of guessing, log(classes)."""
+    for name, (labels, predictions, values) in lab.base.calls.items():
+        part = _part_of_cross_entropy(labels, predictions, values)
+        if part is not None and not close(part, 1, COARSE):
+            classes = predictions.shape[-1]
+            seen = f"the loss {name} is {part:.3g} times the cross-entropy of {classes} classes"
+            if close(part, 1 / classes, COARSE):
+                return wrong(seen, "it is a mean over the classes", "add them up, by reduce_sum")
+            return look(seen, "", "is it meant so? A factor changes the learning rate that fits")
+        loss = lab.run.losses[name]
+        kind, classes = (
+            type(loss).__name__,
+            np.shape(predictions)[-1] if np.ndim(predictions) else 0,
+        )
+        if "CategoricalCrossentropy" not in kind or classes < 2 or len(lab.base.losses) != 1:
+            continue
+        ((optimizer, value),) = lab.base.losses.items()
+        guessing = float(np.log(classes))
+        times = (value - lab.regularization(optimizer)) / guessing
+        seen = f"{value:.4g}, where guessing among {classes} classes gives {guessing:.3g}"
+        if not 0.05 < times < 20:
+            return wrong(
+                seen,
+                "it is a sum where it should be a mean, logits are huge, or it has a factor",
+                "look at the denominator, and at the scale of inputs and of the last layer",
+            )
+    return ok()
+
+
+@relation("regularization", after="the same step again")
+def regularization(lab: Laboratory) -> Finding:
+    """The regularization of the layers is in the loss, once."""
+    total = lab.total_regularization
+    if total < 1e-9:
+        return ok("none")
+    if lab.adds_losses or lab.counts_weights or lab.interacts or lab.has_other_denominators:
+        return ok("not looked at: the loss has other parts")
+    two, three = lab.look_with_weights
+    if different(
+        {n: 2 * loss - lab.base.losses[n] for n, loss in two.losses.items()}, three.losses, COARSE
+    ):
+        return ok("not looked at: see weights enter once")
+    held = {n: 2 * lab.base.losses[n] - two.losses[n] for n in lab.run.optimizers}
+    # A loss may hold that of all models: only its own has a gradient there.
+    if all(close(h, lab.regularization(n), COARSE) or close(h, total, COARSE)
+           for n, h in held.items()):  # fmt: skip
+        return ok(f"{total:.3g}")
+    found = sum(held.values())
+    if abs(found) < COARSE * total:
+        return wrong(
+            f"layers have regularizers ({total:.3g}), and the loss doesn't hold them",
+            "",
+            "add tf.nn.scale_regularization_loss(replica.regularization(model))",
+        )
+    cause = f"it is in the loss {found / total:.3g} times"
+    return wrong(f"regularization is {total:.3g}, the loss holds {found:.3g}", cause, "add it once")
+
+
+def _part_of_cross_entropy(labels: Any, predictions: Any, values: Any) -> float | None:
+    """By what the cross-entropies of logits are multiplied; None if it isn't one number."""
+    y, p = np.asarray(labels), np.asarray(predictions)
+    if p.dtype.kind != "f" or p.ndim < 2 or p.shape[-1] < 2 or np.shape(values) != p.shape[:-1]:
+        return None
+    is_right = y == 1
+    if y.shape in (p.shape[:-1], (*p.shape[:-1], 1)):
+        is_right = y.reshape(*p.shape[:-1], 1) == np.arange(p.shape[-1])
+    if is_right.shape != p.shape or not np.all(is_right.sum(axis=-1) == 1):
+        return None
+    p = p.astype("f8")
+    p -= p.max(axis=-1, keepdims=True)
+    factors = values / (np.log(np.exp(p).sum(axis=-1)) - p[is_right].reshape(p.shape[:-1]) + 1e-9)
+    factor = float(np.median(factors))
+    return factor if np.allclose(factors, factor, rtol=1e-3) else None
+
+
+def _unweighted_loss(lab: Laboratory, name: str, first: Look, other: Look) -> Finding:
+    seen = (
+        f"the loss {name} is {first.losses[name]:.4g}, and {other.losses[name]:.4g} with other "
+        "rows of weight 0"
+    )
+    if lab.ignores_weights(name):
+        return wrong(
+            seen, "the weights aren't used, so padding trains",
+            "pass them as sample_weight to compute_average_loss",
+        )  # fmt: skip
+    if accidental_broadcasts(lab.ops, lab.rows):
+        return wrong(seen, "each example meets the labels of all others: see shapes")
+    return wrong(
+        seen,
+        "a part of the loss ignores the weights, or examples meet rows of weight 0 in it",
+        "multiply every part by the weights, and mask rows of weight 0 where examples interact",
+    )
+
+
+def _why_unweighted(lab: Laboratory, name: str) -> str:
+    arguments = lab.base.updates.get(name.partition("/")[0], ())
+    if len(arguments) == 1 and arguments[0] is not None and arguments[0].ndim == 0:
+        return "it is fed the scaled loss; feed it per-example values and weights"
+    if len(arguments) < 2 or arguments[-1] is None:
+        return "it isn't given the weights"
+    return "it isn't given the weights of the batch"

@@ -1,0 +1,253 @@
+"""Relations of the first batch and step, and of random numbers in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .findings import Finding, look, ok, relation, wrong
+from .graph import assigned_variables, drawn_twice, random_numbers
+from .laboratory import Laboratory
+from .numbers import equal
+
+
+@relation("a train step runs")
+def first_step(lab: Laboratory) -> Finding:
+    """Losses and gradients of the first batch are finite."""
+    if lab.base.finite:
+        return ok(", ".join(f"loss {n} {loss:.4g}" for n, loss in lab.base.losses.items()))
+    losses = [name for name, loss in lab.base.losses.items() if not np.isfinite(loss)]
+    if losses:
+        return wrong(
+            f"the loss {losses[0]} of the first batch is {lab.base.losses[losses[0]]}",
+            "NaN in the data (also where the weight is 0: 0 x NaN is NaN), a logarithm or a "
+            "division of 0, or nothing that counts",
+            "see the data below, and clip what goes into logarithms",
+        )
+    return wrong(
+        "the loss of the first batch is finite, its gradient isn't",
+        "the derivative of a square root, a norm or a logarithm at 0",
+        "add a small number inside it",
+    )
+
+
+@relation("the same step again")
+def same_step_again(lab: Laboratory) -> Finding:
+    """A step that is computed twice is the same."""
+    _, random = random_numbers(lab.ops[0].graph)
+    if random:
+        return wrong(
+            f"{random[0]} gives other numbers each time",
+            "tf.random.normal and its like don't follow from seed and step, so no run can be "
+            "resumed or repeated",
+            "use tf.random.stateless_* with replica.seed, or a SeedGenerator of the layer",
+        )
+    again = lab.look(lab.batch)
+    if differences := lab.base.differences(again):
+        seen = f"{' and '.join(differences[:2])} differ when the same step is computed again"
+        if names := assigned_variables(lab.ops):
+            return wrong(
+                f"{seen}, and {names[0]} writes a variable",
+                "a tf.Variable that the engine doesn't know counts or remembers something: it "
+                "isn't saved, and each replica has a value of its own",
+                "use replica.step, a Keras weight made with add_weight, or a metric",
+            )
+        return wrong(
+            seen,
+            "random numbers or a counter that don't follow from seed and step",
+            "use tf.random.stateless_* with replica.seed",
+        )
+    return ok()
+
+
+@relation("random numbers differ")
+def random_numbers_differ(lab: Laboratory) -> Finding:
+    """Each step, micro-batch and replica draws random numbers of its own."""
+    if not lab.base.drawn:
+        return ok("the step draws none")
+    if lab.drawn_alike:
+        return wrong(
+            f"{lab.drawn_alike[0]} draws the same numbers for the rows of every replica and "
+            "micro-batch",
+            "its seed follows from the step, and nothing else",
+            "use replica.seed",
+        )
+    later = lab.look(lab.batch, step=1)
+    same = [n for n, drawn in lab.base.drawn.items() if np.array_equal(drawn, later.drawn[n])]
+    if same:
+        return wrong(
+            f"{same[0]} draws the same numbers in every step",
+            "its seed is a constant",
+            "use replica.seed in a step, and a SeedGenerator that is an attribute in a layer",
+        )
+    return ok()
+
+
+@relation("the same batch again")
+def same_batch_again(lab: Laboratory) -> Finding:
+    """A batch can be made again, and alone."""
+    # After others and alone: under a global seed, tf.random.normal is the same in each new dataset.
+    alone = lab.batch, lab.second_batch
+    for step, first in enumerate(lab.read_batches(0, 2)):
+        if not equal(first, alone[step]):
+            if lab.batches.augment is None:
+                return wrong(
+                    f"the batch of step {step} differs when it is read again",
+                    "the stream comes in another order each time, as after "
+                    "shuffle(reshuffle_each_iteration=True) or with numbers drawn by Python",
+                    "leave shuffling to the engine, or use reshuffle_each_iteration=False",
+                )
+            return wrong(
+                f"the batch of step {step} differs when it is made again",
+                "the augmentation, or the stream, draws random numbers that don't follow from the "
+                "seed",
+                "in create_augment use tf.random.stateless_* with the seed that it is given",
+            )
+    second_epoch = lab.first_of_second_epoch
+    if second_epoch is not None and not equal(
+        second_epoch, lab.read_batch(lab.batches.steps_per_epoch)
+    ):
+        return wrong(
+            "the first batch of the second epoch is another one where a run is resumed there",
+            "the stream keeps something from one epoch to the next: a cache() after random "
+            "numbers, or a reshuffle",
+            "put cache() before what is random, and what is random into create_augment",
+        )
+    return ok()
+
+
+@relation("augmentation")
+def augmentation(lab: Laboratory) -> Finding:
+    """Differs between steps, and labels stay with their inputs."""
+    augment = lab.batches.augment
+    if augment is None:
+        return ok("none")
+    plain = lab.plain_batch
+    traced = tf.function(augment, autograph=False)
+    with_seed = [traced(plain, tf.constant([0, n], tf.int64)) for n in (1, 2)]
+    graph = traced.get_concrete_function(plain, tf.constant([0, 1], tf.int64)).graph
+    if equal(*with_seed):
+        if equal(with_seed[0], plain):
+            return look("changes nothing", "", "return None from create_augment")
+        if any("Random" in op.type for op in graph.get_operations()):
+            return wrong(
+                "draws the same random numbers in every step",
+                "its seed is a constant",
+                "draw with tf.random.stateless_* and the seed that it is given",
+            )
+        return look("is the same in every step", "it draws no random numbers", "is it meant so?")
+    if numbers := _labels_between(plain, augment):
+        return wrong(
+            f"where labels are 0 or {numbers[0]} alone, augmented labels are {numbers[1]:.3g} too",
+            "labels are resized or turned by interpolation, which makes classes of their own",
+            'use interpolation="nearest" for labels',
+        )
+    if share := _masks_left_behind(plain, augment):
+        return wrong(
+            f"{share:.0%} of the augmented labels fit their images once they are flipped or turned",
+            "images are flipped or turned, and their labels aren't, or by other random numbers",
+            "do the same with both: stack them, or draw once and use it twice",
+        )
+    moved = _labels_moved(plain, augment)
+    if moved:
+        return wrong(
+            moved,
+            "inputs and labels are put in another order, one without the other",
+            "use one permutation for both",
+        )
+    same = drawn_twice(graph.get_operations())
+    images = [part for part in tf.nest.flatten(plain) if part.shape.rank > 2]
+    if same > 1 and len(images) < 2:  # masks must be moved as their images are
+        return look(
+            f"{same} draws share one seed, and give the same random numbers",
+            "what should vary by itself varies together",
+            "draw once, or give each a seed of its own, as tf.random.split(seed) makes them",
+        )
+    return ok()
+
+
+def _masks_left_behind(plain: Any, augment: Any) -> float:
+    """In which part of the images labels would fit better flipped or turned; 0 if it is small.
+
+    The images are their own labels, painted in the images' range of numbers.
+    """
+    flat = [tf.nest.flatten(part) for part in plain]
+    if len(plain) != 3 or len(flat[0]) != 1 or len(flat[1]) != 1:
+        return 0.0
+    x, y = np.asarray(flat[0][0]), np.asarray(flat[1][0], "f8")
+    if x.dtype.kind not in "fiu" or x.ndim != 4 or y.shape not in (x.shape[:3], (*x.shape[:3], 1)):
+        return 0.0
+    y = y.reshape(x.shape[:3])
+    painted = x.min() + (y - y.min()) / (np.ptp(y) or 1) * np.ptp(x.astype("f8"))
+    images = np.broadcast_to(painted[..., np.newaxis], x.shape).astype(x.dtype)
+    batch = (tf.nest.pack_sequence_as(plain[0], [tf.constant(images)]), *plain[1:])
+    new = augment(batch, tf.constant([0, 1], tf.int64))
+    a, b = (np.asarray(tf.nest.flatten(part)[0], "f8") for part in new[:2])
+    if a.ndim != 4 or a.shape[:3] != b.shape[:3] or b.size * a.shape[3] != a.size:
+        return 0.0
+    a, b = a.mean(axis=3), b.reshape(a.shape[:3])
+    turned = [np.rot90(b, k, (1, 2)) for k in range(4)]
+    turned += [t[:, :, ::-1] for t in turned]
+    fits = np.stack([_correlations(a, t) for t in turned if t.shape == a.shape])
+    share = float(np.mean((fits[1:].max(axis=0) > 0.6) & (fits[1:].max(axis=0) > fits[0] + 0.2)))
+    return share if share > 0.1 else 0.0
+
+
+def _labels_between(plain: Any, augment: Any) -> tuple[int, float] | None:
+    """A number between two classes that an augmentation makes of maps of these two alone."""
+    flat = tf.nest.flatten(plain[1]) if len(plain) == 3 else []
+    if len(flat) != 1 or flat[0].shape.rank < 3 or not flat[0].dtype.is_integer:
+        return None
+    y = np.asarray(flat[0])
+    low, high = (y.min(), y.max())
+    if low < 0 or high - low < 2:
+        return None
+    two = tf.constant(np.where(y > low, high, 0), flat[0].dtype)
+    batch = (plain[0], tf.nest.pack_sequence_as(plain[1], [two]), plain[2])
+    made = np.asarray(tf.nest.flatten(augment(batch, tf.constant([0, 1], tf.int64))[1])[0])
+    between = made[(made > 0) & (made < high)]
+    return (int(high), float(between.flat[0])) if made.ndim == y.ndim and between.size else None
+
+
+def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The size of the correlation of each row of `a` with that of `b`; 0 where one is constant."""
+    a, b = (
+        x.reshape(len(x), -1) - x.reshape(len(x), -1).mean(axis=1)[:, np.newaxis] for x in (a, b)
+    )
+    norms = np.sqrt(np.sum(a * a, axis=1) * np.sum(b * b, axis=1))
+    return np.abs(np.sum(a * b, axis=1)) / np.where(norms > 0, norms, np.inf)
+
+
+def _labels_moved(plain: Any, augment: Any) -> str:
+    """How the augmentation parts inputs from labels; empty if it doesn't."""
+    if len(plain) != 3:
+        return ""
+    inputs, labels, weights = plain
+    flat_inputs, flat_labels = tf.nest.flatten(inputs), tf.nest.flatten(labels)
+    if len(flat_inputs) != 1 or len(flat_labels) != 1 or flat_inputs[0].dtype == tf.string:
+        return ""
+    x, y = (np.asarray(flat[0], "f8") for flat in (flat_inputs, flat_labels))
+    keys = y.reshape(len(y), -1)
+    others = np.flatnonzero((keys != keys[0]).any(axis=1))
+    if not len(others):
+        return ""
+    distances = np.abs(x - x[0]).reshape(len(x), -1).sum(axis=1)
+    far = int(others[distances[others].argmax()])
+    rows = np.where(np.arange(len(x)) % 2, far, 0)  # only two examples, in turn
+    batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), (inputs, labels, weights))
+    new_inputs, new_labels, _ = augment(batch, tf.constant([0, 1], tf.int64))
+    a, b = (np.asarray(tf.nest.flatten(new)[0], "f8") for new in (new_inputs, new_labels))
+    if a.shape != x.shape or b.shape != y.shape:
+        return ""
+    of = [np.abs(b - y[row]).reshape(len(b), -1).sum(axis=1) for row in (0, far)]
+    label_is = np.where(of[0] < of[1], 0, far)
+    if np.minimum(*of).max() > 1e-6:  # labels of their own, as mixup gives
+        return ""
+    near = [np.square(a - x[row]).reshape(len(a), -1).sum(axis=1) for row in (0, far)]
+    input_is = np.where(near[0] < near[1], 0, far)
+    share = int((label_is != input_is).sum())
+    if share < 0.2 * len(x):
+        return ""
+    return f"{share} of {len(x)} augmented inputs have the label of another example"
