@@ -9,8 +9,20 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine.evaluation import Evaluation
+from proof.engine.types import Replica, Run
 
-from .toys import CLASSES, FEATURES, Toy, Trained, assert_parity, build, plain_data, train
+from .toys import (
+    CLASSES,
+    FEATURES,
+    Toy,
+    Trained,
+    assert_parity,
+    build,
+    plain_data,
+    plain_step,
+    train,
+)
 
 layers = keras.layers
 
@@ -158,6 +170,42 @@ def test_a_call_ends_after_more_than_max_skipped_steps_in_a_row(allowed: int) ->
 def test_a_good_step_starts_the_row_anew() -> None:
     trained = train(BAD, 2, steps=20, steps_per_call=20, max_skipped_steps=2)
     assert int(trained.progress.step) == 20
+
+
+def clipping_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A train step of a Wasserstein critic."""
+    for variable in run.model.trainable_variables:
+        variable.assign(keras.ops.clip(variable, -0.05, 0.05))
+    return plain_step(run, batch, replica)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("flags", [{}, {"accumulate": 2}, {"jit": "on"}])
+def test_what_a_step_assigns_to_trained_weights_stays(flags: dict[str, Any]) -> None:
+    still = Toy(optimizer=lambda: keras.optimizers.SGD(0.0), train_steps=(clipping_step,))
+    for replicas in (1, 2):
+        largest = max(np.abs(w).max() for w in train(still, replicas, steps=5, **flags).weights)
+        assert largest == pytest.approx(0.05)
+    moved = assert_parity(Toy(train_steps=(clipping_step,)), **flags)
+    assert max(np.abs(w).max() for w in moved.weights) > 0.05  # by the update after it
+
+
+def test_spectral_normalization_divides_the_weights_that_are_kept() -> None:
+    toy = Toy(
+        model_with(lambda: layers.SpectralNormalization(layers.Dense(4), power_iterations=9)),
+        lambda: keras.optimizers.SGD(1e-3),
+    )
+    kernel = assert_parity(toy).run.model.layers[2].layer.kernel
+    assert np.linalg.norm(kernel.numpy(), 2) == pytest.approx(1, abs=0.01)
+
+
+def test_evaluation_assigns_no_weights() -> None:
+    toy = Toy(train_steps=(clipping_step,), others={"validation": plain_data()})
+    built = build(toy)
+    before = [v.numpy() for v in built.run.trainable_variables]
+    Evaluation(built.run, toy.splits, built.steps.layout).evaluate("validation")
+    for a, b in zip(before, built.run.trainable_variables, strict=True):
+        np.testing.assert_array_equal(a, b.numpy())
 
 
 def test_a_frozen_layer_stays_put_and_the_others_go_on() -> None:

@@ -122,7 +122,7 @@ class Trained:
     @property
     def state(self) -> list[np.ndarray]:
         """Normalization statistics and the variables of metrics."""
-        return [v.numpy() for v in self.steps.transaction.state]
+        return [v.numpy() for v in self.steps.transaction.capture.state]
 
     @property
     def slots(self) -> list[np.ndarray]:

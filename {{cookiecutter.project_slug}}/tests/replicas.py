@@ -183,7 +183,7 @@ def train(
         "metrics": run.metric_results(),
         "regularization": sum(float(loss) for model in models for loss in model.losses),
         "weights": [v.numpy() for model in models for v in model.trainable_variables],
-        "state": [v.numpy() for v in steps.transaction.state],
+        "state": [v.numpy() for v in steps.transaction.capture.state],
         "looks at the batch": any(
             (isinstance(layer, keras.layers.BatchNormalization) and layer.trainable)
             or getattr(layer, "activity_regularizer", None) is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from .blank import CALLBACKS, OPTIMIZER_FILE, PICTURES
 from .edits import (
     AUGMENTATION,
-    EVALUATION,
     GAN,
     INPUTS,
     LABELS,

@@ -193,9 +193,9 @@ class Evaluation:
             trained=[(v, tf.convert_to_tensor(v.value)) for v in self.run.trainable_variables],
         )
         metrics = {id(v) for metric in self.run.metrics.values() for v in metric.variables}
-        state = self._capture.state
+        writable = self._capture.writable
         self._capture.write(
-            [w if id(v) in metrics else None for v, w in zip(state, writes, strict=True)]
+            [w if id(v) in metrics else None for v, w in zip(writable, writes, strict=True)]
         )
         losses = {name: tf.cast(loss, tf.float64) for name, loss in losses.items()}
         return loss_counts(self.run, counts), in_order(self.run, losses, step.__name__)

@@ -35,7 +35,7 @@ class StepResult(NamedTuple):
 
     losses: dict[str, tf.Tensor]  # scalars, by optimizer or term
     gradients: dict[str, list[tf.Tensor]]  # of the scaled losses, by optimizer
-    writes: Writes  # for Transaction.state
+    writes: Writes  # for Capture.writable
 
 
 class Capture:
@@ -53,9 +53,17 @@ class Capture:
         self.state = [v for v in frozen if not is_random_state(v)]
         self.state += [v for metric in run.metrics.values() for v in metric.variables]
 
+    @property
+    def writable(self) -> list[keras.Variable]:
+        """What a step may assign, in the order of its writes: `state`, and what is trained now.
+
+        That is for weights that a step clips, and keras.layers.SpectralNormalization.
+        """
+        return [*self.state, *self.run.trainable_variables]
+
     def read(self) -> list[tf.Tensor]:
         """The current values of `state` on this replica."""
-        return [tf.convert_to_tensor(variable.value) for variable in self.state]
+        return _values(self.state)
 
     def call(
         self,
@@ -67,7 +75,7 @@ class Capture:
         state: list[tf.Tensor],
         trained: list[tuple[keras.Variable, tf.Tensor]],
     ) -> tuple[dict[str, tf.Tensor], Writes]:
-        """The losses and terms of a step, and the new values of `state`.
+        """The losses and terms of a step, and the new values of `state` and of what is trained.
 
         Args:
             step: a function of task/steps.py.
@@ -98,7 +106,7 @@ class Capture:
                 "with tf.random.stateless_*, or a SeedGenerator that is an attribute of the model."
             )
         writes: Writes = []
-        for variable, before in zip(self.state, state, strict=True):
+        for variable, before in [*zip(self.state, state, strict=True), *trained]:
             after = scope.get_current_value(variable)
             writes.append(None if after is before else tf.cast(after, variable.dtype))
         return losses, writes
@@ -125,14 +133,15 @@ class Capture:
         return losses
 
     def write(self, writes: Writes) -> None:
-        """Give each replica's `state` its own new values; called inside a replica."""
+        """Give what is `writable` each replica's own new values; called inside a replica."""
+        variables = self.writable
         written = [i for i, value in enumerate(writes) if value is not None]
 
         def assign(strategy: tf.distribute.Strategy, values: list[Any]) -> None:
             # `assign` inside a replica would average over the replicas once more: write each copy.
             for i, value in zip(written, values, strict=True):
                 strategy.extended.update(
-                    self.state[i].value, lambda v, new: v.assign(new), (value,), group=False
+                    variables[i].value, lambda v, new: v.assign(new), (value,), group=False
                 )
 
         values = [writes[i] for i in written]
@@ -168,11 +177,6 @@ class Transaction:
         # By train step and by what trains, which shapes alone don't tell.
         self._compiled: dict[tuple[int, ...], Any] = {}
 
-    @property
-    def state(self) -> list[keras.Variable]:
-        """What a step may write: normalization statistics and metrics."""
-        return self.capture.state
-
     def compute(
         self,
         train_step: int,
@@ -192,8 +196,9 @@ class Transaction:
             loss_scale: of float16 training.
         """
         index = tf.distribute.get_replica_context().replica_id_in_sync_group
-        values = [tf.convert_to_tensor(v.value) for v in self.run.trainable_variables]
-        before = state = self.capture.read()
+        before = now = [*self.capture.read(), *_values(self.run.trainable_variables)]
+        state = slice(len(self.capture.state))
+        trained = slice(state.stop, None)
         total: StepResult | None = None
         for microbatch in range(self.accumulate):
             seeds = derive_seeds(
@@ -209,23 +214,28 @@ class Transaction:
             with tf.control_dependencies(tf.nest.flatten(total.gradients) if total else []):
                 rows = tf.nest.map_structure(lambda t, m=microbatch: self._rows(t, m), batch)
             result = self._run(
-                train_step, rows, (global_count, index, step), seeds, loss_scale, values, state
+                train_step,
+                rows,
+                (global_count, index, step),
+                seeds,
+                loss_scale,
+                now[trained],
+                now[state],
             )
-            state = [
-                old if new is None else new for old, new in zip(state, result.writes, strict=True)
-            ]
+            now = [old if new is None else new for old, new in zip(now, result.writes, strict=True)]
             total = result if total is None else _add(total, result)
         assert total is not None
-        writes = [None if new is old else new for old, new in zip(before, state, strict=True)]
+        writes = [None if new is old else new for old, new in zip(before, now, strict=True)]
         return total._replace(writes=writes)
 
     def commit(self, gradients: dict[str, list[tf.Tensor]], writes: Writes) -> None:
-        """Apply summed gradients, and write what the step wrote; called inside a replica.
+        """Write what the step wrote, and apply summed gradients; called inside a replica.
 
         Args:
             gradients: by optimizer, summed over the replicas and final.
             writes: of `compute`, on this replica.
         """
+        self.capture.write(writes)
         for name, values in gradients.items():
             optimizer, variables = self.run.optimizers[name], self.run.variables_of(name)
             values = undo_optimizer_allreduce(
@@ -233,7 +243,6 @@ class Transaction:
             )
             if variables:  # none while everything that the optimizer trains is frozen
                 apply_gradients(optimizer, values, variables)
-        self.capture.write(writes)
 
     def _rows(self, t: tf.Tensor, microbatch: int) -> tf.Tensor:
         rows = t.shape[0] // self.accumulate
@@ -302,6 +311,11 @@ class Transaction:
             found = tape.gradient(loss, sources, unconnected_gradients="zero")
             gradients[name] = [tf.convert_to_tensor(g) for g in found]  # embeddings' slices too
         return losses, gradients, writes
+
+
+def _values(variables: list[keras.Variable]) -> list[tf.Tensor]:
+    """The values on this replica."""
+    return [tf.convert_to_tensor(variable.value) for variable in variables]
 
 
 def _add(a: StepResult, b: StepResult) -> StepResult:

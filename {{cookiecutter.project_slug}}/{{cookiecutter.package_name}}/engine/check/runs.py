@@ -327,7 +327,7 @@ class Runs:
         for of_step in reduced:
             losses |= {name: float(loss) for name, loss in of_step.losses.items()}
             gradients |= {n: [g.numpy() for g in gs] for n, gs in of_step.gradients.items()}
-            writes = zip(probe.steps.transaction.state, of_step.writes, strict=True)
+            writes = zip(probe.steps.transaction.capture.writable, of_step.writes, strict=True)
             state |= {id(v): (v, value) for v, value in writes if value is not None}
         with keras.StatelessScope([(v, value) for v, value in state.values()]):
             metrics = self.run.metric_results()
@@ -439,7 +439,7 @@ class Runs:
             learning_rates(run),
             run.metric_results(),
             [v.numpy() for v in run.trainable_variables],
-            [v.numpy() for v in steps.transaction.state if id(v) not in metrics],
+            [v.numpy() for v in steps.transaction.capture.state if id(v) not in metrics],
             [v.numpy() for o in run.optimizers.values() for v in o.variables],
             _apart(run),
         )
