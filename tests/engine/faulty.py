@@ -1696,12 +1696,12 @@ def patient() -> list[Callback]:
     return [every_validation(wait)]
 
 
-def windows(split: Callable[[np.ndarray], tuple[Any, Any]]) -> Toy:
-    """Windows of 4 numbers over a series, and the one that follows."""
+def windows(split: Callable[[np.ndarray], tuple[Any, Any]], late: int = 0) -> Toy:
+    """Windows of 5 numbers over a series, and the one that follows; or that is the last."""
     noise = np.random.default_rng(1).normal(size=404)
     series = np.convolve(noise, np.ones(5), "valid").astype("float32")
     cut = np.stack([series[i : i + FEATURES] for i in range(len(series) - FEATURES)])
-    target = series[FEATURES:]
+    target = series[FEATURES - late :][: len(cut)]
     train, other = split(np.arange(len(cut)))
     return regression(
         data=(cut[train], target[train]), others={"validation": (cut[other], target[other])}
@@ -1759,14 +1759,20 @@ class Slow:
             optimizer.learning_rate = optimizer.learning_rate / 2
 
 
-def taught() -> Toy:
-    """A student learns from a teacher that the optimizer trains as well."""
+def taught(average: bool = False) -> Toy:
+    """A student learns from a teacher that the optimizer trains, or that is its moving average."""
 
     def create() -> dict[str, keras.Model]:
-        return {"student": model(dense)(), "teacher": model(dense)()}
+        teacher = model(dense)()
+        teacher.trainable = not average
+        return {"student": model(dense)(), "teacher": teacher}
 
     def learn(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, weights = batch
+        if average:
+            models = [run.models[name].weights for name in ("teacher", "student")]
+            for of_teacher, of_student in zip(*models, strict=True):
+                of_teacher.assign(0.9 * of_teacher + 0.1 * of_student)
         taught = tf.nn.softmax(run.models["teacher"](inputs, training=False))
         logits = run.models["student"](inputs, training=True)
         per_example = tf.nn.softmax_cross_entropy_with_logits(taught, logits)
@@ -1802,10 +1808,14 @@ def learned_scale() -> Toy:
     return with_loss(scaled)
 
 
-def copied(originals: np.ndarray, noise: float = 0.01, missing: float = 0.0) -> Toy:
-    """Each example comes five times, with noise and gaps, and chance divides the copies."""
+def copied(originals: np.ndarray, noise: float = 0.01, missing: float = 0.0, moved: int = 0) -> Toy:
+    """Each example comes five times, with noise and gaps, or moved; chance divides the copies."""
     numbers = np.random.default_rng(1)
     inputs = np.repeat(originals, 5, axis=0)
+    if moved:  # each copy elsewhere
+        places = [(0, 0), (0, moved), (moved, 0), (0, -moved), (-moved, 0)]
+        for i, image in enumerate(inputs):
+            inputs[i] = np.roll(image, places[i % 5], axis=(0, 1))
     inputs += noise * numbers.normal(size=inputs.shape)
     inputs[numbers.random(inputs.shape) < missing] = np.nan
     order = numbers.permutation(len(inputs))
@@ -1834,6 +1844,161 @@ def correlated() -> np.ndarray:
 def framed() -> np.ndarray:
     """80 images (8, 8, 1) with a black frame."""
     return np.pad(np.random.default_rng(1).random((80, 4, 4, 1)), ((0, 0), (2, 2), (2, 2), (0, 0)))
+
+
+def masked_sets(keys: bool) -> Toy:
+    """Sets of 3 to 8 vectors, filled up by zeros; attention masks keys, or queries by mistake."""
+    numbers = np.random.default_rng(1)
+    mask = np.arange(8) < numbers.integers(3, 9, ROWS + 30)[:, np.newaxis]
+    elements = numbers.normal(size=(ROWS + 30, 8, 4)) * mask[..., np.newaxis]
+    labels = elements.sum(axis=1).argmax(axis=1) % CLASSES
+
+    def create() -> keras.Model:
+        x = {
+            "elements": keras.Input((8, 4), name="elements"),
+            "mask": keras.Input((8,), dtype="bool", name="mask"),
+        }
+        allowed = x["mask"][:, None, :] if keys else x["mask"][:, :, None]
+        y = layers.Dense(4, bias_initializer="ones")(x["elements"])
+        y = layers.MultiHeadAttention(1, 4)(y, y, attention_mask=allowed)
+        is_there = keras.ops.cast(x["mask"], y.dtype)[..., None]
+        total = keras.ops.sum(y * is_there, axis=1)
+        return keras.Model(x, dense(CLASSES)(total / keras.ops.sum(is_there, axis=1)))
+
+    data = {"elements": elements.astype("float32"), "mask": mask}
+    train, other = (
+        ({name: array[part] for name, array in data.items()}, labels[part])
+        for part in (slice(ROWS), slice(ROWS, None))
+    )
+    return sound(model=create, data=train, others={"validation": other})
+
+
+def with_labels(change: Callable[[np.ndarray], np.ndarray], **changes: Any) -> Toy:
+    """Training labels that are changed, and validation labels that aren't."""
+    inputs, labels = examples(300)
+    return sound(data=(inputs, change(labels)), others={"validation": examples(100, 2)}, **changes)
+
+
+def few_labels() -> Toy:
+    """Nine in ten training examples have no label, and are left out."""
+
+    def without(labels: np.ndarray) -> np.ndarray:
+        return np.where(np.arange(len(labels)) % 10, -1, labels)
+
+    def labeled(training: bool) -> Callable[..., Any]:
+        def masked(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            weights = tf.where(labels < 0, 0, weights)
+            return step(training=training)(  # type: ignore[no-any-return]
+                run, (inputs, tf.maximum(labels, 0), weights), replica
+            )
+
+        return masked
+
+    def of_labeled(batch: Any) -> tf.Tensor:
+        _, labels, weights = batch
+        return tf.math.count_nonzero((labels >= 0) & (weights != 0), dtype=tf.int32)
+
+    steps = {"train_steps": (labeled(True),), "validation_step": labeled(False)}
+    return with_labels(without, count=of_labeled, **steps)
+
+
+class PowerIterated(layers.Layer):
+    """Divides by a norm that it finds while training."""
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        """A guess at the norm."""
+        self.norm = self.add_weight(name="norm", initializer="ones", trainable=False)
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """(rows, units) -> the same."""
+        if training:
+            self.norm.assign(0.5 * self.norm + 1)
+        return x / self.norm
+
+
+class Target:
+    """A loss that its step asks for a number."""
+
+    weight = 2.0
+
+    def __call__(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        """(batch,)."""
+        return losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")(
+            labels, predictions
+        )
+
+
+def asked_loss() -> Toy:
+    """A step that reads an attribute of its loss."""
+
+    def asking(training: bool) -> Callable[..., Any]:
+        def asked(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            weighted = run.losses["main"].weight * weights / 2
+            return step(training=training)(  # type: ignore[no-any-return]
+                run, (inputs, labels, weighted), replica
+            )
+
+        return asked
+
+    return sound(
+        losses=lambda: {"main": Target()},
+        train_steps=(asking(True),),
+        validation_step=asking(False),
+    )
+
+
+class Patient:
+    """Halves the learning rate where a column of the history doesn't get better for a while."""
+
+    def __init__(self, sign: int) -> None:
+        self.sign, self.best, self.waited = sign, 1e9, 0
+
+    def get_state(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {"best": self.best, "waited": self.waited}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """From a checkpoint."""
+        self.best, self.waited = state["best"], state["waited"]
+
+    def __call__(self, event: Event) -> None:
+        """After a validation."""
+        value = self.sign * event.history[-1]["validation_accuracy"]
+        self.waited = 0 if value < self.best - 1e-4 else self.waited + 1
+        self.best = min(self.best, value)
+        if self.waited == 3:
+            optimizer, self.waited = event.run.optimizers["main"], 0
+            optimizer.learning_rate = 0.5 * tf.convert_to_tensor(optimizer.learning_rate)
+
+
+def good_enough(event: Event) -> None:
+    """Ends the run when the accuracy is high."""
+    if event.history[-1]["validation_accuracy"] > 0.4:
+        event.stop()
+
+
+def mapped_weights(moved: bool) -> Toy:
+    """Images and masks are turned, and the weights of their pixels too, or not."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, labels, weights = batch
+        images, labels = images[:, :, ::-1], labels[:, :, ::-1]
+        noise = tf.random.stateless_normal(tf.shape(images), seed) / 9
+        return images + noise, labels, weights[:, :, ::-1] if moved else weights
+
+    toy = segmented(augment)
+    images, labels = toy.data
+    weights = np.where(np.arange(8)[:, np.newaxis] < np.arange(8), 2.0, 1.0).astype("float32")
+    return replace(toy, data=(images, labels, np.tile(weights, (len(images), 1, 1))))
+
+
+def slower_first_layer(size: float) -> Callable[..., Any]:
+    """Smaller gradients for the first layer."""
+    return lambda gradients, variables: [
+        size * g if "hidden" in v.path else g for g, v in zip(gradients, variables, strict=True)
+    ]
 
 
 def images_in(low: float, rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -1954,6 +2119,56 @@ MODES = [
         "the 3 units of .*kernel have the same weights",
     ),
     Fault("units differ", lambda: sound(model=twins), "same random numbers, and stay the same"),
+    Fault("padded inputs", lambda: masked_sets(keys=False), "which inputs.'mask'. leaves out"),
+    Fault(
+        "logits",
+        lambda: binary(data=(examples()[0], np.where(examples()[1] % 2, 1.0, -1.0))),
+        "gets labels from -1 to 1: a binary cross-entropy",
+    ),
+    Fault(
+        "monitor", lambda: sound(metrics=lambda: {"error_rate": metrics.Mean()}, train_steps=(
+            step(mean=lambda metric, loss: metric.update_state([loss])),), validation_step=step(
+            mean=lambda metric, loss: metric.update_state([loss]), training=False)),
+        "the weights with the largest validation_error_rate are kept as the best",
+        flags={"task": TaskConfig(monitor="validation_error_rate")},
+    ),
+    Fault(
+        "process_gradients",
+        lambda: regression(
+            process_gradients=lambda gs, _: [
+                g - tf.reduce_mean(g) if g.shape.rank == 1 else g for g in gs
+            ]
+        ),
+        "makes 0 of every gradient of .*bias",
+    ),
+    Fault(
+        "process_gradients",
+        lambda: sound(
+            process_gradients=slower_first_layer(0.1), optimizer=lambda: keras.optimizers.Adam(0.01)
+        ),
+        "gradients of .*hidden.* by 0.1, and those of .* by 1: .* makes the same steps",
+    ),
+    Fault(
+        "learning rate",
+        lambda: replace(
+            validated_gan(),
+            train_steps=(*[GAN.train_steps[0]] * 3, GAN.train_steps[1]),
+            optimizer=lambda: {
+                name: SGD(keras.optimizers.schedules.PolynomialDecay(0.1, 40, 0.0))
+                for name in ("discriminator", "generator")
+            },
+        ),
+        "'discriminator' is 0 after 3.% .* counts updates, of which each train step makes 3",
+    ),
+    Fault("callbacks", lambda: sound(callbacks=lambda: [every_validation(Patient(1))]),
+          "while every result improves, and not while it gets worse"),
+    Fault("augmentation", lambda: mapped_weights(moved=False), "augmented weights stay where they"),
+    Fault("rows in two splits", lambda: copied(framed(), 0.01, moved=1), "are much nearer"),
+    Fault(
+        "inputs without the answer",
+        lambda: windows(lambda rows: (rows[:300], rows[310:]), late=1),
+        "inputs hold the label, at .4. of each example",
+    ),
     Fault(
         "rows in two splits",
         lambda: windows(lambda rows: (rows[rows % 5 > 0], rows[rows % 5 == 0])),

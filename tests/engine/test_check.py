@@ -18,7 +18,7 @@ import tensorflow as tf
 from conftest import files, python_m
 from proof.__main__ import Check
 from proof.config import Config
-from proof.engine.callbacks import Event, every_epochs
+from proof.engine.callbacks import Event, every_epochs, every_validation
 from proof.engine.check import RELATIONS, check, explain, select
 from proof.engine.errors import UsageError
 from proof.engine.keras_callbacks import keras_callback
@@ -32,14 +32,21 @@ from .faulty import (
     FAULTS,
     Dropped,
     Fault,
+    Patient,
+    PowerIterated,
+    asked_loss,
     by_place,
     dense,
     dropped_out,
     examples,
+    few_labels,
     flipped,
     frozen_model,
     gan_with,
+    good_enough,
+    mapped_weights,
     masked_contrastive_step,
+    masked_sets,
     model,
     next_words,
     noisy_step,
@@ -48,9 +55,11 @@ from .faulty import (
     regression,
     regularized,
     segmented,
+    slower_first_layer,
     sound,
     step,
     stream,
+    taught,
     texts,
     validated,
     validated_gan,
@@ -298,6 +307,27 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     ),
     "windows of a series that is divided by time": (
         lambda: windows(lambda rows: (rows[:300], rows[310:])),
+        {},
+    ),
+    "a norm that a layer finds while training": (
+        lambda: sound(model=model(dense, PowerIterated)),
+        {},
+    ),
+    "a teacher that is an average of its student": (lambda: taught(average=True), {}),
+    "a mask of what sets hold": (lambda: masked_sets(keys=True), {}),
+    "few labels": (few_labels, {}),
+    "a loss with an attribute": (asked_loss, {}),
+    "a smaller rate for some gradients": (
+        lambda: sound(process_gradients=slower_first_layer(0.1)),
+        {},
+    ),
+    "weights of pixels that are turned with them": (lambda: mapped_weights(moved=True), {}),
+    "a plateau of an accuracy": (
+        lambda: sound(callbacks=lambda: [every_validation(Patient(-1))]),
+        {},
+    ),
+    "a run that ends when it is good enough": (
+        lambda: sound(callbacks=lambda: [every_validation(good_enough)]),
         {},
     ),
     "a callback that stops and prints": (

@@ -199,8 +199,9 @@ def labels(lab: Laboratory) -> Finding:
                     "labels are encoded otherwise, or splits are cut by class",
                     "shuffle before splitting, and encode all splits alike",
                 )
-            shares = [np.mean(np.isin(train, c)) - np.mean(np.isin(array, c)) for c in known[:50]]
-            if len(array) > 50 and np.abs(shares).max() > 0.3:
+            known = known[known >= 0][:50]  # -1 marks examples without a label
+            shares = [np.mean(train == c) - np.mean(array == c) for c in known]
+            if shares and len(array) > 50 and np.abs(shares).max() > 0.3:
                 i = int(np.abs(shares).argmax())
                 found.append(
                     f"label {known[i]} is {np.mean(train == known[i]):.0%} of training and "
@@ -260,7 +261,19 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
         return ok("not looked at: there isn't one label an example")
     y = np.nan_to_num(np.asarray(answers, "f8").ravel())
     for name, array in train.items():
-        if not name.startswith("inputs") or array.dtype.kind not in "fiu" or array.ndim > 2:
+        if not name.startswith("inputs") or array.dtype.kind not in "fiu":
+            continue
+        if answers.dtype.kind == "f" == array.dtype.kind and np.ptp(y) > 0:
+            some = array.reshape(len(y), -1)[:MOST] == y[:MOST, np.newaxis]
+            columns = np.flatnonzero(some.all(axis=0) & (np.ptp(y[:MOST]) > 0))
+            if len(columns):
+                where = ", ".join(map(str, np.unravel_index(columns[0], array.shape[1:] or (1,))))
+                return wrong(
+                    f"{name} hold the label, at [{where}] of each example",
+                    "the answer is given, as where a window is cut one step too late",
+                    "leave it out",
+                )
+        if array.ndim > 2:
             continue
         for column, x in enumerate(np.nan_to_num(np.asarray(array, "f8")).reshape(len(y), -1).T):
             seen = ""

@@ -118,6 +118,26 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
     return ok()
 
 
+@relation("padded inputs")
+def padded_inputs(lab: Laboratory) -> Finding:
+    """What fills up sequences, where a mask among the inputs leaves it out, changes nothing."""
+    if not lab.evaluated_splits:
+        return ok(NONE)
+    step, run, batch = lab.run.functions.validation_step, lab.on_one.run, lab.evaluation_batch
+    for mask, name, padded in lab.paddings:
+        first, other = (lab.compute(step, run, each) for each in (batch, padded))
+        for loss in different(first, other, 1e-3):
+            return wrong(
+                f"the loss {loss} of validation is {first[loss]:.4g}, and {other[loss]:.4g} with "
+                f"other numbers in the padding of {name}, which {mask} leaves out",
+                "the mask isn't used, or along the wrong axis, as for queries instead of keys, or "
+                "a mean counts all positions",
+                "mask keys, as by attention_mask=mask[:, None, :], and divide sums by the number "
+                "of elements",
+            )
+    return ok()
+
+
 @relation("every example once")
 def every_example_once(lab: Laboratory) -> Finding:
     """Validation and test count each example once."""

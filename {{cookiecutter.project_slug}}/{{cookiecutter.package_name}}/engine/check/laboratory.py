@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -34,6 +35,21 @@ SIGN_BASED = {"Lion", "Muon"}
 LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU",
                     "R2Score")  # fmt: skip
 SMALLER_IS_BETTER = ("Error", "Crossentropy", "Hinge", "KLDivergence", "Poisson")
+MORE = {"accuracy", "recall", "precision", "f1", "auc", "iou", "dice", "r2", "psnr", "ssim", "bleu"}
+LESS = {
+    "error",
+    "errors",
+    "perplexity",
+    "mse",
+    "rmse",
+    "mae",
+    "nll",
+    "wer",
+    "cer",
+    "fid",
+    "distance",
+}
+ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Lamb")
 BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 
 
@@ -401,6 +417,38 @@ class Laboratory(Runs):
         return ""
 
     @cached_property
+    def paddings(self) -> list[tuple[str, str, Any]]:
+        """Masks, what they leave out, and the batch of an evaluation with other numbers there.
+
+        A mask is zeros and ones (rows, positions); the end of each row is padding if all is the
+        same there.
+        """
+        inputs, *rest = self.evaluation_batch
+        leaves = tf.nest.flatten(inputs)
+        names = [name for name, _ in named_leaves((inputs,))]
+        found = []
+        for i, mask in enumerate(leaves):
+            zeros_and_ones = np.asarray(mask[0])
+            if zeros_and_ones.ndim != 2 or not np.isin(zeros_and_ones, (0, 1)).all():
+                continue
+            is_there = zeros_and_ones.astype(bool)
+            for keep in (is_there, ~is_there):  # a mask may say what is padding
+                if keep.all() or (keep[:, 1:] > keep[:, :-1]).any():
+                    continue
+                for j, leaf in enumerate(leaves):
+                    x = np.asarray(leaf[0])
+                    if i == j or x.dtype.kind not in "iuf" or x.shape[:2] != keep.shape:
+                        continue
+                    if np.ptp(x[~keep]) == 0 < np.ptp(x[keep]):
+                        changed = x.copy()
+                        changed[~keep] = np.resize(x[keep], changed[~keep].shape)
+                        others = [*leaves]
+                        others[j] = tf.constant(changed[np.newaxis])
+                        packed = tf.nest.pack_sequence_as(inputs, others)
+                        found.append((names[i], names[j], (packed, *rest)))
+        return found
+
+    @cached_property
     def normalizes(self) -> bool:
         """Whether a layer brings inputs to another scale."""
         names = ("Normalization", "Rescaling", "Embedding", "Discretization", "CategoryEncoding")
@@ -537,6 +585,14 @@ class Laboratory(Runs):
                 found[name] = False
         return {name: larger for name, larger in found.items() if name in self.base.metrics}
 
+    def larger_is_better(self, name: str) -> bool | None:
+        """Whether larger values of a loss or metric are; None if neither class nor name say so."""
+        if name == "loss" or name.endswith("_loss"):
+            return False
+        words = set(re.split(r"[^a-z0-9]+", name.lower()))
+        more, less = bool(words & MORE), bool(words & LESS)
+        return self.directions.get(name.partition("/")[0], None if more == less else more)
+
     @property
     def monitored(self) -> tuple[str, bool]:
         """The column that selects the best weights, and whether larger values are better."""
@@ -579,20 +635,24 @@ class Laboratory(Runs):
             found += [(name, each) for each in inner or [outer]]
         return found
 
-    @cached_property
-    def processed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Some gradients of both signs, and what process_gradients makes of them."""
-        given, made = [np.ones(1)], [np.ones(1)]
+    def processed(self, size: float = 1e-3) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """By variable, some gradients of both signs, and what process_gradients makes of them."""
+        found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         numbers = np.random.default_rng(0)
         for name in self.run.optimizers:
             variables = self.run.variables_of(name)
-            some = [1e-3 * numbers.standard_normal(v.shape) for v in variables]
+            some = [size * numbers.standard_normal(v.shape) for v in variables]
             gradients = [tf.constant(g, v.dtype) for g, v in zip(some, variables, strict=True)]
             with contextlib.suppress(Exception):  # it may need what only a step has
                 new = self.run.functions.process_gradients(gradients, variables)
-                made += [np.ravel(np.asarray(g, "f8")) for g in new]
-                given += [np.ravel(g) for g in some]
-        return np.concatenate(given[1:] or given), np.concatenate(made[1:] or made)
+                for v, given, made in zip(variables, some, new, strict=True):
+                    found[v.path] = np.ravel(given), np.ravel(np.asarray(made, "f8"))
+        return found
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether each optimizer divides gradients by their size."""
+        return all(type(o).__name__ in ADAPTIVE for _, o in self.inner_optimizers)
 
     @cached_property
     def is_sign_based(self) -> bool:
@@ -668,6 +728,12 @@ class Laboratory(Runs):
     @cached_property
     def fresh(self) -> tuple[list[Numbers], Numbers, Numbers | None]:
         """Losses on new batches; then that of the first, and with the labels of other examples."""
+        try:
+            return self._fresh()
+        finally:
+            self.reset()
+
+    def _fresh(self) -> tuple[list[Numbers], Numbers, Numbers | None]:
         losses = self.train_longer(self.batches.dataset(0, FRESH_STEPS), FRESH_STEPS)
         inputs, *labels, weights = self.batch
         for metric in self.run.metrics.values():  # of the look alone, not of all steps before it
@@ -680,7 +746,6 @@ class Laboratory(Runs):
             turned = tf.nest.map_structure(lambda t: tf.roll(t, self.rows // 2, axis=1), labels)
             losses_of_others = self.look((inputs, *turned, weights)).losses
             mixed = {name: losses_of_others[name] for name in self.run.optimizers}
-        self.reset()
         return losses, self._after_training[0].losses, mixed
 
     @property

@@ -108,6 +108,7 @@ def units_differ(lab: Laboratory) -> Finding:
 def learning_rate(lab: Laboratory) -> Finding:
     """It lasts through the run."""
     found = []
+    _ = lab.base
     for name, optimizer in lab.inner_optimizers:
         rate = float(tf.convert_to_tensor(optimizer.learning_rate))
         decay = float(getattr(optimizer, "weight_decay", None) or 0.0) * rate
@@ -132,8 +133,9 @@ def learning_rate(lab: Laboratory) -> Finding:
             if rate <= 0:
                 return wrong(f"the learning rate of {name!r} is {rate:.3g}", "", "make it positive")
             continue
+        updates = len(lab.steps_of.get(name, ())) or 1  # of this optimizer, in each train step
         steps = lab.num_steps
-        at = np.linspace(0, max(0, steps - 1), 101).astype("int64")
+        at = np.linspace(0, max(0, updates * steps - 1), 101).astype("int64")
         rates = np.asarray([float(schedule(tf.constant(step))) for step in at])
         found.append(f"{rates[0]:.3g} to {rates[-1]:.3g} in {steps} steps")
         if rates.min() < 0:
@@ -143,7 +145,9 @@ def learning_rate(lab: Laboratory) -> Finding:
             share = int(alive[-1]) + 1 if len(alive) else 0
             return wrong(
                 f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps",
-                "the schedule is shorter than the run: it counts train steps, not epochs",
+                f"the schedule counts updates, of which each train step makes {updates}"
+                if updates > 1
+                else "the schedule is shorter than the run: it counts train steps, not epochs",
                 "use the number of steps that create_optimizer is given",
             )
         if rates.argmax() > 50 and rates[-1] > 0.99 * rates.max():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ..replicas import is_random_state
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different, relative_difference
@@ -60,6 +61,7 @@ def models_in_training_mode(lab: Laboratory) -> Finding:
     modes = {
         name: {call.keywords.get("training") for call in lab.calls_in_training if call.of is model}
         for name, model in lab.run.trained_models.items()
+        if model.trainable_variables  # a teacher that is an average of its student has none
     }
     never = [name for name, seen in modes.items() if seen == {False}]
     if not never or not any(True in seen for seen in modes.values()):
@@ -132,8 +134,11 @@ def _training_over_evaluation(call: Call) -> tuple[float, float]:
     1 and 0 if they don't differ by a factor.
     """
     same = 1.0, 0.0
+    kept = [(v, v.numpy()) for v in call.of.variables if not is_random_state(v)]
 
     def outputs(training: bool) -> np.ndarray:
+        for variable, value in kept:  # statistics that move aren't noise
+            variable.assign(value)
         made = call.of.call(*call.arguments, **call.keywords | {"training": training})
         return np.concatenate([np.ravel(np.asarray(t, "f8")) for t in tf.nest.flatten(made)])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +42,8 @@ def points(arrays: dict[str, np.ndarray]) -> Points | None:
     rows = np.random.default_rng(0).permutation(len(labels))[:MOST]
     flat = np.asarray(inputs[rows], "f8").reshape(len(rows), -1)
     kept = np.isfinite(flat).all(axis=1) & np.isfinite(np.asarray(labels[rows], "f8"))
+    if labels.dtype.kind == "i":
+        kept &= labels[rows] >= 0  # as -1 marks examples without a label
     return Points(flat[kept], labels[rows][kept])
 
 
@@ -88,28 +92,47 @@ def near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> 
     Numbers of the same kind lie at distances that grow steadily: the tenth nearest is about as much
     farther than the nearest as the hundredth than the tenth, on a line as in many dimensions.
     """
-    names = [
-        n for n, x in train.items()
-        if n.startswith("inputs") and x.dtype.kind == "f" and others.get(n, x[:0]).dtype.kind == "f"
-    ]  # fmt: skip
-    if not names or any(train[n].shape[1:] != others[n].shape[1:] for n in names if n in others):
+    names = [n for n, x in train.items() if n.startswith("inputs") and x.dtype.kind == "f"]
+    names = [n for n in names if n in others and others[n].dtype.kind == "f"]
+    if not names or any(train[n].shape[1:] != others[n].shape[1:] for n in names):
         return 0.0
-    a, b = (_table([split[n] for n in names if n in split], most)
+    a, b = (_table([split[n] for n in names], most)
             for split, most in ((train, MOST_TRAINING), (others, MOST_OTHERS)))  # fmt: skip
-    if len(a) < 200 or len(b) < 30 or a.shape[1] != b.shape[1]:
+    if len(a) < 200 or len(b) < 30:
         return 0.0
     spread = np.ma.masked_invalid(a).std(axis=0).filled(0)
     if any(train[n].ndim > 2 for n in names):  # positions have one unit, columns have many
         spread = np.where(spread > 0, spread.max(), 0)
-    a, b = (x[:, spread > 0] / spread[spread > 0] for x in (a, b))
-    if a.shape[1] < 3:
+    if np.count_nonzero(spread) < 3:
         return 0.0
+    a = a[:, spread > 0] / spread[spread > 0]
+    moved = _moved(others[names[0]][:MOST_OTHERS]) if len(names) == 1 else ()
+    near = [
+        _are_near(each[:, spread > 0] / spread[spread > 0], a)
+        for each in (b, *(_table([images], MOST_OTHERS) for images in moved))
+    ]
+    share = float(np.mean(np.any(near, axis=0)))
+    return share if share > MANY else 0.0
+
+
+def _are_near(b: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Whether each row of `b` is a near copy of a row of `a`, and not the same."""
     squares = _squared_distances(b, a)
     nearest = np.sqrt(np.maximum(np.partition(squares, (0, 9, 99), axis=1)[:, [0, 9, 99]], 1e-9))
     first, tenth, hundredth = np.log(nearest).T
     is_near = (tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)
-    share = float(np.mean(is_near & (first > SAME)))
-    return share if share > MANY else 0.0
+    return is_near & (first > SAME)
+
+
+def _moved(images: np.ndarray) -> Iterator[np.ndarray]:
+    """Small images moved by a pixel or two, and turned; nothing of anything else."""
+    if images.ndim not in (3, 4) or min(images.shape[1:3]) < 4 or max(images.shape[1:3]) > 64:
+        return
+    for moves in itertools.product((-2, -1, 0, 1, 2), repeat=2):
+        if any(moves):
+            yield np.roll(images, moves, axis=(1, 2))
+    yield images[:, :, ::-1]
+    yield images[:, ::-1]
 
 
 def _table(arrays: list[np.ndarray], rows: int) -> np.ndarray:

@@ -31,8 +31,18 @@ def logits(lab: Laboratory) -> Finding:
             "Keras 3.15 undoes that one where it trains: else it would be applied twice",
             "use from_logits=False, or leave the last activation out of the model",
         )
-    for name, (_, predictions, _) in calls.items():
+    for name, (labels, predictions, _) in calls.items():
         loss = lab.run.losses[name]
+        if "Binary" in _kind(loss) and labels is not None and np.size(labels):
+            known = np.unique(np.asarray(labels, "f8"))
+            outside = known[(known < 0) | (known > 1)]
+            is_mark = len(outside) == 1 and np.isin((0, 1), known).all()
+            if outside.size and not is_mark:
+                return wrong(
+                    f"{name!r} gets labels from {known[0]:.3g} to {known[-1]:.3g}",
+                    "a binary cross-entropy of labels outside 0 and 1 has no minimum",
+                    "scale them to 0 and 1, or use another loss",
+                )
         from_logits = _from_logits(loss)
         if from_logits is None or predictions is None or np.ndim(predictions) < 1:
             continue
@@ -281,7 +291,7 @@ def monitor(lab: Laboratory) -> Finding:
         )
     name = column.partition("_")[2]
     is_loss = name == "loss" or name.endswith("_loss")
-    better = False if is_loss else lab.directions.get(name.partition("/")[0])
+    better = lab.larger_is_better(name)
     if better is None or better == larger_is_better or (is_loss and min(
         lab.base.losses.values()) < 0):  # fmt: skip
         return ok(column)

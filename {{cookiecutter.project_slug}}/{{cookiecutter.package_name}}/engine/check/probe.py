@@ -64,6 +64,24 @@ class Look(NamedTuple):
         return relative_difference(self.gradients, other.gradients) > 10 * TOLERANCE
 
 
+class _Recorded:
+    """A loss, whose first call is noted."""
+
+    def __init__(self, name: str, loss: Any, calls: dict[str, tuple[Any, ...]]) -> None:
+        self._name, self._loss, self._calls = name, loss, calls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        result = self._loss(*args, **kwargs)
+        if self._name not in self._calls:
+            labels, predictions = (*args, *kwargs.values(), None, None)[:2]
+            self._calls[self._name] = (labels, predictions, result)
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        """What a task has given it, such as a variable."""
+        return getattr(self._loss, name)
+
+
 class Probe:
     """The graph of a train step that returns what it sees on the way."""
 
@@ -73,7 +91,9 @@ class Probe:
         self._calls: dict[str, tuple[Any, ...]] = {}
         self._updates: dict[str, tuple[Any, ...]] = {}
         self._outputs: list[tf.Tensor] = []
-        losses = {name: self._recorded(name, loss) for name, loss in run.losses.items()}
+        losses: dict[str, Callable[..., Any]] = {
+            name: _Recorded(name, loss, self._calls) for name, loss in run.losses.items()
+        }
         self.steps = DistributedSteps(
             replace(run, losses=losses),
             steps.layout._replace(accumulate=accumulate),
@@ -93,16 +113,6 @@ class Probe:
             return call(step, batch, replica, **values)
 
         return recorded
-
-    def _recorded(self, name: str, loss: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = loss(*args, **kwargs)
-            if name not in self._calls:
-                labels, predictions = (*args, *kwargs.values(), None, None)[:2]
-                self._calls[name] = (labels, predictions, result)
-            return result
-
-        return call
 
     def _step(self, batch: Any, progress: Progress) -> Any:
         run = self.steps.run

@@ -144,12 +144,13 @@ def augmentation(lab: Laboratory) -> Finding:
             "labels are resized or turned by interpolation, which makes classes of their own",
             'use interpolation="nearest" for labels',
         )
-    if share := _masks_left_behind(plain, augment):
-        return wrong(
-            f"{share:.0%} of the augmented labels fit their images once they are flipped or turned",
-            "images are flipped or turned, and their labels aren't, or by other random numbers",
-            "do the same with both: stack them, or draw once and use it twice",
-        )
+    for what, part in (("labels", 1), ("weights", 2)):
+        if seen := _maps_left_behind(plain, augment, part):
+            return wrong(
+                f"{seen[0]:.0%} of the augmented {what} {seen[1]}",
+                f"images are moved, and their {what} aren't, or by other random numbers",
+                "do the same with both: stack them, or draw once and use it twice",
+            )
     moved = _labels_moved(plain, augment)
     if moved:
         return wrong(
@@ -168,31 +169,35 @@ def augmentation(lab: Laboratory) -> Finding:
     return ok()
 
 
-def _masks_left_behind(plain: Any, augment: Any) -> float:
-    """In which part of the images labels would fit better flipped or turned; 0 if it is small.
+def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] | None:
+    """In which share of the images labels or weights don't fit, and how they would; None if few.
 
-    The images are their own labels, painted in the images' range of numbers.
+    The images are these themselves, painted in the images' range of numbers.
     """
-    flat = [tf.nest.flatten(part) for part in plain]
-    if len(plain) != 3 or len(flat[0]) != 1 or len(flat[1]) != 1:
-        return 0.0
-    x, y = np.asarray(flat[0][0]), np.asarray(flat[1][0], "f8")
+    flat = [tf.nest.flatten(each) for each in plain]
+    if len(plain) != 3 or len(flat[0]) != 1 or len(flat[part]) != 1:
+        return None
+    x, y = np.asarray(flat[0][0]), np.asarray(flat[part][0], "f8")
     if x.dtype.kind not in "fiu" or x.ndim != 4 or y.shape not in (x.shape[:3], (*x.shape[:3], 1)):
-        return 0.0
+        return None
     y = y.reshape(x.shape[:3])
     painted = x.min() + (y - y.min()) / (np.ptp(y) or 1) * np.ptp(x.astype("f8"))
     images = np.broadcast_to(painted[..., np.newaxis], x.shape).astype(x.dtype)
     batch = (tf.nest.pack_sequence_as(plain[0], [tf.constant(images)]), *plain[1:])
     new = augment(batch, tf.constant([0, 1], tf.int64))
-    a, b = (np.asarray(tf.nest.flatten(part)[0], "f8") for part in new[:2])
+    a, b = (np.asarray(tf.nest.flatten(new[i])[0], "f8") for i in (0, part))
     if a.ndim != 4 or a.shape[:3] != b.shape[:3] or b.size * a.shape[3] != a.size:
-        return 0.0
+        return None
     a, b = a.mean(axis=3), b.reshape(a.shape[:3])
     turned = [np.rot90(b, k, (1, 2)) for k in range(4)]
     turned += [t[:, :, ::-1] for t in turned]
     fits = np.stack([_correlations(a, t) for t in turned if t.shape == a.shape])
     share = float(np.mean((fits[1:].max(axis=0) > 0.6) & (fits[1:].max(axis=0) > fits[0] + 0.2)))
-    return share if share > 0.1 else 0.0
+    if share > 0.1:
+        return share, "fit their images once they are flipped or turned"
+    stays = np.all(b == y, axis=(1, 2)) if b.shape == y.shape else np.zeros(len(b), bool)
+    share = float(np.mean(stays & (fits[0] < 0.9) & (y.std(axis=(1, 2)) > 0)))
+    return (share, "stay where they were") if share > 0.5 else None
 
 
 def _labels_between(plain: Any, augment: Any) -> tuple[int, float] | None:

@@ -41,6 +41,13 @@ class Acts(NamedTuple):
     values: list[np.ndarray]
     trainable: list[bool]
 
+    @property
+    def acts(self) -> bool:
+        """Whether they have lowered a learning rate, or ended the run."""
+        return bool(self.stops) or any(
+            np.less(self.rates[-1:], 0.99 * np.array(self.rates[:1])).flat
+        )
+
 
 @relation("callbacks")
 def callbacks(lab: Laboratory) -> Finding:
@@ -71,6 +78,15 @@ def callbacks(lab: Laboratory) -> Finding:
         for name, value in _remembered(callback.function).items()
         if value != then.get(name)
     ]
+    if whole.acts and lab.create_callbacks():
+        better, worse = (_acts(lab, lab.create_callbacks(), trend=t) for t in (1, -1))
+        if better.acts and not worse.acts:
+            return wrong(
+                "callbacks lower the learning rate, or end the run, while every result improves, "
+                "and not while it gets worse",
+                "what is larger is better, and they take it for worse, or the other way round",
+                "turn the comparison round, or set mode",
+            )
     remembers = f"{forgotten[0][0]} remembers {forgotten[0][1]}" if forgotten else ""
     mend = "give it get_state() and set_state(), see engine/callbacks.py"
     # What happens every few calls is the same behind one place, and not behind the other.
@@ -116,7 +132,11 @@ def _differ(a: Acts, b: Acts) -> bool:
 
 
 def _acts(
-    lab: Laboratory, callbacks: list[Callback], most: int = MOST_CALLS, resumed_at: int = -1
+    lab: Laboratory,
+    callbacks: list[Callback],
+    most: int = MOST_CALLS,
+    resumed_at: int = -1,
+    trend: int = 0,
 ) -> Acts:
     """Call them as in the first epochs, while weights move a little; undone afterwards.
 
@@ -125,13 +145,14 @@ def _acts(
         callbacks: new ones.
         most: how often to call one of them.
         resumed_at: the call before which new ones take their place, with the state of the old.
+        trend: 1 if results improve from validation to validation, -1 if they get worse.
     """
     trainable = [layer.trainable for layer in lab.run.layers]
     variables = [v for v in lab.variables(lab.one) if v.dtype.startswith("float")]
-    # What adapts to losses sees them stand still.
     evaluated = lab.evaluations["once"] if lab.evaluated_splits else {}
     row = {f"train_{n}": v for n, v in lab.run.by_loss_name(lab.base.losses.values()).items()}
     row |= {f"train_{name}": value for name, value in lab.base.metrics.items()} | evaluated
+    slopes = {name: _better(lab, name) * 0.02 * max(abs(v), 0.1) for name, v in row.items()}
     per_epoch = lab.batches.steps_per_epoch
     stops, rates = list[int](), list[list[float]]()
     due = [(step, i) for i, each in enumerate(callbacks) for step in _steps(each, per_epoch)]
@@ -147,7 +168,9 @@ def _acts(
                     variable.assign(variable.value * 1.001 + 0.001)
                 epoch = step // per_epoch
                 history = [
-                    {"step": (n + 1) * per_epoch, "epoch": n + 1, **row} for n in range(epoch)
+                    {"step": (n + 1) * per_epoch, "epoch": n + 1}
+                    | {name: v + n * trend * slopes[name] for name, v in row.items()}
+                    for n in range(epoch)
                 ]
                 event = Event(
                     step, epoch, lab.base.losses, lab.base.metrics, 1.0, lab.run, Path(directory),
@@ -163,6 +186,12 @@ def _acts(
         for layer, was in zip(lab.run.layers, trainable, strict=True):
             layer.trainable = was  # outer layers come first, and set those within
         lab.reset()
+
+
+def _better(lab: Laboratory, column: str) -> int:
+    """1 if larger numbers of a column are better, -1 if smaller ones are, 0 if nothing says so."""
+    is_better = lab.larger_is_better(column.partition("_")[2])
+    return 0 if is_better is None else 1 if is_better else -1
 
 
 def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:

@@ -194,10 +194,20 @@ class Runs:
 
         if not (now := frozen(self.run)):
             return []
+        run, steps, _ = self.one  # a step may move what is frozen, as a moving average
+        metrics = {id(v) for metric in run.metrics.values() for v in metric.variables}
+        state = [v for v in steps.transaction.capture.state if id(v) not in metrics]
+        still = {
+            id(v)
+            for v, after in zip(state, self.trained_on_one.state, strict=True)
+            if np.array_equal(after, self.initial[id(v)])
+        }
         others = frozen(self._create(self._strategies[0], seed=self._config.seed + 1)[0])
         pairs = zip(now, others, strict=True)
         return list(dict.fromkeys(
-            v.path for v, w in pairs if not np.array_equal(self.initial[id(v)], w.numpy())
+            v.path
+            for v, w in pairs
+            if id(v) in still and not np.array_equal(self.initial[id(v)], w.numpy())
         ))  # fmt: skip
 
     @cached_property

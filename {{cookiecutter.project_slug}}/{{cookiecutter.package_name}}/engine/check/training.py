@@ -14,9 +14,19 @@ from .numbers import TOLERANCE, close, different, equal, relative_difference
 
 @relation("process_gradients")
 def processed_gradients(lab: Laboratory) -> Finding:
-    """It doesn't multiply all gradients by the same number."""
-    given, made = lab.processed
-    if made.any() and len(made) == len(given) and (np.all(made >= 0) or np.all(made <= 0)) and (
+    """It doesn't multiply gradients by constants."""
+    by_variable = {path: pair for path, pair in lab.processed().items() if pair[0].size}
+    if not by_variable or any(a.shape != b.shape for a, b in by_variable.values()):
+        return ok()
+    given, made = map(np.concatenate, zip(*by_variable.values(), strict=True))
+    nothing = [p for p, (a, b) in by_variable.items() if not (np.abs(b) > 1e-6 * np.abs(a)).any()]
+    if nothing and made.any():
+        return wrong(
+            f"process_gradients makes 0 of every gradient of {nothing[0]}",
+            "it takes away the mean, of a single number, or multiplies by 0",
+            "leave such variables as they are; to freeze them, use trainable = False",
+        )
+    if made.any() and (np.all(made >= 0) or np.all(made <= 0)) and (
         np.ptp(np.sign(given))
     ):  # fmt: skip
         return wrong(
@@ -24,8 +34,20 @@ def processed_gradients(lab: Laboratory) -> Finding:
             "those of the other sign are cut off, so weights can move one way only",
             "clip both sides alike, as from -1 to 1",
         )
-    factors = made / given if len(made) == len(given) else np.zeros(0)
-    factor = float(np.median(factors)) if len(factors) else 1.0
+    factors = made / given
+    factor = float(np.median(factors))
+    of_each = {path: float(np.median(b / a)) for path, (a, b) in by_variable.items()}
+    is_scaled = all(np.allclose(b, of_each[p] * a, rtol=1e-4) for p, (a, b) in by_variable.items())
+    if is_scaled and lab.is_adaptive and not np.allclose(list(of_each.values()), factor, rtol=1e-3):
+        larger = {path: np.median(b / a) for path, (a, b) in lab.processed(3e-3).items()}
+        if all(close(larger[p], f, 1e-3) for p, f in of_each.items()):  # no norm is in it
+            least, most = (side(of_each, key=of_each.__getitem__) for side in (min, max))
+            return wrong(
+                f"process_gradients multiplies gradients of {least} by {of_each[least]:.3g}, and "
+                f"those of {most} by {of_each[most]:.3g}",
+                "an optimizer that divides gradients by their size, as Adam, makes the same steps",
+                "use keras.optimizers.MultiOptimizer, with a learning rate for each",
+            )
     if not np.allclose(factors, factor, rtol=1e-4) or close(factor, 1, 1e-3):
         return ok()
     seen = f"process_gradients multiplies every gradient by {factor:.3g}"
