@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import random
 
-from . import blind_1, blind_2, blind_3, data, losses, models, tasks, training
+from . import (
+    blind_1,
+    blind_2,
+    blind_3,
+    blind_4,
+    blind_5,
+    data,
+    losses,
+    models,
+    tasks,
+    training,
+)
 from .edits import Change, Edit, Fault
 from .fresh import FAULTS as FRESH
 from .unseen import FAULTS as UNSEEN
@@ -18,8 +29,14 @@ from .unusual import UNUSUAL
 SEED = 20_261
 
 FAULTS = (*losses.FAULTS, *data.FAULTS, *models.FAULTS, *training.FAULTS)
-BLIND = (*blind_1.FAULTS, *blind_2.FAULTS, *blind_3.FAULTS)
-TASKS = (*UNUSUAL, *tasks.TASKS, *UNSEEN_TASKS, *blind_1.TASKS, *blind_2.TASKS, *blind_3.TASKS)
+EXAMINED = (blind_1, blind_2, blind_3, blind_4, blind_5)
+BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
+TASKS = (
+    *UNUSUAL,
+    *tasks.TASKS,
+    *UNSEEN_TASKS,
+    *(task for each in EXAMINED for task in each.TASKS),
+)
 
 
 def _split() -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
