@@ -1980,18 +1980,44 @@ def good_enough(event: Event) -> None:
 
 
 def mapped_weights(moved: bool) -> Toy:
-    """Images and masks are turned, and the weights of their pixels too, or not."""
+    """Images and masks are moved, and the weights of their pixels too, or not."""
 
     def augment(batch: Any, seed: tf.Tensor) -> Any:
         images, labels, weights = batch
-        images, labels = images[:, :, ::-1], labels[:, :, ::-1]
+        images, labels = tf.roll(images, 3, axis=2), tf.roll(labels, 3, axis=2)
         noise = tf.random.stateless_normal(tf.shape(images), seed) / 9
-        return images + noise, labels, weights[:, :, ::-1] if moved else weights
+        return images + noise, labels, tf.roll(weights, 3, axis=2) if moved else weights
 
     toy = segmented(augment)
     images, labels = toy.data
-    weights = np.where(np.arange(8)[:, np.newaxis] < np.arange(8), 2.0, 1.0).astype("float32")
+    weights = np.where(np.arange(8) < np.arange(3, 11)[:, np.newaxis] % 5, 2.0, 1.0).astype(
+        "float32"
+    )
     return replace(toy, data=(images, labels, np.tile(weights, (len(images), 1, 1))))
+
+
+def mixed_up(exchanged: bool) -> Toy:
+    """Mixup, whose labels have the share of the inputs, or of the other example by mistake."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, labels, weights = batch
+        share = tf.random.stateless_uniform([inputs.shape[0], 1], seed, dtype=inputs.dtype)
+        of_labels = tf.cast(1 - share if exchanged else share, labels.dtype)
+        others = inputs[::-1], labels[::-1]
+        return (
+            share * inputs + (1 - share) * others[0],
+            of_labels * labels + (1 - of_labels) * others[1],
+            weights,
+        )
+
+    inputs, labels = examples()
+    return sound(
+        data=(inputs, np.eye(CLASSES, dtype="float32")[labels]),
+        others={},
+        losses=lambda: {"main": losses.CategoricalCrossentropy(from_logits=True, reduction="none")},
+        metrics=lambda: {"accuracy": metrics.CategoricalAccuracy()},
+        augment=augment,
+    )
 
 
 def slower_first_layer(size: float) -> Callable[..., Any]:
@@ -2162,6 +2188,7 @@ MODES = [
     ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_validation(Patient(1))]),
           "while every result improves, and not while it gets worse"),
+    Fault("augmentation", lambda: mixed_up(exchanged=True), "where labels have more of the other"),
     Fault("augmentation", lambda: mapped_weights(moved=False), "augmented weights stay where they"),
     Fault("rows in two splits", lambda: copied(framed(), 0.01, moved=1), "are much nearer"),
     Fault(

@@ -155,8 +155,8 @@ def augmentation(lab: Laboratory) -> Finding:
     if moved:
         return wrong(
             moved,
-            "inputs and labels are put in another order, one without the other",
-            "use one permutation for both",
+            "inputs and labels are put in another order, or mixed, one without the other",
+            "use one permutation, and one share, for both",
         )
     same = drawn_twice(graph.get_operations())
     images = [part for part in tf.nest.flatten(plain) if part.shape.rank > 2]
@@ -225,6 +225,12 @@ def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.abs(np.sum(a * b, axis=1)) / np.where(norms > 0, norms, np.inf)
 
 
+def _share(mixed: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """How far each row lies on the way from one example to another: 0 to 1."""
+    way = np.ravel(second - first)
+    return (mixed - first).reshape(len(mixed), -1) @ way / (way @ way)
+
+
 def _labels_moved(plain: Any, augment: Any) -> str:
     """How the augmentation parts inputs from labels; empty if it doesn't."""
     if len(plain) != 3:
@@ -249,6 +255,9 @@ def _labels_moved(plain: Any, augment: Any) -> str:
     of = [np.abs(b - y[row]).reshape(len(b), -1).sum(axis=1) for row in (0, far)]
     label_is = np.where(of[0] < of[1], 0, far)
     if np.minimum(*of).max() > 1e-6:  # labels of their own, as mixup gives
+        of_x, of_y = _share(a, x[0], x[far]), _share(b, y[0], y[far])
+        if min(of_x.std(), of_y.std()) > 0.05 and np.corrcoef(of_x, of_y)[0, 1] < -0.5:
+            return "augmented inputs have more of one example where labels have more of the other"
         return ""
     near = [np.square(a - x[row]).reshape(len(a), -1).sum(axis=1) for row in (0, far)]
     input_is = np.where(near[0] < near[1], 0, far)
