@@ -327,11 +327,11 @@ def test_padding_is_no_negative() -> None:
 def test_micro_batches_and_small_batches_have_fewer_negatives(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert first_loss(contrastive()) == pytest.approx(1.06, abs=0.005)
+    whole = first_loss(contrastive())
     with pytest.raises(UsageError, match=r"^--accumulate 2: an example's loss depends on"):
         first_loss(contrastive(), accumulate=2)
     with edited("contrastive", "EXAMPLES_INTERACT = True", "EXAMPLES_INTERACT = False"):
-        assert first_loss(contrastive(), accumulate=2) == pytest.approx(0.65, abs=0.005)
+        assert first_loss(contrastive(), accumulate=2) < 0.8 * whole
     losses = [evaluate(contrastive(), size)["loss"] for size in (24, 12)]
     assert losses[0] > 1.2 * losses[1]
     assert capsys.readouterr().err.splitlines() == [

@@ -620,9 +620,9 @@ SIGTERM = {
     import tensorflow as tf
     strategy = tf.distribute.MultiWorkerMirroredStrategy
     create = strategy.__init__
-    def slowly(self):
+    def slowly(self, **options):
         subprocess.Popen(["sh", "-c", f"sleep 0.05; kill {os.getpid()}"])
-        create(self)
+        create(self, **options)
     strategy.__init__ = slowly
     """,
     "data": "from proof.task import data; data.create_datasets = lambda task: stop()",
