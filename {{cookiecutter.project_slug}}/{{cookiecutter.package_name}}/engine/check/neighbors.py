@@ -14,7 +14,7 @@ MOST = 600  # rows of a split
 MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are taken
 MOST_FEATURES = 1_000  # about, of each array
 MANY = 0.2  # of the rows of a split
-SAME = np.log(1e-4)  # the distance of rows that are equal, at most
+SAME = 1e-8  # the squared distance of rows that are equal, at most
 
 
 class Points(NamedTuple):
@@ -101,38 +101,41 @@ def near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> 
     if len(a) < 200 or len(b) < 30:
         return 0.0
     spread = np.ma.masked_invalid(a).std(axis=0).filled(0)
-    if any(train[n].ndim > 2 for n in names):  # positions have one unit, columns have many
-        spread = np.where(spread > 0, spread.max(), 0)
     if np.count_nonzero(spread) < 3:
         return 0.0
-    a = a[:, spread > 0] / spread[spread > 0]
-    moved = _moved(others[names[0]][:MOST_OTHERS]) if len(names) == 1 else ()
-    near = [
-        _are_near(each[:, spread > 0] / spread[spread > 0], a)
-        for each in (b, *(_table([images], MOST_OTHERS) for images in moved))
-    ]
+    if any(train[n].ndim > 2 for n in names):  # positions have one unit, columns have many
+        spread = np.where(spread > 0, spread.max(), 0)
+    a, b = (x[:, spread > 0] / spread[spread > 0] for x in (a, b))
+    near = [_are_near(b, a) & (_squared_distances(b, a).min(axis=1) > SAME)]
+    if len(names) == 1:
+        images = train[names[0]][:MOST_TRAINING], others[names[0]][:MOST_OTHERS]
+        near += [_are_near(y, x) for x, y in _moved(*images)]
     share = float(np.mean(np.any(near, axis=0)))
     return share if share > MANY else 0.0
 
 
 def _are_near(b: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """Whether each row of `b` is a near copy of a row of `a`, and not the same."""
+    """Whether each row of `b` is much nearer to a few rows of `a` than to all others."""
     squares = _squared_distances(b, a)
     nearest = np.sqrt(np.maximum(np.partition(squares, (0, 9, 99), axis=1)[:, [0, 9, 99]], 1e-9))
     first, tenth, hundredth = np.log(nearest).T
-    is_near = (tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)
-    return is_near & (first > SAME)
+    return (tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)
 
 
-def _moved(images: np.ndarray) -> Iterator[np.ndarray]:
-    """Small images moved by a pixel or two, and turned; nothing of anything else."""
-    if images.ndim not in (3, 4) or min(images.shape[1:3]) < 4 or max(images.shape[1:3]) > 64:
+def _moved(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """What small images of `a` share with those of `b` moved by a pixel or two, or turned."""
+    height, width = (*a.shape[1:], 0, 0)[:2]
+    if a.ndim not in (3, 4) or min(height, width) < 7 or max(height, width) > 32:
         return
-    for moves in itertools.product((-2, -1, 0, 1, 2), repeat=2):
-        if any(moves):
-            yield np.roll(images, moves, axis=(1, 2))
-    yield images[:, :, ::-1]
-    yield images[:, ::-1]
+    size = a.std()
+    for down, right in itertools.product((-2, -1, 0, 1, 2), repeat=2):
+        if edge := max(abs(down), abs(right)):
+            inner = a[:, edge : height - edge, edge : width - edge]
+            y, x = edge + down, edge + right
+            moved = b[:, y : y + height - 2 * edge, x : x + width - 2 * edge]
+            yield _table([inner / size], len(a)), _table([moved / size], len(b))
+    for turned in (b[:, ::-1], b[:, :, ::-1]):
+        yield _table([a / size], len(a)), _table([turned / size], len(b))
 
 
 def _table(arrays: list[np.ndarray], rows: int) -> np.ndarray:
