@@ -1888,7 +1888,7 @@ def few_labels() -> Toy:
     def labeled(training: bool) -> Callable[..., Any]:
         def masked(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
             inputs, labels, weights = batch
-            weights = tf.where(labels < 0, 0, weights)
+            weights = tf.where(labels < 0, tf.zeros_like(weights), weights)
             return step(training=training)(  # type: ignore[no-any-return]
                 run, (inputs, tf.maximum(labels, 0), weights), replica
             )

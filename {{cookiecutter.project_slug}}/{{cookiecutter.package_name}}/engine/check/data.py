@@ -199,13 +199,14 @@ def labels(lab: Laboratory) -> Finding:
                     "labels are encoded otherwise, or splits are cut by class",
                     "shuffle before splitting, and encode all splits alike",
                 )
-            known = known[known >= 0][:50]  # -1 marks examples without a label
-            shares = [np.mean(train == c) - np.mean(array == c) for c in known]
-            if shares and len(array) > 50 and np.abs(shares).max() > 0.3:
+            labeled, others = train[train >= 0], array[array >= 0]  # -1 marks those without one
+            known = known[known >= 0][:50]
+            shares = [np.mean(labeled == c) - np.mean(others == c) for c in known]
+            if len(others) > 50 and len(labeled) and np.abs(shares).max() > 0.3:
                 i = int(np.abs(shares).argmax())
                 found.append(
-                    f"label {known[i]} is {np.mean(train == known[i]):.0%} of training and "
-                    f"{np.mean(array == known[i]):.0%} of {split} data"
+                    f"label {known[i]} is {np.mean(labeled == known[i]):.0%} of training and "
+                    f"{np.mean(others == known[i]):.0%} of {split} data"
                 )
     if found:
         return look(found[0], "splits are cut in an order that depends on the labels")
