@@ -2184,7 +2184,7 @@ MODES = [
                 for name in ("discriminator", "generator")
             },
         ),
-        "'discriminator' is 0 after 3.% .* counts updates, of which each train step makes 3",
+        "'discriminator' is 0 after 17% .* counts updates, of which each train step makes 3",
     ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_validation(Patient(1))]),
           "while every result improves, and not while it gets worse"),
