@@ -195,7 +195,9 @@ def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] 
     share = float(np.mean((fits[1:].max(axis=0) > 0.6) & (fits[1:].max(axis=0) > fits[0] + 0.2)))
     if share > 0.1:
         return share, "fit their images once they are flipped or turned"
-    stays = np.all(b == y, axis=(1, 2)) if b.shape == y.shape else np.zeros(len(b), bool)
+    if b.shape != y.shape or (part == 1 and not flat[1][0].dtype.is_integer):
+        return None  # such as another view of the same images
+    stays = np.all(b == y, axis=(1, 2))
     share = float(np.mean(stays & (fits[0] < 0.9) & (y.std(axis=(1, 2)) > 0)))
     return (share, "stay where they were") if share > 0.5 else None
 
