@@ -129,7 +129,8 @@ def _moved(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarra
         return
     size = a.std()
     for down, right in itertools.product((-2, -1, 0, 1, 2), repeat=2):
-        if edge := max(abs(down), abs(right)):
+        edge = max(abs(down), abs(right))
+        if edge == 1 or (edge and not down * right):  # one step any way, two along an axis
             inner = a[:, edge : height - edge, edge : width - edge]
             y, x = edge + down, edge + right
             moved = b[:, y : y + height - 2 * edge, x : x + width - 2 * edge]
@@ -147,7 +148,10 @@ def _table(arrays: list[np.ndarray], rows: int) -> np.ndarray:
 
 def _squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Of each row of `a` to each of `b`, over the features that both have."""
-    has_a, has_b = (np.isfinite(x).astype("f8") for x in (a, b))
-    a, b = (np.where(np.isfinite(x), x, 0) for x in (a, b))
+    has_a, has_b = (np.isfinite(x) for x in (a, b))
+    if has_a.all() and has_b.all():
+        return (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2 * a @ b.T
+    a, b = np.where(has_a, a, 0), np.where(has_b, b, 0)
+    has_a, has_b = has_a.astype("f8"), has_b.astype("f8")
     sums = a**2 @ has_b.T + has_a @ (b**2).T - 2 * a @ b.T
     return sums * a.shape[1] / np.maximum(has_a @ has_b.T, 1)
