@@ -2185,6 +2185,7 @@ MODES = [
             },
         ),
         "'discriminator' is 0 after 17% .* counts updates, of which each train step makes 3",
+        LOOK,
     ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_validation(Patient(1))]),
           "while every result improves, and not while it gets worse"),

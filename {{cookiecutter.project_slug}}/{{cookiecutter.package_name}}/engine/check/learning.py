@@ -143,11 +143,16 @@ def learning_rate(lab: Laboratory) -> Finding:
         alive = np.flatnonzero(rates > 1e-3 * rates.max())
         if not len(alive) or alive[-1] < 80:
             share = int(alive[-1]) + 1 if len(alive) else 0
+            seen = f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps"
+            if updates > 1:
+                return look(
+                    seen,
+                    f"its schedule counts updates, of which each train step makes {updates}",
+                    f"give it {updates} times the steps that create_optimizer is given",
+                )
             return wrong(
-                f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps",
-                f"the schedule counts updates, of which each train step makes {updates}"
-                if updates > 1
-                else "the schedule is shorter than the run: it counts train steps, not epochs",
+                seen,
+                "the schedule is shorter than the run: it counts train steps, not epochs",
                 "use the number of steps that create_optimizer is given",
             )
         if rates.argmax() > 50 and rates[-1] > 0.99 * rates.max():
