@@ -264,9 +264,9 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
     for name, array in train.items():
         if not name.startswith("inputs") or array.dtype.kind not in "fiu":
             continue
-        if answers.dtype.kind == "f" == array.dtype.kind and np.ptp(y) > 0:
-            some = array.reshape(len(y), -1)[:MOST] == y[:MOST, np.newaxis]
-            columns = np.flatnonzero(some.all(axis=0) & (np.ptp(y[:MOST]) > 0))
+        if answers.dtype.kind == "f" == array.dtype.kind and np.ptp(y[:MOST]) > 0:
+            same = array.reshape(len(y), -1)[:MOST] == y[:MOST, np.newaxis]
+            columns = np.flatnonzero(same.all(axis=0))
             if len(columns):
                 where = ", ".join(map(str, np.unravel_index(columns[0], array.shape[1:] or (1,))))
                 return wrong(

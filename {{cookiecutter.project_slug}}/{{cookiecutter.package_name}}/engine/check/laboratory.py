@@ -36,19 +36,8 @@ LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaS
                     "R2Score")  # fmt: skip
 SMALLER_IS_BETTER = ("Error", "Crossentropy", "Hinge", "KLDivergence", "Poisson")
 MORE = {"accuracy", "recall", "precision", "f1", "auc", "iou", "dice", "r2", "psnr", "ssim", "bleu"}
-LESS = {
-    "error",
-    "errors",
-    "perplexity",
-    "mse",
-    "rmse",
-    "mae",
-    "nll",
-    "wer",
-    "cer",
-    "fid",
-    "distance",
-}
+LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "cer", "fid",
+        "distance"}  # fmt: skip
 ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Lamb")
 BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 
@@ -635,9 +624,9 @@ class Laboratory(Runs):
             found += [(name, each) for each in inner or [outer]]
         return found
 
-    def processed(self, size: float = 1e-3) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """By variable, some gradients of both signs, and what process_gradients makes of them."""
-        found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    def processed(self, size: float = 1e-3) -> list[tuple[str, np.ndarray, np.ndarray]]:
+        """Paths of variables, gradients of both signs, and what process_gradients makes of them."""
+        found: list[tuple[str, np.ndarray, np.ndarray]] = []  # two models may share a path
         numbers = np.random.default_rng(0)
         for name in self.run.optimizers:
             variables = self.run.variables_of(name)
@@ -646,7 +635,7 @@ class Laboratory(Runs):
             with contextlib.suppress(Exception):  # it may need what only a step has
                 new = self.run.functions.process_gradients(gradients, variables)
                 for v, given, made in zip(variables, some, new, strict=True):
-                    found[v.path] = np.ravel(given), np.ravel(np.asarray(made, "f8"))
+                    found.append((v.path, np.ravel(given), np.ravel(np.asarray(made, "f8"))))
         return found
 
     @property

@@ -106,17 +106,17 @@ def near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> 
     if any(train[n].ndim > 2 for n in names):  # positions have one unit, columns have many
         spread = np.where(spread > 0, spread.max(), 0)
     a, b = (x[:, spread > 0] / spread[spread > 0] for x in (a, b))
-    near = [_are_near(b, a) & (_squared_distances(b, a).min(axis=1) > SAME)]
+    squares = _squared_distances(b, a)
+    near = [_are_near(squares) & (squares.min(axis=1) > SAME)]
     if len(names) == 1:
         images = train[names[0]][:MOST_TRAINING], others[names[0]][:MOST_OTHERS]
-        near += [_are_near(y, x) for x, y in _moved(*images)]
+        near += [_are_near(_squared_distances(y, x)) for x, y in _moved(*images)]
     share = float(np.mean(np.any(near, axis=0)))
     return share if share > MANY else 0.0
 
 
-def _are_near(b: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """Whether each row of `b` is much nearer to a few rows of `a` than to all others."""
-    squares = _squared_distances(b, a)
+def _are_near(squares: np.ndarray) -> np.ndarray:
+    """Whether each row is much nearer to a few of others, by squared distances, than to all."""
     nearest = np.sqrt(np.maximum(np.partition(squares, (0, 9, 99), axis=1)[:, [0, 9, 99]], 1e-9))
     first, tenth, hundredth = np.log(nearest).T
     return (tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)

@@ -78,7 +78,7 @@ def callbacks(lab: Laboratory) -> Finding:
         for name, value in _remembered(callback.function).items()
         if value != then.get(name)
     ]
-    if whole.acts and lab.create_callbacks():
+    if whole.acts:
         better, worse = (_acts(lab, lab.create_callbacks(), trend=t) for t in (1, -1))
         if better.acts and not worse.acts:
             return wrong(

@@ -194,12 +194,9 @@ class Runs:
 
         if not (now := frozen(self.run)):
             return []
-        run, steps, _ = self.one  # a step may move what is frozen, as a moving average
-        metrics = {id(v) for metric in run.metrics.values() for v in metric.variables}
-        state = [v for v in steps.transaction.capture.state if id(v) not in metrics]
-        still = {
+        still = {  # a step may move what is frozen, as a moving average
             id(v)
-            for v, after in zip(state, self.trained_on_one.state, strict=True)
+            for v, after in zip(_state(self.one), self.trained_on_one.state, strict=True)
             if np.array_equal(after, self.initial[id(v)])
         }
         others = frozen(self._create(self._strategies[0], seed=self._config.seed + 1)[0])
@@ -442,14 +439,13 @@ class Runs:
                 progress = steps.distributed_train_step(iterator, 1, progress)
                 losses.append(_by_name(run, progress))
                 norms.append(float(progress.latest.gradient_norm))
-        metrics = {id(v) for metric in run.metrics.values() for v in metric.variables}
         return Trained(
             losses,
             norms,
             learning_rates(run),
             run.metric_results(),
             [v.numpy() for v in run.trainable_variables],
-            [v.numpy() for v in steps.transaction.capture.state if id(v) not in metrics],
+            [v.numpy() for v in _state(created)],
             [v.numpy() for o in run.optimizers.values() for v in o.variables],
             _apart(run),
         )
@@ -716,6 +712,13 @@ def starts(datasets: dict[str, Any]) -> dict[str, str]:
         for name, split in datasets.items()
         if split is not None
     }
+
+
+def _state(created: Created) -> list[keras.Variable]:
+    """What train steps write beside metrics, such as statistics."""
+    run, steps, _ = created
+    metrics = {id(v) for metric in run.metrics.values() for v in metric.variables}
+    return [v for v in steps.transaction.capture.state if id(v) not in metrics]
 
 
 def _apart(run: Run) -> float:

@@ -15,11 +15,11 @@ from .numbers import TOLERANCE, close, different, equal, relative_difference
 @relation("process_gradients")
 def processed_gradients(lab: Laboratory) -> Finding:
     """It doesn't multiply gradients by constants."""
-    by_variable = {path: pair for path, pair in lab.processed().items() if pair[0].size}
-    if not by_variable or any(a.shape != b.shape for a, b in by_variable.values()):
+    processed = lab.processed()
+    if not processed or any(a.shape != b.shape or not a.size for _, a, b in processed):
         return ok()
-    given, made = map(np.concatenate, zip(*by_variable.values(), strict=True))
-    nothing = [p for p, (a, b) in by_variable.items() if not (np.abs(b) > 1e-6 * np.abs(a)).any()]
+    given, made = (np.concatenate([each[i] for each in processed]) for i in (1, 2))
+    nothing = [path for path, a, b in processed if not (np.abs(b) > 1e-6 * np.abs(a)).any()]
     if nothing and made.any():
         return wrong(
             f"process_gradients makes 0 of every gradient of {nothing[0]}",
@@ -36,15 +36,18 @@ def processed_gradients(lab: Laboratory) -> Finding:
         )
     factors = made / given
     factor = float(np.median(factors))
-    of_each = {path: float(np.median(b / a)) for path, (a, b) in by_variable.items()}
-    is_scaled = all(np.allclose(b, of_each[p] * a, rtol=1e-4) for p, (a, b) in by_variable.items())
-    if is_scaled and lab.is_adaptive and not np.allclose(list(of_each.values()), factor, rtol=1e-3):
-        larger = {path: np.median(b / a) for path, (a, b) in lab.processed(3e-3).items()}
-        if all(close(larger[p], f, 1e-3) for p, f in of_each.items()):  # no norm is in it
-            least, most = (side(of_each, key=of_each.__getitem__) for side in (min, max))
+    of_each = [(float(np.median(b / a)), path) for path, a, b in processed]
+    is_scaled = all(
+        np.allclose(b, by * a, rtol=1e-4)
+        for (by, _), (_, a, b) in zip(of_each, processed, strict=True)
+    )
+    if is_scaled and lab.is_adaptive and not np.allclose([by for by, _ in of_each], factor, 1e-3):
+        larger = [np.median(b / a) for _, a, b in lab.processed(3e-3)]
+        if np.allclose(larger, [by for by, _ in of_each], 1e-3):  # no norm is in it
+            (least, of_least), (most, of_most) = min(of_each), max(of_each)
             return wrong(
-                f"process_gradients multiplies gradients of {least} by {of_each[least]:.3g}, and "
-                f"those of {most} by {of_each[most]:.3g}",
+                f"process_gradients multiplies gradients of {of_least} by {least:.3g}, and those "
+                f"of {of_most} by {most:.3g}",
                 "an optimizer that divides gradients by their size, as Adam, makes the same steps",
                 "use keras.optimizers.MultiOptimizer, with a learning rate for each",
             )
