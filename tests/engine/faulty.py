@@ -698,6 +698,33 @@ LOOK = "look"
 SGD = keras.optimizers.SGD
 NAN = float("nan")
 
+
+def scaled_together(scaled: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """Data that is scaled before it is divided."""
+    inputs, labels = examples(ROWS + 100)
+    inputs = scaled(inputs)
+    bounds = {"validation": slice(ROWS, ROWS + 60), "test": slice(ROWS + 60, None)}
+    return sound(
+        data=(inputs[:ROWS], labels[:ROWS]),
+        others={name: (inputs[rows], labels[rows]) for name, rows in bounds.items()},
+    )
+
+
+def weighted_by_class(weight: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Classes of other sizes, with weights of their own: (inputs, labels, weights)."""
+    inputs, labels = examples(3 * ROWS)
+    order = np.concatenate([np.flatnonzero(labels == c)[:n] for c, n in enumerate((60, 30, 6))])
+    inputs, labels = inputs[order], labels[order]
+    return inputs, labels, weight(np.bincount(labels))[labels].astype("float32")
+
+
+def sorted_stream() -> Toy:
+    """A stream in the order of its labels, that is longer than the engine shuffles."""
+    inputs, labels = examples(24_000)
+    order = np.argsort(labels, kind="stable")
+    return sound(data=stream((inputs[order], labels[order])))
+
+
 DATA = [
     Fault(
         "data is finite",
@@ -846,19 +873,21 @@ DATA = [
         "labels of validation data reach",
     ),
     Fault(
-        "scale", lambda: validated(0, lambda x: (x - x.mean(axis=0)) / x.std(axis=0)),
+        "scaled by training data",
+        lambda: validated(0, lambda x: (x - x.mean(axis=0)) / x.std(axis=0)),
         "have mean 0 and deviation 1 exactly: the split is scaled by its own numbers",
     ),
     Fault(
-        "scale", lambda: validated(0, lambda x: (x - x.min(axis=0)) / np.ptp(x, axis=0)),
+        "scaled by training data",
+        lambda: validated(0, lambda x: (x - x.min(axis=0)) / np.ptp(x, axis=0)),
         "reach from 0 to 1 exactly: the split is scaled by its own numbers",
     ),
     Fault(
-        "scale", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -4.0))),
+        "marks", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -4.0))),
         "9 values of column 2 of inputs are -4, far from all others", LOOK,
     ),
     Fault(
-        "scale",
+        "known values",
         lambda: replace(
             next_words(lambda x: x),
             others={"validation": changed(next_words(lambda x: x).data, 0, lambda x: x + 1)},
@@ -866,7 +895,7 @@ DATA = [
         "of inputs in validation data are values that training data never has", LOOK,
     ),
     Fault(
-        "scale", lambda: replace(
+        "sizes", lambda: replace(
             segmented(None),
             data=changed(segmented(None).data, 0, lambda x: np.float32(x > 1.5)),
         ),
@@ -878,15 +907,15 @@ DATA = [
         "column 2 of inputs is on another scale in validation data", LOOK,
     ),
     Fault(
-        "scale", lambda: sound(data=changed(examples(), 0, np.ones_like), others={}),
+        "sizes", lambda: sound(data=changed(examples(), 0, np.ones_like), others={}),
         "inputs of training data are all 1",
     ),
     Fault(
-        "scale", lambda: sound(data=changed(examples(), 0, lambda x: 255 * x), others={}),
+        "sizes", lambda: sound(data=changed(examples(), 0, lambda x: 255 * x), others={}),
         "the model has no layer that scales them", LOOK,
     ),
     Fault(
-        "scale", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -999))),
+        "marks", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -999))),
         "9 values of column 2 of inputs are -999, far from all others", LOOK,
     ),
     Fault(
@@ -900,6 +929,37 @@ DATA = [
         "labels of validation data have mean .*: create_augment makes them otherwise", LOOK,
     ),
     Fault("data keeps up", lambda: sound(data=slow()), "steps wait for data", LOOK),
+    Fault(
+        "scaled by training data", lambda: scaled_together(lambda x: (x - x.mean(0)) / x.std(0)),
+        "of train and validation and test data together have mean 0 .*: all are scaled by numbers",
+    ),
+    Fault(
+        "scaled by training data",
+        lambda: scaled_together(lambda x: (x - x.min(0)) / np.ptp(x, axis=0)),
+        "together reach from 0 to 1 exactly: all are scaled",
+    ),
+    Fault(
+        "sizes", lambda: sound(data=changed(examples(), 0, lambda x: x / 255), others={}),
+        "inputs reach 0.0.* at most, .* divided twice", LOOK,
+    ),
+    Fault(
+        "sizes", lambda: regression(data=changed(regression().data, 1, lambda y: 1e4 * y)),
+        "labels have a spread of", LOOK,
+    ),
+    Fault(
+        "weights", lambda: sound(data=(*examples(), np.where(np.arange(ROWS) == 7, -1.0, 1.0))),
+        "weights go down to -1", LOOK,
+    ),
+    Fault(
+        "weights", lambda: sound(data=weighted_by_class(lambda times: times / times.mean())),
+        "each example of class 0, the most frequent, weighs .* are turned round", LOOK,
+    ),
+    Fault("labels are mixed", sorted_stream, "have labels of 2 classes, the data of 3"),
+    Fault(
+        "inputs differ",
+        lambda: sound(data=(np.resize(examples(7)[0], (ROWS, FEATURES)), examples()[1])),
+        "100% of the training examples have the same inputs as others with another label",
+    ),
 ]  # fmt: skip
 
 RANDOM = [
@@ -2062,6 +2122,44 @@ def labels_missing() -> Toy:
     return replace(toy, data=(inputs, labels))
 
 
+def hidden_layer() -> Toy:
+    """A layer in an object that Keras doesn't look into."""
+
+    class Parts:
+        """No layer, and no list of some."""
+
+        def __init__(self) -> None:
+            self.dense = dense(FEATURES)
+            self.dense.build((None, FEATURES))
+
+    parts = Parts()
+
+    class Owner(layers.Layer):
+        def call(self, x: tf.Tensor) -> tf.Tensor:
+            return parts.dense(x)
+
+    return sound(model=model(Owner))
+
+
+def turned_divergence() -> Toy:
+    """A model whose divergence is taken with the wrong sign."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        predictions = run.model(inputs, training=True)
+        divergence = -0.5 * tf.reduce_mean(tf.square(predictions), axis=1)
+        parts = run.losses["main"](labels, predictions), divergence
+        terms = [
+            tf.nn.compute_average_loss(
+                part, sample_weight=weights, global_batch_size=replica.global_count
+            )
+            for part in parts
+        ]
+        return {"main": terms[0] + terms[1], "kl": terms[1]}
+
+    return sound(train_steps=(one_step,), validation_step=one_step, terms=("kl",), metrics=dict)
+
+
 MODES = [
     Fault(
         "data is finite", labels_missing,
@@ -2078,6 +2176,37 @@ MODES = [
     Fault("models in training mode", taught, "'teacher' is trained, .* load it by load_frozen"),
     Fault("evaluation knows no step", lambda: sound(validation_step=step(
         loss=by_step, training=False)), "the validation step uses replica.step"),
+    Fault(
+        "moving averages",
+        lambda: sound(model=model(lambda: layers.BatchNormalization(momentum=0.1), dense)),
+        "keep 10% of what they were .* the share that is new in PyTorch; use momentum=0.9",
+    ),
+    Fault(
+        "training mode", lambda: sound(model=model(dense, lambda: layers.Dropout(0.9))),
+        "drops 90% of its inputs", LOOK,
+    ),
+    Fault("variables", hidden_layer, "keep its layer as an attribute of a model", LOOK),
+    Fault(
+        "logits", lambda: sound(model=model(last=lambda: dense(CLASSES, activation="relu"))),
+        "gets the outputs of a relu",
+    ),
+    Fault(
+        "learning rate", lambda: sound(optimizer=lambda: keras.optimizers.Adam(1e-8)),
+        "Adam moves each weight by .* at most in all steps",
+    ),
+    Fault(
+        "regularization",
+        lambda: sound(model=model(dense, last=lambda: dense(
+            CLASSES, kernel_regularizer=keras.regularizers.L2(10.0)))),
+        "regularization is .*% of the loss", LOOK,
+    ),
+    Fault("signs", turned_divergence, "kl goes from .* a sign is wrong"),
+    Fault(
+        "augmentation",
+        lambda: sound(augment=lambda batch, seed: (
+            0 * batch[0] + tf.random.stateless_uniform((BATCH, 1), seed), *batch[1:])),
+        "the inputs of 100% of the augmented examples are one number",
+    ),
     Fault(
         "moving averages",
         lambda: sound(model=model(lambda: layers.BatchNormalization(momentum=0.9999), dense)),

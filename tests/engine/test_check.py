@@ -30,6 +30,7 @@ from proof.task.losses import compute_loss
 from . import ROOT, project
 from .faulty import (
     FAULTS,
+    ROWS,
     Dropped,
     Fault,
     Patient,
@@ -55,6 +56,7 @@ from .faulty import (
     padded_words,
     regression,
     regularized,
+    scaled_together,
     segmented,
     slower_first_layer,
     sound,
@@ -64,6 +66,7 @@ from .faulty import (
     texts,
     validated,
     validated_gan,
+    weighted_by_class,
     weights_of_words,
     windows,
     with_loss,
@@ -318,6 +321,15 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "mixup": (lambda: mixed_up(exchanged=False), {}),
     "a mask of what sets hold": (lambda: masked_sets(keys=True), {}),
     "few labels": (few_labels, {}),
+    "rare classes that weigh more": (
+        lambda: sound(data=weighted_by_class(lambda times: times.mean() / times), others={}),
+        {},
+    ),
+    "data scaled by that of training": (
+        lambda: scaled_together(lambda x: (x - x[:ROWS].mean(0)) / x[:ROWS].std(0)),
+        {},
+    ),
+    "a stream that is mixed": (lambda: sound(data=stream(examples())), {}),
     "a loss with an attribute": (asked_loss, {}),
     "a smaller rate for some gradients": (
         lambda: sound(process_gradients=slower_first_layer(0.1)),

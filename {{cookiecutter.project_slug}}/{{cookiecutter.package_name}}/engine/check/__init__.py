@@ -13,7 +13,19 @@ from collections.abc import Iterator
 
 from ..causes import cause_of
 from ..errors import UsageError
-from . import data, evaluation, learning, losses, modes, predictions, repeating, resuming, training
+from . import (
+    data,
+    evaluation,
+    learning,
+    losses,
+    modes,
+    overlaps,
+    predictions,
+    repeating,
+    resuming,
+    scales,
+    training,
+)
 from .explain import explain
 from .findings import RELATIONS, Finding, Relation, look, ok, wrong
 from .laboratory import Laboratory
@@ -34,7 +46,8 @@ __all__ = [
 
 
 # In the order in which a person would look: what comes first may explain what follows.
-MODULES = (data, repeating, losses, training, learning, predictions, evaluation, modes, resuming)
+MODULES = (data, overlaps, scales, repeating, losses, training, learning, predictions, evaluation,
+           modes, resuming)  # fmt: skip
 ORDER = [module.__name__ for module in MODULES]
 
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
-import tensorflow as tf
 
-from ..batches import worker_split
+from ..batches import SHUFFLE_BUFFER
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import named_leaves, percent
 
 TIMED_BATCHES = 20
-MANY = 0.2  # of the rows of a split
+SHORT = 0.01  # seconds of a batch, of which nobody waits for many
 MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
-FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; looked at
-EXACT = 1e-5  # of a mean and a deviation that are no accident
-MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked for
+MOST = 2_000  # rows in which the answer is looked for
 
 
 @relation("data is finite")
@@ -141,15 +136,39 @@ def splits_alike(lab: Laboratory) -> Finding:
 
 @relation("weights")
 def weights(lab: Laboratory) -> Finding:
-    """Most training examples have a weight other than zero."""
-    array = lab.examples["train"].get("weights")  # those of several outputs may well be 0
-    idle = 0.0 if array is None else np.mean((array.reshape(len(array), -1) == 0).all(axis=1))
+    """Most training examples have one, none is negative, and rare classes don't weigh less."""
+    train = lab.examples["train"]
+    array = train.get("weights")  # those of several outputs may well be 0
+    if array is None or not len(array):
+        return ok("there are none")
+    if (array < 0).any():
+        return look(
+            f"weights go down to {array.min():.3g}",
+            "an example of a negative weight trains the model to be wrong there",
+            "is it meant so?",
+        )
+    idle = np.mean((array.reshape(len(array), -1) == 0).all(axis=1))
     if idle > MOSTLY:
         return look(
             f"{idle:.0%} of the training examples have a weight of 0",
             "weights were rounded, as in an array of whole numbers, or are cut wrongly",
             "is it meant so?",
         )
+    labels = train.get("labels", np.zeros(0))
+    if labels.dtype.kind not in "iu" or not labels.shape == array.shape == (len(array),):
+        return ok()
+    classes, index, times = np.unique(labels, return_inverse=True, return_counts=True)
+    means = np.bincount(index, array) / times
+    if len(classes) > 1 and np.ptp(array - means[index]) < 1e-3 * means.max():  # one each
+        a, b = np.log(times), np.log(np.maximum(means, 1e-9))
+        if min(np.ptp(a), np.ptp(b)) > 0.2 and np.corrcoef(a, b)[0, 1] > 0.9:
+            return look(
+                f"each example of class {classes[times.argmax()]}, the most frequent, weighs "
+                f"{means[times.argmax()]:.3g}, and of class {classes[times.argmin()]}, the rarest, "
+                f"{means[times.argmin()]:.3g}",
+                "weights that should make up for the sizes of classes are turned round",
+                "divide by the number of examples of a class",
+            )
     return ok()
 
 
@@ -218,6 +237,30 @@ def labels(lab: Laboratory) -> Finding:
                 "another class has its labels, or the model has a class too many",
                 "count the classes from 0, and each for itself",
             )
+    return ok()
+
+
+@relation("labels are mixed")
+def labels_are_mixed(lab: Laboratory) -> Finding:
+    """Batches of a stream have labels of all kinds, as the data has."""
+    known = [arrays.get("labels", np.zeros(0)) for arrays in lab.examples.values()]
+    labels = max(known, key=lambda y: len(np.unique(y)))  # of a long stream only some are read
+    if not lab.batches.is_stream or labels.dtype.kind not in "iu" or labels.ndim != 1:
+        return ok("not looked at: what isn't a stream is shuffled as a whole")
+    classes, times = np.unique(labels, return_counts=True)
+    batches = (dict(named_leaves(batch))["labels"] for batch in (lab.batch, lab.second_batch))
+    of_batch = np.concatenate([np.asarray(labels[0]) for labels in batches])
+    shares, there = times / len(labels), np.array([np.mean(of_batch == c) for c in classes])
+    drawn = np.random.default_rng(0).multinomial(len(of_batch), shares, 100) / len(of_batch)
+    by_chance = np.abs(drawn - shares).sum(axis=1).max()
+    if len(classes) < len(labels) / 10 and np.abs(there - shares).sum() > by_chance + 0.2:
+        return wrong(
+            f"the first batches have labels of {np.count_nonzero(there)} classes, the data of "
+            f"{len(classes)}",
+            "the stream comes in an order that depends on the labels, farther than it is shuffled "
+            f"({SHUFFLE_BUFFER} examples)",
+            "shuffle the files or rows before they are read, by a constant seed",
+        )
     return ok()
 
 
@@ -294,184 +337,6 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("rows in two splits")
-def rows_in_two_splits(lab: Laboratory) -> Finding:
-    """No example of validation or test is a training example."""
-    for split in ("validation", "test"):
-        if share := neighbors.windows_shared(lab.examples["train"], lab.examples.get(split, {})):
-            return wrong(
-                f"training examples are windows of a series, and {share:.0%} of what {split} "
-                "windows hold is in them too",
-                "windows that overlap were divided by chance among the splits",
-                "divide the series by time, then cut each part into windows",
-            )
-        if share := neighbors.near_copies(lab.examples["train"], lab.examples.get(split, {})):
-            return (wrong if share > 0.5 else look)(
-                f"{share:.0%} of the {split} examples are much nearer to some of the training "
-                "examples than to all others",
-                "they are noisy copies of one original, or parts of one recording, that were "
-                "divided by chance among the splits",
-                "divide by what belongs together, before copies are made",
-            )
-    hashes = lab.hashes
-    train = hashes.get("train", [])
-    known = set(train) if len(train) < 1e6 else set()
-    # Of several for the augmentation to choose from, all are one example.
-    parts = len(train) // max(1, len(next(iter(lab.examples["train"].values()), ())))
-    wholes = list(zip(*[iter(train)] * parts, strict=True))
-    times = Counter(wholes).values()
-    # How many the data repeats by itself, other than as passes through all of it.
-    natural = 1 - len(times) * min(times, default=1) / max(1, len(wholes))
-    for split in ("validation", "test"):
-        found = hashes.get(split, [])
-        twice = sum(h in known for h in found)
-        if not twice:
-            continue
-        seen = f"{percent(twice, len(found))} of the {split} examples are training examples too"
-        if twice / len(found) > max(MANY, 3 * natural):
-            return wrong(
-                seen, "the splits overlap, so results are too good", "cut the data before use"
-            )
-        if twice / len(found) > max(0.02, 2 * natural):
-            return look(seen, "the splits overlap, or the data repeats itself")
-    validation, test = set(hashes.get("validation", [])), hashes.get("test", [])
-    same = sum(h in validation for h in test)
-    if test and same / len(test) > max(MANY, 3 * natural):
-        return wrong(
-            f"{percent(same, len(test))} of the test examples are validation examples too",
-            "weights are selected by the data that they are tested on",
-            "cut the data before use",
-        )
-    return ok()
-
-
-@relation("examples repeat")
-def examples_repeat(lab: Laboratory) -> Finding:
-    """No stream is a few examples again and again."""
-    for split, hashes in lab.hashes.items():
-        times = Counter(hashes).values()
-        # Data that repeats itself by nature doesn't repeat each example equally often.
-        is_even = len(times) >= 5 and min(times) >= 2 and max(times) <= min(times) + 1
-        # Arrays may be several passes through the data in one epoch.
-        if not is_even or not isinstance(worker_split(lab.datasets[split]), tf.data.Dataset):
-            continue
-        verdict = wrong if len(times) <= lab.rows else look
-        return verdict(
-            f"{split} data are {len(times)} examples, each of them {min(times)} times or more",
-            "repeat() in the stream; what take() leaves out before it is never used",
-            "leave repetition to the engine: a stream gives each example once, and ends",
-        )
-    return ok()
-
-
-@relation("scale")
-def scale(lab: Laboratory) -> Finding:
-    """Inputs and labels of every split are on the scale of training."""
-    train = lab.examples["train"]
-    for name, array in train.items():
-        if name.startswith("inputs") and array.dtype.kind == "f" and array.ndim < 3:
-            for column, x in enumerate(array.reshape(len(array), -1)[:MOST].T[:MOST_COLUMNS]):
-                if (mark := _mark(x)) is not None:
-                    return look(
-                        f"{mark[1]} values of column {column} of {name} are {mark[0]:g}, far from "
-                        "all others",
-                        "a number that stands for missing values is taken for a measurement",
-                        "replace it by NaN or by a mean, and say so in a column of its own",
-                    )
-    for name, array in train.items():
-        if not name.startswith("inputs"):
-            continue
-        for split, arrays in lab.examples.items():
-            if unseen := _never_in(array, arrays.get(name)):
-                return look(
-                    f"{unseen:.0%} of {name} in {split} data are values that training data never "
-                    "has",
-                    "the splits are normalized, tokenized or numbered differently",
-                )
-        if (constant := _almost_constant(array)) is not None:
-            return look(
-                f"{name} are {constant[0]:g} in {constant[1]:.0%} of all places, and otherwise "
-                f"{constant[2]:g}",
-                "whole numbers were divided as such, or cast too early",
-                "cast to float first, then scale",
-            )
-    augmented = {
-        name: np.asarray(array[0])
-        for name, array in named_leaves(lab.batch if lab.batches.augment else ())
-        if name.startswith("inputs") and array.dtype.is_floating
-    }
-    for name, array in (lab.made_by_augmentation | train).items():
-        if array.dtype.kind not in "fiu" or name.startswith("weights") or len(array) < 2:
-            continue
-        if name.startswith("labels") and array.dtype.kind != "f":
-            continue
-        for split, arrays in lab.examples.items():
-            other = arrays.get(name)
-            if split == "train" or other is None or len(other) < 10 or not other.size:
-                continue
-            a, b = _filled(array), _filled(other)
-            if other.dtype.kind == "f" and (how := _scaled_by_itself(b)):
-                return wrong(
-                    f"{name} of {split} data {how}",
-                    "the split is scaled by its own numbers, so it isn't on the scale of training",
-                    "scale every split by the numbers of the training data",
-                )
-            (mean, spread), (mean_other, spread_other) = ((x.mean(), x.std()) for x in (a, b))
-            largest = max(np.abs(a).max(), 1e-12), max(np.abs(b).max(), 1e-12)
-            if array.dtype.kind == "f" and spread > 0:
-                factor = largest[1] / largest[0]
-                ratio = spread_other / spread
-                if not 0.2 < ratio < 5 and not 0.2 < factor < 5:
-                    return wrong(
-                        f"{name} of {split} data reach {largest[1]:.3g}, those of training "
-                        f"{largest[0]:.3g}",
-                        "one split is scaled, the other isn't",
-                        "scale every split alike, with the numbers of the training data",
-                    )
-                shift = abs(mean - mean_other) / spread
-                beyond = _beyond(a, b) if name.startswith("inputs") else ""
-                if beyond and array.ndim > 2:
-                    return (wrong if array.ndim > 3 else look)(  # a series may rise
-                        f"{name} of training data are {beyond} those of {split} data",
-                        "one split is scaled otherwise than the other",
-                        "scale every split alike, with the numbers of the training data",
-                    )
-                new = augmented.get(name)
-                if new is not None and not beyond and (moved := _beyond(_filled(new), b)):
-                    return wrong(
-                        f"{name} of training data are, augmented, {moved} those of {split} data",
-                        "create_augment scales them, and nothing scales the others",
-                        "scale in create_datasets or in the model, for every split",
-                    )
-                columns = _worst_column(a, b)
-                if shift > 1.0 or not 0.4 < ratio < 2.5:
-                    return look(
-                        f"{name} of {split} data have mean {mean_other:.3g} and spread "
-                        f"{spread_other:.3g}, those of training {mean:.3g} and {spread:.3g}",
-                        "splits are scaled or cut differently"
-                        if name in train
-                        else "create_augment makes them otherwise than create_datasets",
-                    )
-                if columns is not None:
-                    return look(
-                        f"column {columns} of {name} is on another scale in {split} data than in "
-                        "training",
-                        "splits are scaled differently, or columns are in another order",
-                    )
-    inputs = {n: a for n, a in train.items() if n.startswith("inputs") and a.dtype.kind == "f"}
-    for name, array in inputs.items():
-        if len(array) > 1 and array.size and np.ptp(array) == 0:
-            return wrong(f"{name} of training data are all {array.flat[0]:g}")
-        highest = float(np.nanmax(np.abs(array))) if array.size else 0.0
-        if highest > 100 and not lab.normalizes:
-            return look(
-                f"{name} reach {highest:.4g}, and the model has no layer that scales them",
-                "networks learn best from inputs of about 1",
-                "divide them, or use keras.layers.Normalization",
-            )
-    return ok()
-
-
 @relation("data keeps up")
 def data_keeps_up(lab: Laboratory) -> Finding:
     """Batches come faster than steps take."""
@@ -479,12 +344,10 @@ def data_keeps_up(lab: Laboratory) -> Finding:
     computing = lab.secs_per_step
     waiting = lab.secs_per_batch(TIMED_BATCHES)
     seen = f"a batch takes {waiting * 1e3:.1f} ms, a step {computing * 1e3:.1f} ms"
-    if waiting > computing:
+    if waiting > max(computing, SHORT):
         return look(
-            f"{seen}: steps wait for data" if waiting > 0.02 else f"{seen}",
-            "",
-            "load and augment in parallel, or keep what is read in memory"
-            if waiting > 0.02 else "",
+            f"{seen}: steps wait for data", "",
+            "load and augment in parallel, or keep what is read in memory",
         )  # fmt: skip
     return ok(seen)
 
@@ -526,41 +389,6 @@ def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
     return int(bad.argmax()) if bad.any() else None
 
 
-def _beyond(a: np.ndarray, b: np.ndarray) -> str:
-    """In how many places numbers lie clearly below or above all others; "" if in few."""
-    low, high = b.min(), b.max()
-    margin = 0.25 * (high - low)
-    below, above = np.mean(a < low - margin), np.mean(a > high + margin)
-    if max(below, above) <= MANY:
-        return ""
-    return f"in {max(below, above):.0%} of all places {'below' if below > above else 'above'}"
-
-
-def _mark(x: np.ndarray) -> tuple[float, int] | None:
-    """A number of a column that comes again and is far from all others; how often."""
-    values, times = np.unique(x[np.isfinite(x)], return_counts=True)
-    if len(values) < 10:
-        return None
-    several = len(values) > times.sum() / 4  # most numbers come once or a few times
-    for end, rest in ((0, values[1:]), (-1, values[:-1])):
-        far, width = np.abs(rest - values[end]).min(), np.ptp(rest)
-        often = times[end] >= max(5, times.sum() / 100, 3 * np.delete(times, end).max())
-        if (times[end] >= 3 and far > 3 * width) or (several and often and far > width / 4):
-            return float(values[end]), int(times[end])
-    return None
-
-
-def _never_in(array: np.ndarray, other: np.ndarray | None) -> float:
-    """The share of whole numbers or texts in another split that training doesn't have; 0 if few."""
-    if other is None or array.dtype.kind not in "iuOSU" or not other.size:
-        return 0.0
-    known = set(array.ravel()[:MANY_VALUES].tolist())
-    if len(known) > min(array.size, MANY_VALUES) / 10:  # such as the numbers of customers
-        return 0.0
-    share = float(np.mean([value not in known for value in other.ravel()[:MANY_VALUES].tolist()]))
-    return share if share > FEW else 0.0
-
-
 def _tells(x: np.ndarray, classes: np.ndarray) -> bool:
     """Whether the class follows from a feature that has few values, or one bound for each class."""
     order = np.argsort(x, kind="stable")
@@ -570,56 +398,3 @@ def _tells(x: np.ndarray, classes: np.ndarray) -> bool:
     pure = not np.any((np.diff(classes) != 0) & (np.diff(x) == 0))
     changes = int(np.count_nonzero(np.diff(classes)))
     return number > 1 and pure and (len(bounds) < len(x) / 10 or changes == number - 1)
-
-
-def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:
-    """Images with two values, of which one is nearly everywhere: it, its share, the other."""
-    if array.dtype.kind != "f" or array.ndim < 3 or not array.size:
-        return None
-    values, times = np.unique(array.ravel()[:MANY_VALUES], return_counts=True)
-    share = times.max() / times.sum()
-    if len(values) != 2 or share < 0.9:
-        return None
-    return float(values[times.argmax()]), float(share), float(values[times.argmin()])
-
-
-def _filled(array: np.ndarray) -> np.ndarray:
-    """The array with the mean of its column for each value that isn't finite."""
-    x = np.asarray(array, "f8")
-    there = np.isfinite(x)
-    if there.all():
-        return x
-    number = np.maximum(1, there.sum(axis=0))
-    return np.where(there, x, np.where(there, x, 0).sum(axis=0) / number)
-
-
-def _scaled_by_itself(x: np.ndarray) -> str:
-    """How a split is scaled so exactly that it must be by its own numbers; "" if it isn't."""
-    by_row = x.reshape(len(x), -1)
-    if len(x) < 30 or (x.ndim > 2 and np.abs(by_row.mean(axis=1)).max() < EXACT):
-        return ""  # too few to tell, or each example is scaled by itself
-    columns = by_row if x.ndim <= 2 else by_row.reshape(-1, 1)
-    changing = np.ptp(columns, axis=0) > 0
-    if any(
-        (changing & (np.abs(columns.mean(axis=0)) < EXACT)
-         & (np.abs(columns.std(axis=0, ddof=ddof) - 1) < EXACT)).any()
-        for ddof in (0, 1)  # as NumPy and as pandas have it
-    ):  # fmt: skip
-        return "have mean 0 and deviation 1 exactly"
-    ends = columns.min(axis=0) == 0, columns.max(axis=0) == 1
-    once = np.sum((columns == 0) | (columns == 1), axis=0) == 2
-    if x.ndim <= 2 and (ends[0] & ends[1] & once).any():
-        return "reach from 0 to 1 exactly"
-    return ""
-
-
-def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
-    """A feature of a table that is on another scale in `b`."""
-    if a.ndim != 2 or a.shape[1] < 2 or len(b) < 30:
-        return None
-    spread = a.std(axis=0)
-    usable = spread > 1e-9 * (np.abs(a).max(axis=0) + 1e-12)
-    shift = np.abs(a.mean(axis=0) - b.mean(axis=0)) / np.where(usable, spread, 1)
-    ratio = b.std(axis=0) / np.where(usable, spread, 1)
-    bad = usable & ((shift > 2) | (ratio > 5) | (ratio < 0.1))
-    return int(np.flatnonzero(bad)[0]) if bad.any() else None

@@ -16,6 +16,7 @@ ARITHMETIC = {"Sub", "SquaredDifference", "Mul", "Add", "AddV2", "RealDiv", "Max
 PASSED_THROUGH = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims", "StopGradient",
                   "BroadcastTo", "IdentityN", "StridedSlice", "Split", "GatherV2",
                   "ConcatV2"}  # fmt: skip
+ACTIVATIONS = {"Softmax", "Sigmoid", "Relu", "Relu6", "Softplus", "Tanh", "Softsign"}
 
 
 def random_numbers(graph: tf.Graph, first: int = 0) -> tuple[list[str], list[str]]:
@@ -97,8 +98,8 @@ def accidental_broadcasts(
     return found
 
 
-def probabilities_as_logits(ops: Iterable[tf.Operation]) -> list[tuple[str, str]]:
-    """Cross-entropies of logits whose logits come out of a softmax or a sigmoid."""
+def activated_logits(ops: Iterable[tf.Operation]) -> list[str]:
+    """The activations that cross-entropies of logits get their logits from."""
     found = []
     for op in ops:
         of_softmax = op.type in ("SparseSoftmaxCrossEntropyWithLogits",
@@ -107,8 +108,8 @@ def probabilities_as_logits(ops: Iterable[tf.Operation]) -> list[tuple[str, str]
         if not of_softmax and not of_sigmoid:
             continue
         source = _source(op.inputs[0])
-        if source.type in ("Softmax", "Sigmoid"):
-            found.append((op.name, source.type.lower()))
+        if source.type in ACTIVATIONS:
+            found.append(source.type.lower())
     return found
 
 

@@ -444,15 +444,22 @@ class Laboratory(Runs):
         return any(type(layer).__name__.endswith(names) for layer in self.run.layers)
 
     @cached_property
+    def rescales(self) -> bool:
+        """Whether a layer scales inputs, however small they are."""
+        kinds = keras.layers
+        some = kinds.Normalization, kinds.Rescaling, kinds.UnitNormalization, kinds.Embedding
+        return any(isinstance(layer, some) for layer in self.run.layers)
+
+    @cached_property
     def predicts_the_next(self) -> bool:
         """Whether labels are the inputs shifted by one, as in a language model."""
-        x, y = self._tokens
+        x, y, _ = self._tokens
         return x is not None and bool(np.mean(y[:, :-1] == x[:, 1:]) > 0.9)
 
     @cached_property
     def predicts_the_one_before(self) -> bool:
         """Whether labels are the inputs shifted by one the wrong way."""
-        x, y = self._tokens
+        x, y, _ = self._tokens
         return x is not None and bool(np.mean(y[:, 1:] == x[:, :-1]) > 0.9) and not (
             self.predicts_the_next
         )  # fmt: skip
@@ -460,14 +467,14 @@ class Laboratory(Runs):
     @cached_property
     def predicts_its_input(self) -> bool:
         """Whether labels are whole numbers, and the same as the inputs."""
-        x, y = self._tokens
+        x, y, _ = self._tokens
         whole = x is not None and x.dtype.kind == "i"  # an autoencoder's are numbers
         return whole and bool(np.mean(x == y) > 0.99) and bool(np.ptp(x) > 0)
 
     @cached_property
     def answers_moved_into_inputs(self) -> float:
         """Where the augmentation puts what is to be predicted, as a part of the places; or 0."""
-        x, y = self._tokens
+        x, y, _ = self._tokens
         flat = [tf.nest.flatten(part) for part in self.plain_batch[:-1]]
         if x is None or [len(part) for part in flat] != [1, 1] or self.batches.augment is None:
             return 0.0
@@ -480,21 +487,33 @@ class Laboratory(Runs):
         return share if share > 3 * before + 0.05 else 0.0
 
     @cached_property
-    def _tokens(self) -> tuple[Any, Any]:
+    def _tokens(self) -> tuple[Any, Any, int]:
         """Inputs and labels of a sequence, (rows, positions); None if they are something else.
 
-        They are whole numbers, or, of a series, one of the numbers at each position.
+        They are whole numbers, or, of a series, one of the numbers at each position. Of several
+        inputs, such as those of an encoder and a decoder, one that is shaped as the labels are; its
+        number comes last.
         """
         parts = [tf.nest.flatten(part) for part in self.batch[:-1]]
-        if len(parts) != 2 or any(len(part) != 1 for part in parts):
-            return None, None
-        x, y = (np.asarray(part[0][0]) for part in parts)
-        if x.dtype.kind == y.dtype.kind == "f":
-            x, y = (t[..., 0] if t.ndim == 3 else t for t in (x, y))
-            if x.shape == y.shape and np.mean(x == y) > 0.5:
-                return None, None  # such as the many zeros of an autoencoder
-        fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
-        return (x, y) if fits and x.dtype.kind == y.dtype.kind in "if" else (None, None)
+        if len(parts) != 2 or len(parts[1]) != 1:
+            return None, None, 0
+        for i, leaf in enumerate(parts[0]):
+            x, y = np.asarray(leaf[0]), np.asarray(parts[1][0][0])
+            if x.dtype.kind == y.dtype.kind == "f":
+                x, y = (t[..., 0] if t.ndim == 3 else t for t in (x, y))
+                if x.shape == y.shape and np.mean(x == y) > 0.5:
+                    continue  # such as the many zeros of an autoencoder
+            fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3 and np.ptp(x) > 1
+            if fits and x.dtype.kind == y.dtype.kind in "if":
+                return x, y, i
+        return None, None, 0
+
+    def _with_other_tokens(self, change: Callable[[tf.Tensor], tf.Tensor]) -> Any:
+        """The inputs of the first batch, with other tokens: a nest of (1, rows, ...)."""
+        leaves = tf.nest.flatten(self.batch[0])
+        place = self._tokens[2]
+        leaves[place] = change(leaves[place])
+        return tf.nest.pack_sequence_as(self.batch[0], leaves)
 
     @cached_property
     def padded_labels(self) -> np.ndarray | None:
@@ -520,17 +539,21 @@ class Laboratory(Runs):
     @cached_property
     def sees_later_positions(self) -> bool:
         """Whether predictions for the first half of a sequence depend on its second half."""
-        x = np.asarray(tf.nest.flatten(self.batch[0])[0][0])
-        half = x.shape[1] // 2
-        other = np.concatenate([x[:, :half], np.roll(x[:, half:], 1, axis=0)], axis=1)
-        a, b = (np.asarray(self.run.model(tf.constant(t), training=False)) for t in (x, other))
+        half = self._tokens[0].shape[1] // 2
+        other = self._with_other_tokens(
+            lambda t: tf.concat([t[:, :, :half], tf.roll(t[:, :, half:], 1, axis=1)], axis=2)
+        )
+        a, b = (
+            np.asarray(self.run.model(tf.nest.map_structure(lambda t: t[0], x), training=False))
+            for x in (self.batch[0], other)
+        )
         return relative_difference(a[:, :half], b[:, :half]) > 10 * TOLERANCE
 
     @cached_property
     def labels_shifted_again(self) -> int:
         """By how many positions the loss gets later labels than the predictions are for."""
-        x, y = self._tokens
-        inputs, *rest = self.batch
+        x, y, _ = self._tokens
+        _, *rest = self.batch
 
         def change(t: tf.Tensor) -> tf.Tensor:
             return tf.concat([t[..., :-1], tf.roll(t[..., -1:], 1, axis=1)], axis=-1)
@@ -542,7 +565,7 @@ class Laboratory(Runs):
             if shift < 1 or not np.array_equal(given, y[:, shift:]):
                 continue
             # Those of the last position change with its input; if they don't, they are left out.
-            others = self.look((tf.nest.map_structure(change, inputs), *rest)).calls[name][1]
+            others = self.look((self._with_other_tokens(change), *rest)).calls[name][1]
             if np.array_equal(np.asarray(predictions)[:, -1], np.asarray(others)[:, -1]):
                 return int(shift)
         return 0
@@ -601,17 +624,11 @@ class Laboratory(Runs):
 
     @cached_property
     def unknown_variables(self) -> list[Any]:
-        """Trainable variables that a step reads and that belong to no model.
-
-        Without those of layers, which may be of a model that a metric uses: unless there is a
-        Lambda layer, whose function may hold them.
-        """
+        """Trainable variables that a step reads and that belong to no model."""
         run = self.run
         owners = [*run.models.values(), *run.optimizers.values(), *run.metrics.values()]
         known = {id(v._value) for owner in owners for v in owner.variables}
-        has_lambda = any(isinstance(layer, keras.layers.Lambda) for layer in run.layers)
-        read = [v for v in self.ops[0].graph.variables if v.trainable and id(v) not in known]
-        return [v for v in read if has_lambda or "/" not in v.name]
+        return [v for v in self.ops[0].graph.variables if v.trainable and id(v) not in known]
 
     # The optimizers.
 

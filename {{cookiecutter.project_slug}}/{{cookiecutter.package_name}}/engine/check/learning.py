@@ -10,8 +10,10 @@ import tensorflow as tf
 
 from ..callbacks import learning_rates
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import REPEATED_STEPS, Laboratory
+from .laboratory import ADAPTIVE, REPEATED_STEPS, Laboratory
 from .numbers import TOLERANCE, relative_difference
+
+NEVER_NEGATIVE = {"kl", "kld", "divergence", "distance", "mse", "mae", "rmse", "penalty"}
 
 
 @relation("every weight gets a gradient")
@@ -127,19 +129,23 @@ def learning_rate(lab: Laboratory) -> Finding:
                 "the two are exchanged",
                 "the squares need the longer average, as beta_1=0.9 and beta_2=0.999",
             )
+        updates = len(lab.steps_of.get(name, ())) or 1  # of this optimizer, in each train step
+        steps = lab.num_steps
         schedule = optimizer._learning_rate
         if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
             found.append(f"{rate:.3g}")
             if rate <= 0:
                 return wrong(f"the learning rate of {name!r} is {rate:.3g}", "", "make it positive")
+            if small := _too_small(optimizer, updates * steps * rate):
+                return small
             continue
-        updates = len(lab.steps_of.get(name, ())) or 1  # of this optimizer, in each train step
-        steps = lab.num_steps
         at = np.linspace(0, max(0, updates * steps - 1), 101).astype("int64")
         rates = np.asarray([float(schedule(tf.constant(step))) for step in at])
         found.append(f"{rates[0]:.3g} to {rates[-1]:.3g} in {steps} steps")
         if rates.min() < 0:
             return wrong(f"the learning rate of {name!r} falls to {rates.min():.3g}")
+        if small := _too_small(optimizer, updates * steps * float(rates.mean())):
+            return small
         alive = np.flatnonzero(rates > 1e-3 * rates.max())
         if not len(alive) or alive[-1] < 80:
             share = int(alive[-1]) + 1 if len(alive) else 0
@@ -171,9 +177,16 @@ def learning_rate(lab: Laboratory) -> Finding:
 
 @relation("moving averages")
 def moving_averages(lab: Laboratory) -> Finding:
-    """Those of normalization layers forget in the run how they began."""
+    """Those of normalization layers forget how they began, over the run and not at once."""
     for layer in lab.run.layers:
         if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
+            if layer.momentum < 0.5:
+                return (wrong if 0 < layer.momentum <= 0.2 else look)(
+                    f"the moving averages of {layer.path} keep {layer.momentum:.0%} of what they "
+                    "were at each step, so evaluation normalizes by the last batches alone",
+                    "momentum is the share that is kept here, and the share that is new in PyTorch",
+                    f"use momentum={1 - layer.momentum:.3g}",
+                )
             share = layer.momentum**lab.num_steps
             if share > 0.5:
                 return (wrong if lab.num_steps >= 100 else look)(
@@ -265,6 +278,20 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
     return ok()
 
 
+@relation("signs")
+def signs(lab: Laboratory) -> Finding:
+    """What can't be negative isn't, and doesn't become so."""
+    for name, before in lab.base.losses.items():
+        after = lab.after_training.losses[name]
+        if NEVER_NEGATIVE & set(name.lower().split("_")) and after < min(before, -0.05):
+            return wrong(
+                f"{name} goes from {before:.3g} to {after:.3g}",
+                "divergences, distances and squared errors can't be negative: a sign is wrong",
+                "look at its formula",
+            )
+    return ok()
+
+
 @relation("one trace")
 def one_trace(lab: Laboratory) -> Finding:
     """The step is traced once."""
@@ -274,6 +301,18 @@ def one_trace(lab: Laboratory) -> Finding:
         return ok()
     return wrong(
         f"{traces} traces", "a shape changes between batches, or a Python number between calls"
+    )
+
+
+def _too_small(optimizer: keras.optimizers.Optimizer, sum_of_rates: float) -> Finding | None:
+    """Whether steps that are about the learning rate each add up to too little in a run."""
+    if type(optimizer).__name__ not in ADAPTIVE or sum_of_rates > 1e-3:
+        return None
+    return (wrong if sum_of_rates < 1e-4 else look)(
+        f"{type(optimizer).__name__} moves each weight by {sum_of_rates:.1g} at most in all steps "
+        "of the run",
+        "a step of it is about as large as the learning rate, which is too small here",
+        "values around 1e-5 to 1e-2 are common",
     )
 
 

@@ -271,6 +271,13 @@ def regularization(lab: Laboratory) -> Finding:
     total = lab.total_regularization
     if total < 1e-9:
         return ok("none")
+    whole = sum(lab.base.losses[name] for name in lab.run.optimizers)
+    if total > 0.9 * whole > 0:
+        return look(
+            f"regularization is {total / whole:.0%} of the loss",
+            "the factor of a regularizer is too large: the weights are trained to be 0",
+            "values around 1e-5 to 1e-3 are common",
+        )
     if lab.adds_losses or lab.counts_weights or lab.interacts or lab.has_other_denominators:
         return ok("not looked at: the loss has other parts")
     two, three = lab.look_with_weights

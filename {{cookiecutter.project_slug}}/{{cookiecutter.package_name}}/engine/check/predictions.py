@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from .findings import Finding, look, ok, relation, wrong
-from .graph import probabilities_as_logits
+from .graph import activated_logits
 from .laboratory import Laboratory
 
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
@@ -18,12 +18,18 @@ THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "
 def logits(lab: Laboratory) -> Finding:
     """Losses get logits where they expect logits, and probabilities elsewhere."""
     calls = lab.base.calls
-    if found := probabilities_as_logits(lab.ops):
-        _, activation = found[0]
-        return wrong(
-            f"a cross-entropy of logits gets the outputs of a {activation}",
-            f"{activation} is applied twice",
-            "leave the last activation out of the model, or use from_logits=False",
+    for activation in activated_logits(lab.ops):
+        seen = f"a cross-entropy of logits gets the outputs of a {activation}"
+        if activation in ("softmax", "sigmoid"):
+            return wrong(
+                seen,
+                f"{activation} is applied twice",
+                "leave the last activation out of the model, or use from_logits=False",
+            )
+        return (wrong if activation.startswith("relu") else look)(
+            seen,
+            "logits are numbers of both signs and of any size, which it doesn't give",
+            "leave the last activation out of the model",
         )
     if lab.undoes_activations:
         return look(

@@ -138,6 +138,12 @@ def augmentation(lab: Laboratory) -> Finding:
                 "draw with tf.random.stateless_* and the seed that it is given",
             )
         return look("is the same in every step", "it draws no random numbers", "is it meant so?")
+    if share := _wiped_out(plain, with_seed[0]):
+        return wrong(
+            f"the inputs of {share:.0%} of the augmented examples are one number everywhere",
+            "they are cast to whole numbers, cut off or multiplied by 0",
+            "look at the scale of the numbers that create_augment is given",
+        )
     if numbers := _labels_between(plain, augment):
         return wrong(
             f"where labels are 0 or {numbers[0]} alone, augmented labels are {numbers[1]:.3g} too",
@@ -167,6 +173,16 @@ def augmentation(lab: Laboratory) -> Finding:
             "draw once, or give each a seed of its own, as tf.random.split(seed) makes them",
         )
     return ok()
+
+
+def _wiped_out(plain: Any, augmented: Any) -> float:
+    """The share of examples whose inputs an augmentation makes constant; 0 if few."""
+    given, made = (tf.nest.flatten(batch[0]) for batch in (plain, augmented))
+    if len(given) != 1 or len(made) != 1 or not made[0].dtype.is_floating:
+        return 0.0
+    a, b = (np.asarray(t[0], "f8").reshape(t[0].shape[0], -1) for t in (given, made))
+    share = float(np.mean(np.ptp(b, axis=1) == 0)) if np.ptp(a, axis=1).any() else 0.0
+    return share if b.shape[1] > 1 and share > 0.2 else 0.0
 
 
 def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -10,6 +11,8 @@ from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables
 from .laboratory import Laboratory
 from .numbers import TOLERANCE, close, different, equal, relative_difference
+
+MOST_DROPPED = 0.75
 
 
 @relation("process_gradients")
@@ -274,6 +277,13 @@ def training_mode(lab: Laboratory) -> Finding:
             "training=True from outside wins over training=False inside (Keras 3.15)",
             "set trainable = False on it, which keeps BatchNormalization still",
         )
+    for path, layer in layers.items():
+        if isinstance(layer, keras.layers.Dropout) and layer.rate > MOST_DROPPED:
+            return look(
+                f"{path} drops {layer.rate:.0%} of its inputs",
+                "the rate is the share that is dropped, not the one that is kept",
+                f"use Dropout({1 - layer.rate:.2g}) if that is meant",
+            )
     return ok(f"{len(seen)} layers" if seen else "no layer needs it")
 
 
@@ -288,11 +298,16 @@ def variables(lab: Laboratory) -> Finding:
             "use replica.step, a Keras weight made with add_weight, or a metric",
         )
     if unknown := lab.unknown_variables:
-        return wrong(
-            f"the step reads {unknown[0].name.partition(':')[0]}, which no model has",
+        has_lambda = any(isinstance(layer, keras.layers.Lambda) for layer in lab.run.layers)
+        alone = [v for v in unknown if has_lambda or "/" not in v.name]
+        # Those of layers may be of a model that a metric or a loss uses as it is.
+        return (wrong if alone else look)(
+            f"the step reads {(alone or unknown)[0].name.partition(':')[0]}, which no model has",
             "no optimizer trains it, and no checkpoint holds it: it was made beside the models, as "
             "in a loss or inside a Lambda layer",
-            "make it in a layer of a model, with add_weight",
+            "make it in a layer of a model, with add_weight"
+            if alone
+            else "keep its layer as an attribute of a model; or freeze it, by load_frozen",
         )
     return ok()
 

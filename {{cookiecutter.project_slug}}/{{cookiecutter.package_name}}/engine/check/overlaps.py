@@ -1,0 +1,206 @@
+"""Relations between examples: none stands in two splits, none is there again and again."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from ..batches import worker_split
+from .findings import Finding, look, ok, relation, wrong
+from .laboratory import Laboratory
+from .numbers import bytes_of, percent
+
+MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are taken
+MOST_FEATURES = 1_000  # about, of each array
+MOST_ROWS = 20_000  # that are compared with each other
+MANY = 0.2  # of the rows of a split
+SAME = 1e-8  # the squared distance of rows that are equal, at most
+
+
+@relation("rows in two splits")
+def rows_in_two_splits(lab: Laboratory) -> Finding:
+    """No example of validation or test is a training example."""
+    for split in ("validation", "test"):
+        if share := _windows_shared(lab.examples["train"], lab.examples.get(split, {})):
+            return wrong(
+                f"training examples are windows of a series, and {share:.0%} of what {split} "
+                "windows hold is in them too",
+                "windows that overlap were divided by chance among the splits",
+                "divide the series by time, then cut each part into windows",
+            )
+        if share := _near_copies(lab.examples["train"], lab.examples.get(split, {})):
+            return (wrong if share > 0.5 else look)(
+                f"{share:.0%} of the {split} examples are much nearer to some of the training "
+                "examples than to all others",
+                "they are noisy copies of one original, or parts of one recording, that were "
+                "divided by chance among the splits",
+                "divide by what belongs together, before copies are made",
+            )
+    hashes = lab.hashes
+    train = hashes.get("train", [])
+    known = set(train) if len(train) < 1e6 else set()
+    # Of several for the augmentation to choose from, all are one example.
+    parts = len(train) // max(1, len(next(iter(lab.examples["train"].values()), ())))
+    wholes = list(zip(*[iter(train)] * parts, strict=True))
+    times = Counter(wholes).values()
+    # How many the data repeats by itself, other than as passes through all of it.
+    natural = 1 - len(times) * min(times, default=1) / max(1, len(wholes))
+    for split in ("validation", "test"):
+        found = hashes.get(split, [])
+        twice = sum(h in known for h in found)
+        if not twice:
+            continue
+        seen = f"{percent(twice, len(found))} of the {split} examples are training examples too"
+        if twice / len(found) > max(MANY, 3 * natural):
+            return wrong(
+                seen, "the splits overlap, so results are too good", "cut the data before use"
+            )
+        if twice / len(found) > max(0.02, 2 * natural):
+            return look(seen, "the splits overlap, or the data repeats itself")
+    validation, test = set(hashes.get("validation", [])), hashes.get("test", [])
+    same = sum(h in validation for h in test)
+    if test and same / len(test) > max(MANY, 3 * natural):
+        return wrong(
+            f"{percent(same, len(test))} of the test examples are validation examples too",
+            "weights are selected by the data that they are tested on",
+            "cut the data before use",
+        )
+    return ok()
+
+
+@relation("inputs differ")
+def inputs_differ(lab: Laboratory) -> Finding:
+    """Training examples with other labels have other inputs."""
+    arrays = lab.examples["train"]
+    inputs = [a for n, a in arrays.items() if n.startswith("inputs")]
+    if "labels" not in arrays or arrays["labels"].ndim != 1 or arrays["labels"].dtype.kind == "O":
+        return ok("not looked at: there isn't one label an example")
+    if not inputs or any(a.dtype.kind != "f" or a[0].size < 4 for a in inputs):
+        return ok("not looked at: inputs may well be the same by chance")
+    seen: dict[bytes, set[float]] = {}
+    keys = [b"".join(bytes_of(a[i]) for a in inputs) for i in range(min(len(inputs[0]), MOST_ROWS))]
+    for key, label in zip(keys, arrays["labels"].tolist(), strict=False):
+        seen.setdefault(key, set()).add(label)
+    share = float(np.mean([len(seen[key]) > 1 for key in keys]))
+    if share > MANY / 2:
+        return (wrong if share > MANY else look)(
+            f"{share:.0%} of the training examples have the same inputs as others with another "
+            "label",
+            "one array is filled again and again, or rows are repeated and labels aren't",
+            "compare some of them by eye",
+        )
+    return ok()
+
+
+@relation("examples repeat")
+def examples_repeat(lab: Laboratory) -> Finding:
+    """No stream is a few examples again and again."""
+    for split, hashes in lab.hashes.items():
+        times = Counter(hashes).values()
+        # Data that repeats itself by nature doesn't repeat each example equally often.
+        is_even = len(times) >= 5 and min(times) >= 2 and max(times) <= min(times) + 1
+        # Arrays may be several passes through the data in one epoch.
+        if not is_even or not isinstance(worker_split(lab.datasets[split]), tf.data.Dataset):
+            continue
+        verdict = wrong if len(times) <= lab.rows else look
+        return verdict(
+            f"{split} data are {len(times)} examples, each of them {min(times)} times or more",
+            "repeat() in the stream; what take() leaves out before it is never used",
+            "leave repetition to the engine: a stream gives each example once, and ends",
+        )
+    return ok()
+
+
+def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
+    """The share of another split's windows over a series that training windows hold; 0 if few."""
+    for name, array in train.items():
+        other = others.get(name)
+        is_series = array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[1] > 3
+        if not name.startswith("inputs") or not is_series or other is None or len(other) < 10:
+            continue
+        if other.shape[1:] != array.shape[1:] or len(other) < 4 * array.shape[1]:
+            continue
+        at = [{bytes_of(x) for x in array[:MOST_TRAINING, t]} for t in range(2)]
+        rows = min(len(array), MOST_TRAINING)
+        if len(at[0]) < rows / 2 or len(at[0] & at[1]) < rows / 2:
+            continue  # no series, or windows that don't overlap
+        known = {bytes_of(x) for x in array.reshape(-1, *array.shape[2:])}
+        seen = [bytes_of(x) in known for x in other[:MOST_TRAINING].reshape(-1, *other.shape[2:])]
+        if np.mean(seen) > 0.5:
+            return float(np.mean(seen))
+    return 0.0
+
+
+def _near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
+    """The share of another split's examples that have a near copy in training; 0 if few.
+
+    Numbers of the same kind lie at distances that grow steadily: the tenth nearest is about as much
+    farther than the nearest as the hundredth than the tenth, on a line as in many dimensions.
+    """
+    names = [n for n, x in train.items() if n.startswith("inputs") and x.dtype.kind == "f"]
+    names = [n for n in names if n in others and others[n].dtype.kind == "f"]
+    if not names or any(train[n].shape[1:] != others[n].shape[1:] for n in names):
+        return 0.0
+    a, b = (_table([split[n] for n in names], most)
+            for split, most in ((train, MOST_TRAINING), (others, MOST_OTHERS)))  # fmt: skip
+    if len(a) < 200 or len(b) < 30:
+        return 0.0
+    spread = np.ma.masked_invalid(a).std(axis=0).filled(0)
+    if np.count_nonzero(spread) < 3:
+        return 0.0
+    if any(train[n].ndim > 2 for n in names):  # positions have one unit, columns have many
+        spread = np.where(spread > 0, spread.max(), 0)
+    a, b = (x[:, spread > 0] / spread[spread > 0] for x in (a, b))
+    squares = _squared_distances(b, a)
+    near = [_are_near(squares) & (squares.min(axis=1) > SAME)]
+    if len(names) == 1:
+        images = train[names[0]][:MOST_TRAINING], others[names[0]][:MOST_OTHERS]
+        near += [_are_near(_squared_distances(y, x)) for x, y in _moved(*images)]
+    share = float(np.mean(np.any(near, axis=0)))
+    return share if share > MANY else 0.0
+
+
+def _are_near(squares: np.ndarray) -> np.ndarray:
+    """Whether each row is much nearer to a few of others, by squared distances, than to all."""
+    nearest = np.sqrt(np.maximum(np.partition(squares, (0, 9, 99), axis=1)[:, [0, 9, 99]], 1e-9))
+    first, tenth, hundredth = np.log(nearest).T
+    return (tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)
+
+
+def _moved(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """What small images of `a` share with those of `b` moved by a pixel or two, or turned."""
+    height, width = (*a.shape[1:], 0, 0)[:2]
+    if a.ndim not in (3, 4) or min(height, width) < 7 or max(height, width) > 32:
+        return
+    size = a.std()
+    for down, right in itertools.product((-2, -1, 0, 1, 2), repeat=2):
+        edge = max(abs(down), abs(right))
+        if edge == 1 or (edge and not down * right):  # one step any way, two along an axis
+            inner = a[:, edge : height - edge, edge : width - edge]
+            y, x = edge + down, edge + right
+            moved = b[:, y : y + height - 2 * edge, x : x + width - 2 * edge]
+            yield _table([inner / size], len(a)), _table([moved / size], len(b))
+    for turned in (b[:, ::-1], b[:, :, ::-1]):
+        yield _table([a / size], len(a)), _table([turned / size], len(b))
+
+
+def _table(arrays: list[np.ndarray], rows: int) -> np.ndarray:
+    """Some features of the first rows, float64 (rows, features)."""
+    parts = [array[:rows].reshape(min(rows, len(array)), -1) for array in arrays]
+    parts = [part[:, :: 1 + part.shape[1] // MOST_FEATURES].astype("f8") for part in parts]
+    return np.concatenate(parts, axis=1) if parts else np.zeros((0, 0))
+
+
+def _squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of each row of `a` to each of `b`, over the features that both have."""
+    has_a, has_b = (np.isfinite(x) for x in (a, b))
+    if has_a.all() and has_b.all():
+        return (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2 * a @ b.T
+    a, b = np.where(has_a, a, 0), np.where(has_b, b, 0)
+    has_a, has_b = has_a.astype("f8"), has_b.astype("f8")
+    sums = a**2 @ has_b.T + has_a @ (b**2).T - 2 * a @ b.T
+    return sums * a.shape[1] / np.maximum(has_a @ has_b.T, 1)

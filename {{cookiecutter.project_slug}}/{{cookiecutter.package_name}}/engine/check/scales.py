@@ -1,0 +1,284 @@
+"""Relations of the numbers in the data: on which scale they are, and what stands for others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .findings import Finding, look, ok, relation, wrong
+from .laboratory import Laboratory
+from .numbers import named_leaves
+
+MANY = 0.2  # of the places of an array
+FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; looked at
+EXACT = 1e-5  # of a mean and a deviation that are no accident
+MOST_NUMBERS = 20_000_000  # of training data that is put together with others
+MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked for
+
+
+@relation("marks")
+def marks(lab: Laboratory) -> Finding:
+    """No number of a table stands for a missing value."""
+    for name, array in _inputs(lab).items():
+        if array.ndim > 2:
+            continue
+        for column, x in enumerate(array.reshape(len(array), -1)[:MOST].T[:MOST_COLUMNS]):
+            if (mark := _mark(x)) is not None:
+                return look(
+                    f"{mark[1]} values of column {column} of {name} are {mark[0]:g}, far from "
+                    "all others",
+                    "a number that stands for missing values is taken for a measurement",
+                    "replace it by NaN or by a mean, and say so in a column of its own",
+                )
+    return ok()
+
+
+@relation("known values")
+def known_values(lab: Laboratory) -> Finding:
+    """Whole numbers and texts of every split occur in training."""
+    for name, array in lab.examples["train"].items():
+        for split, arrays in lab.examples.items():
+            unseen = _never_in(array, arrays.get(name)) if name.startswith("inputs") else 0.0
+            if unseen:
+                return look(
+                    f"{unseen:.0%} of {name} in {split} data are values that training data never "
+                    "has",
+                    "the splits are normalized, tokenized or numbered differently",
+                )
+    return ok()
+
+
+@relation("sizes")
+def sizes(lab: Laboratory) -> Finding:
+    """Inputs and labels are about 1, and not all the same."""
+    for name, array in _inputs(lab).items():
+        if len(array) > 1 and array.size and np.ptp(array) == 0:
+            return wrong(f"{name} of training data are all {array.flat[0]:g}")
+        if (constant := _almost_constant(array)) is not None:
+            return look(
+                f"{name} are {constant[0]:g} in {constant[1]:.0%} of all places, and otherwise "
+                f"{constant[2]:g}",
+                "whole numbers were divided as such, or cast too early",
+                "cast to float first, then scale",
+            )
+        highest = float(np.nanmax(np.abs(array))) if array.size else 0.0
+        if highest > 100 and not lab.normalizes:
+            return look(
+                f"{name} reach {highest:.4g}, and the model has no layer that scales them",
+                "networks learn best from inputs of about 1",
+                "divide them, or use keras.layers.Normalization",
+            )
+        if 0 < highest < 0.02 and not lab.rescales:
+            return look(
+                f"{name} reach {highest:.2g} at most, and the model has no layer that scales them",
+                "they were divided twice, or by the wrong number",
+                "scale them once, to about 1",
+            )
+    labels = lab.examples["train"].get("labels", np.zeros(0))
+    if labels.dtype.kind == "f" and labels.size and np.nanstd(labels) > 1000 and not lab.rescales:
+        return look(
+            f"labels have a spread of {np.nanstd(labels):.3g}",
+            "outputs begin near 0, and an optimizer takes long to bring them so far",
+            "scale them, and scale predictions back",
+        )
+    return ok()
+
+
+@relation("scaled by training data")
+def scaled_by_training_data(lab: Laboratory) -> Finding:
+    """No split is scaled by its own numbers, nor all by those of all."""
+    train = lab.examples["train"]
+    for name, array in train.items():
+        if array.dtype.kind != "f" or name.startswith("weights") or not array.size:
+            continue
+        others = {
+            split: arrays[name]
+            for split, arrays in lab.examples.items()
+            if split != "train" and name in arrays and len(arrays[name])
+        }
+        same = [split for split, other in others.items() if other.shape[1:] == array.shape[1:]]
+        if not name.startswith("inputs") or array.size > MOST_NUMBERS or (
+            _scaled_by_itself(_filled(array))
+        ):  # fmt: skip
+            same = []  # it is as it should be
+        for names in (same, *([split] for split in same)):
+            together = np.concatenate([array, *(others[split] for split in names)])
+            if names and (how := _scaled_by_itself(_filled(together))):
+                return wrong(
+                    f"{name} of train and {' and '.join(names)} data together {how}",
+                    "all are scaled by numbers that come from what the model is validated or "
+                    "tested on too",
+                    "divide the data first, then scale by the numbers of the training data",
+                )
+        for split, other in others.items():
+            how = _scaled_by_itself(_filled(other)) if other.dtype.kind == "f" else ""
+            if how:
+                return wrong(
+                    f"{name} of {split} data {how}",
+                    "the split is scaled by its own numbers, so it isn't on the scale of training",
+                    "scale every split by the numbers of the training data",
+                )
+    return ok()
+
+
+@relation("scale")
+def scale(lab: Laboratory) -> Finding:
+    """Inputs and labels of every split are on the scale of training."""
+    train = lab.examples["train"]
+    augmented = {
+        name: np.asarray(array[0])
+        for name, array in named_leaves(lab.batch if lab.batches.augment else ())
+        if name.startswith("inputs") and array.dtype.is_floating
+    }
+    for name, array in (lab.made_by_augmentation | train).items():
+        if array.dtype.kind not in "fiu" or name.startswith("weights") or len(array) < 2:
+            continue
+        if name.startswith("labels") and array.dtype.kind != "f":
+            continue
+        for split, arrays in lab.examples.items():
+            other = arrays.get(name)
+            if split == "train" or other is None or len(other) < 10 or not other.size:
+                continue
+            found = _compared(name, split, array, other, augmented.get(name))
+            if found.verdict != "ok":
+                made = "create_augment makes them otherwise than create_datasets"
+                return found if name in train else found._replace(cause=made)
+    return ok()
+
+
+def _compared(
+    name: str, split: str, array: np.ndarray, other: np.ndarray, augmented: np.ndarray | None
+) -> Finding:
+    """Whether the numbers of a split are on the scale of those of training."""
+    a, b = _filled(array), _filled(other)
+    (mean, spread), (mean_other, spread_other) = ((x.mean(), x.std()) for x in (a, b))
+    mend = "scale every split alike, with the numbers of the training data"
+    if array.dtype.kind == "f" and spread > 0:
+        largest = max(np.abs(a).max(), 1e-12), max(np.abs(b).max(), 1e-12)
+        factor, ratio = largest[1] / largest[0], spread_other / spread
+        if not 0.2 < ratio < 5 and not 0.2 < factor < 5:
+            return wrong(
+                f"{name} of {split} data reach {largest[1]:.3g}, those of training "
+                f"{largest[0]:.3g}",
+                "one split is scaled, the other isn't",
+                mend,
+            )
+        beyond = _beyond(a, b) if name.startswith("inputs") else ""
+        if beyond and array.ndim > 2:
+            return (wrong if array.ndim > 3 else look)(  # a series may rise
+                f"{name} of training data are {beyond} those of {split} data",
+                "one split is scaled otherwise than the other",
+                mend,
+            )
+        if augmented is not None and not beyond and (moved := _beyond(_filled(augmented), b)):
+            return wrong(
+                f"{name} of training data are, augmented, {moved} those of {split} data",
+                "create_augment scales them, and nothing scales the others",
+                "scale in create_datasets or in the model, for every split",
+            )
+        if abs(mean - mean_other) / spread > 1.0 or not 0.4 < ratio < 2.5:
+            return look(
+                f"{name} of {split} data have mean {mean_other:.3g} and spread {spread_other:.3g}, "
+                f"those of training {mean:.3g} and {spread:.3g}",
+                "splits are scaled or cut differently",
+            )
+        column = _worst_column(a, b)
+        if column is not None:
+            return look(
+                f"column {column} of {name} is on another scale in {split} data than in training",
+                "splits are scaled differently, or columns are in another order",
+            )
+    return ok()
+
+
+def _inputs(lab: Laboratory) -> dict[str, np.ndarray]:
+    """The inputs of training data that are real numbers."""
+    train = lab.examples["train"]
+    return {n: a for n, a in train.items() if n.startswith("inputs") and a.dtype.kind == "f"}
+
+
+def _beyond(a: np.ndarray, b: np.ndarray) -> str:
+    """In how many places numbers lie clearly below or above all others; "" if in few."""
+    low, high = b.min(), b.max()
+    margin = 0.25 * (high - low)
+    below, above = np.mean(a < low - margin), np.mean(a > high + margin)
+    if max(below, above) <= MANY:
+        return ""
+    return f"in {max(below, above):.0%} of all places {'below' if below > above else 'above'}"
+
+
+def _mark(x: np.ndarray) -> tuple[float, int] | None:
+    """A number of a column that comes again and is far from all others; how often."""
+    values, times = np.unique(x[np.isfinite(x)], return_counts=True)
+    if len(values) < 10:
+        return None
+    several = len(values) > times.sum() / 4  # most numbers come once or a few times
+    for end, rest in ((0, values[1:]), (-1, values[:-1])):
+        far, width = np.abs(rest - values[end]).min(), np.ptp(rest)
+        often = times[end] >= max(5, times.sum() / 100, 3 * np.delete(times, end).max())
+        if (times[end] >= 3 and far > 3 * width) or (several and often and far > width / 4):
+            return float(values[end]), int(times[end])
+    return None
+
+
+def _never_in(array: np.ndarray, other: np.ndarray | None) -> float:
+    """The share of whole numbers or texts in another split that training doesn't have; 0 if few."""
+    if other is None or array.dtype.kind not in "iuOSU" or not other.size:
+        return 0.0
+    known = set(array.ravel()[:MANY_VALUES].tolist())
+    if len(known) > min(array.size, MANY_VALUES) / 10:  # such as the numbers of customers
+        return 0.0
+    share = float(np.mean([value not in known for value in other.ravel()[:MANY_VALUES].tolist()]))
+    return share if share > FEW else 0.0
+
+
+def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:
+    """Images with two values, of which one is nearly everywhere: it, its share, the other."""
+    if array.dtype.kind != "f" or array.ndim < 3 or not array.size:
+        return None
+    values, times = np.unique(array.ravel()[:MANY_VALUES], return_counts=True)
+    share = times.max() / times.sum()
+    if len(values) != 2 or share < 0.9:
+        return None
+    return float(values[times.argmax()]), float(share), float(values[times.argmin()])
+
+
+def _filled(array: np.ndarray) -> np.ndarray:
+    """The array with the mean of its column for each value that isn't finite."""
+    x = np.asarray(array, "f8")
+    there = np.isfinite(x)
+    if there.all():
+        return x
+    number = np.maximum(1, there.sum(axis=0))
+    return np.where(there, x, np.where(there, x, 0).sum(axis=0) / number)
+
+
+def _scaled_by_itself(x: np.ndarray) -> str:
+    """How a split is scaled so exactly that it must be by its own numbers; "" if it isn't."""
+    by_row = x.reshape(len(x), -1)
+    if len(x) < 30 or (x.ndim > 2 and np.abs(by_row.mean(axis=1)).max() < EXACT):
+        return ""  # too few to tell, or each example is scaled by itself
+    columns = by_row if x.ndim <= 2 else by_row.reshape(-1, 1)
+    changing = np.ptp(columns, axis=0) > 0
+    if any(
+        (changing & (np.abs(columns.mean(axis=0)) < EXACT)
+         & (np.abs(columns.std(axis=0, ddof=ddof) - 1) < EXACT)).any()
+        for ddof in (0, 1)  # as NumPy and as pandas have it
+    ):  # fmt: skip
+        return "have mean 0 and deviation 1 exactly"
+    ends = columns.min(axis=0) == 0, columns.max(axis=0) == 1
+    once = np.sum((columns == 0) | (columns == 1), axis=0) == 2
+    if x.ndim <= 2 and np.sum(ends[0] & ends[1] & once) >= min(2, columns.shape[1]):
+        return "reach from 0 to 1 exactly"
+    return ""
+
+
+def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
+    """A feature of a table that is on another scale in `b`."""
+    if a.ndim != 2 or a.shape[1] < 2 or len(b) < 30:
+        return None
+    spread = a.std(axis=0)
+    usable = spread > 1e-9 * (np.abs(a).max(axis=0) + 1e-12)
+    shift = np.abs(a.mean(axis=0) - b.mean(axis=0)) / np.where(usable, spread, 1)
+    ratio = b.std(axis=0) / np.where(usable, spread, 1)
+    bad = usable & ((shift > 2) | (ratio > 5) | (ratio < 0.1))
+    return int(np.flatnonzero(bad)[0]) if bad.any() else None
