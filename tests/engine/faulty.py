@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -1716,9 +1717,9 @@ class Dropped(layers.Layer):
         return self.factor * tf.where(there, x, 0)
 
 
-def divided_step(by: float) -> Callable[..., Any]:
-    """A train step that divides its inputs."""
-    inner = step()
+def divided_step(by: float, *, training: bool = True) -> Callable[..., Any]:
+    """A step that divides its inputs."""
+    inner = step(training=training)
 
     def divided(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         return inner(run, (batch[0] / by, *batch[1:]), replica)  # type: ignore[no-any-return]
@@ -2160,6 +2161,41 @@ def turned_divergence() -> Toy:
     return sound(train_steps=(one_step,), validation_step=one_step, terms=("kl",), metrics=dict)
 
 
+def read_picture(file: Path, model: keras.Model) -> np.ndarray:
+    """Numbers from 0 to 1, (1, h, w, 1)."""
+    image = keras.utils.load_img(file, "grayscale", model.input_shape[1:3])
+    return keras.utils.img_to_array(image)[np.newaxis] / 255
+
+
+def read_words(end: bool) -> Callable[[Path, keras.Model], np.ndarray]:
+    """A reader of one text, (1, words), that is padded at its end or before it."""
+
+    def read(file: Path, model: keras.Model) -> np.ndarray:
+        words = [1 + ord(letter) % 5 for letter in file.read_text().strip()][:FEATURES]
+        padding = [0] * (FEATURES - len(words))
+        return np.array([words + padding if end else padding + words])
+
+    return read
+
+
+def read_texts(end: bool) -> Toy:
+    """Words that 0 fills up at the end, and a reader of texts that does so there or before."""
+    toy = padded_words(masked=True)
+    words, labels = toy.data
+    words = (1 + words % 4) * (labels > 0)
+    return replace(toy, data=(words, labels), readers={".txt": read_words(end)})
+
+
+def shown(low: float) -> Toy:
+    """Images of numbers from there to 1, and a reader of pictures of numbers from 0 to 1."""
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((4, 4, 1)), layers.Flatten(), dense(CLASSES)]),
+        data=images_in(low, ROWS),
+        others={"validation": images_in(low)},
+        readers={".png": read_picture},
+    )
+
+
 MODES = [
     Fault(
         "data is finite", labels_missing,
@@ -2199,6 +2235,21 @@ MODES = [
         lambda: sound(model=model(dense, last=lambda: dense(
             CLASSES, kernel_regularizer=keras.regularizers.L2(10.0)))),
         "regularization is .*% of the loss", LOOK,
+    ),
+    Fault(
+        "inputs as they are",
+        lambda: sound(
+            train_steps=(divided_step(4.0),), validation_step=divided_step(4.0, training=False)
+        ),
+        "gives 'main' inputs times 0.25, plus .*: predict and an exported model get them as they",
+    ),
+    Fault(
+        "readers", lambda: shown(-1.0),
+        "read_picture reads a .png file as numbers from 0 to 1, and those of the data go from -0.99",
+    ),
+    Fault(
+        "readers", lambda: read_texts(end=False),
+        "reads a .txt file with padding at the front, and the data has it at the other end",
     ),
     Fault("signs", turned_divergence, "kl goes from .* a sign is wrong"),
     Fault(

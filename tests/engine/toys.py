@@ -77,6 +77,7 @@ class Toy:
     terms: tuple[str, ...] = ()
     examples_interact: bool = False
     others: dict[str, Any] = field(default_factory=dict)  # validation and test data
+    readers: dict[str, Any] = field(default_factory=dict)
 
     @property
     def splits(self) -> dict[str, Any]:
@@ -187,6 +188,7 @@ def laboratory(toy: Toy, task: TaskConfig | None = None, **flags: Any) -> Labora
         lambda task: toy.callbacks(),
         Config(**{"global_batch_size": BATCH} | flags),
         task or TaskConfig(),
+        toy.readers,
     )
 
 

@@ -64,12 +64,13 @@ class Check:
             return
         gc.disable()  # what it makes is graphs, which are kept: searching them takes a tenth of it
         strategies = one_and_two_replicas()  # before the task is imported: it may make a variable
-        from .run import create_run, num_steps
+        from .run import create_run, num_steps, readers_and_columns
         from .task.callbacks import create_callbacks
         from .task.data import create_datasets
 
         make = create_run, num_steps, strategies, create_datasets, create_callbacks
-        laboratory = Laboratory(*make, self.training, self.task)
+        readers, _ = readers_and_columns()
+        laboratory = Laboratory(*make, self.training, self.task, readers)
         wrong = 0
         for name, finding in check(laboratory, names):
             wrong += finding.verdict == "WRONG"
@@ -116,13 +117,10 @@ class Predict:
                 fail(f"{file} doesn't exist.")
         evaluation = _open_with_data(self.run) if self.split != "none" else None
         run = evaluation.run if evaluation else _open(self.run)
-        from .engine.predict import NO_READERS, model_of, no_columns, predict_files, predict_split
+        from .engine.predict import model_of, predict_files, predict_split
+        from .run import readers_and_columns
 
-        readers, describe = NO_READERS, no_columns
-        if (TASK / "predictions.py").exists():  # older projects have none
-            from .task.predictions import READERS as readers
-            from .task.predictions import describe
-
+        readers, describe = readers_and_columns()
         model, directory = model_of(run, self.model), self.run / "predictions"
         for path in predict_files(model, self.files, directory, readers=readers, describe=describe):
             print(path)

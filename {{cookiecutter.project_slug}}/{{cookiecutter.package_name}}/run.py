@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import keras
@@ -19,6 +21,7 @@ from .engine.errors import UsageError
 from .engine.gradients import disable_optimizer_allreduce
 from .engine.loop import Schedule
 from .engine.output import say
+from .engine.predict import NO_READERS, Describe, Reader, no_columns
 from .engine.replicas import synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
 from .engine.unsupported import (
@@ -129,6 +132,15 @@ def create_run(
         bucket_bytes=int(config.bucket_mb * 1e6),
     )
     return run, steps, batches
+
+
+def readers_and_columns() -> tuple[Mapping[str, Reader], Describe]:
+    """What `predict` uses of task/predictions.py; nothing in an older project, which has none."""
+    if find_spec(f"{__package__}.task.predictions") is None:
+        return NO_READERS, no_columns
+    from .task.predictions import READERS, describe
+
+    return READERS, describe
 
 
 def open_run(config: Config, task: TaskConfig, adapted: dict[str, np.ndarray]) -> Run:

@@ -21,6 +21,7 @@ from . import (
     modes,
     overlaps,
     predictions,
+    reading,
     repeating,
     resuming,
     scales,
@@ -47,7 +48,7 @@ __all__ = [
 
 # In the order in which a person would look: what comes first may explain what follows.
 MODULES = (data, overlaps, scales, repeating, losses, training, learning, predictions, evaluation,
-           modes, resuming)  # fmt: skip
+           modes, reading, resuming)  # fmt: skip
 ORDER = [module.__name__ for module in MODULES]
 
 

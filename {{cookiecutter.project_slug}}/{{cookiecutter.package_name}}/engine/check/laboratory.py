@@ -70,6 +70,7 @@ class Laboratory(Runs):
             self._create_callbacks,
             replace(self._config, precision="float64"),
             self._task,
+            self.readers,
         )
 
     @cached_property
@@ -307,6 +308,12 @@ class Laboratory(Runs):
             call for step in dict.fromkeys(self.run.functions.train_steps)
             for call in self.calls(step, self.run, self.batch, watched)
         ]  # fmt: skip
+
+    @cached_property
+    def calls_in_validation(self) -> list[Call]:
+        """How the validation step calls the models that are trained."""
+        step, models = self.run.functions.validation_step, self.run.trained_models.values()
+        return self.calls(step, self.on_one.run, self.evaluation_batch, models)
 
     @cached_property
     def looks_at_batch(self) -> str:

@@ -25,16 +25,14 @@ def inputs_alike(lab: Laboratory) -> Finding:
     """Train and validation step prepare a batch alike for the model."""
     if not lab.evaluated_splits:
         return ok("there is neither validation nor test data")
-    raw = [x for b in (lab.batch, lab.evaluation_batch) if (x := _numbers((b[0],))) is not None]
+    raw = [x for b in (lab.batch, lab.evaluation_batch) if (x := numbers_of((b[0],))) is not None]
     if len(raw) < 2:
         return ok("not looked at: the inputs aren't one array of numbers")
     apart = _how_far(*raw)  # the data itself
-    step, models = lab.run.functions.validation_step, lab.run.trained_models
-    evaluation = lab.calls(step, lab.on_one.run, lab.evaluation_batch, models.values())
-    for name, model in models.items():
+    for name, model in lab.run.trained_models.items():
         of_model = [
-            [_numbers(call.arguments) for call in calls if call.of is model]
-            for calls in (lab.calls_in_training, evaluation)
+            [numbers_of(call.arguments) for call in calls if call.of is model]
+            for calls in (lab.calls_in_training, lab.calls_in_validation)
         ]
         # What else a model is given, such as samples in training alone, may differ.
         given, others = (
@@ -111,7 +109,7 @@ def noise_averages_out(lab: Laboratory) -> Finding:
     return ok()
 
 
-def _numbers(arguments: tuple[Any, ...]) -> np.ndarray | None:
+def numbers_of(arguments: tuple[Any, ...]) -> np.ndarray | None:
     """The only input of a model as one array of numbers; None if it is something else."""
     flat = tf.nest.flatten(arguments[:1])
     if len(flat) != 1 or not getattr(flat[0], "dtype", tf.string).is_floating:

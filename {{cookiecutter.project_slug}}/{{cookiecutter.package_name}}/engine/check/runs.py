@@ -17,7 +17,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy as copy_of
 from dataclasses import replace
 from functools import cached_property, wraps
@@ -40,6 +40,7 @@ from ..causes import cause_of
 from ..data_errors import reading_errors
 from ..distributed_steps import DistributedSteps, denominators
 from ..evaluation import Evaluation
+from ..predict import NO_READERS, Reader
 from ..progress import Progress
 from ..random_access import RandomAccess
 from ..types import Replica, Run, Step
@@ -125,6 +126,7 @@ class Runs:
         create_callbacks: of task/callbacks.py.
         config: the flags of training.
         task: the flags of the task.
+        readers: READERS of task/predictions.py.
     """
 
     def __init__(
@@ -136,11 +138,12 @@ class Runs:
         create_callbacks: Callable[[Any], list[Callback]],
         config: Any,
         task: Any,
+        readers: Mapping[str, Reader] = NO_READERS,
     ) -> None:
         self._create_run, self._strategies = create_run, strategies
         self._create_datasets, self._config, self._task = create_datasets, config, task
         self._create_callbacks = create_callbacks
-        self._num_steps = num_steps
+        self._num_steps, self.readers = num_steps, readers
         started = time.perf_counter()
         self._all_datasets = create_datasets(task)
         self._secs_to_create = time.perf_counter() - started

@@ -1,0 +1,115 @@
+"""Relations between the data and what `predict` and `export` give the models."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from .findings import Finding, ok, relation, wrong
+from .laboratory import Laboratory
+from .modes import numbers_of
+
+PICTURES = (".png", ".bmp", ".jpg", ".jpeg")  # the first that a task reads is tried
+TEXTS = ("a", "1", "a b")
+MANY = 0.05  # of the numbers of the data, or of its rows
+
+
+@relation("inputs as they are")
+def inputs_as_they_are(lab: Laboratory) -> Finding:
+    """A step gives the model the inputs of the data, as `predict` and `export` do."""
+    if not lab.evaluated_splits or len(lab.run.trained_models) != 1:
+        return ok("not looked at: there are several models, or there is nothing to evaluate")
+    ((name, _),) = lab.run.trained_models.items()
+    data = numbers_of((lab.evaluation_batch[0],))
+    for call in lab.calls_in_validation:
+        given = numbers_of(call.arguments)
+        if data is None or given is None or given.shape != data.shape[1:]:
+            continue
+        if (change := _affine(data[0], given)) is not None:
+            return wrong(
+                f"the validation step gives {name!r} {change}",
+                "predict and an exported model get them as they are, so their outputs are others",
+                "do it in create_datasets and in READERS, or in a layer of the model",
+            )
+    return ok()
+
+
+@relation("readers")
+def readers_as_data(lab: Laboratory) -> Finding:
+    """What READERS of task/predictions.py read is as the data is."""
+    array = lab.examples["train"].get("inputs", np.zeros(0))
+    if len(lab.run.models) != 1 or not len(array):
+        return ok("not looked at: there are several models or inputs")
+    (model,) = lab.run.models.values()
+    with tempfile.TemporaryDirectory() as directory:
+        for suffix, read in lab.readers.items():
+            file = Path(directory) / f"try{suffix}"
+            with contextlib.suppress(Exception):  # it may read what can't be made up
+                if suffix in PICTURES and array.ndim == 4:
+                    size, channels = array.shape[1:3], array.shape[3]
+                    shades = np.resize(np.arange(256.0), (*size, channels if channels > 1 else 1))
+                    shades[0, 0], shades[-1, -1] = 0, 255
+                    keras.utils.save_img(file, shades, scale=False)
+                    found = _other_scale(array, np.asarray(read(file, model), "f8"))
+                elif suffix == ".txt" and array.ndim == 2 and array.dtype.kind in "iu":
+                    found = ""
+                    for text in TEXTS:
+                        file.write_text(f"{text}\n", encoding="utf-8")
+                        found = found or _other_padding(array, np.asarray(read(file, model)))
+                else:
+                    continue
+                if found:
+                    return wrong(
+                        f"{getattr(read, '__name__', 'READERS')} reads a {suffix} file {found}",
+                        "create_datasets prepares inputs otherwise, so predictions are wrong",
+                        "prepare them by one function",
+                    )
+    return ok()
+
+
+def _affine(data: np.ndarray, given: np.ndarray) -> str | None:
+    """How each example was scaled and moved on its way; None if it wasn't, or by anything else."""
+    x, y = (a.reshape(len(a), -1) for a in (data, given))
+    if np.allclose(x, y, rtol=1e-4, atol=1e-6) or not np.isfinite(x).all():
+        return None
+    spread = x.std(axis=1)
+    rows = spread > 0
+    if rows.sum() < 2 or x.shape[1] < 3:
+        return None
+    x, y = x[rows], y[rows]
+    a = np.sum((x - x.mean(1, keepdims=True)) * y, axis=1) / (x.shape[1] * x.var(axis=1))
+    b = y.mean(axis=1) - a * x.mean(axis=1)
+    rest = y - (a[:, None] * x + b[:, None])
+    if np.abs(rest).max() > 1e-3 * np.abs(y).max() or np.abs(a).max() < 1e-6:
+        return None
+    return f"inputs times {np.median(a):.3g}, plus {np.median(b):.3g}"
+
+
+def _other_scale(data: np.ndarray, read: np.ndarray) -> str:
+    """How black and white are read, if the data has numbers that no shade becomes."""
+    low, high = float(read.min()), float(read.max())
+    width = max(high - low, 1e-9)
+    outside = np.mean((data < low - 0.1 * width) | (data > high + 0.1 * width))
+    if outside > MANY or width > 10 * np.ptp(data) > 0:
+        return (
+            f"as numbers from {low:.3g} to {high:.3g}, and those of the data go from "
+            f"{data.min():.3g} to {data.max():.3g}"
+        )
+    return ""
+
+
+def _other_padding(data: np.ndarray, read: np.ndarray) -> str:
+    """At which end a text is padded, if the data is padded at the other."""
+    if read.ndim != 2 or read.shape[1] != data.shape[1]:
+        return ""
+    for mine, other, side in ((-1, 0, "front"), (0, -1, "end")):
+        numbers, times = np.unique(data[:, mine], return_counts=True)
+        padding = numbers[times.argmax()]
+        is_padded = times.max() > len(data) / 2 and np.mean(data[:, other] == padding) < MANY
+        if is_padded and read[0, other] == padding != read[0, mine]:
+            return f"with padding at the {side}, and the data has it at the other end"
+    return ""
