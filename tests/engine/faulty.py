@@ -473,6 +473,38 @@ def flipped(masks: bool) -> Callable[..., Any]:
     return augment
 
 
+def rolled(masks: int) -> Callable[..., Any]:
+    """Move images along themselves by chance, and their masks as the number of a seed says."""
+
+    def along(pixels: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        by = tf.random.stateless_uniform([BATCH], seed, 0, 8, tf.int32)
+        places = (tf.range(8) + by[:, tf.newaxis]) % 8
+        return tf.gather(pixels, places, axis=2, batch_dims=1)
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, labels, weights = batch
+        return along(images, seed), along(labels, seed + masks), weights
+
+    return augment
+
+
+def cropped(side: int) -> Toy:
+    """Parts (16, 16, 1) of larger pictures, that begin after so many pixels, divided by chance."""
+    numbers = np.random.default_rng(1)
+    pictures = numbers.random((60, 16 + side, 16 + side, 1)).astype("float32")
+    places = [(top, left) for top in (0, side) for left in (0, side)]
+    crops = np.concatenate([pictures[:, t : t + 16, l : l + 16] for t, l in places])  # noqa: E741
+    order = numbers.permutation(len(crops))
+    data = crops[order], order % CLASSES
+    return sound(
+        model=lambda: keras.Sequential(
+            [keras.Input((16, 16, 1)), layers.Flatten(), dense(CLASSES)]
+        ),
+        data=tuple(part[:180] for part in data),
+        others={"validation": tuple(part[180:] for part in data)},
+    )
+
+
 def moved(noise: Callable[[tf.Tensor, tf.Tensor], Any]) -> Callable[..., Any]:
     """Augment inputs by what is made of them and of the seed."""
     return lambda batch, seed: (batch[0] + noise(batch[0], seed), *batch[1:])
@@ -2142,6 +2174,25 @@ def hidden_layer() -> Toy:
     return sound(model=model(Owner))
 
 
+class Placed(layers.Layer):
+    """Adds a number of its own to each unit, in a variable of TensorFlow."""
+
+    def build(self, shape: Any) -> None:
+        """The variable."""
+        with tf.name_scope(self.name):
+            self.table = tf.Variable(tf.zeros([shape[-1]], self.compute_dtype), name="table")
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """(rows, units) -> the same."""
+        return x + self.table
+
+
+def always_dropped() -> keras.Model:
+    """A model whose dropout is told to train."""
+    inputs = keras.Input((FEATURES,))
+    return keras.Model(inputs, dense(CLASSES)(layers.Dropout(0.5)(inputs, training=True)))
+
+
 def turned_divergence() -> Toy:
     """A model whose divergence is taken with the wrong sign."""
 
@@ -2221,6 +2272,10 @@ MODES = [
         "training mode", lambda: sound(model=model(dense, lambda: layers.Dropout(0.9))),
         "drops 90% of its inputs", LOOK,
     ),
+    Fault(
+        "variables", lambda: sound(model=model(Placed)),
+        "the step reads .*placed/table, which no model has: .* or as a tf.Variable",
+    ),
     Fault("variables", hidden_layer, "keep its layer as an attribute of a model", LOOK),
     Fault(
         "logits", lambda: sound(model=model(last=lambda: dense(CLASSES, activation="relu"))),
@@ -2245,11 +2300,20 @@ MODES = [
     ),
     Fault(
         "readers", lambda: shown(-1.0),
-        "read_picture reads a .png file as numbers from 0 to 1, and those of the data go from -0.99",
+        "read_picture reads a .png file as numbers from 0 to 1, and those of the data go from",
     ),
     Fault(
         "readers", lambda: read_texts(end=False),
         "reads a .txt file with padding at the front, and the data has it at the other end",
+    ),
+    Fault("rows in two splits", lambda: cropped(6), "are crops of the same picture"),
+    Fault(
+        "augmentation", lambda: segmented(rolled(masks=1)),
+        "of the augmented labels don't lie where their images do",
+    ),
+    Fault(
+        "evaluation mode", lambda: sound(model=always_dropped),
+        "is called with training=True where the model is made", LOOK,
     ),
     Fault("signs", turned_divergence, "kl goes from .* a sign is wrong"),
     Fault(

@@ -37,6 +37,7 @@ from .faulty import (
     PowerIterated,
     asked_loss,
     by_place,
+    cropped,
     dense,
     dropped_out,
     examples,
@@ -57,6 +58,7 @@ from .faulty import (
     read_texts,
     regression,
     regularized,
+    rolled,
     scaled_together,
     segmented,
     shown,
@@ -331,6 +333,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         lambda: scaled_together(lambda x: (x - x[:ROWS].mean(0)) / x[:ROWS].std(0)),
         {},
     ),
+    "parts of pictures that don't overlap": (lambda: cropped(16), {}),
     "a reader of pictures": (lambda: shown(0.0), {}),
     "a reader of texts": (lambda: read_texts(end=True), {}),
     "a stream that is mixed": (lambda: sound(data=stream(examples())), {}),
@@ -388,8 +391,9 @@ def test_of_four_predictions_one_is_the_smallest() -> None:
     assert observed.verdict == "ok", observed
 
 
-def test_masks_that_go_with_their_images_are_not_accused() -> None:
-    finding = RELATIONS["augmentation"].observe(laboratory(segmented(flipped(masks=True))))
+@pytest.mark.parametrize("augment", [flipped(masks=True), rolled(masks=0)])
+def test_masks_that_go_with_their_images_are_not_accused(augment: Callable[..., Any]) -> None:
+    finding = RELATIONS["augmentation"].observe(laboratory(segmented(augment)))
     assert finding.verdict == "ok", finding
 
 

@@ -14,6 +14,8 @@ from . import (
     blind_3,
     blind_4,
     blind_5,
+    blind_6,
+    blind_7,
     data,
     losses,
     models,
@@ -29,7 +31,7 @@ from .unusual import UNUSUAL
 SEED = 20_261
 
 FAULTS = (*losses.FAULTS, *data.FAULTS, *models.FAULTS, *training.FAULTS)
-EXAMINED = (blind_1, blind_2, blind_3, blind_4, blind_5)
+EXAMINED = (blind_1, blind_2, blind_3, blind_4, blind_5, blind_6, blind_7)
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (
     *UNUSUAL,

@@ -202,6 +202,13 @@ def evaluation_mode(lab: Laboratory) -> Finding:
             "the validation or test step calls the model in training mode",
             "call it with training=False",
         )
+    if layer := lab.fixed_in_training:
+        return look(
+            f"{layer} is called with training=True where the model is made",
+            "training=False of a step wins (Keras 3.15), but where the model is called without it, "
+            "predictions are drawn by chance",
+            "leave that out: Keras passes the mode on",
+        )
     return ok()
 
 

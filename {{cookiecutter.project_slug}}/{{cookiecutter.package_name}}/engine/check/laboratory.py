@@ -370,6 +370,15 @@ class Laboratory(Runs):
         return {name for name, modes in seen.items() if True in modes}
 
     @cached_property
+    def fixed_in_training(self) -> str:
+        """A layer that is put into a model in training mode, such as Dropout; or nothing."""
+        for name, layer in self.sensitive_layers.items():
+            nodes = getattr(layer, "_inbound_nodes", [])
+            if any(node.arguments.kwargs.get("training") is True for node in nodes):
+                return name
+        return ""
+
+    @cached_property
     def evaluated_in_training(self) -> str:
         """A layer that evaluation calls in training mode, though the model isn't made so."""
         active = [name for name, said in self.sees_evaluation.items() if True in said]
@@ -636,6 +645,14 @@ class Laboratory(Runs):
         owners = [*run.models.values(), *run.optimizers.values(), *run.metrics.values()]
         known = {id(v._value) for owner in owners for v in owner.variables}
         return [v for v in self.ops[0].graph.variables if v.trainable and id(v) not in known]
+
+    @cached_property
+    def untracked(self) -> set[int]:
+        """The ids of variables of TensorFlow that layers hold, alone or in a list or dict."""
+        held = [value for layer in self.run.layers for value in vars(layer).values()]
+        held += [v for value in held if isinstance(value, list | tuple) for v in value]
+        held += [v for value in held if isinstance(value, dict) for v in value.values()]
+        return {id(value) for value in held if isinstance(value, tf.Variable)}
 
     # The optimizers.
 

@@ -15,6 +15,7 @@ from .laboratory import Laboratory
 from .numbers import bytes_of, percent
 
 MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are taken
+MOST_PIXELS = 50_000_000  # times the width of a part, in which parts of images are looked for
 MOST_FEATURES = 1_000  # about, of each array
 MOST_ROWS = 20_000  # that are compared with each other
 MANY = 0.2  # of the rows of a split
@@ -31,6 +32,13 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
                 "windows hold is in them too",
                 "windows that overlap were divided by chance among the splits",
                 "divide the series by time, then cut each part into windows",
+            )
+        if share := _crops_shared(lab.examples["train"], lab.examples.get(split, {})):
+            return wrong(
+                f"{share:.0%} of the {split} images and some training images are crops of the same "
+                "picture, one beside the other",
+                "crops that overlap were divided by chance among the splits",
+                "divide the pictures, then cut each into crops",
             )
         if share := _near_copies(lab.examples["train"], lab.examples.get(split, {})):
             return (wrong if share > 0.5 else look)(
@@ -133,6 +141,55 @@ def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray])
         if np.mean(seen) > 0.5:
             return float(np.mean(seen))
     return 0.0
+
+
+def _crops_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
+    """The share of another split's images of which a part stands elsewhere in one of training.
+
+    A part is half as wide and high, and has something in each of its corners. What stands at the
+    same place, as a background, says nothing. 0 if few.
+    """
+    for name, array in train.items():
+        other = others.get(name)
+        if not name.startswith("inputs") or other is None or array.ndim not in (3, 4):
+            continue
+        height, width = array.shape[1:3]
+        if min(height, width) < 16 or other.shape[1:] != array.shape[1:] or len(other) < 10:
+            continue
+        part = min(height, width) // 2
+        rows = max(10, MOST_PIXELS // (height * width * part))
+        a, b = (_hashes_of_parts(x[:most], part) for x, most in (
+            (array, min(rows, MOST_TRAINING)), (other, min(rows // 4, MOST_OTHERS))))  # fmt: skip
+        known, seen = np.unique(a), np.zeros(len(b), bool)
+        for top, left in itertools.product((0, height - part), (0, width - part)):
+            here = b[:, top, left]
+            cut = other[: len(b), top : top + part, left : left + part]
+            half = part // 2
+            corners = (cut[:, y : y + half, x : x + half].reshape(len(b), -1)
+                       for y in (0, half) for x in (0, half))  # fmt: skip
+            has_something = np.all([np.ptp(corner, axis=1) > 0 for corner in corners], axis=0)
+            seen |= has_something & np.isin(here, known) & ~np.isin(here, a[:, top, left])
+        if seen.mean() > MANY:
+            return float(seen.mean())
+    return 0.0
+
+
+def _hashes_of_parts(images: np.ndarray, part: int) -> np.ndarray:
+    """A number for each square of an image, (rows, height - part + 1, width - part + 1)."""
+    numbers = np.ascontiguousarray(images, "f4").view("u4").astype("u8")
+    if numbers.ndim == 4:
+        odd = 2 * np.random.default_rng(0).integers(1, 2**62, numbers.shape[3], "u8") + 1
+        numbers = (numbers * odd).sum(axis=3, dtype="u8")
+    for axis, base in ((1, 0x9E3779B97F4A7C15), (2, 0xC2B2AE3D27D4EB4F)):
+        places = numbers.shape[axis] - part + 1
+        made, factor = np.zeros_like(np.take(numbers, range(places), axis)), 1
+        for i in range(part):
+            slices = [slice(None)] * 3
+            slices[axis] = slice(i, i + places)
+            made += numbers[tuple(slices)] * np.uint64(factor)
+            factor = factor * base % 2**64
+        numbers = made
+    return numbers
 
 
 def _near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:

@@ -199,9 +199,14 @@ def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] 
     y = y.reshape(x.shape[:3])
     painted = x.min() + (y - y.min()) / (np.ptp(y) or 1) * np.ptp(x.astype("f8"))
     images = np.broadcast_to(painted[..., np.newaxis], x.shape).astype(x.dtype)
-    batch = (tf.nest.pack_sequence_as(plain[0], [tf.constant(images)]), *plain[1:])
-    new = augment(batch, tf.constant([0, 1], tf.int64))
-    a, b = (np.asarray(tf.nest.flatten(new[i])[0], "f8") for i in (0, part))
+
+    def augmented(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        batch = (tf.nest.pack_sequence_as(plain[0], [tf.constant(images)]), *plain[1:])
+        new = augment(batch, tf.constant([0, 1], tf.int64))
+        shown, maps = (np.asarray(tf.nest.flatten(new[i])[0], "f8") for i in (0, part))
+        return shown, maps
+
+    a, b = augmented(images)
     if a.ndim != 4 or a.shape[:3] != b.shape[:3] or b.size * a.shape[3] != a.size:
         return None
     a, b = a.mean(axis=3), b.reshape(a.shape[:3])
@@ -215,7 +220,22 @@ def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] 
         return None  # such as another view of the same images
     stays = np.all(b == y, axis=(1, 2))
     share = float(np.mean(stays & (fits[0] < 0.9) & (y.std(axis=(1, 2)) > 0)))
-    return (share, "stay where they were") if share > 0.5 else None
+    if share > 0.5:
+        return share, "stay where they were"
+    # Of noise, patches that are cut out and the like, images without anything in them have some.
+    gray, _ = augmented(np.full_like(images, (x.min() + x.max()) / 2))
+    height, width = (size // 4 for size in gray.shape[1:3])
+    is_noisy = gray[:, height:-height, width:-width].std() > 0.02 * np.ptp(painted)
+    apart = float(np.mean(_correlations(_blurred(a), _blurred(b)) < 0.8))
+    return (apart, "don't lie where their images do") if apart > 0.5 and not is_noisy else None
+
+
+def _blurred(maps: np.ndarray) -> np.ndarray:
+    """Means of 3 x 3 pixels, which hide how edges are interpolated."""
+    padded = np.pad(maps, ((0, 0), (1, 1), (1, 1)), mode="edge")
+    height, width = maps.shape[1:]
+    parts = [padded[:, i : i + height, j : j + width] for i in range(3) for j in range(3)]
+    return np.mean(parts, axis=0)
 
 
 def _labels_between(plain: Any, augment: Any) -> tuple[int, float] | None:

@@ -299,12 +299,12 @@ def variables(lab: Laboratory) -> Finding:
         )
     if unknown := lab.unknown_variables:
         has_lambda = any(isinstance(layer, keras.layers.Lambda) for layer in lab.run.layers)
-        alone = [v for v in unknown if has_lambda or "/" not in v.name]
+        alone = [v for v in unknown if has_lambda or "/" not in v.name or id(v) in lab.untracked]
         # Those of layers may be of a model that a metric or a loss uses as it is.
         return (wrong if alone else look)(
             f"the step reads {(alone or unknown)[0].name.partition(':')[0]}, which no model has",
             "no optimizer trains it, and no checkpoint holds it: it was made beside the models, as "
-            "in a loss or inside a Lambda layer",
+            "in a loss, inside a Lambda layer, or as a tf.Variable, which Keras 3 doesn't track",
             "make it in a layer of a model, with add_weight"
             if alone
             else "keep its layer as an attribute of a model; or freeze it, by load_frozen",
