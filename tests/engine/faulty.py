@@ -949,7 +949,7 @@ DATA = [
     ),
     Fault(
         "marks", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -999))),
-        "9 values of column 2 of inputs are -999, far from all others", LOOK,
+        "9 values of column 2 of inputs are -999, far from all others",
     ),
     Fault(
         "scale",
@@ -2193,6 +2193,14 @@ def always_dropped() -> keras.Model:
     return keras.Model(inputs, dense(CLASSES)(layers.Dropout(0.5)(inputs, training=True)))
 
 
+class Known(layers.Layer):
+    """What is marked as missing becomes 0."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """(rows, columns) -> the same."""
+        return tf.where(x == -999, tf.zeros_like(x), x)
+
+
 def turned_divergence() -> Toy:
     """A model whose divergence is taken with the wrong sign."""
 
@@ -2314,6 +2322,14 @@ MODES = [
     Fault(
         "evaluation mode", lambda: sound(model=always_dropped),
         "is called with training=True where the model is made", LOOK,
+    ),
+    Fault(
+        "labels belong to inputs",
+        lambda: sound(
+            data=(examples(300)[0], examples(300, 5)[1]),
+            others={"validation": (examples(60, 2)[0], examples(60, 6)[1])},
+        ),
+        "neither a number of the inputs nor the nearest example says anything of a label", LOOK,
     ),
     Fault("signs", turned_divergence, "kl goes from .* a sign is wrong"),
     Fault(

@@ -33,10 +33,12 @@ from .faulty import (
     ROWS,
     Dropped,
     Fault,
+    Known,
     Patient,
     PowerIterated,
     asked_loss,
     by_place,
+    changed,
     cropped,
     dense,
     dropped_out,
@@ -55,6 +57,7 @@ from .faulty import (
     noisy_step,
     of_numbers,
     padded_words,
+    put,
     read_texts,
     regression,
     regularized,
@@ -334,6 +337,12 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         {},
     ),
     "parts of pictures that don't overlap": (lambda: cropped(16), {}),
+    "a mark of missing values that the model knows": (
+        lambda: sound(
+            model=model(Known), data=changed(examples(), 0, put((slice(3), 2), -999)), others={}
+        ),
+        {},
+    ),
     "a reader of pictures": (lambda: shown(0.0), {}),
     "a reader of texts": (lambda: read_texts(end=True), {}),
     "a stream that is mixed": (lambda: sound(data=stream(examples())), {}),

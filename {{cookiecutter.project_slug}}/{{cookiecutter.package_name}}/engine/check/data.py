@@ -267,8 +267,8 @@ def labels_are_mixed(lab: Laboratory) -> Finding:
 @relation("labels belong to inputs")
 def labels_belong_to_inputs(lab: Laboratory) -> Finding:
     """Examples that are alike have labels that are alike, in every split and between them."""
-    points = {name: neighbors.points(arrays) for name, arrays in lab.examples.items()}
-    splits = {name: p for name, p in points.items() if p is not None and len(p.labels) >= 50}
+    points = neighbors.points(lab.examples)
+    splits = {name: split for name, split in points.items() if len(split.labels) >= 50}
     if "train" not in splits:
         return ok("not looked at")
     own = {name: neighbors.agreement(p, p) for name, p in splits.items()}
@@ -293,6 +293,12 @@ def labels_belong_to_inputs(lab: Laboratory) -> Finding:
                 f"{name} data are encoded otherwise: their labels, or their inputs",
                 "prepare every split by the same code",
             )
+    if neighbors.tell_nothing(splits["train"]):
+        return look(
+            "neither a number of the inputs nor the nearest example says anything of a label",
+            "labels don't belong to their inputs: one was sorted or read in another order",
+            "compare some of them by eye",
+        )
     return ok(", ".join(f"{name} {value:.2f}" for name, value in own.items()))
 
 

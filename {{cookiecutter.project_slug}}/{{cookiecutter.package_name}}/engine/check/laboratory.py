@@ -459,6 +459,21 @@ class Laboratory(Runs):
         names = ("Normalization", "Rescaling", "Embedding", "Discretization", "CategoryEncoding")
         return any(type(layer).__name__.endswith(names) for layer in self.run.layers)
 
+    def leaves_out(self, name: str, column: int, value: float) -> bool:
+        """Whether a number of an input's column means something else than one that is nearby."""
+        inputs, *rest = self.batch
+        names = [each for each, _ in named_leaves((inputs,))]
+        leaves = tf.nest.flatten(inputs)
+        place = names.index(name)
+        numbers = leaves[place].numpy()
+        losses = []
+        for number in (value, 1.001 * value):
+            numbers.reshape(*numbers.shape[:2], -1)[..., column] = number  # a view of it
+            leaves[place] = tf.constant(numbers)
+            batch = (tf.nest.pack_sequence_as(inputs, leaves), *rest)
+            losses.append(self.compute(self.run.functions.train_steps[0], self.run, batch))
+        return bool(different(losses[0], losses[1], 0.05))
+
     @cached_property
     def rescales(self) -> bool:
         """Whether a layer scales inputs, however small they are."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 MOST = 600  # rows of a split
+SHUFFLES = 20  # of the labels, for what comes by chance
 
 
 class Points(NamedTuple):
@@ -21,22 +23,31 @@ class Points(NamedTuple):
     labels: np.ndarray
 
 
-def points(arrays: dict[str, np.ndarray]) -> Points | None:
-    """Some rows with one numeric input and one label each; None if the split has others."""
-    names = [n for n in arrays if not n.startswith("weights")]
-    if names != ["inputs", "labels"] or arrays["inputs"].dtype.kind not in "fiu":
-        return None
-    inputs, labels = arrays["inputs"], arrays["labels"]
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1 or labels.dtype.kind not in "fiu" or len(np.unique(labels)) < 2:
-        return None
-    rows = np.random.default_rng(0).permutation(len(labels))[:MOST]
-    flat = np.asarray(inputs[rows], "f8").reshape(len(rows), -1)
-    kept = np.isfinite(flat).all(axis=1) & np.isfinite(np.asarray(labels[rows], "f8"))
-    if labels.dtype.kind == "i":
-        kept &= labels[rows] >= 0  # as -1 marks examples without a label
-    return Points(flat[kept], labels[rows][kept])
+def points(examples: dict[str, dict[str, np.ndarray]]) -> dict[str, Points]:
+    """Some rows of each split that has numbers as inputs and one label an example.
+
+    Columns of tables are scaled as those of training are; what is missing is their mean.
+    """
+    train = examples["train"]
+    names = [n for n, a in train.items() if n.startswith("inputs") and a.dtype.kind in "fiu"]
+    if len(names) > 1:  # numbers of categories are no measurements
+        names = [n for n in names if train[n].dtype.kind == "f"]
+    found = {}
+    for split, arrays in examples.items():
+        labels = arrays.get("labels", np.zeros(0))
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        if not names or labels.ndim != 1 or labels.dtype.kind not in "fiu":
+            continue
+        rows = np.random.default_rng(0).permutation(len(labels))[:MOST]
+        kept = np.isfinite(np.asarray(labels[rows], "f8"))
+        if labels.dtype.kind == "i":
+            kept &= labels[rows] >= 0  # as -1 marks examples without a label
+        rows = rows[kept]
+        parts = [_features(arrays[n][rows], train[n]) for n in names]
+        if len(np.unique(labels[rows])) > 1 and len({len(part) for part in parts}) == 1:
+            found[split] = Points(np.concatenate(parts, axis=1), labels[rows])
+    return found
 
 
 def agreement(of: Points, among: Points) -> float:
@@ -44,15 +55,64 @@ def agreement(of: Points, among: Points) -> float:
 
     For real numbers the correlation with the label of the nearest row.
     """
+    return _agree(of.labels, among.labels, _nearest(of, among))
+
+
+def tell_nothing(of: Points) -> bool:
+    """Whether neither a feature nor the nearest row says more of the labels than of shuffled ones.
+
+    Both are compared with what chance gives: how much a feature differs with the label, at most,
+    and how often neighbors have the same one.
+    """
+    x, y = of
+    if len(y) < 100 or (y.dtype.kind != "f" and len(np.unique(y)) > len(y) / 3):
+        return False
+    nearest = _nearest(of, of)
+    scaled = (x - x.mean(axis=0)) / np.where(x.std(axis=0) > 0, x.std(axis=0), 1)
+    if y.dtype.kind == "f":
+        known = ((y - y.mean()) / y.std())[:, np.newaxis]
+    else:
+        known = (y[:, np.newaxis] == np.unique(y)).astype("f8")
+        known = (known - known.mean(axis=0)) / np.sqrt(np.maximum(known.mean(axis=0), 1e-9))
+    numbers = np.random.default_rng(0)
+
+    def says_more(told: Callable[[np.ndarray], float]) -> bool:
+        by_chance = [told(numbers.permutation(len(y))) for _ in range(SHUFFLES)]
+        return told(np.arange(len(y))) > float(np.mean(by_chance) + 4 * np.std(by_chance))
+
+    return not (
+        says_more(lambda order: float(np.square(scaled.T @ known[order]).sum(axis=1).max()))
+        or says_more(lambda order: _agree(y[order], y[order], nearest))
+    )
+
+
+def _features(array: np.ndarray, train: np.ndarray) -> np.ndarray:
+    """Rows as float (rows, features)."""
+    flat = np.asarray(array, "f8").reshape(len(array), -1)
+    some = np.asarray(train[: 10 * MOST], "f8").reshape(min(len(train), 10 * MOST), -1)
+    some = np.ma.masked_invalid(some)
+    mean = some.mean(axis=0).filled(0)
+    flat = np.where(np.isfinite(flat), flat, mean)
+    if train.ndim > 2:  # pixels have one unit
+        return flat
+    spread = some.std(axis=0).filled(0)
+    return (flat - mean) / np.where(spread > 0, spread, 1)
+
+
+def _nearest(of: Points, among: Points) -> np.ndarray:
+    """The number of the nearest other row for each row."""
     squares = (of.inputs**2).sum(1)[:, None] + (among.inputs**2).sum(1)[None]
     distances = squares - 2 * of.inputs @ among.inputs.T
     if of is among:
         np.fill_diagonal(distances, np.inf)
-    nearest = among.labels[distances.argmin(axis=1)]
-    if of.labels.dtype.kind == "f":
-        spread = of.labels.std() * nearest.std()
-        return float(np.corrcoef(of.labels, nearest)[0, 1]) if spread else 0.0
-    classes = np.unique(np.concatenate([of.labels, among.labels]))
-    shares = [np.mean(of.labels == c) * np.mean(among.labels == c) for c in classes]
+    return distances.argmin(axis=1)
+
+
+def _agree(labels: np.ndarray, others: np.ndarray, nearest: np.ndarray) -> float:
+    if labels.dtype.kind == "f":
+        spread = labels.std() * others[nearest].std()
+        return float(np.corrcoef(labels, others[nearest])[0, 1]) if spread else 0.0
+    classes = np.unique(np.concatenate([labels, others]))
+    shares = [np.mean(labels == c) * np.mean(others == c) for c in classes]
     chance = float(np.sum(shares))
-    return (float(np.mean(of.labels == nearest)) - chance) / max(1e-9, 1 - chance)
+    return (float(np.mean(labels == others[nearest])) - chance) / max(1e-9, 1 - chance)

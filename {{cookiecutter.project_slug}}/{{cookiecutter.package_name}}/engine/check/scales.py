@@ -22,13 +22,14 @@ def marks(lab: Laboratory) -> Finding:
         if array.ndim > 2:
             continue
         for column, x in enumerate(array.reshape(len(array), -1)[:MOST].T[:MOST_COLUMNS]):
-            if (mark := _mark(x)) is not None:
-                return look(
-                    f"{mark[1]} values of column {column} of {name} are {mark[0]:g}, far from "
-                    "all others",
-                    "a number that stands for missing values is taken for a measurement",
-                    "replace it by NaN or by a mean, and say so in a column of its own",
-                )
+            if (mark := _mark(x)) is None or lab.leaves_out(name, column, mark[0]):
+                continue
+            return (wrong if mark[2] else look)(
+                f"{mark[1]} values of column {column} of {name} are {mark[0]:g}, far from all "
+                "others",
+                "a number that stands for missing values is taken for a measurement",
+                "replace it by NaN or by a mean, and say so in a column of its own",
+            )
     return ok()
 
 
@@ -60,7 +61,9 @@ def sizes(lab: Laboratory) -> Finding:
                 "whole numbers were divided as such, or cast too early",
                 "cast to float first, then scale",
             )
-        highest = float(np.nanmax(np.abs(array))) if array.size else 0.0
+        # Without what stands for missing values.
+        some = np.abs(array.ravel()[:MANY_VALUES])
+        highest = float(np.nanpercentile(some, 99)) if np.isfinite(some).any() else 0.0
         if highest > 100 and not lab.normalizes:
             return look(
                 f"{name} reach {highest:.4g}, and the model has no layer that scales them",
@@ -206,8 +209,8 @@ def _beyond(a: np.ndarray, b: np.ndarray) -> str:
     return f"in {max(below, above):.0%} of all places {'below' if below > above else 'above'}"
 
 
-def _mark(x: np.ndarray) -> tuple[float, int] | None:
-    """A number of a column that comes again and is far from all others; how often."""
+def _mark(x: np.ndarray) -> tuple[float, int, bool] | None:
+    """A number of a column that comes again and is far from all others; how often; how far."""
     values, times = np.unique(x[np.isfinite(x)], return_counts=True)
     if len(values) < 10:
         return None
@@ -215,8 +218,9 @@ def _mark(x: np.ndarray) -> tuple[float, int] | None:
     for end, rest in ((0, values[1:]), (-1, values[:-1])):
         far, width = np.abs(rest - values[end]).min(), np.ptp(rest)
         often = times[end] >= max(5, times.sum() / 100, 3 * np.delete(times, end).max())
-        if (times[end] >= 3 and far > 3 * width) or (several and often and far > width / 4):
-            return float(values[end]), int(times[end])
+        is_very_far = times[end] >= 3 and far > 3 * width
+        if is_very_far or (several and often and far > width / 4):
+            return float(values[end]), int(times[end]), bool(is_very_far)
     return None
 
 
