@@ -14,7 +14,7 @@ from typing import Any
 
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
-from {{ cookiecutter.package_name }}.engine.errors import usage_errors
+from {{ cookiecutter.package_name }}.engine.errors import going_on, usage_errors
 from {{ cookiecutter.package_name }}.engine.output import be_quiet, say
 from {{ cookiecutter.package_name }}.engine.rendezvous import connect
 from {{ cookiecutter.package_name }}.engine.tf_log_filter import filtered_tf_import
@@ -119,10 +119,11 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             "best": loop.best_row,
             **origin,
         }
+        directory.write_results(results)  # first: a mistake in a picture costs no results
         loop.records.draw_curves(loop.best_row, tested)
         if workers.is_chief:
-            draw_predictions(run, datasets, directory.path / "predictions.png")
-        directory.write_results(results)
+            with going_on(f"predictions.png is not drawn; once it can be: {loop.resume_command}"):
+                draw_predictions(run, datasets, directory.path / "predictions.png")
         loop.records.add_results(flags, results, loop.step)
         if workers.is_chief:
             write_report(directory.path, to_yaml(Config(), TaskConfig()))

@@ -179,6 +179,37 @@ def test_a_moved_run_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.quick
+def test_only_flags_that_matter_make_another_run_and_they_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, seed in (("1", 1), ("2", 2), ("3", 3)):
+        latest = tmp_path / name / "checkpoints" / "latest"
+        latest.mkdir(parents=True)
+        (latest / "ckpt-1.index").touch()
+        (tmp_path / name / "config.yaml").write_text(to_yaml(Config(seed=seed)))
+    saving = {"keep_checkpoints": 9, "save_every_epochs": 0, "save_every_steps": 7}
+    same = to_yaml(Config(seed=2, save_every_secs=60.0, quiet=True, **saving))
+    assert find_resumed(tmp_path, "auto", same) == tmp_path / "2"
+    assert capsys.readouterr().out == ""
+    assert find_resumed(tmp_path, "auto", to_yaml(Config(epochs=5))) is None
+    (said,) = capsys.readouterr().out.splitlines()
+    which = "--epochs (None, now 5), --seed (3, now 0)"
+    assert said == f"{tmp_path / '3'} is unfinished and another run: it differs in {which}"
+
+
+@pytest.mark.quick
+def test_a_run_is_resumed_until_the_last_file_of_its_end_is_there(tmp_path: Path) -> None:
+    run, config = tmp_path / "1", to_yaml(Config())
+    (run / "checkpoints" / "latest").mkdir(parents=True)
+    (run / "checkpoints" / "latest" / "ckpt-1.index").touch()
+    (run / "config.yaml").write_text(config)
+    (run / "results.json").touch()
+    assert find_resumed(tmp_path, "auto", config) == run
+    (run / "report.html").touch()
+    assert find_resumed(tmp_path, "auto", config) is None
+
+
+@pytest.mark.quick
 def test_results_are_strict_json() -> None:
     def refuse(constant: str) -> None:
         raise AssertionError(constant)

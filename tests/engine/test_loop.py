@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,21 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.callbacks import Callback, Event, at_step, every_epochs, every_secs, every_steps
+from proof.engine.callbacks import (
+    Callback,
+    Event,
+    at_step,
+    every_epochs,
+    every_secs,
+    every_steps,
+    learning_rates,
+)
+from proof.engine.checkpoints import BestWeights
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.loop import Loop, Schedule
 from proof.engine.run_directory import RunDirectory
+from proof.engine.types import Run
 
 from .toys import BATCH, CLASSES, FEATURES, Toy, build, plain_data
 
@@ -190,6 +201,102 @@ def test_a_callback_can_change_the_learning_rate(replicas: int, tmp_path: Path) 
     run.train()
     for a, b in zip(weights[0], run.run.model.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def with_rates(*rates: Any) -> Toy:
+    """TOY with a rate for its optimizer, or with two for those inside a MultiOptimizer."""
+
+    def optimizer() -> keras.optimizers.Optimizer:
+        made = [keras.optimizers.SGD(rate) for rate in rates]
+        if len(made) == 1:
+            return made[0]
+        return keras.optimizers.MultiOptimizer(lambda v: made["hidden" not in v.path])
+
+    return replace(TOY, optimizer=optimizer)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ((0.1,), (0.2,), "learning rate of main was 0.1, and now it is 0.2;"),
+        ((0.1, 0.3), (0.1, 0.4), "learning rate of main/1 was 0.3, and now it is 0.4;"),
+    ],
+)
+def test_a_rate_that_would_be_ignored_is_refused_and_one_that_a_callback_set_is_kept(
+    before: tuple[float, ...], after: tuple[float, ...], sentence: str, tmp_path: Path
+) -> None:
+    def halve(event: Event) -> None:
+        for optimizer in event.run.optimizers.values():
+            for each in getattr(optimizer, "optimizers", [optimizer]):
+                each.learning_rate = each.learning_rate / 2
+
+    callbacks = [at_step(5, halve)]
+    loop(tmp_path, callbacks, toy=with_rates(*before), num_steps=7).train()
+    with pytest.raises(UsageError, match=sentence):
+        loop(tmp_path, callbacks, toy=with_rates(*after), resume=True)
+    run = loop(tmp_path, callbacks, toy=with_rates(*before), resume=True)
+    run.train()
+    assert list(learning_rates(run.run).values()) == pytest.approx([r / 2 for r in before])
+
+
+@pytest.mark.quick
+def test_other_schedules_and_checkpoints_without_a_rate_are_resumed(tmp_path: Path) -> None:
+    for path, start in (("a", 0.1), ("b", 0.2)):
+        schedule = keras.optimizers.schedules.CosineDecay(start, decay_steps=14)
+        loop(tmp_path / path, toy=with_rates(schedule), num_steps=7).train()
+    loop(tmp_path / "a", toy=with_rates(schedule), resume=True).train()
+    older = loop(tmp_path / "c", toy=with_rates(0.1), num_steps=7)
+    older.checkpoints._rates = {}  # as in a checkpoint of an older project
+    older.train()
+    loop(tmp_path / "c", toy=with_rates(0.1), resume=True).train()
+
+
+@dataclass(frozen=True)
+class Smaller:
+    """The flags of a task that monitors its loss by default."""
+
+    monitor: str = "validation_loss"
+    larger_is_better: bool = False
+
+
+@pytest.mark.quick
+def test_a_direction_is_refused_only_where_it_was_left_at_that_of_another_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = {
+        "accuracy": keras.metrics.SparseCategoricalAccuracy,
+        "error": keras.metrics.MeanSquaredError,
+        "reward": keras.metrics.Mean,
+    }
+    run = build(replace(TOY, metrics=lambda: {name: m() for name, m in metrics.items()})).run
+
+    def monitor(column: str, larger: bool, run: Run = run, validated: bool = True) -> str:
+        best = BestWeights(tmp_path, run)
+        best.monitor(column, larger_is_better=larger, validated=validated)
+        return capsys.readouterr().out
+
+    assert run.task.monitor == "validation_accuracy"
+    assert run.task.larger_is_better
+    for column in ("validation_loss", "validation_error", "train_loss"):
+        for validated in (True, column == "train_loss"):
+            with pytest.raises(UsageError, match=f"largest {column} .* add --no-larger-is-better,"):
+                monitor(column, True, validated=validated)
+        assert monitor(column, False) == ""
+    assert monitor("validation_accuracy", True) == ""
+    assert monitor("validation_reward", True) == monitor("validation_reward", False) == ""
+    # Meant so: said by a flag, or by the task.
+    assert "with the smallest validation_accuracy are kept" in monitor("validation_accuracy", False)
+    smaller = replace(run, task=Smaller())
+    assert "with the largest validation_loss are kept" in monitor("validation_loss", True, smaller)
+    with pytest.raises(UsageError, match="right for validation_loss; add --larger-is-better,"):
+        monitor("validation_accuracy", False, smaller)
+    # A generator makes its critic's loss larger.
+    optimizers = dict.fromkeys(("critic", "generator"), run.optimizers["main"])
+    adversarial = replace(run, optimizers=optimizers)
+    assert "largest validation_critic_loss" in monitor("validation_critic_loss", True, adversarial)
+    with pytest.raises(UsageError, match="isn't in the history"):
+        monitor("validation_f1", True)
 
 
 @pytest.mark.parametrize("replicas", [1, 2])

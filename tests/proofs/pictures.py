@@ -20,8 +20,9 @@ HEAD = """# Pictures
 
 What a run draws into its directory, from runs of every starter with its default flags:
 `samples.png` before the first step, `curves.png` and `predictions.png` at the end. The code of the
-first and the last is `task/pictures.py`, which is yours. Numbers in a picture are those of the test
-examples that it says, the first ones. Colors differ in lightness, and lines and bars in form too,
+first and the last is `task/pictures.py`, which is yours. Numbers in a picture are those of the
+first examples of the data that it names: the test's, without it the validation's, else the
+training's. Colors differ in lightness, and lines and bars in form too,
 so that the pictures can be printed in gray and read by the color-blind.
 `nox -s proofs -- pictures` makes this page.
 """

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import webbrowser
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -89,11 +90,13 @@ class Evaluate:
 
     def __call__(self) -> None:
         """Print them as JSON."""
-        evaluation = _open_with_data(self.run)
-        _split(evaluation, self.split)
+        with redirect_stdout(sys.stderr):  # what a loader of yours prints isn't the result
+            evaluation = _open_with_data(self.run)
+            _split(evaluation, self.split)
+            results = evaluation.evaluate(self.split)
         from .engine.files import to_json
 
-        print(to_json(evaluation.evaluate(self.split)))
+        print(to_json(results))
 
 
 @dataclass
@@ -115,8 +118,9 @@ class Predict:
         for file in self.files:
             if not file.exists():
                 fail(f"{file} doesn't exist.")
-        evaluation = _open_with_data(self.run) if self.split != "none" else None
-        run = evaluation.run if evaluation else _open(self.run)
+        with redirect_stdout(sys.stderr):  # as in Evaluate
+            evaluation = _open_with_data(self.run) if self.split != "none" else None
+            run = evaluation.run if evaluation else _open(self.run)
         from .engine.predict import model_of, predict_files, predict_split
         from .run import readers_and_columns
 

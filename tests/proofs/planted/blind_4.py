@@ -57,8 +57,8 @@ ONE_HOT = (
     Edit("pictures.py", "list(map(str, labels))", "list(map(str, labels.argmax(axis=-1)))"),
     Edit(
         "pictures.py",
-        '    images, labels, *_ = first_examples(datasets["test"], TESTED)\n',
-        '    images, labels, *_ = first_examples(datasets["test"], TESTED)\n'
+        "    images, labels, *_ = first_examples(datasets[split], TESTED)\n",
+        "    images, labels, *_ = first_examples(datasets[split], TESTED)\n"
         "    labels = labels.argmax(axis=-1)\n",
     ),
 )

@@ -68,6 +68,11 @@ def other_optimizer(run: Run) -> Run:
     return replace(run, optimizers={"main": optimizer})
 
 
+def other_rate(run: Run) -> Run:
+    run.optimizers["main"].learning_rate = 2e5
+    return run
+
+
 def other_model(run: Run) -> Run:
     return create_run(layer=keras.layers.BatchNormalization())
 
@@ -85,9 +90,10 @@ def other_precision(run: Run) -> Run:
         (lambda run: run, {"last_batch": "pad"}, "last batch was drop, and now it is pad"),
         (other_precision, {}, "precision was float64, and now it is mixed_bfloat16"),
         (other_optimizer, {}, "optimizer main was SGD, and now it is Ftrl"),
+        (other_rate, {}, "learning rate of main was 100000, and now it is 200000"),
         (other_model, {}, "model main was nothing more, and now it is .*batch_normalization"),
     ],
-    ids=["batch size", "seed", "last batch", "precision", "optimizer", "model"],
+    ids=["batch size", "seed", "last batch", "precision", "optimizer", "learning rate", "model"],
 )
 def test_another_run_is_refused_and_nothing_on_disk_changes(
     saved: Path, change: Callable[[Run], Run], settings: dict[str, Any], message: str

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from .types import Run
@@ -66,14 +67,22 @@ class Event:
         return self.run.model(self.batch[0], training=False)
 
 
-def learning_rates(run: Run) -> dict[str, float]:
-    """The learning rate of each optimizer; those inside a MultiOptimizer as "main/0", "main/1"."""
+def learning_rates(run: Run, *, schedules: bool = True) -> dict[str, float]:
+    """The learning rate of each optimizer; those inside a MultiOptimizer as "main/0", "main/1".
+
+    Without `schedules`, of those alone whose rate is a number.
+    """
     named: dict[str, Any] = {}
     for name, optimizer in run.optimizers.items():
         inner = getattr(optimizer, "optimizers", None)
         named |= {f"{name}/{i}": o for i, o in enumerate(inner)} if inner else {name: optimizer}
+    rates = {name: optimizer.learning_rate for name, optimizer in named.items()}
     # float() of a mirrored variable fails (TF 2.21).
-    return {name: float(tf.convert_to_tensor(o.learning_rate)) for name, o in named.items()}
+    return {
+        name: float(tf.convert_to_tensor(rate))
+        for name, rate in rates.items()
+        if schedules or isinstance(rate, keras.Variable)
+    }
 
 
 class Callback:

@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from .auxiliary import hashes, validate_hashes
+from .callbacks import learning_rates
 from .errors import UsageError, cannot_write
 from .files import plain_name
 from .lost_worker import is_lost_worker
@@ -59,6 +60,11 @@ class Checkpoints:
         self._keep = keep
         self._progress = tf.nest.map_structure(lambda v: tf.Variable(v, trainable=False), start)
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
+        # As the task made them: a checkpoint's own are restored, and callbacks change them.
+        self._rates = {
+            f"learning rate of {name}": f"{rate:.7g}"
+            for name, rate in learning_rates(run, schedules=False).items()
+        }
         self._everything = tf.train.Checkpoint(
             models=_weights(run),
             optimizers={name: list(o.variables) for name, o in run.optimizers.items()},
@@ -166,6 +172,7 @@ class Checkpoints:
             "precision": keras.config.dtype_policy().name,
             **{f"model {n}": shapes(m.variables) for n, m in run.trained_models.items()},
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
+            **self._rates,
             **{f"variables of {n}": shapes(o.variables) for n, o in run.optimizers.items()},
         }
 
@@ -173,7 +180,7 @@ class Checkpoints:
         now = self._signature()
         for key in {**saved, **now}:
             before, after = saved.get(key), now.get(key)
-            if before == after:
+            if before == after or (before is None and key in self._rates):  # of an older project
                 continue
             if isinstance(before, list) and isinstance(after, list):
                 missing = [v for v in before if v not in after] or ["nothing more"]
@@ -216,7 +223,8 @@ class BestWeights:
             validated: whether there is validation data; without it, training is monitored.
 
         Raises:
-            UsageError: the history will have no such column.
+            UsageError: the history will have no such column, or larger_is_better was left as it
+                is for the column that the task monitors by default, and is wrong for this one.
         """
         self.column = column if validated else column.replace("validation", "train")
         self.larger_is_better = larger_is_better
@@ -228,6 +236,31 @@ class BestWeights:
                 f"The monitored column {self.column!r} isn't in the history; there are: "
                 f"{', '.join(self.columns)}."
             )
+        if self.direction(self.column) not in ("", "max" if larger_is_better else "min"):
+            self._question(column)
+
+    def direction(self, column: str) -> str:
+        """Whether larger values of a column are better, "max", or smaller ones, "min"; or ""."""
+        name = column.partition("_")[2]
+        if name in self.run.loss_names[: len(self.run.optimizers)]:  # those that are made smaller
+            return "min"
+        metric = self.run.metrics.get(name.partition("/")[0])
+        return {"up": "max", "down": "min"}.get(getattr(metric, "_direction", ""), "")
+
+    def _question(self, column: str) -> None:
+        """Refuse a direction that was left at that of another column; else say what is kept."""
+        task, run = type(self.run.task), self.run
+        kept = f"the weights with the {'largest' if self.larger_is_better else 'smallest'} {column}"
+        is_default = self.larger_is_better == getattr(task, "larger_is_better", None)
+        # The loss of a critic, which others make larger, may be meant so.
+        is_one_of_several = len(run.optimizers) > 1 and column.partition("_")[2] in run.loss_names
+        if is_default and column != task.monitor and not is_one_of_several:
+            flag = "--no-larger-is-better" if self.larger_is_better else "--larger-is-better"
+            raise UsageError(
+                f"--monitor {column} would keep {kept} as the best, as is right for "
+                f"{task.monitor}; add {flag}, or change both in task/config.py if it is meant."
+            )
+        say(f"{kept} are kept as the best: larger_is_better says so")
 
     def row_in(self, history: list[dict[str, float]]) -> dict[str, float]:
         """The best row of a history; empty if there is none."""

@@ -57,6 +57,22 @@ def cannot_write(what: object, error: Exception) -> str:
 
 
 @contextlib.contextmanager
+def going_on(sentence: str) -> Iterator[None]:
+    """Show a mistake in the code of `task/` with its traceback and `sentence`, and go on.
+
+    For what a run can do without once it has its results: with another exit code than 0 a launcher
+    would start it again. A `UsageError` is raised.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        sys.stderr.write(f"{traceback.format_exc()}{sentence}\n")
+        _forget_locals(error)
+
+
+@contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 

@@ -189,7 +189,7 @@ def _model(loop: Loop, name: str) -> Any:
 
 def _set_monitor(callback: Any, loop: Loop) -> None:
     """Say whether larger is better; Keras would ask the metrics of `compile`."""
-    kind, best, run = type(callback).__name__, loop.best, loop.run
+    kind, best = type(callback).__name__, loop.best
     columns = {_name(column): column for column in best.columns}
     name = callback.monitor
     if name not in columns:
@@ -200,18 +200,15 @@ def _set_monitor(callback: Any, loop: Loop) -> None:
             )
         callback.mode = "min"  # it saves always
     if getattr(callback, "mode", "") == "auto":  # Keras 3.10: ModelCheckpoint has decided already
-        measured = name.removeprefix("val_")
-        direction = getattr(run.metrics.get(measured.partition("/")[0]), "_direction", None)
+        direction = best.direction(columns[name])
         if columns[name] == best.column:
-            direction = "up" if best.larger_is_better else "down"
-        elif measured in run.loss_names[: len(run.optimizers)]:
-            direction = "down"
+            direction = "max" if best.larger_is_better else "min"
         if not direction:
             raise UsageError(
                 f"{kind} can't know whether larger values of {name!r} are better; pass mode='min' "
                 "or mode='max'."
             )
-        callback.mode = {"up": "max", "down": "min"}[direction]
+        callback.mode = direction
     if hasattr(callback, "_set_monitor_op") and callback.monitor_op is None:
         callback._set_monitor_op()  # now: it changes the sign of min_delta, which is no state
     if getattr(callback, "restore_best_weights", False):

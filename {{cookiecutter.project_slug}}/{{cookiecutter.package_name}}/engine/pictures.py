@@ -21,6 +21,11 @@ PART = 100  # examples that are predicted at once
 matplotlib.use("Agg")  # pictures go to files, also where there is no display
 
 
+def drawn_split(datasets: dict[str, Any]) -> str:
+    """The split whose predictions are drawn: "test", without it "validation", else "train"."""
+    return next(n for n in ("test", "validation", "train") if datasets.get(n) is not None)
+
+
 def draw_images(
     axes: Axes, images: np.ndarray, columns: int, captions: Sequence[str] = (), **options: Any
 ) -> None:

@@ -17,7 +17,7 @@ from .run_files import SPLITS, STARTED, RunFiles, read_run, shown
 MOST_ROWS = 500  # of the history; history.csv has all
 CAPTIONS = {
     "curves.png": "Losses and metrics, the best weights, learning rate, gradient norm",
-    "predictions.png": "What the model predicts for test examples, and where it is wrong",
+    "predictions.png": "What the model predicts, and where it is wrong",
     "samples.png": "Training examples, and what the augmentation makes of them",
 }
 # The policy lets a browser neither fetch anything nor run a script.

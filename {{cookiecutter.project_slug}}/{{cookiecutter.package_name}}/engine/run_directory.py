@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 from .command_line import flags_in, read_flags
 from .errors import UsageError
 from .files import replace_file, to_json
+from .output import say
 from .workers import Workers
 
 # Flags that change how a run is made, not what comes out.
@@ -21,6 +22,7 @@ MAY_DIFFER = {
     *("strategy", "virtual_replicas", "jit", "steps_per_call", "log_every_steps"),
     *("max_stop_secs", "start_timeout", "hang_timeout", "resume", "quiet"),
     *("log_graph", "profile"),
+    *("keep_checkpoints", "save_every_epochs", "save_every_steps", "save_every_secs"),
     "runs",  # a directory may be moved
 }
 
@@ -165,19 +167,30 @@ def _make(runs: Path, name: str) -> Path:
 
 
 def _find_unfinished(runs: Path, config: str) -> Path | None:
-    """The latest run of the same configuration that has a checkpoint but no results."""
+    """The latest run of the same configuration that has a checkpoint but not all of its end.
+
+    Without one, says by which flags the latest unfinished run differs.
+    """
+    now, said = flags_in(config), ""
     for file in sorted(runs.glob("*/config.yaml"), reverse=True):
+        run = file.parent
         try:
-            started = any(file.parent.glob("checkpoints/latest/*.index"))
-            finished = (file.parent / "results.json").exists()
-            same = _identity(read_flags(file)) == _identity(flags_in(config))
+            started = any(run.glob("checkpoints/latest/*.index"))
+            # The first and the last file of the end, which may be interrupted in between.
+            finished = all((run / name).exists() for name in ("results.json", "report.html"))
+            before = read_flags(file)
         except (OSError, ValueError):  # nobody's, or no longer a run's
             continue
-        if started and not finished and same:
-            return file.parent
+        if not started or finished:
+            continue
+        different = [
+            f"--{name.replace('_', '-')} ({before.get(name)}, now {now.get(name)})"
+            for name in {**before, **now}
+            if before.get(name) != now.get(name) and name not in MAY_DIFFER
+        ]
+        if not different:
+            return run
+        said = said or f"{run} is unfinished and another run: it differs in {', '.join(different)}"
+    if said:
+        say(said)
     return None
-
-
-def _identity(flags: dict[str, Any]) -> dict[str, Any]:
-    """The flags that must be equal for two runs to be the same run."""
-    return {name: value for name, value in flags.items() if name not in MAY_DIFFER}

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread, imsave
 
 from ..engine.batches import first_examples
-from ..engine.pictures import draw_images, predict_in_parts, save
+from ..engine.pictures import draw_images, drawn_split, predict_in_parts, save
 from ..engine.types import Run
 from .classifier import load_classifier
 from .metrics import nearest
@@ -19,11 +20,11 @@ from .metrics import nearest
 ROWS, COLUMNS = 4, 12
 SCALE = 6  # pixels of the picture per pixel of an image
 EPOCHS = 8  # that show the progress, at most
-TESTED = 1_000  # latents and test images at most; numbers in the picture are theirs
+TESTED = 1_000  # latents and real images at most; numbers in the picture are theirs
 KNOWN = 1_200  # training images in which the nearest is looked for; an epoch repeats them
 CLASSES = 10
 INK: dict[str, Any] = {"cmap": "gray_r", "vmin": 0, "vmax": 1}
-REAL: dict[str, Any] = {"color": "#9ab8e0", "label": "real, unseen"}
+REAL: dict[str, Any] = {"color": "#9ab8e0", "label": "real"}
 GENERATED: dict[str, Any] = {
     "facecolor": "none",
     "edgecolor": "black",
@@ -41,8 +42,10 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
 # TODO(15): a picture of some predictions; how images became what they are, real beside generated
 # ones, how often each class is generated, and the images nearest to a training image: copies?
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw what the generator makes of the first test latents."""
-    real, latents, *_ = first_examples(datasets["test"], TESTED)
+    """Draw what the generator makes of the first latents of the test, if there is one."""
+    split = drawn_split(datasets)
+    real, *given = tf.nest.flatten(first_examples(datasets[split], TESTED))
+    latents = given[0] if given else _latents(run, len(real))  # training data has none
     generated = predict_in_parts(run.models["generator"], latents)
     known = first_examples(datasets["train"], KNOWN)
     distances, which = map(np.asarray, nearest(generated, known))
@@ -54,7 +57,8 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     _draw_classes(axes["classes"], class_shares(real), class_shares(generated))
     for name, images in (("generated", generated), ("real", real)):
         draw_images(axes[name], images[: ROWS * COLUMNS], COLUMNS, **INK)
-        axes[name].set_title(f"{name} images, on the same scale")
+    axes["generated"].set_title("generated images")
+    axes["real"].set_title(f"real {split} images, on the same scale")
     pairs = np.concatenate([generated[closest], known[which[closest]]])
     captions = [*[""] * len(closest), *(f"{distance:.2f}" for distance in distances[closest])]
     draw_images(axes["copies"], pairs, len(closest), captions, **INK)
@@ -65,10 +69,8 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
 
 def draw_generated(run: Run, file: Path) -> None:
     """Draw the generator's images of the same latents in every call."""
-    generator = run.models["generator"]
-    size = (ROWS * COLUMNS, generator.input_shape[-1])
-    latents = np.random.default_rng(0).standard_normal(size, "float32")
-    _save(generator(latents, training=False).numpy(), file)
+    latents = _latents(run, ROWS * COLUMNS)
+    _save(run.models["generator"](latents, training=False).numpy(), file)
 
 
 def class_shares(images: np.ndarray) -> np.ndarray:
@@ -80,6 +82,12 @@ def class_shares(images: np.ndarray) -> np.ndarray:
 def shown_epochs(number: int) -> list[int]:
     """Which of so many epochs, from 0, to show: closer to each other where more changes."""
     return np.unique(np.geomspace(1, number, EPOCHS).round().astype(int) - 1).tolist()
+
+
+def _latents(run: Run, number: int) -> np.ndarray:
+    """The same in every call, float32 (number, latent)."""
+    size = (number, run.models["generator"].input_shape[-1])
+    return np.random.default_rng(0).standard_normal(size, "float32")
 
 
 def _save(images: np.ndarray, file: Path) -> None:

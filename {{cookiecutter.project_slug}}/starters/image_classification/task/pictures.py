@@ -12,13 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..engine.batches import first_examples
-from ..engine.pictures import draw_images, predict_in_parts, save
+from ..engine.pictures import draw_images, drawn_split, predict_in_parts, save
 from ..engine.types import Run
 from .data import create_augment
 
 ROWS, COLUMNS = 4, 8
 VERSIONS = 5  # of an image, as training sees it
-TESTED = 1_000  # test examples at most; numbers in the picture are theirs
+TESTED = 1_000  # examples at most; numbers in the picture are theirs
 INK: dict[str, Any] = {"cmap": "gray_r", "vmin": 0, "vmax": 1}
 MOST_CLASSES = 20  # whose counts can be read in the confusion matrix
 
@@ -44,8 +44,9 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
 # TODO(15): a picture of some predictions; the confusion matrix, how sure the model is where it is
 # right and where it is wrong, and the mistakes that it is most sure of.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw what the model predicts for the first test examples."""
-    images, labels, *_ = first_examples(datasets["test"], TESTED)
+    """Draw what the model predicts for the first examples of the test, if there are any."""
+    split = drawn_split(datasets)
+    images, labels, *_ = first_examples(datasets[split], TESTED)
     probabilities = np.asarray(keras.ops.softmax(predict_in_parts(run.model, images)))
     predicted = probabilities.argmax(axis=-1)
     confidence = np.nan_to_num(probabilities.max(axis=-1))  # none in NaN
@@ -53,7 +54,7 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     figure = Figure(figsize=(10, 8), layout="constrained")
     places: list[Any] = [["confusion", "confidence"], ["mistakes", "mistakes"]]
     axes = figure.subplot_mosaic(places, height_ratios=[3, 2])
-    figure.suptitle(f"accuracy {is_right.mean():.1%} on {len(labels):,} test images")
+    figure.suptitle(f"accuracy {is_right.mean():.1%} on {len(labels):,} {split} images")
     _draw_confusion(axes["confusion"], confusion(labels, predicted, probabilities.shape[-1]))
     _draw_confidence(axes["confidence"], confidence, is_right)
     chosen = most_confident_mistakes(confidence, is_right)[: 2 * COLUMNS]
@@ -105,6 +106,6 @@ def _draw_confidence(axes: Axes, confidence: np.ndarray, is_right: np.ndarray) -
     axes.hist(confidence[~is_right], bins, label="wrong", log=True, histtype="stepfilled", **wrong)
     axes.axvline(confidence.mean(), color="black", linestyle=":", label="mean confidence")
     axes.axvline(is_right.mean(), color="black", label="accuracy")
-    axes.set(xlabel="confidence", ylabel="test images", ylim=(0.5, None))
+    axes.set(xlabel="confidence", ylabel="images", ylim=(0.5, None))
     axes.set_title("confidence in the prediction")
     axes.legend(loc="upper left")

@@ -11,13 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..engine.batches import first_examples
-from ..engine.pictures import save
+from ..engine.pictures import drawn_split, save
 from ..engine.types import Run
 from .data import FORMS, LINE_END, PROMPT_END, in_form
 from .model import attention, complete
 
 LINES = 24
-TESTED = 320  # test examples at most; numbers in the picture are theirs
+TESTED = 320  # examples at most; numbers in the picture are theirs
 EXAMPLE = datetime.date(1979, 5, 3)
 RIGHT, WRONG = "black", "firebrick"  # wrong characters are bold and underlined, too
 
@@ -27,9 +27,7 @@ Line = tuple[str, str, str]  # prompt, right answer, answer shown
 # TODO(8): a picture of some training examples; lines of text.
 def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training dates, each in another form."""
-    lines = first_examples(datasets["train"], LINES)
-    rows = np.arange(len(lines[0]))
-    tokens, targets, weights = (part[rows, rows % part.shape[1]] for part in lines)
+    tokens, targets, weights = _first_lines(datasets["train"], LINES)
     solutions = _texts(np.where(weights != 0, targets, 0))
     figure = Figure(figsize=(6, 0.24 * LINES + 0.5), layout="constrained")
     axes = figure.subplots()
@@ -38,11 +36,12 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     save(figure, file)
 
 
-# TODO(15): a picture of some predictions; test prompts with what the model writes after them, wrong
+# TODO(15): a picture of some predictions; prompts with what the model writes after them, wrong
 # answers first, how often it is right in each form of dates, and what it looks at.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw the model's answers to the first test prompts, up to half of them wrong ones."""
-    tokens, targets, weights = first_examples(datasets["test"], TESTED)
+    """Draw answers to the first prompts of the test, if there is one; up to half are wrong ones."""
+    split = drawn_split(datasets)
+    tokens, targets, weights = _first_lines(datasets[split], TESTED)
     solutions = _texts(np.where(weights != 0, targets, 0))
     answers = _texts(np.asarray(complete(run.model, tokens, weights)))
     lines = list(zip(_prompts(tokens), solutions, answers, strict=True))
@@ -51,7 +50,7 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     figure = Figure(figsize=(12, 7), layout="constrained")
     places: list[Any] = [["lines", "forms"], ["lines", "attention"]]
     axes = figure.subplot_mosaic(places)
-    figure.suptitle(f"{len(right)} of {len(lines)} test answers are right to the last character")
+    figure.suptitle(f"{len(right)} of {len(lines)} {split} answers are right to the last character")
     axes["lines"].set_title("prompt \N{RIGHTWARDS ARROW} answer (wrong characters underlined)")
     _draw_lines(axes["lines"], [*wrong[: LINES // 2], *right][:LINES])
     _draw_forms(axes["forms"], accuracy_by_form(lines))
@@ -81,6 +80,14 @@ def marked(answer: str, solution: str) -> tuple[str, str]:
     return right, "".join(
         " " if written == wanted else written.replace(" ", "_") for written, wanted in pairs
     )
+
+
+def _first_lines(split: Any, number: int) -> list[np.ndarray]:
+    """Tokens, targets and weights of the first lines, each (n, T); each date in another form."""
+    parts = first_examples(split, number)
+    rows = np.arange(len(parts[0]))
+    # Only in the training data a date comes in every form: (n, forms, T).
+    return [part[rows, rows % part.shape[1]] if part.ndim == 3 else part for part in parts]
 
 
 def _texts(tokens: np.ndarray) -> list[str]:

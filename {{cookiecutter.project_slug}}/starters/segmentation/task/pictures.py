@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from ..engine.batches import first_examples
-from ..engine.pictures import draw_images, predict_in_parts, save
+from ..engine.pictures import draw_images, drawn_split, predict_in_parts, save
 from ..engine.types import Run
 from .data import CLASSES, IGNORED, create_augment
 
 COLUMNS = 8
-TESTED = 200  # test examples at most; numbers in the picture are theirs
+TESTED = 200  # examples at most; numbers in the picture are theirs
 
 # Lightness (CIE L*, from 0 to 100) differs by 7 or more, so that gray keeps them apart; neighbors
 # in lightness differ in hue, also for the color-blind.
@@ -44,11 +44,12 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     save(figure, file)
 
 
-# TODO(15): a picture of some predictions; test images from the best to the worst with what is wrong
+# TODO(15): a picture of some predictions; images from the best to the worst with what is wrong
 # in them, and the intersection over union of each class.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw what the model predicts for the first test examples."""
-    images, labels, *_ = first_examples(datasets["test"], TESTED)
+    """Draw what the model predicts for the first examples of the test, if there are any."""
+    split = drawn_split(datasets)
+    images, labels, *_ = first_examples(datasets[split], TESTED)
     predicted = predict_in_parts(run.model, images).argmax(axis=-1)
     kinds = mistakes(labels, predicted)
     wrong = (kinds > 0).mean(axis=(1, 2))  # (n,)
@@ -65,7 +66,7 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     places: list[Any] = [[name, "iou"] for name in rows]
     axes = figure.subplot_mosaic(places, width_ratios=[4, 1])
     figure.suptitle(
-        f"{wrong.mean():.1%} of the pixels of {len(labels)} test images are wrong; "
+        f"{wrong.mean():.1%} of the pixels of {len(labels)} {split} images are wrong; "
         f"from the best image ({wrong.min():.1%}) to the worst ({wrong.max():.1%}):"
     )
     _draw_rows(axes, rows)

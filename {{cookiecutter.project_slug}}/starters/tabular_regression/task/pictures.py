@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..engine.batches import first_examples
-from ..engine.pictures import predict_in_parts, save
+from ..engine.pictures import drawn_split, predict_in_parts, save
 from ..engine.types import Run
 from .data import CATEGORY, MEANINGS, numeric_columns
 
@@ -43,8 +43,9 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
 # TODO(15): a picture of some predictions; predictions against labels, what is left over, and how
 # much each column matters.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw what the model predicts for the first test examples."""
-    inputs, labels, *_ = first_examples(datasets["test"], DRAWN)
+    """Draw what the model predicts for the first examples of the test, if there are any."""
+    split = drawn_split(datasets)
+    inputs, labels, *_ = first_examples(datasets[split], DRAWN)
     labels = labels[:, 0]
 
     def predict(inputs: dict[str, np.ndarray]) -> np.ndarray:
@@ -58,8 +59,8 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     histogram, importance = rows[1].subplots(1, 2)
     mean_error = np.abs(labels - labels.mean()).mean()
     figure.suptitle(
-        f"mean absolute error {np.abs(residuals).mean():.1f} points on {len(labels)} test examples "
-        f"({mean_error:.1f} if their mean were predicted)"
+        f"mean absolute error {np.abs(residuals).mean():.1f} points on {len(labels)} {split} "
+        f"examples ({mean_error:.1f} if their mean were predicted)"
     )
     _draw_predicted(by_label, labels, predictions)
     by_prediction.plot(predictions, residuals, ".", color="#1f4e9c")
@@ -71,7 +72,7 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     histogram.axvline(
         residuals.mean(), color="black", ls="--", label=f"mean {residuals.mean():.1f}"
     )
-    histogram.set(xlabel="measured - predicted (points)", ylabel="test examples")
+    histogram.set(xlabel="measured - predicted (points)", ylabel="examples")
     histogram.set_title(f"residuals: standard deviation {residuals.std():.1f}")
     histogram.legend()
     _draw_importance(importance, permutation_importance(predict, inputs, labels))

@@ -1,0 +1,169 @@
+"""Whole runs by train.py: what an owner leaves out or gets wrong costs no results."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from conftest import STARTERS, Render
+from matplotlib.text import Text
+
+DEFAULT = STARTERS[0]
+OPTIONAL = (("test",), ("validation",), ("validation", "test"))
+Load = Callable[[str, str], ModuleType]  # starter, module
+
+
+@pytest.fixture(scope="module")
+def load(render: Render) -> Load:
+    """Import a module of a starter; each is a package of its own."""
+
+    @cache
+    def package(starter: str) -> str:
+        name = f"trained_{starter}"
+        project = render(starter=starter, package_name=name)  # which gives back the old sys.path
+        sys.path.insert(0, str(project))
+        return name
+
+    return lambda starter, module: importlib.import_module(f"{package(starter)}.{module}")
+
+
+def train(load: Load, runs: Path, starter: str = DEFAULT, **flags: Any) -> Path:
+    """The directory of a run of two steps by train.py, in this process.
+
+    Flags of the task are those that its `TaskConfig` has.
+    """
+    config, task = load(starter, "config").Config, load(starter, "task.config").TaskConfig
+    root = Path(str(load(starter, "config").__file__)).parents[1]
+    spec = importlib.util.spec_from_file_location(f"train_{starter}", root / "train.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    own = {name: flags.pop(name) for name in list(flags) if hasattr(task, name)}
+    flags = {"strategy": "none", "runs": str(runs), "steps": 2} | flags
+    module.main(config(**flags), task(**own))
+    return max(runs.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("starter", "missing"),
+    [
+        pytest.param(s, m, marks=pytest.mark.quick if s == DEFAULT else (), id=f"{s}-{'-'.join(m)}")
+        for s in STARTERS
+        if s != "blank"
+        for m in OPTIONAL
+    ],
+)
+def test_splits_are_optional_and_the_picture_says_which_it_shows(
+    starter: str,
+    missing: tuple[str, ...],
+    load: Load,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data, pictures = load(starter, "task.data"), load(starter, "task.pictures")
+    create_datasets, save, drawn = data.create_datasets, pictures.save, {}
+
+    def without(task: Any) -> dict[str, Any]:
+        return {n: split for n, split in create_datasets(task).items() if n not in missing}
+
+    def keep(figure: Any, file: Path) -> None:
+        drawn[file.name] = [text.get_text() for text in figure.findobj(Text)]
+        save(figure, file)
+
+    monkeypatch.setattr(data, "create_datasets", without)
+    monkeypatch.setattr(pictures, "save", keep)
+    run = train(load, tmp_path, starter)
+    results = json.loads((run / "results.json").read_text())
+    assert not [name for name in results if name.startswith(missing)]
+    assert (run / "report.html").exists()
+    shown = next(n for n in ("test", "validation", "train") if n not in missing)
+    words = {word for text in drawn["predictions.png"] for word in text.split()}
+    assert words & {"test", "validation", "train"} == {shown}
+
+
+@pytest.mark.quick
+def test_a_mistake_in_a_picture_costs_no_results(
+    load: Load,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def draw(*arguments: Any) -> None:
+        raise KeyError("test")
+
+    monkeypatch.setattr(load(DEFAULT, "task.pictures"), "draw_predictions", draw)
+    run = train(load, tmp_path)
+    said = capsys.readouterr()
+    assert "test_accuracy" in json.loads((run / "results.json").read_text())
+    assert "Traceback" in said.err
+    assert f"once it can be: python train.py --resume {run}" in said.err
+    assert f"evaluate {run}" in said.out
+    find_resumed = load(DEFAULT, "engine.run_directory").find_resumed
+    assert find_resumed(tmp_path, "auto", (run / "config.yaml").read_text()) is None
+    monkeypatch.undo()
+    train(load, tmp_path, resume=str(run))
+    assert (run / "predictions.png").exists()
+
+
+@pytest.mark.quick
+def test_a_run_that_ends_while_it_draws_is_resumed(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(*arguments: Any) -> None:
+        raise SystemExit(138)
+
+    monkeypatch.setattr(load(DEFAULT, "task.pictures"), "draw_predictions", draw)
+    with pytest.raises(SystemExit):
+        train(load, tmp_path)
+    (run,) = tmp_path.iterdir()
+    assert (run / "results.json").exists()
+    monkeypatch.undo()
+    assert train(load, tmp_path, resume="auto") == run
+    assert (run / "predictions.png").exists()
+
+
+@pytest.mark.quick
+def test_the_loss_is_not_monitored_as_if_larger_were_better(load: Load, tmp_path: Path) -> None:
+    error = load(DEFAULT, "engine.errors").UsageError
+    with pytest.raises(error, match="right for validation_accuracy; add --no-larger-is-better"):
+        train(load, tmp_path, monitor="validation_loss")
+    assert not list(tmp_path.iterdir())
+    train(load, tmp_path, monitor="validation_loss", larger_is_better=False)
+
+
+@pytest.mark.quick
+def test_commands_print_nothing_but_their_results(
+    load: Load,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data, commands = load(DEFAULT, "task.data"), load(DEFAULT, "__main__")
+    create_datasets = data.create_datasets
+
+    def batches(task: Any) -> dict[str, Any]:
+        print("reading")
+        splits = create_datasets(task).items()
+        return {n: tf.data.Dataset.from_tensor_slices(split).batch(50) for n, split in splits}
+
+    monkeypatch.setattr(data, "create_datasets", batches)
+    run = train(load, tmp_path)
+    assert "test data comes in batches" in capsys.readouterr().out
+    commands.Evaluate(run)()
+    said = capsys.readouterr()
+    assert set(json.loads(said.out)) == {"test_loss", "test_accuracy"}
+    assert "reading\n" in said.err
+    commands.Predict(run, split="test")()
+    files = capsys.readouterr().out.splitlines()
+    assert files
+    assert all(Path(file).exists() for file in files)
