@@ -62,6 +62,17 @@ def drawn_twice(ops: Iterable[tf.Operation]) -> int:
     return max(draws.values(), default=0)
 
 
+def upstream(tensors: Iterable[tf.Tensor]) -> set[str]:
+    """The names of all operations that tensors are computed from."""
+    ops, seen = [tensor.op for tensor in tensors], set[str]()
+    while ops:
+        op = ops.pop()
+        if op.name not in seen:
+            seen.add(op.name)
+            ops += [t.op for t in op.inputs]
+    return seen
+
+
 def _sources(ops: list[tf.Operation], until: set[str]) -> set[str]:
     """The names of operations that others follow from, without constants."""
     seen: set[str] = set()

@@ -655,11 +655,14 @@ class Laboratory(Runs):
 
     @cached_property
     def unknown_variables(self) -> list[Any]:
-        """Trainable variables that a step reads and that belong to no model."""
+        """Trainable variables that the losses follow from and that belong to no model."""
         run = self.run
         owners = [*run.models.values(), *run.optimizers.values(), *run.metrics.values()]
         known = {id(v._value) for owner in owners for v in owner.variables}
-        return [v for v in self.ops[0].graph.variables if v.trainable and id(v) not in known]
+        graph = self.ops[0].graph
+        read = {id(t) for t, inside in graph.captures if inside.op.name in self.ops_of_losses}
+        return [v for v in graph.variables
+                if v.trainable and id(v) not in known and id(v.handle) in read]  # fmt: skip
 
     @cached_property
     def untracked(self) -> set[int]:

@@ -37,7 +37,7 @@ def points(examples: dict[str, dict[str, np.ndarray]]) -> dict[str, Points]:
         labels = arrays.get("labels", np.zeros(0))
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
-        if not names or labels.ndim != 1 or labels.dtype.kind not in "fiu":
+        if not names or not len(labels) or labels.ndim != 1 or labels.dtype.kind not in "fiu":
             continue
         rows = np.random.default_rng(0).permutation(len(labels))[:MOST]
         kept = np.isfinite(np.asarray(labels[rows], "f8"))

@@ -16,7 +16,7 @@ import tensorflow as tf
 from ..distributed_steps import DistributedSteps
 from ..progress import Progress
 from ..types import Replica, Run, Step
-from .graph import drawn_alike_on_replicas
+from .graph import drawn_alike_on_replicas, upstream
 from .numbers import TOLERANCE, Numbers, different, relative_difference
 
 if TYPE_CHECKING:
@@ -129,6 +129,9 @@ class Probe:
             ]
         operations = tf.compat.v1.get_default_graph().get_operations()
         self._runs.ops_of_step = operations
+        self._runs.ops_of_losses = upstream(
+            loss for of_step in reduced for loss in of_step.losses.values()
+        )
         self._runs.drawn_alike = drawn_alike_on_replicas(
             operations, self._of_replica, progress.step.op.name
         )
