@@ -93,6 +93,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             callbacks=create_callbacks(task),
             monitor=task.monitor,
             larger_is_better=task.larger_is_better,
+            started=started,
         )
         loop.start(resume=not directory.is_new)
         flags = to_yaml(resolved(config, steps), task)
@@ -115,7 +116,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             "overflows": int(loop.progress.skips.overflows),
             **loop.records.latest,
             **tested,
-            "seconds": round(time.perf_counter() - started, 2),
+            "seconds": round(loop.seconds, 2),
             "best": loop.best_row,
             **origin,
         }

@@ -250,6 +250,46 @@ def test_a_run_killed_before_it_is_stopped_is_stopped_alike(tmp_path: Path) -> N
         np.testing.assert_array_equal(a, b)
 
 
+def test_seconds_are_those_of_all_processes_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 1e-6
+        return now[0]
+
+    def later(event: Event) -> None:
+        now[0] += 10.0
+
+    monkeypatch.setattr("proof.engine.loop.time.perf_counter", clock)
+    callbacks = [every_steps(1, later)]
+    whole = loop(tmp_path, callbacks, num_steps=3)
+    whole.train()
+    assert whole.seconds == pytest.approx(30, abs=0.1)
+    now[0] += 1000.0  # between two processes
+    resumed = loop(tmp_path, callbacks, num_steps=5, resume=True)
+    resumed.train()
+    assert resumed.seconds == pytest.approx(50, abs=0.1)
+
+
+def test_a_checkpoint_of_an_older_version_has_no_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = loop(tmp_path, num_steps=3)
+    save = run.checkpoints.save
+
+    def save_as_before(progress: Any, state: dict[str, Any]) -> None:
+        save(progress, {k: v for k, v in state.items() if k not in ("seconds", "parts")})
+
+    monkeypatch.setattr(run.checkpoints, "save", save_as_before)
+    run.train()
+    resumed = loop(tmp_path, num_steps=5, resume=True)
+    resumed.train()
+    assert resumed.step == 5
+    assert 0 < resumed.seconds < 1000
+
+
 def test_speed_is_that_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[dict[str, float]] = []
     run = loop(tmp_path)
