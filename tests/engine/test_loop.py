@@ -19,6 +19,7 @@ from proof.engine.run_directory import RunDirectory
 
 from .toys import BATCH, CLASSES, FEATURES, Toy, build, plain_data
 
+COSINE = keras.optimizers.schedules.CosineDecay(0.1, decay_steps=14)
 TOY = Toy(data=plain_data(7 * BATCH))  # seven steps an epoch
 
 
@@ -336,3 +337,43 @@ def test_every_optimizer_has_its_learning_rate(tmp_path: Path) -> None:
     callback = every_steps(7, lambda event: rates.append(event.learning_rates["main"]))
     loop(tmp_path, [callback], 2, toy).train()
     assert rates == pytest.approx([0.05, 0.0], abs=1e-6)
+
+
+def _two_rates() -> keras.optimizers.Optimizer:
+    """A schedule for one layer, a constant for the other."""
+    fast, slow = keras.optimizers.Adam(COSINE), keras.optimizers.SGD(0.25)
+    return keras.optimizers.MultiOptimizer(lambda v: slow if "hidden" in v.path else fast)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(
+    ("optimizer", "column"),
+    [
+        (lambda: keras.optimizers.SGD(COSINE), "learning_rate"),
+        pytest.param(
+            _two_rates,
+            "learning_rate_main/1",
+            marks=pytest.mark.skipif(
+                not hasattr(keras.optimizers, "MultiOptimizer"), reason="not in this Keras"
+            ),
+        ),
+    ],
+    ids=["one", "two"],
+)
+def test_the_learning_rate_of_a_row_is_the_one_that_its_step_used(
+    optimizer: Any,
+    column: str,
+    replicas: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    toy = Toy(data=TOY.data, optimizer=optimizer)
+    loop(tmp_path, (), replicas, toy, log_every_steps=1).train()
+    used = [float(COSINE(step)) for step in range(14)]
+    logged = _columns(tmp_path / "steps.csv")
+    np.testing.assert_allclose(logged[column], used, rtol=1e-6)
+    if column != "learning_rate":
+        assert set(logged["learning_rate_main/0"]) == {0.25}
+    assert f"{used[-1]:.4g}" in capsys.readouterr().out.splitlines()[-1].split()

@@ -63,7 +63,7 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--save-every-secs", "inf"], "finite"),
         (["--clip-norm", "nan"], "finite"),
         (["--epochs", "2020-13-45"], "--epochs is 2020-13-45; it must be a whole number"),
-        (["--strategy", "none", "--virtual-replicas", "2"], "--strategy none trains on one replica"),
+        (["--strategy", "none", "--virtual-replicas", "2"], "none trains on one replica"),
         (["--strategy", "one_device", "--virtual-replicas", "2"], "use --strategy mirrored, or"),
         (["--profile", "5"], "--profile is '5'; it is FIRST:LAST"),
         (["--profile", "0:9"], "--profile is '0:9'; it is FIRST:LAST"),

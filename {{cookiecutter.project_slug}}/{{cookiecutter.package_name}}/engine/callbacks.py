@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from .types import Run
@@ -66,14 +67,22 @@ class Event:
         return self.run.model(self.batch[0], training=False)
 
 
-def learning_rates(run: Run) -> dict[str, float]:
-    """The learning rate of each optimizer; those inside a MultiOptimizer as "main/0", "main/1"."""
+def learning_rates(run: Run, *, of_latest_step: bool = False) -> dict[str, float]:
+    """The learning rate of each optimizer; those inside a MultiOptimizer as "main/0", "main/1".
+
+    Args:
+        run: its optimizers.
+        of_latest_step: what a schedule gave its latest update, not what it gives the next one.
+    """
     named: dict[str, Any] = {}
     for name, optimizer in run.optimizers.items():
         inner = getattr(optimizer, "optimizers", None)
         named |= {f"{name}/{i}": o for i, o in enumerate(inner)} if inner else {name: optimizer}
-    # float() of a mirrored variable fails (TF 2.21).
-    return {name: float(tf.convert_to_tensor(o.learning_rate)) for name, o in named.items()}
+    updates = [o.iterations for o in named.values()]
+    made = [tf.maximum(tf.convert_to_tensor(n) - int(of_latest_step), 0) for n in updates]
+    with keras.StatelessScope(zip(updates, made, strict=True)):
+        # float() of a mirrored variable fails (TF 2.21).
+        return {name: float(tf.convert_to_tensor(o.learning_rate)) for name, o in named.items()}
 
 
 class Callback:

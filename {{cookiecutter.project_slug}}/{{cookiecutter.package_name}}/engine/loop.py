@@ -346,7 +346,8 @@ class Loop:
         self.progress = self.progress._replace(sums=Sums.zero(len(self.run.returned)))
         self._log.restart()
         self._report_bad_examples(display)
-        display.show_validation(row, learning_rates(self.run), self.best.is_best(row))
+        rates = learning_rates(self.run, of_latest_step=True)
+        display.show_validation(row, rates, self.best.is_best(row))
         self.directory.is_new = False
         self.records.add_validation(row)
         with self._timed("saving"):
