@@ -69,8 +69,8 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
     datasets = create_datasets(task)
     resumed = find_resumed(runs, config.resume, given_flags, workers)
     adapted = read_adapted(resumed) if resumed else None
-    run, steps, batches = create_run(strategy, datasets, config, task, adapted)
-    evaluation = Evaluation(run, datasets, steps.layout)
+    run, distributed_steps, batches = create_run(strategy, datasets, config, task, adapted)
+    evaluation = Evaluation(run, datasets, distributed_steps.layout)
 
     with (
         reading_errors(datasets),
@@ -85,7 +85,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             draw_samples(run, datasets, directory.path / "samples.png")
         loop = Loop(
             run,
-            steps,
+            distributed_steps,
             batches,
             evaluation,
             directory,
@@ -96,7 +96,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             started=started,
         )
         loop.start(resume=not directory.is_new)
-        flags = to_yaml(resolved(config, steps), task)
+        flags = to_yaml(resolved(config, distributed_steps), task)
         directory.write_config(flags)
         if not resumed:
             loop.records.add_start(flags)
