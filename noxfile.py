@@ -85,7 +85,7 @@ def test(session: nox.Session) -> None:
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Run every test, with the newest versions; proofs instead of samples, but for the longest."""
+    """Run every test, with the newest versions; some whole proofs, and samples of the longest."""
     install_all(session)
     install(session, "full")
     lint(session)
@@ -103,7 +103,7 @@ def render_only(session: nox.Session) -> None:
 
 @nox.session
 def proofs(session: nox.Session) -> None:
-    """Make pages of docs/: all, or those named, such as `nox -s proofs -- parity starters`."""
+    """Make pages of docs/: those named, as by `nox -s proofs -- parity`, or all of `NAMES`."""
     install_all(session)
     prove(session, *session.posargs)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from growth import MEGABYTES, MEMORY, PIPELINES, child, describe_memory
+from growth import MEGABYTES, MEMORY, PIPELINES, child, describe_limit, describe_memory
 from peers import ratio, render, rounded, slopes, typical
 
 HERE = Path(__file__).parent
@@ -80,11 +80,13 @@ def page(results: dict[str, Any]) -> str:
         "",
         "After the pipelines of training, evaluation and prediction have",
     ]
-    lines += [f"given a hundred batches each; {results['megabytes']} MB of data.", ""]
+    lines += [f"given a hundred batches each; {results['megabytes']} MB of data. The limits leave"]
+    lines += ["no room for batches that are under way.", ""]
     lines += ["| data | measured | limit |", "| --- | --- | --- |"]
     for kind, used in results["memory"].items():
         what, limit = MEMORY[kind]
-        lines.append(f"| {what} | {describe_memory(used)} | {limit} |")
+        cells = [what, describe_memory(used), describe_limit(limit, used)]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -119,9 +121,10 @@ def main() -> None:
             results["start"][source] = found
         for kind in MEMORY:
             results["memory"][kind] = measure("memory", kind, megabytes)
+    results = rounded(results)  # a test makes the page from the file
     text = page(results)
     print(text)
-    (arguments.output / "data.json").write_text(json.dumps(rounded(results)) + "\n")
+    (arguments.output / "data.json").write_text(json.dumps(results) + "\n")
     (arguments.output / "data.md").write_text(text)
 
 

@@ -26,7 +26,7 @@ LOG_EPOCHS = 200
 LOG_STEPS, LOG_TURNS, LOG_EPOCH = 300, 60, 7  # steps in a turn, turns, turns in an epoch
 PIPELINES = str(Path(__file__).with_name("pipelines.py"))
 MEGABYTES = 1024  # of data, to see what memory holds of it
-MEMORY = {"array": ("an array in memory", "1.0"), "map": ("a memory map", "0 without pages")}
+MEMORY = {"array": ("an array in memory", 1.0), "map": ("a memory map", 0.0)}  # without pages
 WARM_UP = 6  # turns that aren't counted, because graph calls are still growing; an even number
 
 
@@ -173,6 +173,12 @@ def describe_memory(used: dict[str, float]) -> str:
     return f"{used['anonymous']:.2f} x the data, and {pages:.2f} in pages of mapped files"
 
 
+def describe_limit(limit: float, used: dict[str, float]) -> str:
+    """How much of the data the process may hold by itself, and whether it holds more."""
+    over = f"{used['anonymous'] - limit:.2f}"
+    return f"{limit:.1f} without pages" + (f": missed by {over}" if float(over) > 0 else "")
+
+
 def seconds(*command: str, cwd: Path) -> float:
     """How long a command takes, the median of some rounds."""
     taken = []
@@ -227,7 +233,8 @@ def main() -> None:
         for kind, (what, limit) in MEMORY.items():
             arguments = ("memory", kind, MEGABYTES)
             used = child(project, *arguments, script=PIPELINES, cwd=Path(scratch))
-            add(f"memory after start, of {what}", describe_memory(used), limit)
+            held = describe_memory(used)
+            add(f"memory after start, of {what}", held, describe_limit(limit, used))
         for long, where in ((1, "in a long epoch"), (0, "default project, short epochs")):
             log = child(project, "log_cost", long)
             cost = f"{log['cost']:+.1%} ({log['low']:+.1%} to {log['high']:+.1%}); "

@@ -8,6 +8,7 @@ from conftest import ROOT
 
 sys.path.append(str(ROOT / "benchmarks"))
 
+import growth
 import pages
 import scaling
 from scaling import Link
@@ -61,6 +62,17 @@ def test_the_page_has_the_tables_of_the_measurements() -> None:
     for name, text in texts.items():
         page = pages.replaced(page, name, text)
     assert page == (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.environment
+def test_the_page_of_data_says_what_was_measured_and_what_was_missed() -> None:
+    import data
+
+    page = (ROOT / "benchmarks" / "data.md").read_text(encoding="utf-8")
+    results = json.loads((ROOT / "benchmarks" / "data.json").read_text())
+    assert page == data.page(results)
+    assert growth.describe_limit(1.0, {"anonymous": 1.032}) == "1.0 without pages: missed by 0.03"
+    assert growth.describe_limit(1.0, {"anonymous": 1.004}) == "1.0 without pages"
 
 
 def test_a_table_needs_its_markers() -> None:

@@ -81,6 +81,13 @@ def test_the_site_has_every_page_and_fetches_nothing(tmp_path: Path) -> None:
     assert "README.html" in read(tmp_path / "index.html")
 
 
+def test_the_glossary_has_each_term_once() -> None:
+    glossary = read(ROOT / "docs" / "glossary.md")
+    terms = re.findall(r"^\| \*\*(.+?)\*\*", glossary, re.MULTILINE)
+    assert len(terms) > 30
+    assert len(set(terms)) == len(terms)
+
+
 def test_pictures_are_small_and_shown() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     for picture in (ROOT / "docs" / "pictures").iterdir():

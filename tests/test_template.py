@@ -3,6 +3,7 @@
 import re
 
 from conftest import CONFIG, ROOT, STARTERS, TEMPLATE
+from proofs import NAMES
 from test_rendering import FILE_SETS, tomllib
 
 
@@ -61,3 +62,19 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert CONFIG["_template_version"] == version
     released = re.findall(r"^## \[(\d\S*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert released[:1] in ([], [version])
+
+
+def test_the_map_of_contributing_has_every_session_and_says_what_full_makes() -> None:
+    noxfile = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^`]+)` \| (.*?) \|", page, re.MULTILINE)
+    sessions = {name.partition(" -- ")[0] for name, _ in rows}
+    assert sessions == set(re.findall(r"^@nox\.session.*\ndef (\w+)", noxfile, re.MULTILINE))
+    whole, samples = (
+        set(re.findall(r'"(\w+)"', line))
+        for line in re.findall(r"^(?:PROVED|SAMPLED) = (\(.*?\))", noxfile, re.MULTILINE)
+    )
+    assert {name.removeprefix("proofs -- ") for name, _ in rows if " -- " in name} == set(NAMES)
+    made, _, sampled = dict(rows)["full"].partition("samples of")
+    assert set(re.findall(r"`(\w+)`", made)) == whole
+    assert set(re.findall(r"`(\w+)`", sampled)) == samples

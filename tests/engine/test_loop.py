@@ -30,6 +30,7 @@ from proof.engine.types import Run
 
 from .toys import BATCH, CLASSES, FEATURES, Toy, build, plain_data
 
+COSINE = keras.optimizers.schedules.CosineDecay(0.1, decay_steps=14)
 TOY = Toy(data=plain_data(7 * BATCH))  # seven steps an epoch
 
 
@@ -357,6 +358,46 @@ def test_a_run_killed_before_it_is_stopped_is_stopped_alike(tmp_path: Path) -> N
         np.testing.assert_array_equal(a, b)
 
 
+def test_seconds_are_those_of_all_processes_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 1e-6
+        return now[0]
+
+    def later(event: Event) -> None:
+        now[0] += 10.0
+
+    monkeypatch.setattr("proof.engine.loop.time.perf_counter", clock)
+    callbacks = [every_steps(1, later)]
+    whole = loop(tmp_path, callbacks, num_steps=3)
+    whole.train()
+    assert whole.seconds == pytest.approx(30, abs=0.1)
+    now[0] += 1000.0  # between two processes
+    resumed = loop(tmp_path, callbacks, num_steps=5, resume=True)
+    resumed.train()
+    assert resumed.seconds == pytest.approx(50, abs=0.1)
+
+
+def test_a_checkpoint_of_an_older_version_has_no_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = loop(tmp_path, num_steps=3)
+    save = run.checkpoints.save
+
+    def save_as_before(progress: Any, state: dict[str, Any]) -> None:
+        save(progress, {k: v for k, v in state.items() if k not in ("seconds", "parts")})
+
+    monkeypatch.setattr(run.checkpoints, "save", save_as_before)
+    run.train()
+    resumed = loop(tmp_path, num_steps=5, resume=True)
+    resumed.train()
+    assert resumed.step == 5
+    assert 0 < resumed.seconds < 1000
+
+
 def test_speed_is_that_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[dict[str, float]] = []
     run = loop(tmp_path)
@@ -403,3 +444,43 @@ def test_every_optimizer_has_its_learning_rate(tmp_path: Path) -> None:
     callback = every_steps(7, lambda event: rates.append(event.learning_rates["main"]))
     loop(tmp_path, [callback], 2, toy).train()
     assert rates == pytest.approx([0.05, 0.0], abs=1e-6)
+
+
+def _two_rates() -> keras.optimizers.Optimizer:
+    """A schedule for one layer, a constant for the other."""
+    fast, slow = keras.optimizers.Adam(COSINE), keras.optimizers.SGD(0.25)
+    return keras.optimizers.MultiOptimizer(lambda v: slow if "hidden" in v.path else fast)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(
+    ("optimizer", "column"),
+    [
+        (lambda: keras.optimizers.SGD(COSINE), "learning_rate"),
+        pytest.param(
+            _two_rates,
+            "learning_rate_main/1",
+            marks=pytest.mark.skipif(
+                not hasattr(keras.optimizers, "MultiOptimizer"), reason="not in this Keras"
+            ),
+        ),
+    ],
+    ids=["one", "two"],
+)
+def test_the_learning_rate_of_a_row_is_the_one_that_its_step_used(
+    optimizer: Any,
+    column: str,
+    replicas: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    toy = Toy(data=TOY.data, optimizer=optimizer)
+    loop(tmp_path, (), replicas, toy, log_every_steps=1).train()
+    used = [float(COSINE(step)) for step in range(14)]
+    logged = _columns(tmp_path / "steps.csv")
+    np.testing.assert_allclose(logged[column], used, rtol=1e-6)
+    if column != "learning_rate":
+        assert set(logged["learning_rate_main/0"]) == {0.25}
+    assert f"{used[-1]:.4g}" in capsys.readouterr().out.splitlines()[-1].split()

@@ -49,7 +49,7 @@ def test_the_confusion_matrix_and_the_order_of_mistakes(load: Load) -> None:
     for label, other in np.ndindex(5, 5):
         assert counts[label, other] == sum((labels == label) & (predicted == other))
     is_right = labels == predicted
-    order = pictures.most_confident_mistakes(confidence, is_right).tolist()
+    order = pictures.order_of_interest(confidence, is_right).tolist()
     wrong = sorted(np.flatnonzero(~is_right), key=lambda i: -confidence[i])
     assert order == wrong + sorted(np.flatnonzero(is_right), key=lambda i: confidence[i])
 

@@ -280,6 +280,17 @@ class Page(HTMLParser):
         self.text += data
 
 
+def test_a_folder_of_arrays_is_predicted_as_one(tmp_path: Path) -> None:
+    folder, model = tmp_path / "arrays", model_with(FORMS["one"])
+    folder.mkdir()
+    np.save(folder / "a.npy", INPUTS[:2])
+    np.savez(folder / "b.npz", x=INPUTS[2:])
+    (folder / "notes.md").write_text("no array")
+    (file,) = predict_files(model, [folder], tmp_path / "out")
+    assert file == tmp_path / "out" / "arrays.npy"
+    np.testing.assert_allclose(np.load(file), model(INPUTS), rtol=1e-6)
+
+
 def test_a_folder_of_pictures_becomes_a_table_and_a_page(tmp_path: Path) -> None:
     folder = tmp_path / "<i>pictures & more"
     folder.mkdir()
@@ -331,7 +342,7 @@ def test_a_page_shows_no_more_than_fits_and_inputs_of_any_range(tmp_path: Path) 
         ("no.png", b"", r"no\.png is not an image, or not a whole one"),
         ("no.jpg", b"\xff\xd8\xff\xe0 and so on", r"no\.jpg is not an image"),
         ("no.txt", b"text", r"no\.txt can't be read: known are \.jpeg, \.jpg, \.npy, \.npz, \.png"),
-        ("folder", None, r"folder has no file to predict: \.png, \.jpg, \.jpeg"),
+        ("folder", None, r"folder has no file to predict: known are \.jpeg, \.jpg, \.npy"),
     ],
 )
 def test_what_is_no_picture_gets_a_sentence(

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from cookiecutter.main import cookiecutter
 from proof.config import Config
+from proof.engine.command_line import arguments_of, parse
 from proof.engine.errors import RESUMABLE, UsageError
 from proof.engine.sweep import devices
 from proof.engine.sweep_file import MUST, read_sweep
@@ -250,6 +251,17 @@ def test_files_that_cannot_be_read_get_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.quick
+def test_on_and_off_need_no_quotes(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("grid: {jit: [on, off], deterministic: [yes, false]}")
+    parsed = [
+        parse(arguments_of(flags), training=Config)[0]
+        for flags in read_sweep(tmp_path / "s.yaml").runs.values()
+    ]
+    values = [(config.jit, config.deterministic) for config in parsed]
+    assert values == [("on", True), ("on", False), ("off", True), ("off", False)]
+
+
+@pytest.mark.quick
 def test_values_stay_as_they_are_written_and_names_are_directories(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         "fixed: {learning-rate: 1e-3}\ngrid: {a: [010, .5, yes, x/y], b: [[1, 2]]}"
@@ -257,7 +269,7 @@ def test_values_stay_as_they_are_written_and_names_are_directories(tmp_path: Pat
     planned = read_sweep(tmp_path / "s.yaml")
     assert planned.fixed == {"learning_rate": "1e-3"}
     values = [flags["a"] for flags in planned.runs.values()]
-    assert values == ["010", ".5", True, "x/y"]
+    assert values == ["010", ".5", "yes", "x/y"]
     assert all(flags["b"] == ["1", "2"] for flags in planned.runs.values())
     assert all(re.fullmatch(r"[\w.,=+-]{1,100}", name) for name in planned.runs)
     assert len(planned.runs) == 4

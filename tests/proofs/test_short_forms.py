@@ -1,4 +1,4 @@
-"""A sample of every proof holds; `nox -s full` makes the whole pages instead."""
+"""A sample of every proof holds; `nox -s full` makes some whole pages instead."""
 
 from __future__ import annotations
 

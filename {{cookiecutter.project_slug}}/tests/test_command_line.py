@@ -51,12 +51,18 @@ def test_the_nearest_command_and_choice_are_named(
     assert re.match(f"error: {sentence}", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize(("word", "on"), [("on", True), ("no", False)])
+def test_a_switch_of_a_command_may_have_a_word_as_in_a_file(word: str, on: bool) -> None:
+    assert read(Command, ["check", f"--deterministic={word}"]).training.deterministic is on
+
+
 @pytest.mark.parametrize(
     ("command", "status"),
     [
         ("train.py --help", 0),
         ("train.py --print-config", 0),
         ("train.py --no-such-flag", 2),
+        ("train.py --strategy none --virtual-replicas 2", 2),
         ("-m {{ cookiecutter.package_name }} compare no-such-run", 2),
         ("-m {{ cookiecutter.package_name }} report no-such-run", 2),
         ("-m {{ cookiecutter.package_name }} sweep no-such-file", 2),

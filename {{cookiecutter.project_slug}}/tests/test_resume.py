@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import tensorflow as tf
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.adapted import read_adapted, write_adapted
 from {{ cookiecutter.package_name }}.engine.callbacks import Event, at_step, every_steps
+from {{ cookiecutter.package_name }}.engine.checkpoints import TEXT
 from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
 from {{ cookiecutter.package_name }}.engine.loop import Loop
 from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory
@@ -65,7 +67,8 @@ class Batches:
 class End(NamedTuple):
     """What a run leaves behind."""
 
-    checkpoint: dict[str, bytes]  # weights, slots, metrics, progress, state of the callbacks
+    checkpoint: dict[str, bytes]  # weights, slots, metrics, progress
+    state: dict[str, Any]  # what else it has, such as that of the callbacks, without clock times
     history: str  # history.csv
     steps: list[dict[str, str]]  # steps.csv without what depends on the clock
     results: dict[str, float]
@@ -117,11 +120,15 @@ def train(path: Path, replicas: int, *, resume: bool, killed: bool = False) -> E
     loop.train()
     last = tf.train.load_checkpoint(str(path / "checkpoints" / "latest" / f"ckpt-{loop.step}"))
     names = set(last.get_variable_to_shape_map()) - {"_CHECKPOINTABLE_OBJECT_GRAPH"}
+    checkpoint = {name: np.asarray(last.get_tensor(name)).tobytes() for name in names}
+    state = json.loads(checkpoint.pop(TEXT))
+    del state["loop"]["seconds"], state["loop"]["parts"]
     with (path / "steps.csv").open(newline="") as lines:
         timed = dict.fromkeys(("examples_per_second", "waiting_for_data"), "")
         logged = [row | timed for row in csv.DictReader(lines)]
     return End(
-        {name: np.asarray(last.get_tensor(name)).tobytes() for name in names},
+        checkpoint,
+        state,
         (path / "history.csv").read_text(),
         logged,
         loop.test(),

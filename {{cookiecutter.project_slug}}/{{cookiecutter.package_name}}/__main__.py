@@ -244,9 +244,9 @@ def _open_with_data(directory: Path) -> Evaluation:
 
     datasets = create_datasets(task)
     strategy = tf.distribute.get_strategy()
-    run, steps, _ = create_run(strategy, datasets, config, task, adapted)
+    run, distributed_steps, _ = create_run(strategy, datasets, config, task, adapted)
     _restore(directory, run)
-    return Evaluation(run, datasets, steps.layout)
+    return Evaluation(run, datasets, distributed_steps.layout)
 
 
 def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:

@@ -127,6 +127,12 @@ class Config(Files, Reports, Safety, Devices, Batches, Length):
             raise ValueError("give --epochs or --steps, not both.")
         if self.global_batch_size is not None and self.batch_size_per_replica is not None:
             raise ValueError("give --global-batch-size or --batch-size-per-replica, not both.")
+        if self.strategy in ("none", "one_device") and self.virtual_replicas > 1:
+            raise ValueError(
+                f"--strategy {self.strategy} trains on one replica, and --virtual-replicas "
+                f"{self.virtual_replicas} asks for more; use --strategy mirrored, or "
+                "--virtual-replicas 0."
+            )
         positive = ["epochs", "steps", "accumulate", "keep_checkpoints"]
         positive += ["global_batch_size", "batch_size_per_replica"]
         for name in positive:

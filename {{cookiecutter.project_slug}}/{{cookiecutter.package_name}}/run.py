@@ -121,7 +121,7 @@ def create_run(
         synchronized = synchronize_batch_normalization(run.layers)
         if synchronized:
             say(f"synchronized over the replicas: {', '.join(synchronized)}")
-    steps = DistributedSteps(
+    distributed_steps = DistributedSteps(
         run,
         layout,
         clip_norm=config.clip_norm,
@@ -131,7 +131,7 @@ def create_run(
         synchronized=bool(synchronized),
         bucket_bytes=int(config.bucket_mb * 1e6),
     )
-    return run, steps, batches
+    return run, distributed_steps, batches
 
 
 def readers_and_columns() -> tuple[Mapping[str, Reader], Describe]:
@@ -185,9 +185,9 @@ def create_schedule(config: Config, batches: TrainingBatches) -> Schedule:
     )
 
 
-def resolved(config: Config, steps: DistributedSteps) -> Config:
+def resolved(config: Config, distributed_steps: DistributedSteps) -> Config:
     """The settings with what "auto" turned out to be, which a resumed run must keep."""
-    return replace(config, resume="", jit="on" if steps.jit else "off")
+    return replace(config, resume="", jit="on" if distributed_steps.jit else "off")
 
 
 def num_steps(config: Config, batches: TrainingBatches) -> int:

@@ -163,7 +163,7 @@ def what_is_left(run: Path) -> dict[str, object]:
     reader = tf.train.load_checkpoint(str(run / f"checkpoints/latest/ckpt-{results['steps']}"))
     names = set(reader.get_variable_to_shape_map()) - {"_CHECKPOINTABLE_OBJECT_GRAPH", TEXT}
     text = json.loads(reader.get_tensor(TEXT))
-    del results["seconds"]
+    del results["seconds"], text["loop"]["seconds"], text["loop"]["parts"]
     left = {
         **{name: np.asarray(reader.get_tensor(name)).tobytes() for name in names},
         "text in the checkpoint": text,

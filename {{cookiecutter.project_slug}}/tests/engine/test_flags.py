@@ -63,6 +63,8 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--save-every-secs", "inf"], "finite"),
         (["--clip-norm", "nan"], "finite"),
         (["--epochs", "2020-13-45"], "--epochs is 2020-13-45; it must be a whole number"),
+        (["--strategy", "none", "--virtual-replicas", "2"], "none trains on one replica"),
+        (["--strategy", "one_device", "--virtual-replicas", "2"], "use --strategy mirrored, or"),
         (["--profile", "5"], "--profile is '5'; it is FIRST:LAST"),
         (["--profile", "0:9"], "--profile is '0:9'; it is FIRST:LAST"),
         (["--profile", "9:5"], "--profile is '9:5'; it is FIRST:LAST"),
@@ -144,6 +146,24 @@ def test_flags_override_a_file_which_overrides_defaults(tmp_path: Path) -> None:
     file.write_text("epochs: 7\nseed: 3\n")
     config = parsed("--config", str(file), "--seed", "5")
     assert (config.epochs, config.seed, config.strategy) == (7, 5, "auto")
+
+
+@pytest.mark.parametrize("word", ["on", "off", "On", "OFF"])
+def test_on_and_off_in_a_file_are_words_and_need_no_quotes(word: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(f"jit: {word.lower()}\ndeterministic: {word}\nname: {word}\n")
+    config = parsed("--config", str(file))
+    assert (config.jit, config.name) == (word.lower(), word)
+    assert config.deterministic is (word.lower() == "on")
+
+
+@pytest.mark.parametrize(
+    ("word", "fast"), [("true", True), ("False", False), ("yes", True), ("no", False)]
+)
+def test_a_switch_in_a_file_is_on_or_off(word: str, fast: bool, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(f"fast: {word}\n")
+    assert parse(["--config", str(file)], task=Flags) == (Flags(fast=fast),)
 
 
 def test_an_unknown_name_in_a_file_is_refused(

@@ -67,22 +67,29 @@ class Event:
         return self.run.model(self.batch[0], training=False)
 
 
-def learning_rates(run: Run, *, schedules: bool = True) -> dict[str, float]:
+def learning_rates(
+    run: Run, *, schedules: bool = True, of_latest_step: bool = False
+) -> dict[str, float]:
     """The learning rate of each optimizer; those inside a MultiOptimizer as "main/0", "main/1".
 
-    Without `schedules`, of those alone whose rate is a number.
+    Args:
+        run: its optimizers.
+        schedules: whether those that follow a schedule are there too.
+        of_latest_step: what a schedule gave its latest update, not what it gives the next one.
     """
     named: dict[str, Any] = {}
     for name, optimizer in run.optimizers.items():
         inner = getattr(optimizer, "optimizers", None)
         named |= {f"{name}/{i}": o for i, o in enumerate(inner)} if inner else {name: optimizer}
-    rates = {name: optimizer.learning_rate for name, optimizer in named.items()}
-    # float() of a mirrored variable fails (TF 2.21).
-    return {
-        name: float(tf.convert_to_tensor(rate))
-        for name, rate in rates.items()
-        if schedules or isinstance(rate, keras.Variable)
-    }
+    updates = [o.iterations for o in named.values()]
+    made = [tf.maximum(tf.convert_to_tensor(n) - int(of_latest_step), 0) for n in updates]
+    with keras.StatelessScope(zip(updates, made, strict=True)):
+        # float() of a mirrored variable fails (TF 2.21).
+        return {
+            name: float(tf.convert_to_tensor(o.learning_rate))
+            for name, o in named.items()
+            if schedules or isinstance(o.learning_rate, keras.Variable)
+        }
 
 
 class Callback:

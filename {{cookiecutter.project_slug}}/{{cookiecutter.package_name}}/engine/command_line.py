@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import tyro
 import yaml
@@ -90,6 +90,8 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
     """
     if _take(list(arguments), "--strategy")[1] == "parameter_server":
         fail(f"--strategy parameter_server: {NO_PARAMETER_SERVERS}")
+    switches = set(_switches(form))
+    arguments = [_without_value(argument, switches) for argument in arguments]
     # Both, since Tyro colors and frames errors, too, where standard output is a terminal.
     shown, message = io.StringIO(), io.StringIO()
     try:
@@ -100,6 +102,25 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
             fail(_sentence(message.getvalue()))
         print(shown.getvalue(), end="")
         raise
+
+
+def _switches(form: Any) -> Iterator[str]:
+    """The flags of a dataclass, and of those in it or in a union, that are True or False."""
+    for part in get_args(form):
+        yield from _switches(part)
+    if isinstance(form, type) and dataclasses.is_dataclass(form):
+        for name, kind in get_type_hints(form).items():
+            if kind is bool:
+                yield f"--{name.replace('_', '-')}"
+            yield from _switches(kind)
+
+
+def _without_value(argument: str, switches: set[str]) -> str:
+    """`--flag=yes` as `--flag`, and `--flag=off` as `--no-flag`, as a file may say it."""
+    flag, _, word = argument.partition("=")
+    if flag not in switches or word.lower() not in ("yes", "on", "no", "off"):
+        return argument
+    return flag if word.lower() in ("yes", "on") else flag.replace("--", "--no-", 1)
 
 
 def expand(arguments: list[str]) -> list[str]:
@@ -208,13 +229,14 @@ def value_of(node: yaml.Node) -> bool | str | list[str]:
     """
     if isinstance(node, yaml.SequenceNode):
         return [text_of(item) for item in node.value]
-    if node.tag.endswith(":bool"):
-        return text_of(node) == "True"
-    return text_of(node)
+    text = text_of(node)
+    return text == "True" if node.tag.endswith(":bool") and text in ("True", "False") else text
 
 
 def text_of(node: yaml.Node) -> str:
     """A scalar as it is written, but for None, True and False.
+
+    As in YAML 1.2, yes, no, on and off are texts: `--jit` has values of these names.
 
     Raises:
         ValueError: it isn't one.
@@ -223,8 +245,8 @@ def text_of(node: yaml.Node) -> str:
         raise ValueError(FLAG_LINES)
     if node.tag.endswith(":null"):
         return "None"
-    if node.tag.endswith(":bool"):
-        return str(node.value.lower() in ("true", "yes", "on"))
+    if node.tag.endswith(":bool") and node.value.lower() in ("true", "false"):
+        return str(node.value.capitalize())
     if node.tag.endswith(":float"):  # ".inf" and ".nan" for YAML, without the point for Python
         return re.sub(r"(?i)\.(inf|nan)", r"\1", node.value)
     return str(node.value)

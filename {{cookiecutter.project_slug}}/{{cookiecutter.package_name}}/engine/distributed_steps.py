@@ -206,7 +206,12 @@ class DistributedSteps:
         return ReducedStep(counts, losses, norm, finite, gradients, result.writes)
 
     def dry_run(self, iterator: Iterator, progress: Progress) -> list[ReducedStep]:
-        """What each train step of the next step gives; nothing is committed."""
+        """What each train step function gives for the next batch; nothing is committed.
+
+        For tests only, those of your task among them (tests/replicas.py): training hands out no
+        gradients, and rounding, in less than 64 bits or before an optimizer that takes signs, makes
+        weights differ on several replicas where the summed gradients agree.
+        """
 
         @tf.function(autograph=False)
         def graph(stacked: Any) -> list[Any]:

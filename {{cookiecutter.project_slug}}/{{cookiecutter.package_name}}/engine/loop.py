@@ -61,6 +61,7 @@ class Loop:
         callbacks: what to call, and when.
         monitor: the column of the history that selects the best weights.
         larger_is_better: whether larger values of it are better.
+        started: when the run started, by `time.perf_counter`; None: now.
 
     Raises:
         UsageError: the history has no such column, or a callback is none.
@@ -78,12 +79,14 @@ class Loop:
         callbacks: Sequence[Callback] = (),
         monitor: str,
         larger_is_better: bool,
+        started: float | None = None,
     ) -> None:
         saves: list[tuple[Callable[..., Callback], float]] = [
             (every_epochs, schedule.save_every_epochs),
             (every_steps, schedule.save_every_steps),
             (every_secs, schedule.save_every_secs),
         ]
+        self._started = time.perf_counter() if started is None else started
         self.run = run
         self.workers = run.workers
         self.steps = steps
@@ -132,6 +135,11 @@ class Loop:
     def epoch(self) -> int:
         """Epochs finished so far."""
         return self.step // self.batches.steps_per_epoch
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start, and those of the run's earlier processes up to their saves."""
+        return time.perf_counter() - self._started
 
     @property
     def best_row(self) -> Row:
@@ -338,7 +346,8 @@ class Loop:
         self.progress = self.progress._replace(sums=Sums.zero(len(self.run.returned)))
         self._log.restart()
         self._report_bad_examples(display)
-        display.show_validation(row, learning_rates(self.run), self.best.is_best(row))
+        rates = learning_rates(self.run, of_latest_step=True)
+        display.show_validation(row, rates, self.best.is_best(row))
         self.directory.is_new = False
         self.records.add_validation(row)
         with self._timed("saving"):
@@ -350,6 +359,8 @@ class Loop:
             "stopping": self.stopping,
             "callbacks": [function.get_state() for function in self._stateful()],
             "log": self._log.get_state(),
+            "seconds": self.seconds,
+            "parts": self._seconds,
         }
         with self._timed("saving"):
             self.checkpoints.save(self.progress, state)
@@ -364,6 +375,8 @@ class Loop:
         self.stopping = state["stopping"]
         self.best.resume(state["best"])
         self._log.set_state(state["log"])
+        self._started -= state.get("seconds", 0.0)  # older checkpoints have none
+        self._seconds = state.get("parts", self._seconds)
         self.records.resume(self.step)
         stateful, saved = self._stateful(), state["callbacks"]
         if len(stateful) != len(saved):

@@ -160,19 +160,16 @@ def _groups(paths: list[Path], readers: Mapping[str, Reader]) -> list[_Group]:
         UsageError: a file can't be read by its suffix, or a folder has none that can.
     """
     known = {*ARRAYS, *readers}
+    listed = f"known are {', '.join(sorted(known))}, and what READERS in task/predictions.py adds"
     groups, others = [], []
     for path in paths:
         if path.is_dir():
-            files = sorted(file for file in path.iterdir() if file.suffix.lower() in readers)
+            files = sorted(file for file in path.iterdir() if file.suffix.lower() in known)
             if not files:
-                suffixes = ", ".join(readers) or "READERS in task/predictions.py is empty"
-                raise UsageError(f"{path} has no file to predict: {suffixes}.")
+                raise UsageError(f"{path} has no file to predict: {listed}.")
             groups.append(_Group(path.resolve().name, files))
         elif path.suffix.lower() not in known:
-            raise UsageError(
-                f"{path} can't be read: known are {', '.join(sorted(known))}, and what READERS in "
-                "task/predictions.py adds."
-            )
+            raise UsageError(f"{path} can't be read: {listed}.")
         elif path.suffix.lower() in ARRAYS:
             groups.append(_Group(path.stem, [path]))
         else:

@@ -73,7 +73,7 @@ class StepLog:
             UsageError: the log can't be written.
         """
         started = time.perf_counter()
-        step, rates = int(progress.step), learning_rates(self._run)
+        step, rates = int(progress.step), learning_rates(self._run, of_latest_step=True)
         # Of this process: a resumed window began in another one.
         examples = self._timed_steps * self._run.global_batch_size
         row: dict[str, float] = {"step": step, "epoch": step / self._steps_per_epoch}

@@ -57,7 +57,7 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     figure.suptitle(f"accuracy {is_right.mean():.1%} on {len(labels):,} {split} images")
     _draw_confusion(axes["confusion"], confusion(labels, predicted, probabilities.shape[-1]))
     _draw_confidence(axes["confidence"], confidence, is_right)
-    chosen = most_confident_mistakes(confidence, is_right)[: 2 * COLUMNS]
+    chosen = order_of_interest(confidence, is_right)[: 2 * COLUMNS]
     captions = [
         f"{predicted[i]}, {confidence[i]:.0%}" + ("" if is_right[i] else f"\nnot {labels[i]}")
         for i in chosen
@@ -76,8 +76,11 @@ def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.nda
     return counts
 
 
-def most_confident_mistakes(confidence: np.ndarray, is_right: np.ndarray) -> np.ndarray:
-    """The order, int (n,), in which to look at predictions: confident mistakes, unsure answers.
+def order_of_interest(confidence: np.ndarray, is_right: np.ndarray) -> np.ndarray:
+    """The order, int (n,), in which to look at all predictions.
+
+    Mistakes come first, the most confident one before others; then right ones, the least confident
+    one before others.
 
     Args:
         confidence: float (n,), the probability of what was predicted.
