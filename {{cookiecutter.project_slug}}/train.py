@@ -29,10 +29,10 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
     be_quiet(config.quiet)
     # Several workers meet before the seconds in which TensorFlow is imported: from then on each
     # knows when another one ends.
-    runs, given_flags = Path(config.runs), to_yaml(config, task)
+    runs, flags = Path(config.runs), to_yaml(config, task)
     connect(
         config.strategy,
-        given_flags,
+        flags,
         start_timeout=config.start_timeout,
         hang_timeout=config.hang_timeout,
     )
@@ -67,14 +67,14 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
     workers.be_quiet()
     origin = environment()
     datasets = create_datasets(task)
-    resumed = find_resumed(runs, config.resume, given_flags, workers)
+    resumed = find_resumed(runs, config.resume, flags, workers)
     adapted = read_adapted(resumed) if resumed else None
     run, distributed_steps, batches = create_run(strategy, datasets, config, task, adapted)
     evaluation = Evaluation(run, datasets, distributed_steps.layout)
 
     with (
         reading_errors(datasets),
-        RunDirectory.open(runs, config.name, resumed, given_flags, workers) as directory,
+        RunDirectory.open(runs, config.name, resumed, flags, workers) as directory,
     ):
         workers.log_to(directory.path)
         schedule = create_schedule(config, batches)
@@ -114,10 +114,10 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             "best_step": int(loop.best_row.get("step", loop.step)),
             "skipped_steps": int(loop.progress.skips.total),
             "overflows": int(loop.progress.skips.overflows),
+            **loop.records.latest,
             **tested,
             "seconds": round(loop.seconds, 2),
-            "best": loop.best_row,  # the weights that are tested; `last` are others
-            "last": loop.records.latest,
+            "best": loop.best_row,
             **origin,
         }
         directory.write_results(results)  # first: a mistake in a picture costs no results
@@ -128,7 +128,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         loop.records.add_results(flags, results, loop.step)
         if workers.is_chief:
             write_report(directory.path, to_yaml(Config(), TaskConfig()))
-        print(table(tested | (loop.best_row or loop.records.latest)))
+        print(table(results | loop.best_row))
         print(loop.last_words(results["seconds"]))
         workers.wait()
     return results

@@ -133,7 +133,7 @@ def _facts(results: dict[str, Any]) -> list[tuple[str, Any]]:
     """What results.json has beside losses and metrics."""
     rows: list[tuple[str, Any]] = []
     for name, value in results.items():
-        if isinstance(value, dict) and name not in ("best", "last"):
+        if isinstance(value, dict) and name != "best":
             rows += [(f"{name}: {part}", of_part) for part, of_part in value.items()]
         elif not isinstance(value, dict) and name.partition("_")[0] not in SPLITS:
             rows.append((_words(name), value))
