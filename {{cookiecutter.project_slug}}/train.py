@@ -29,10 +29,10 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
     be_quiet(config.quiet)
     # Several workers meet before the seconds in which TensorFlow is imported: from then on each
     # knows when another one ends.
-    runs, flags = Path(config.runs), to_yaml(config, task)
+    runs, given_flags = Path(config.runs), to_yaml(config, task)
     connect(
         config.strategy,
-        flags,
+        given_flags,
         start_timeout=config.start_timeout,
         hang_timeout=config.hang_timeout,
     )
@@ -67,14 +67,14 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
     workers.be_quiet()
     origin = environment()
     datasets = create_datasets(task)
-    resumed = find_resumed(runs, config.resume, flags, workers)
+    resumed = find_resumed(runs, config.resume, given_flags, workers)
     adapted = read_adapted(resumed) if resumed else None
     run, distributed_steps, batches = create_run(strategy, datasets, config, task, adapted)
     evaluation = Evaluation(run, datasets, distributed_steps.layout)
 
     with (
         reading_errors(datasets),
-        RunDirectory.open(runs, config.name, resumed, flags, workers) as directory,
+        RunDirectory.open(runs, config.name, resumed, given_flags, workers) as directory,
     ):
         workers.log_to(directory.path)
         schedule = create_schedule(config, batches)
@@ -114,7 +114,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             "best_step": int(loop.best_row.get("step", loop.step)),
             "skipped_steps": int(loop.progress.skips.total),
             "overflows": int(loop.progress.skips.overflows),
-            **loop.records.latest,
+            **loop.records.latest,  # of the latest weights; those tested have `best`
             **tested,
             "seconds": round(loop.seconds, 2),
             "best": loop.best_row,
