@@ -562,6 +562,13 @@ def said() -> tuple[np.ndarray, np.ndarray]:
     return np.array([f"{label} {row}" for row, label in enumerate(labels)], object), labels
 
 
+def texts_encoded_otherwise() -> Toy:
+    """Texts whose labels have other numbers in validation."""
+    labels = examples(60)[1]
+    said = np.array([f"{label} other {row}" for row, label in enumerate(labels)], object)
+    return texts(validation=(said, (labels + 1) % CLASSES))
+
+
 def weights_of_words(
     count: Callable[[Any], tf.Tensor] = lambda batch: tf.math.count_nonzero(
         batch[-1], dtype=tf.int32
@@ -787,6 +794,7 @@ DATA = [
         "labels belong to inputs", shuffled_labels,
         "in train data, labels don't belong to their inputs",
     ),
+    Fault("labels belong to inputs", texts_encoded_otherwise, "validation data are encoded other"),
     Fault(
         "labels belong to inputs", lambda: validated(1, lambda y: (y + 1) % CLASSES),
         "validation data are encoded otherwise",
@@ -1852,12 +1860,12 @@ class Slow:
             optimizer.learning_rate = optimizer.learning_rate / 2
 
 
-def taught(average: bool = False) -> Toy:
+def taught(average: bool = False, frozen: bool = True) -> Toy:
     """A student learns from a teacher that the optimizer trains, or that is its moving average."""
 
     def create() -> dict[str, keras.Model]:
         teacher = model(dense)()
-        teacher.trainable = not average
+        teacher.trainable = not (average and frozen)
         return {"student": model(dense)(), "teacher": teacher}
 
     def learn(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
@@ -1866,7 +1874,7 @@ def taught(average: bool = False) -> Toy:
             models = [run.models[name].weights for name in ("teacher", "student")]
             for of_teacher, of_student in zip(*models, strict=True):
                 of_teacher.assign(0.9 * of_teacher + 0.1 * of_student)
-        taught = tf.nn.softmax(run.models["teacher"](inputs, training=False))
+        taught = tf.nn.softmax(run.models["teacher"](inputs, training=average))
         logits = run.models["student"](inputs, training=True)
         per_example = tf.nn.softmax_cross_entropy_with_logits(taught, logits)
         per_example += run.losses["main"](labels, logits)
@@ -2269,6 +2277,10 @@ MODES = [
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, Slow())]),
           "other weights or learning rates, or stop elsewhere, and Slow remembers calls"),
     Fault("models in training mode", taught, "'teacher' is trained, .* load it by load_frozen"),
+    Fault(
+        "models in training mode", lambda: taught(average=True, frozen=False),
+        "'teacher' is trained, and a train step makes its weights of those of 'student'",
+    ),
     Fault("evaluation knows no step", lambda: sound(validation_step=step(
         loss=by_step, training=False)), "the validation step uses replica.step"),
     Fault(

@@ -55,7 +55,14 @@ def inputs_alike(lab: Laboratory) -> Finding:
 
 @relation("models in training mode")
 def models_in_training_mode(lab: Laboratory) -> Finding:
-    """Each model that is trained is called in training mode by some step."""
+    """Each model that is trained is called in training mode, and follows no other model."""
+    _ = lab.base
+    for name, other in lab.follows.items():
+        return wrong(
+            f"{name!r} is trained, and a train step makes its weights of those of {other!r}",
+            "it is an average of the other, and the optimizer moves it all the same",
+            f"set trainable = False on {name!r} in create_model",
+        )
     modes = {
         name: {call.keywords.get("training") for call in lab.calls_in_training if call.of is model}
         for name, model in lab.run.trained_models.items()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 MOST = 600  # rows of a split
+PLACES = 512  # for words, by their hash
 SHUFFLES = 20  # of the labels, for what comes by chance
 
 
@@ -24,14 +26,15 @@ class Points(NamedTuple):
 
 
 def points(examples: dict[str, dict[str, np.ndarray]]) -> dict[str, Points]:
-    """Some rows of each split that has numbers as inputs and one label an example.
+    """Some rows of each split that has numbers or texts as inputs and one label an example.
 
     Columns of tables are scaled as those of training are; what is missing is their mean.
     """
     train = examples["train"]
-    names = [n for n, a in train.items() if n.startswith("inputs") and a.dtype.kind in "fiu"]
+    kinds = "fiuOSU"  # with texts
+    names = [n for n, a in train.items() if n.startswith("inputs") and a.dtype.kind in kinds]
     if len(names) > 1:  # numbers of categories are no measurements
-        names = [n for n in names if train[n].dtype.kind == "f"]
+        names = [n for n in names if train[n].dtype.kind not in "iu"]
     found = {}
     for split, arrays in examples.items():
         labels = arrays.get("labels", np.zeros(0))
@@ -87,7 +90,9 @@ def tell_nothing(of: Points) -> bool:
 
 
 def _features(array: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Rows as float (rows, features)."""
+    """Rows as float (rows, features); of texts how often each word comes."""
+    if array.dtype.kind in "OSU":
+        return _words(array)
     flat = np.asarray(array, "f8").reshape(len(array), -1)
     some = np.asarray(train[: 10 * MOST], "f8").reshape(min(len(train), 10 * MOST), -1)
     some = np.ma.masked_invalid(some)
@@ -97,6 +102,16 @@ def _features(array: np.ndarray, train: np.ndarray) -> np.ndarray:
         return flat
     spread = some.std(axis=0).filled(0)
     return (flat - mean) / np.where(spread > 0, spread, 1)
+
+
+def _words(texts: np.ndarray) -> np.ndarray:
+    """How often the words of each row come, (rows, PLACES), as parts of a vector of length 1."""
+    counts = np.zeros((len(texts), PLACES))
+    for row, text in enumerate(texts.reshape(len(texts), -1).tolist()):
+        words = b" ".join(t if isinstance(t, bytes) else str(t).encode() for t in text).split()
+        for word in words:
+            counts[row, zlib.crc32(word) % PLACES] += 1
+    return counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1)
 
 
 def _nearest(of: Points, among: Points) -> np.ndarray:

@@ -135,12 +135,34 @@ class Probe:
         self._runs.drawn_alike = drawn_alike_on_replicas(
             operations, self._of_replica, progress.step.op.name
         )
+        self._runs.follows |= self._followed(reduced)
         drawn = {
             op.name: tf.reshape(tf.cast(op.outputs[0], tf.float64), [-1])[:8]
             for op in operations
             if op.type.startswith("StatelessRandom") and op.outputs[0].dtype.is_floating
         }
         return reduced, self._calls, self._updates, drawn, self._outputs
+
+    def _followed(self, reduced: list[Any]) -> dict[str, str]:
+        """Trained models whose weights a step makes of those of another one: the names of both."""
+        run, found = self.steps.run, dict[str, str]()
+        graph = tf.compat.v1.get_default_graph()
+        inside = {id(handle): placeholder.op.name for handle, placeholder in graph.captures}
+        reads = {
+            name: {inside.get(id(v.value.handle)) for v in model.trainable_variables} - {None}
+            for name, model in run.trained_models.items()
+        }
+        names = {id(v): n for n, m in run.trained_models.items() for v in m.trainable_variables}
+        writable = self.steps.transaction.capture.writable
+        for of_step in reduced:
+            for v, value in zip(writable, of_step.writes, strict=True):
+                if value is None or id(v) not in names:
+                    continue
+                ops, own = upstream([value]), names[id(v)]
+                for other, handles in reads.items():
+                    if other != own and ops & handles:
+                        found[own] = other
+        return found
 
     @contextlib.contextmanager
     def _outputs_recorded(self, run: Run) -> Iterator[None]:

@@ -165,6 +165,7 @@ class Runs:
         self.adds_losses_in_step = False  # the same for adds_losses
         self._probes: dict[int, Any] = {}
         self.ops_of_step: list[tf.Operation] = []  # the same for ops
+        self.follows: dict[str, str] = {}  # trained models, and those that their weights come from
         self.ops_of_losses: set[str] = set()  # names of those that losses are computed from
 
     # What create_run makes.
