@@ -729,23 +729,6 @@ TAB_FAULTS = (
         ),
     ),
     Fault(
-        name="dropout left on in evaluation",
-        starter=TAB,
-        kind=EVALUATION,
-        cause="training=True is fixed in the call of the dropout layer (as for Monte Carlo "
-        "dropout), so validation, test, predictions and the exported model drop units at random.",
-        file="model.py",
-        named=r"(?i)dropout|training\s*=\s*True|random|not the same twice|differs? each time|"
-        r"(validation|evaluation|prediction)s?.*(twice|again|noise)",
-        edits=(
-            Edit(
-                "model.py",
-                "hidden = layers.Dropout(task.dropout)(hidden)\n",
-                "hidden = layers.Dropout(task.dropout)(hidden, training=True)\n",
-            ),
-        ),
-    ),
-    Fault(
         name="plateau callback forgets at resume",
         starter=TAB,
         kind=OPTIMIZER,

@@ -80,28 +80,6 @@ LM_FAULTS = (
         named=r"(?i)mask|padding|attend|attention|later token|future|causal|depends on (what comes|tokens) after",
     ),
     Fault(
-        name="language model: dropout always on",
-        starter=LM,
-        kind=MODEL,
-        flags=("--dropout", "0.2"),
-        edits=(
-            Edit(
-                "model.py",
-                "(attention(y, y, use_causal_mask=True))",
-                "(attention(y, y, use_causal_mask=True), training=True)",
-            ),
-            Edit(
-                "model.py",
-                "(layers.Dense(task.width)(y))",
-                "(layers.Dense(task.width)(y), training=True)",
-            ),
-        ),
-        cause="the layers are called with training=True when the model is built, so dropout stays "
-        "on in validation, test, predict and export, whose results are random and worse",
-        file="model.py",
-        named=r"(?i)dropout|training=(True|False)|random.{0,60}(evaluat|predict|validat)|(evaluat|predict|validat|twice).{0,80}(random|differ)",
-    ),
-    Fault(
         name="language model: metric without weights",
         starter=LM,
         kind=METRICS,
