@@ -13,7 +13,7 @@ from .findings import Finding, look, ok, relation, wrong
 from .laboratory import ADAPTIVE, REPEATED_STEPS, Laboratory
 from .numbers import TOLERANCE, relative_difference
 
-NEVER_NEGATIVE = {"kl", "kld", "divergence", "distance", "mse", "mae", "rmse", "penalty"}
+NEVER_NEGATIVE = {"kl", "kld", "mse", "mae", "rmse", "penalty"}  # words in names of losses
 
 
 @relation("every weight gets a gradient")
@@ -286,7 +286,7 @@ def signs(lab: Laboratory) -> Finding:
         if NEVER_NEGATIVE & set(name.lower().split("_")) and after < min(before, -0.05):
             return wrong(
                 f"{name} goes from {before:.3g} to {after:.3g}",
-                "divergences, distances and squared errors can't be negative: a sign is wrong",
+                "divergences, errors and penalties can't be negative: a sign is wrong",
                 "look at its formula",
             )
     return ok()
