@@ -465,7 +465,7 @@ class Laboratory(Runs):
         names = [each for each, _ in named_leaves((inputs,))]
         leaves = tf.nest.flatten(inputs)
         place = names.index(name)
-        numbers = leaves[place].numpy()
+        numbers = np.array(leaves[place])  # a copy: the batch stays as it is
         losses = []
         for number in (value, 1.001 * value):
             numbers.reshape(*numbers.shape[:2], -1)[..., column] = number  # a view of it
@@ -534,8 +534,9 @@ class Laboratory(Runs):
                 x, y = (t[..., 0] if t.ndim == 3 else t for t in (x, y))
                 if x.shape == y.shape and np.mean(x == y) > 0.5:
                     continue  # such as the many zeros of an autoencoder
-            fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3 and np.ptp(x) > 1
-            if fits and x.dtype.kind == y.dtype.kind in "if":
+            fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
+            is_mask = x.dtype.kind == "i" and np.ptp(x) <= 1
+            if fits and x.dtype.kind == y.dtype.kind in "if" and not is_mask:
                 return x, y, i
         return None, None, 0
 
