@@ -2320,11 +2320,11 @@ MODES = [
     ),
     Fault(
         "readers", lambda: shown(-1.0),
-        "read_picture reads a .png file as numbers from 0 to 1, and those of the data go from",
+        "read_picture reads a .png file as numbers from 0 to 1, and those of the data go", LOOK,
     ),
     Fault(
         "readers", lambda: read_texts(end=False),
-        "reads a .txt file with padding at the front, and the data has it at the other end",
+        "reads a .txt file with padding at the front, and the data has it at the other", LOOK,
     ),
     Fault("rows in two splits", lambda: cropped(6), "are crops of the same picture"),
     Fault(

@@ -135,6 +135,32 @@ def counts_for_losses_and_terms() -> Toy:
     return sound(count=count, terms=("twice",), **steps)
 
 
+def two_counts_of_one_loss() -> Toy:
+    """A loss of two parts, of which one has fewer labels."""
+
+    def parts_of(batch: Any) -> dict[str, tf.Tensor]:
+        _, labels, weights = batch
+        return {"all": weights, "some": weights * tf.cast(labels > 0, weights.dtype)}
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        per_example = run.losses["main"](batch[1], run.model(batch[0]))
+        total = tf.zeros([], per_example.dtype)
+        for name, weights in parts_of(batch).items():
+            count = tf.cast(replica.global_count[name], weights.dtype)
+            total += tf.reduce_sum(per_example * weights) / count
+        return {"main": total}
+
+    return sound(
+        count=lambda batch: {
+            name: tf.math.count_nonzero(weights, dtype=tf.int32)
+            for name, weights in parts_of(batch).items()
+        },
+        train_steps=(one_step,),
+        validation_step=one_step,
+        metrics=dict,
+    )
+
+
 def autoencoder() -> Toy:
     def rebuild(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, weights = batch
@@ -278,6 +304,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "samples in training alone": (sampled_code, {}),
     "two models and one optimizer": (one_optimizer_for_two_models, {}),
     "a count for each loss and term": (counts_for_losses_and_terms, {}),
+    "two counts of one loss": (two_counts_of_one_loss, {}),
     "words that count": (tokens, {}),
     "weights of several axes": (weights_of_words, {}),
     "streams": (

@@ -861,7 +861,7 @@ class CosineLogits(keras.layers.Layer):
             shape=shape, initializer="glorot_uniform", name="prototypes"
         )
         start = keras.initializers.Constant(2.3)
-        self.log_scale = self.add_weight(shape=(), initializer=start, name="log scale")
+        self.log_scale = self.add_weight(shape=(), initializer=start, name="log_scale")
 
     def call(self, inputs: Any) -> Any:
         """Features (batch, n) -> logits (batch, classes)."""

@@ -755,7 +755,7 @@ class Scale(keras.layers.Layer):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.log_scale = self.add_weight(
-            shape=(), initializer=keras.initializers.Constant(1.6), name="log scale"
+            shape=(), initializer=keras.initializers.Constant(1.6), name="log_scale"
         )
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
@@ -942,7 +942,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     images = keras.Input((int(adapted["pixels"]),), name="images")
     x = layers.Dense(64, activation="relu")(images)
     mean = layers.Dense(LATENT, dtype=floatx, name="mean")(x)
-    log_variance = layers.Dense(LATENT, dtype=floatx, name="log variance")(x)
+    log_variance = layers.Dense(LATENT, dtype=floatx, name="log_variance")(x)
     x = Sampling(dtype=floatx)(mean, log_variance)
     x = layers.Dense(64, activation="relu")(x)
     logits = layers.Dense(int(adapted["pixels"]), dtype=floatx, name="logits")(x)
@@ -1234,9 +1234,9 @@ BLANK_FAULTS = (
             Edit(
                 "model.py",
                 "        self.log_scale = self.add_weight(\n"
-                '            shape=(), initializer=keras.initializers.Constant(1.6), name="log scale"\n'
+                '            shape=(), initializer=keras.initializers.Constant(1.6), name="log_scale"\n'
                 "        )\n",
-                '        self.log_scale = tf.Variable(1.6, trainable=True, name="log scale")\n',
+                '        self.log_scale = tf.Variable(1.6, trainable=True, name="log_scale")\n',
             ),
         ),
         cause="Keras 3 doesn't track a tf.Variable in a layer: the temperature is in no list of "

@@ -182,10 +182,20 @@ class Laboratory(Runs):
         return any(not np.array_equal(w, np.round(w)) for w in weights)
 
     @cached_property
+    def counts(self) -> Any:
+        """What `count` gives for the first batch."""
+        local = on_replicas(self.batch, self.run.strategy, self.one[1].layout)
+        return self.run.functions.count(local)
+
+    @property
     def has_other_denominators(self) -> bool:
         """Whether losses are divided by anything else than one count."""
-        local = on_replicas(self.batch, self.run.strategy, self.one[1].layout)
-        return self.one[1].constant_denominator or isinstance(self.run.functions.count(local), dict)
+        return self.one[1].constant_denominator or isinstance(self.counts, dict)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether parts of a loss may have counts of their own, of which batches weigh by one."""
+        return isinstance(self.counts, dict) and len(self.counts) > 1
 
     @cached_property
     def means_of_halves(self) -> dict[str, tuple[float, float]]:

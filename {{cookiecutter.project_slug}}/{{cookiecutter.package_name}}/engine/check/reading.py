@@ -9,7 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from .findings import Finding, ok, relation, wrong
+from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .modes import numbers_of
 
@@ -63,7 +63,7 @@ def readers_as_data(lab: Laboratory) -> Finding:
                 else:
                     continue
                 if found:
-                    return wrong(
+                    return look(
                         f"{getattr(read, '__name__', 'READERS')} reads a {suffix} file {found}",
                         "create_datasets prepares inputs otherwise, so predictions are wrong",
                         "prepare them by one function",
