@@ -30,7 +30,7 @@ ADDED = {  # in the older state that is made here: what files lack, and have ins
 MINE = {  # what the owner wrote, and after what
     f"{TASK}model.py": ("import keras\n", "\nWIDTH = 24  # mine\n"),
     f"{TASK}steps.py": ("from __future__ import annotations\n", "\nMARGIN = 0.5  # mine\n"),
-    "README.md": ("classifies handwritten digits", ", and mine are ours"),
+    "README.md": ("with the same proportion of each digit", ", and mine are ours"),
     "pyproject.toml": ("[build-system]", "  # mine"),
     "cluster/train.sbatch": ("#!/usr/bin/env bash\n", "# mine\n"),
 }
