@@ -21,10 +21,11 @@ what researchers do wrong in such projects. Then `check` was tried on all of the
 
 That is what `check` of that day caught of faults that nobody had tuned it to; 14 of examiner 3 came
 later. Then classes of what it had missed were mended, each with a relation for all of its kind, so
-later tries are no measurement: the table has what it said when this page was made, by `nox -s
-proofs -- blind_faults`. Examiners 8 and 9 were asked for what is often wrong, the others for what
-is subtle. A fault of each of the examiners 4, 8 and 9 isn't in it, because it changes nothing: in
-Keras 3.15 the `training=False` of a call wins over a `training=True` inside the model.
+later tries are no measurement: the table has what it said when a fault was last tried; `nox -s
+proofs -- blind_faults` tries them all. Examiners 8 and 9 were asked for what is often wrong, the
+others for what is subtle. A fault of each of the examiners 4, 8 and 9 isn't in it, because it
+changes nothing: in Keras 3.15 the `training=False` of a call wins over a `training=True` inside the
+model.
 
 """
 
