@@ -73,7 +73,9 @@ def test_tensorboard_shows_curves_pictures_and_flags(run: Path) -> None:
         return set(events.PluginTagToContent(plugin))
 
     train, validation = (shown(part, "scalars") for part in ("train", "validation"))
-    assert {"learning_rate", "gradient_norm"} < train - validation
+    alone = train - validation
+    assert "gradient_norm" in alone
+    assert any(name.startswith("learning_rate") for name in alone)  # there may be several
     assert len(train & validation) > 0
     assert not {"epoch", "step"} & train
     assert shown("", "images") == {file.stem for file in run.glob("*.png")}
