@@ -243,10 +243,12 @@ def labels(lab: Laboratory) -> Finding:
 @relation("labels are mixed")
 def labels_are_mixed(lab: Laboratory) -> Finding:
     """Batches of a stream have labels of all kinds, as the data has."""
+    if not lab.batches.is_stream:
+        return ok("not looked at: what isn't a stream is shuffled as a whole")
     known = [arrays.get("labels", np.zeros(0)) for arrays in lab.examples.values()]
     labels = max(known, key=lambda y: len(np.unique(y)))  # of a long stream only some are read
-    if not lab.batches.is_stream or labels.dtype.kind not in "iu" or labels.ndim != 1:
-        return ok("not looked at: what isn't a stream is shuffled as a whole")
+    if labels.dtype.kind not in "iu" or labels.ndim != 1:
+        return ok("not looked at: an example has not one label")
     classes, times = np.unique(labels, return_counts=True)
     batches = (dict(named_leaves(batch))["labels"] for batch in (lab.batch, lab.second_batch))
     of_batch = np.concatenate([np.asarray(labels[0]) for labels in batches])

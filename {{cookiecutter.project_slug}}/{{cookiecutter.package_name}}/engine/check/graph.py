@@ -45,7 +45,9 @@ def drawn_alike_on_replicas(ops: Iterable[tf.Operation], own: set[str], step: st
     for op in ops:
         if not op.type.startswith("StatelessRandom") or SAME_ROWS not in op.name:
             continue
-        if _sources([t.op for t in op.inputs[1:]], own) == {step}:
+        before = upstream(op.inputs[1:], frozenset(own))
+        sources = {n for n, o in before.items() if n in own or not (o.inputs or o.type == "Const")}
+        if sources == {step}:
             found.append(op.name)
     return found
 
@@ -62,31 +64,17 @@ def drawn_twice(ops: Iterable[tf.Operation]) -> int:
     return max(draws.values(), default=0)
 
 
-def upstream(tensors: Iterable[tf.Tensor]) -> set[str]:
-    """The names of all operations that tensors are computed from."""
-    ops, seen = [tensor.op for tensor in tensors], set[str]()
+def upstream(
+    tensors: Iterable[tf.Tensor], until: frozenset[str] = frozenset()
+) -> dict[str, tf.Operation]:
+    """All operations that tensors are computed from, by name; not what is behind those `until`."""
+    ops, seen = [tensor.op for tensor in tensors], dict[str, tf.Operation]()
     while ops:
         op = ops.pop()
         if op.name not in seen:
-            seen.add(op.name)
-            ops += [t.op for t in op.inputs]
+            seen[op.name] = op
+            ops += [t.op for t in op.inputs if op.name not in until]
     return seen
-
-
-def _sources(ops: list[tf.Operation], until: set[str]) -> set[str]:
-    """The names of operations that others follow from, without constants."""
-    seen: set[str] = set()
-    found: set[str] = set()
-    while ops:
-        op = ops.pop()
-        if op.name in seen:
-            continue
-        seen.add(op.name)
-        if op.name in until or (not op.inputs and op.type != "Const"):
-            found.add(op.name)
-        else:
-            ops += [t.op for t in op.inputs]
-    return found
 
 
 def assigned_variables(ops: Iterable[tf.Operation]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +11,7 @@ import tensorflow as tf
 from ..replicas import is_random_state
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import different, relative_difference
+from .numbers import different, numbers_of, relative_difference
 from .probe import name_of
 from .runs import Call
 
@@ -114,14 +113,6 @@ def noise_averages_out(lab: Laboratory) -> Finding:
                 "divide what is kept by the share that is kept, as Dropout does",
             )
     return ok()
-
-
-def numbers_of(arguments: tuple[Any, ...]) -> np.ndarray | None:
-    """The only input of a model as one array of numbers; None if it is something else."""
-    flat = tf.nest.flatten(arguments[:1])
-    if len(flat) != 1 or not getattr(flat[0], "dtype", tf.string).is_floating:
-        return None
-    return np.asarray(flat[0], "f8")
 
 
 def _how_far(a: np.ndarray, b: np.ndarray) -> float:

@@ -60,3 +60,11 @@ def equal(a: Any, b: Any) -> bool:
     """Whether two nests of tensors hold the same numbers, or both NaN."""
     pairs = zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True)
     return all(np.array_equal(x, y, equal_nan=x.dtype.is_floating) for x, y in pairs)
+
+
+def numbers_of(arguments: tuple[Any, ...]) -> np.ndarray | None:
+    """The only input of a model as one array of numbers; None if it is something else."""
+    flat = tf.nest.flatten(arguments[:1])
+    if len(flat) != 1 or not getattr(flat[0], "dtype", tf.string).is_floating:
+        return None
+    return np.asarray(flat[0], "f8")

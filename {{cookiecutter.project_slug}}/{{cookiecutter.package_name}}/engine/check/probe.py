@@ -129,9 +129,8 @@ class Probe:
             ]
         operations = tf.compat.v1.get_default_graph().get_operations()
         self._runs.ops_of_step = operations
-        self._runs.ops_of_losses = upstream(
-            loss for of_step in reduced for loss in of_step.losses.values()
-        )
+        losses = [loss for of_step in reduced for loss in of_step.losses.values()]
+        self._runs.ops_of_losses = set(upstream(losses))
         self._runs.drawn_alike = drawn_alike_on_replicas(
             operations, self._of_replica, progress.step.op.name
         )
@@ -160,7 +159,7 @@ class Probe:
                     continue
                 ops, own = upstream([value]), names[id(v)]
                 for other, handles in reads.items():
-                    if other != own and ops & handles:
+                    if other != own and ops.keys() & handles:
                         found[own] = other
         return found
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .modes import numbers_of
+from .numbers import numbers_of
 
 PICTURES = (".png", ".bmp", ".jpg", ".jpeg")  # the first that a task reads is tried
 TEXTS = ("a", "1", "a b")
@@ -29,7 +29,7 @@ def inputs_as_they_are(lab: Laboratory) -> Finding:
         given = numbers_of(call.arguments)
         if data is None or given is None or given.shape != data.shape[1:]:
             continue
-        if (change := _affine(data[0], given)) is not None:
+        if change := _affine(data[0], given):
             return wrong(
                 f"the validation step gives {name!r} {change}",
                 "predict and an exported model get them as they are, so their outputs are others",
@@ -52,7 +52,7 @@ def readers_as_data(lab: Laboratory) -> Finding:
             with contextlib.suppress(Exception):  # it may read what can't be made up
                 if suffix in PICTURES and array.ndim == 4:
                     size, channels = array.shape[1:3], array.shape[3]
-                    shades = np.resize(np.arange(256.0), (*size, channels if channels > 1 else 1))
+                    shades = np.resize(np.arange(256.0), (*size, channels))
                     shades[0, 0], shades[-1, -1] = 0, 255
                     keras.utils.save_img(file, shades, scale=False)
                     found = _other_scale(array, np.asarray(read(file, model), "f8"))
@@ -72,21 +72,21 @@ def readers_as_data(lab: Laboratory) -> Finding:
     return ok()
 
 
-def _affine(data: np.ndarray, given: np.ndarray) -> str | None:
-    """How each example was scaled and moved on its way; None if it wasn't, or by anything else."""
+def _affine(data: np.ndarray, given: np.ndarray) -> str:
+    """How each example was scaled and moved on its way, if it was, and by nothing else."""
     x, y = (a.reshape(len(a), -1) for a in (data, given))
     if np.allclose(x, y, rtol=1e-4, atol=1e-6) or not np.isfinite(x).all():
-        return None
+        return ""
     spread = x.std(axis=1)
     rows = spread > 0
     if rows.sum() < 2 or x.shape[1] < 3:
-        return None
+        return ""
     x, y = x[rows], y[rows]
     a = np.sum((x - x.mean(1, keepdims=True)) * y, axis=1) / (x.shape[1] * x.var(axis=1))
     b = y.mean(axis=1) - a * x.mean(axis=1)
     rest = y - (a[:, None] * x + b[:, None])
     if np.abs(rest).max() > 1e-3 * np.abs(y).max() or np.abs(a).max() < 1e-6:
-        return None
+        return ""
     return f"inputs times {np.median(a):.3g}, plus {np.median(b):.3g}"
 
 

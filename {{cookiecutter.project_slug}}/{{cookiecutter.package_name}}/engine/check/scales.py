@@ -6,7 +6,7 @@ import numpy as np
 
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import named_leaves
+from .numbers import named_leaves, percent
 
 MANY = 0.2  # of the places of an array
 FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; looked at
@@ -37,12 +37,18 @@ def marks(lab: Laboratory) -> Finding:
 def known_values(lab: Laboratory) -> Finding:
     """Whole numbers and texts of every split occur in training."""
     for name, array in lab.examples["train"].items():
+        if not name.startswith("inputs") or array.dtype.kind not in "iuOSU":
+            continue
+        known = set(array.ravel()[:MANY_VALUES].tolist())
+        if len(known) > min(array.size, MANY_VALUES) / 10:  # such as the numbers of customers
+            continue
         for split, arrays in lab.examples.items():
-            unseen = _never_in(array, arrays.get(name)) if name.startswith("inputs") else 0.0
-            if unseen:
+            values = arrays.get(name, np.zeros(0)).ravel()[:MANY_VALUES].tolist()
+            unseen = sum(value not in known for value in values)
+            if unseen > FEW * len(values):
                 return look(
-                    f"{unseen:.0%} of {name} in {split} data are values that training data never "
-                    "has",
+                    f"{percent(unseen, len(values))} of {name} in {split} data are values that "
+                    "training data never has",
                     "the splits are normalized, tokenized or numbered differently",
                 )
     return ok()
@@ -103,7 +109,7 @@ def scaled_by_training_data(lab: Laboratory) -> Finding:
             _scaled_by_itself(_filled(array))
         ):  # fmt: skip
             same = []  # it is as it should be
-        for names in (same, *([split] for split in same)):
+        for names in (same, *([split] for split in same if len(same) > 1)):
             together = np.concatenate([array, *(others[split] for split in names)])
             if names and (how := _scaled_by_itself(_filled(together))):
                 return wrong(
@@ -222,17 +228,6 @@ def _mark(x: np.ndarray) -> tuple[float, int, bool] | None:
         if is_very_far or (several and often and far > width / 4):
             return float(values[end]), int(times[end]), bool(is_very_far)
     return None
-
-
-def _never_in(array: np.ndarray, other: np.ndarray | None) -> float:
-    """The share of whole numbers or texts in another split that training doesn't have; 0 if few."""
-    if other is None or array.dtype.kind not in "iuOSU" or not other.size:
-        return 0.0
-    known = set(array.ravel()[:MANY_VALUES].tolist())
-    if len(known) > min(array.size, MANY_VALUES) / 10:  # such as the numbers of customers
-        return 0.0
-    share = float(np.mean([value not in known for value in other.ravel()[:MANY_VALUES].tolist()]))
-    return share if share > FEW else 0.0
 
 
 def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:
