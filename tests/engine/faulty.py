@@ -569,6 +569,28 @@ def texts_encoded_otherwise() -> Toy:
     return texts(validation=(said, (labels + 1) % CLASSES))
 
 
+def topics(moved: int = 0) -> Toy:
+    """Tokens that say which topic they are about, whose numbers are others in validation."""
+    places, own = 8, 8  # tokens of a text, and of a topic alone
+
+    def create() -> keras.Model:
+        return keras.Sequential([
+            keras.Input((places,), dtype="int32"), layers.Embedding((CLASSES + 1) * own, 5),
+            layers.GlobalAveragePooling1D(), dense(CLASSES),
+        ])  # fmt: skip
+
+    def written(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        numbers = np.random.default_rng(seed)
+        labels = numbers.integers(CLASSES, size=rows)
+        is_own = numbers.random((rows, places)) < 0.5
+        topic = np.where(is_own, labels[:, np.newaxis], CLASSES)
+        return (own * topic + numbers.integers(own, size=topic.shape)).astype("int32"), labels
+
+    words, labels = written(60, 2)
+    others = {"validation": (words, (labels + moved) % CLASSES)}
+    return sound(model=create, data=written(300, 1), others=others)
+
+
 def weights_of_words(
     count: Callable[[Any], tf.Tensor] = lambda batch: tf.math.count_nonzero(
         batch[-1], dtype=tf.int32
@@ -795,6 +817,7 @@ DATA = [
         "in train data, labels don't belong to their inputs",
     ),
     Fault("labels belong to inputs", texts_encoded_otherwise, "validation data are encoded other"),
+    Fault("labels belong to inputs", lambda: topics(1), "validation data are encoded otherwise"),
     Fault(
         "labels belong to inputs", lambda: validated(1, lambda y: (y + 1) % CLASSES),
         "validation data are encoded otherwise",

@@ -71,6 +71,7 @@ from .faulty import (
     stream,
     taught,
     texts,
+    topics,
     validated,
     validated_gan,
     weighted_by_class,
@@ -292,6 +293,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         sound,
         {"task": TaskConfig(monitor="validation_loss", larger_is_better=False)},
     ),
+    "tokens that tell a topic": (topics, {}),
     "as many outputs as rows": (lambda: outputs_and_rows(4), {"global_batch_size": 4}),
     "words that follow each other": (
         lambda: next_words(lambda x: keras.layers.Conv1D(8, 2, padding="causal")(x)),

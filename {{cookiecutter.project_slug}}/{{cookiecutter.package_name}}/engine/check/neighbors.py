@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 MOST = 600  # rows of a split
-PLACES = 512  # for words, by their hash
+PLACES = 512  # for words and tokens, by their hash
 SHUFFLES = 20  # of the labels, for what comes by chance
 
 
@@ -90,9 +90,18 @@ def tell_nothing(of: Points) -> bool:
 
 
 def _features(array: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Rows as float (rows, features); of texts how often each word comes."""
+    """Rows as float (rows, features); of texts and tokens how often each comes."""
     if array.dtype.kind in "OSU":
-        return _words(array)
+        return _counted([_words(row) for row in array.reshape(len(array), -1).tolist()])
+    if not _are_tokens(train):
+        return _scaled(array, train)
+    counted = _counted([[b"%d" % number for number in row] for row in array.tolist()])
+    # Places may tell the label as well, and say little of which rows are near.
+    return np.concatenate([counted, 1e-3 * _scaled(array, train)], axis=1)
+
+
+def _scaled(array: np.ndarray, train: np.ndarray) -> np.ndarray:
+    """Rows of numbers; columns of a table as multiples of their spread in training data."""
     flat = np.asarray(array, "f8").reshape(len(array), -1)
     some = np.asarray(train[: 10 * MOST], "f8").reshape(min(len(train), 10 * MOST), -1)
     some = np.ma.masked_invalid(some)
@@ -104,11 +113,24 @@ def _features(array: np.ndarray, train: np.ndarray) -> np.ndarray:
     return (flat - mean) / np.where(spread > 0, spread, 1)
 
 
-def _words(texts: np.ndarray) -> np.ndarray:
-    """How often the words of each row come, (rows, PLACES), as parts of a vector of length 1."""
-    counts = np.zeros((len(texts), PLACES))
-    for row, text in enumerate(texts.reshape(len(texts), -1).tolist()):
-        words = b" ".join(t if isinstance(t, bytes) else str(t).encode() for t in text).split()
+def _words(texts: list[Any]) -> list[bytes]:
+    """The words of a row."""
+    return b" ".join(t if isinstance(t, bytes) else str(t).encode() for t in texts).split()
+
+
+def _are_tokens(array: np.ndarray) -> bool:
+    """Whether all columns have numbers of one vocabulary, and only some of them in each row."""
+    if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] < 4:
+        return False
+    known = [set(column.tolist()) for column in array[: 10 * MOST].T[[0, 1]]]
+    most = array[: 10 * MOST].max(axis=0)
+    return len(known[0] & known[1]) > 10 and most.min() > most.max() / 2
+
+
+def _counted(rows: list[list[bytes]]) -> np.ndarray:
+    """How often each word comes, (rows, PLACES), as parts of a vector of length 1."""
+    counts = np.zeros((len(rows), PLACES))
+    for row, words in enumerate(rows):
         for word in words:
             counts[row, zlib.crc32(word) % PLACES] += 1
     return counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1)
