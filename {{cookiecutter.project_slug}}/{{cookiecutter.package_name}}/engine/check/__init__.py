@@ -16,6 +16,7 @@ from ..errors import UsageError
 from . import (
     data,
     evaluation,
+    layers,
     learning,
     losses,
     modes,
@@ -25,6 +26,7 @@ from . import (
     repeating,
     resuming,
     scales,
+    sequences,
     training,
 )
 from .explain import explain
@@ -47,8 +49,8 @@ __all__ = [
 
 
 # In the order in which a person would look: what comes first may explain what follows.
-MODULES = (data, overlaps, scales, repeating, losses, training, learning, predictions, evaluation,
-           modes, reading, resuming)  # fmt: skip
+MODULES = (data, overlaps, scales, repeating, losses, training, layers, learning, predictions,
+           sequences, evaluation, modes, reading, resuming)  # fmt: skip
 ORDER = [module.__name__ for module in MODULES]
 
 
@@ -68,7 +70,7 @@ def select(only: tuple[str, ...]) -> list[str]:
 def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Finding]]:
     """The name and the finding of each relation; where a step fails, that comes only once."""
     if resuming.IN_ANOTHER_PROCESS in names:
-        laboratory.start_another_process()  # while all else is looked at
+        laboratory.made_again.start_process()  # while all else is looked at
     failed: set[str] = set()
     found: dict[str, Finding] = {}
     for name in names:

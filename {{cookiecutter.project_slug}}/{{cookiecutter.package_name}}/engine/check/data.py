@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
+import contextlib
+import time
 
-from ..batches import SHUFFLE_BUFFER
+import numpy as np
+import tensorflow as tf
+
+from ..batches import SHUFFLE_BUFFER, first_examples
+from ..random_access import RandomAccess
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import named_leaves, percent
+from .probe import Look
 
+ADAPTED = 128  # rows that stand for another split
 TIMED_BATCHES = 20
+BATCHES_WITH_NAN = 40  # in which NaN is looked for
 SHORT = 0.01  # seconds of a batch, of which nobody waits for many
 MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
@@ -42,7 +50,7 @@ def data_is_finite(lab: Laboratory) -> Finding:
                 return wrong(seen, cause, "replace them, or leave these examples out")
             batch = dict(named_leaves(lab.batch)).get(name)
             if batch is None or np.isfinite(batch).all():
-                later = lab.look_at_nan if split == "train" else None
+                later = _look_at_nan(lab) if split == "train" else None
                 if later is not None and not later.finite:
                     return wrong(
                         f"{seen}; a step of such examples has a loss or a gradient of NaN",
@@ -68,7 +76,7 @@ def data_is_finite(lab: Laboratory) -> Finding:
 @relation("the same data again", after="the same batch again")
 def same_data_again(lab: Laboratory) -> Finding:
     """`create_datasets` gives the same examples each time."""
-    others = lab.other_when_made_again
+    others = lab.made_again.others_here
     if others is None:
         return ok("not looked at: to create it takes long")
     if others:
@@ -84,7 +92,7 @@ def same_data_again(lab: Laboratory) -> Finding:
 @relation("adapt")
 def adapts_to_training_data(lab: Laboratory) -> Finding:
     """What a model adapts to follows from the training data alone."""
-    split, name = lab.adapts_to
+    split, name = _adapts_to(lab)
     if split:
         kind = lab.run.adapted[name].dtype.kind
         return (wrong if kind in "fb" or "weight" in name else look)(
@@ -350,7 +358,7 @@ def data_keeps_up(lab: Laboratory) -> Finding:
     """Batches come faster than steps take."""
     _ = lab.losses_on_one_batch
     computing = lab.secs_per_step
-    waiting = lab.secs_per_batch(TIMED_BATCHES)
+    waiting = _secs_per_batch(lab, TIMED_BATCHES)
     seen = f"a batch takes {waiting * 1e3:.1f} ms, a step {computing * 1e3:.1f} ms"
     if waiting > max(computing, SHORT):
         return look(
@@ -406,3 +414,45 @@ def _tells(x: np.ndarray, classes: np.ndarray) -> bool:
     pure = not np.any((np.diff(classes) != 0) & (np.diff(x) == 0))
     changes = int(np.count_nonzero(np.diff(classes)))
     return number > 1 and pure and (len(bounds) < len(x) / 10 or changes == number - 1)
+
+
+def _look_at_nan(lab: Laboratory) -> Look | None:
+    """The step of the first batch with NaN in it; None if the first few have none."""
+    for step, batch in enumerate(lab.batches.dataset(0, BATCHES_WITH_NAN)):
+        floats = [t for t in tf.nest.flatten(batch) if t.dtype.is_floating]
+        if any(np.isnan(t).any() for t in floats):
+            return lab.look(batch, step=step)
+    return None
+
+
+def _adapts_to(lab: Laboratory) -> tuple[str, str]:
+    """Of which split but that of training `adapt` makes what by its name; or nothing."""
+    made = lab.run.adapted
+    if not any(array.dtype.kind == "f" or array.size > 8 for array in made.values()):
+        return "", ""
+    for split in lab.datasets:
+        if split == "train":
+            continue
+        with contextlib.suppress(Exception):
+            train = lab.datasets["train"]
+            if isinstance(train, tf.data.Dataset | RandomAccess):
+                some = lab.first_rows(train, ADAPTED)
+            else:
+                some = first_examples(train, ADAPTED)
+            other = lab.other({split: some}).adapted
+            for name, array in made.items():
+                if not np.array_equal(array, other[name], equal_nan=array.dtype.kind == "f"):
+                    return split, name
+    return "", ""
+
+
+def _secs_per_batch(lab: Laboratory, number: int) -> float:
+    """Seconds to make a batch, from a cold start, so that no filled buffer hides them."""
+    started, made = time.perf_counter(), 0
+    for _ in lab.one[2].dataset(0, number):
+        made += 1
+        if made == 1:
+            first = time.perf_counter() - started
+    # What the first batch takes longer than the others is the start of the pipeline.
+    rest = time.perf_counter() - started - first
+    return rest / max(1, made - 1)

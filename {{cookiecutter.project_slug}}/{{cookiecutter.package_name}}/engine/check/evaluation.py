@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import different
+from .numbers import different, named_leaves
+from .probe import name_of
 from .runs import stage
 
 NONE = "there is neither validation nor test data"
@@ -52,7 +59,7 @@ def _same(lab: Laboratory, how: str) -> Finding:
     once, other = lab.evaluations["once"], lab.evaluations[how]
     names = different(once, other, 1e-3)
     if names and how == "in other batches" and lab.drawn_in_evaluation:
-        if lab.evaluated_in_training:
+        if _evaluated_in_training(lab):
             return ok("not looked at: see evaluation mode")
         return look(
             f"{names[0]} is {once[names[0]]:.5g}, and {other[names[0]]:.5g} {how}: evaluation "
@@ -82,7 +89,7 @@ def _same(lab: Laboratory, how: str) -> Finding:
         if lab.evaluation_sees:
             cause = f"predictions depend on {lab.evaluation_sees}"
             mends = "compute them per example: see examples apart in evaluation"
-        if lab.evaluated_in_training:
+        if _evaluated_in_training(lab):
             cause = "the model is called with training=True"
             mends = "call it with training=False in validation and test steps"
         return wrong(seen, cause, mends)
@@ -92,7 +99,7 @@ def _same(lab: Laboratory, how: str) -> Finding:
 @relation("examples apart in evaluation")
 def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
     """What is predicted for an example depends on nothing but its inputs."""
-    if layer := lab.normalizes_by_batch:
+    if layer := _normalizes_by_batch(lab):
         return wrong(
             f"{layer} takes the mean of the batch with training=False too",
             "it is called with training=True inside the model",
@@ -126,7 +133,7 @@ def padded_inputs(lab: Laboratory) -> Finding:
     if not lab.evaluated_splits:
         return ok(NONE)
     step, run, batch = lab.run.functions.validation_step, lab.on_one.run, lab.evaluation_batch
-    for mask, name, padded in lab.paddings:
+    for mask, name, padded in _paddings(lab):
         first, other = (lab.compute(step, run, each) for each in (batch, padded))
         for loss in different(first, other, 1e-3):
             return wrong(
@@ -191,7 +198,7 @@ def evaluation_mode(lab: Laboratory) -> Finding:
     """Validation calls dropout and its like with training=False."""
     if not lab.evaluated_splits:
         return ok(NONE)
-    layer = lab.evaluated_in_training
+    layer = _evaluated_in_training(lab)
     if layer and lab.calls_in_evaluation[layer] > 2 * len(lab.evaluated_splits):
         return look(
             f"{layer} is called with training=True, several times a step",
@@ -204,7 +211,7 @@ def evaluation_mode(lab: Laboratory) -> Finding:
             "the validation or test step calls the model in training mode",
             "call it with training=False",
         )
-    if layer := lab.fixed_in_training:
+    if layer := _fixed_in_training(lab):
         return look(
             f"{layer} is called with training=True where the model is made",
             "training=False of a step wins (Keras 3.15), but where the model is called without it, "
@@ -231,3 +238,60 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
             "validation_step and test_step do different things",
         )
     return ok()
+
+
+def _fixed_in_training(lab: Laboratory) -> str:
+    """A layer that is put into a model in training mode, such as Dropout; or nothing."""
+    for name, layer in lab.sensitive_layers.items():
+        nodes = getattr(layer, "_inbound_nodes", [])
+        if any(node.arguments.kwargs.get("training") is True for node in nodes):
+            return name
+    return ""
+
+
+def _evaluated_in_training(lab: Laboratory) -> str:
+    """A layer that evaluation calls in training mode, though the model isn't made so."""
+    active = [name for name, said in lab.sees_evaluation.items() if True in said]
+    return next((name for name in active if name not in lab.always_training), "")
+
+
+def _normalizes_by_batch(lab: Laboratory) -> str:
+    """A normalization layer that takes the statistics of the batch in evaluation; or nothing.
+
+    So that an evaluation of one example gives another result than that of many.
+    """
+    kind = keras.layers.BatchNormalization
+    names = [name_of(x) for x in lab.run.layers if isinstance(x, kind) and x.trainable]
+    return next((name for name in names if name in lab.always_training), "")
+
+
+def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
+    """Masks, what they leave out, and the batch of an evaluation with other numbers there.
+
+    A mask is zeros and ones (rows, positions); the end of each row is padding if all is the
+    same there.
+    """
+    inputs, *rest = lab.evaluation_batch
+    leaves = tf.nest.flatten(inputs)
+    names = [name for name, _ in named_leaves((inputs,))]
+    found = []
+    for i, mask in enumerate(leaves):
+        zeros_and_ones = np.asarray(mask[0])
+        if zeros_and_ones.ndim != 2 or not np.isin(zeros_and_ones, (0, 1)).all():
+            continue
+        is_there = zeros_and_ones.astype(bool)
+        for keep in (is_there, ~is_there):  # a mask may say what is padding
+            if keep.all() or (keep[:, 1:] > keep[:, :-1]).any():
+                continue
+            for j, leaf in enumerate(leaves):
+                x = np.asarray(leaf[0])
+                if i == j or x.dtype.kind not in "iuf" or x.shape[:2] != keep.shape:
+                    continue
+                if np.ptp(x[~keep]) == 0 < np.ptp(x[keep]):
+                    changed = x.copy()
+                    changed[~keep] = np.resize(x[keep], changed[~keep].shape)
+                    others = [*leaves]
+                    others[j] = tf.constant(changed[np.newaxis])
+                    packed = tf.nest.pack_sequence_as(inputs, others)
+                    found.append((names[i], names[j], (packed, *rest)))
+    return found

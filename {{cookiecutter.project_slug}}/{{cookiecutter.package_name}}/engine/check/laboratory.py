@@ -21,25 +21,20 @@ from .numbers import (
     Numbers,
     bytes_of,
     close,
-    different,
-    named_leaves,
     relative_difference,
 )
 from .probe import Look, cares_about_training, layers_recorded, name_of
 from .runs import Call, Runs
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
-BATCHES_WITH_NAN = 40  # in which NaN is looked for
 LOOKS = 5  # at steps with other random numbers
-SIGN_BASED = {"Lion", "Muon"}
+ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Lamb")
 LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU",
                     "R2Score")  # fmt: skip
 SMALLER_IS_BETTER = ("Error", "Crossentropy", "Hinge", "KLDivergence", "Poisson")
 MORE = {"accuracy", "recall", "precision", "f1", "auc", "iou", "dice", "r2", "psnr", "ssim", "bleu"}
 LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "cer", "fid",
         "distance"}  # fmt: skip
-ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Lamb")
-BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 
 
 class Laboratory(Runs):
@@ -109,14 +104,6 @@ class Laboratory(Runs):
         return tf.nest.map_structure(lambda t: t[0], next(iter(plain.dataset(0, 1))))
 
     @cached_property
-    def made_by_augmentation(self) -> dict[str, np.ndarray]:
-        """The parts of training examples that the data doesn't have, as a step gets them."""
-        first, second = (dict(named_leaves(batch)) for batch in (self.batch, self.second_batch))
-        new = [n for n in first if n not in self.examples["train"]]
-        return {n: np.concatenate([np.asarray(batch[n][0]) for batch in (first, second)])
-                for n in new}  # fmt: skip
-
-    @cached_property
     def evaluation_batch(self) -> Any:
         """The first batch of an evaluation: a nest of (1, rows, ...), weights last."""
         _ = self.evaluations
@@ -176,12 +163,6 @@ class Laboratory(Runs):
         return self.count(self.weighted(lambda w: 2 * w)) != self.count(self.batch)
 
     @cached_property
-    def has_fractional_weights(self) -> bool:
-        """Whether weights of the first batch are other than whole numbers."""
-        weights = [np.asarray(w, "f8") for w in tf.nest.flatten(self.batch[-1])]
-        return any(not np.array_equal(w, np.round(w)) for w in weights)
-
-    @cached_property
     def counts(self) -> Any:
         """What `count` gives for the first batch."""
         local = on_replicas(self.batch, self.run.strategy, self.one[1].layout)
@@ -211,39 +192,6 @@ class Laboratory(Runs):
         }
 
     @cached_property
-    def trains_what_does_not_count(self) -> int:
-        """How many rows of the first batch don't count, and change a loss by their labels."""
-        if len(self.batch) != 3 or self.has_other_denominators or self.declared_interacting:
-            return 0
-        inputs, labels, weights = self.batch
-        flat = [np.asarray(w[0]).reshape(self.rows, -1) for w in tf.nest.flatten(weights)]
-        there = np.concatenate(flat, axis=1).any(axis=1)
-        if there.sum() <= self.base.counted:
-            return 0
-
-        def counts(row: int) -> int:
-            return self.count(self.weighted(
-                lambda w: tf.concat([0 * w[:, :row], w[:, row : row + 1], 0 * w[:, row + 1 :]], 1)
-            ))  # fmt: skip
-
-        idle = [row for row in np.flatnonzero(there).tolist() if not counts(row)]
-        order = np.arange(self.rows)
-        order[idle] = np.roll(idle, 1)
-        turned = tf.nest.map_structure(lambda t: tf.gather(t, order, axis=1), labels)
-        other = self.look((inputs, turned, weights))
-        same_count = other.counted == self.base.counted
-        return len(idle) if same_count and different(self.base.losses, other.losses) else 0
-
-    @cached_property
-    def look_at_nan(self) -> Look | None:
-        """The step of the first batch with NaN in it; None if the first few have none."""
-        for step, batch in enumerate(self.batches.dataset(0, BATCHES_WITH_NAN)):
-            floats = [t for t in tf.nest.flatten(batch) if t.dtype.is_floating]
-            if any(np.isnan(t).any() for t in floats):
-                return self.look(batch, step=step)
-        return None
-
-    @cached_property
     def interacts(self) -> bool:
         """Whether a loss is neither the mean nor the sum of its halves."""
         if self.rows < 4 or self.has_other_denominators or self.counts_weights:
@@ -254,33 +202,6 @@ class Laboratory(Runs):
             not any(close(half, self.base.losses[name], 10 * TOLERANCE) for half in halves)
             for name, halves in self.means_of_halves.items()
         )
-
-    @cached_property
-    def sees_rows_of_weight_zero(self) -> bool:
-        """Whether what a row of weight zero holds changes a loss."""
-        first, other = self.look_with_zeros, self.look_with_other_rows
-        return bool(different(first.losses, other.losses))
-
-    def ignores_weights(self, name: str) -> bool:
-        """Whether a loss is that of all rows, whatever their weights and what it is divided by."""
-        some = self.look_with_zeros
-        share = some.counted / max(1, self.base.counted)
-        return any(close(f * some.losses[name], self.base.losses[name]) for f in (1.0, share))
-
-    def loss_over_mean(self, batch: Any) -> float | None:
-        """The loss over the weighted mean of its examples' losses; None if that isn't one number.
-
-        Both without regularization.
-        """
-        made, weights = self.look(batch), tf.nest.flatten(batch[-1])
-        if len(made.calls) != 1 or len(made.losses) != 1 or len(weights) != 1:
-            return None
-        ((_, _, values),), ((name, loss),) = made.calls.values(), made.losses.items()
-        weight = np.asarray(weights[0][0], "f8")
-        if values.shape != weight.shape or made.counted != np.count_nonzero(weight):
-            return None
-        mean = float(np.sum(values * weight)) / made.counted
-        return (loss - self.regularization(name)) / mean if abs(mean) > TOLERANCE else None
 
     @property
     def declared_interacting(self) -> bool:
@@ -341,34 +262,6 @@ class Laboratory(Runs):
         return {name_of(layer): layer for layer in self.run.layers if cares_about_training(layer)}
 
     @cached_property
-    def overruled(self) -> str:
-        """A layer that trains inside a model that is called with training=False, or nothing."""
-        for model in self.run.models.values():
-            for inner in getattr(model, "operations", []):
-                calls = getattr(inner, "_inbound_nodes", [])
-                still = any(node.arguments.kwargs.get("training") is False for node in calls)
-                if not still or not isinstance(inner, keras.Model):
-                    continue
-                for layer in inner._flatten_layers():
-                    if layer.trainable and True in self.sees_training.get(name_of(layer), set()):
-                        return name_of(layer)
-        return ""
-
-    @cached_property
-    def unused_layer(self) -> str:
-        """A layer that is called on what a model computes, and isn't part of one; or nothing."""
-        parts = [layer for model in self.run.models.values() for layer in model._flatten_layers()]
-        parts += [part for model in [*parts] for part in getattr(model, "operations", [])]
-        known = set(map(id, parts))
-        for node in (node for part in parts for node in getattr(part, "_outbound_nodes", [])):
-            other = node.operation
-            if id(other) not in known and not other._outbound_nodes and (
-                isinstance(other, keras.layers.Layer) and cares_about_training(other)
-            ):  # fmt: skip
-                return str(other.name)
-        return ""
-
-    @cached_property
     def always_training(self) -> set[str]:
         """The layers that a model calls in training mode though it is called otherwise."""
         seen: dict[str, set[bool]] = {}
@@ -378,31 +271,6 @@ class Laboratory(Runs):
                 model(tf.nest.map_structure(_zeros, symbols), training=False)
         self.reset()
         return {name for name, modes in seen.items() if True in modes}
-
-    @cached_property
-    def fixed_in_training(self) -> str:
-        """A layer that is put into a model in training mode, such as Dropout; or nothing."""
-        for name, layer in self.sensitive_layers.items():
-            nodes = getattr(layer, "_inbound_nodes", [])
-            if any(node.arguments.kwargs.get("training") is True for node in nodes):
-                return name
-        return ""
-
-    @cached_property
-    def evaluated_in_training(self) -> str:
-        """A layer that evaluation calls in training mode, though the model isn't made so."""
-        active = [name for name, said in self.sees_evaluation.items() if True in said]
-        return next((name for name in active if name not in self.always_training), "")
-
-    @property
-    def normalizes_by_batch(self) -> str:
-        """A normalization layer that takes the statistics of the batch in evaluation; or nothing.
-
-        So that an evaluation of one example gives another result than that of many.
-        """
-        kind = keras.layers.BatchNormalization
-        names = [name_of(x) for x in self.run.layers if isinstance(x, kind) and x.trainable]
-        return next((name for name in names if name in self.always_training), "")
 
     @cached_property
     def evaluation_sees(self) -> str:
@@ -432,200 +300,10 @@ class Laboratory(Runs):
         return ""
 
     @cached_property
-    def paddings(self) -> list[tuple[str, str, Any]]:
-        """Masks, what they leave out, and the batch of an evaluation with other numbers there.
-
-        A mask is zeros and ones (rows, positions); the end of each row is padding if all is the
-        same there.
-        """
-        inputs, *rest = self.evaluation_batch
-        leaves = tf.nest.flatten(inputs)
-        names = [name for name, _ in named_leaves((inputs,))]
-        found = []
-        for i, mask in enumerate(leaves):
-            zeros_and_ones = np.asarray(mask[0])
-            if zeros_and_ones.ndim != 2 or not np.isin(zeros_and_ones, (0, 1)).all():
-                continue
-            is_there = zeros_and_ones.astype(bool)
-            for keep in (is_there, ~is_there):  # a mask may say what is padding
-                if keep.all() or (keep[:, 1:] > keep[:, :-1]).any():
-                    continue
-                for j, leaf in enumerate(leaves):
-                    x = np.asarray(leaf[0])
-                    if i == j or x.dtype.kind not in "iuf" or x.shape[:2] != keep.shape:
-                        continue
-                    if np.ptp(x[~keep]) == 0 < np.ptp(x[keep]):
-                        changed = x.copy()
-                        changed[~keep] = np.resize(x[keep], changed[~keep].shape)
-                        others = [*leaves]
-                        others[j] = tf.constant(changed[np.newaxis])
-                        packed = tf.nest.pack_sequence_as(inputs, others)
-                        found.append((names[i], names[j], (packed, *rest)))
-        return found
-
-    @cached_property
     def normalizes(self) -> bool:
         """Whether a layer brings inputs to another scale."""
         names = ("Normalization", "Rescaling", "Embedding", "Discretization", "CategoryEncoding")
         return any(type(layer).__name__.endswith(names) for layer in self.run.layers)
-
-    def leaves_out(self, name: str, column: int, value: float) -> bool:
-        """Whether a number of an input's column means something else than one that is nearby."""
-        inputs, *rest = self.batch
-        names = [each for each, _ in named_leaves((inputs,))]
-        leaves = tf.nest.flatten(inputs)
-        place = names.index(name)
-        numbers = np.array(leaves[place])  # a copy: the batch stays as it is
-        losses = []
-        for number in (value, 1.001 * value):
-            numbers.reshape(*numbers.shape[:2], -1)[..., column] = number  # a view of it
-            leaves[place] = tf.constant(numbers)
-            batch = (tf.nest.pack_sequence_as(inputs, leaves), *rest)
-            losses.append(self.compute(self.run.functions.train_steps[0], self.run, batch))
-        return bool(different(losses[0], losses[1], 0.05))
-
-    @cached_property
-    def rescales(self) -> bool:
-        """Whether a layer scales inputs, however small they are."""
-        kinds = keras.layers
-        some = kinds.Normalization, kinds.Rescaling, kinds.UnitNormalization, kinds.Embedding
-        return any(isinstance(layer, some) for layer in self.run.layers)
-
-    @cached_property
-    def predicts_the_next(self) -> bool:
-        """Whether labels are the inputs shifted by one, as in a language model."""
-        x, y, _ = self._tokens
-        return x is not None and bool(np.mean(y[:, :-1] == x[:, 1:]) > 0.9)
-
-    @cached_property
-    def predicts_the_one_before(self) -> bool:
-        """Whether labels are the inputs shifted by one the wrong way."""
-        x, y, _ = self._tokens
-        return x is not None and bool(np.mean(y[:, 1:] == x[:, :-1]) > 0.9) and not (
-            self.predicts_the_next
-        )  # fmt: skip
-
-    @cached_property
-    def predicts_its_input(self) -> bool:
-        """Whether labels are whole numbers, and the same as the inputs."""
-        x, y, _ = self._tokens
-        whole = x is not None and x.dtype.kind == "i"  # an autoencoder's are numbers
-        return whole and bool(np.mean(x == y) > 0.99) and bool(np.ptp(x) > 0)
-
-    @cached_property
-    def answers_moved_into_inputs(self) -> float:
-        """Where the augmentation puts what is to be predicted, as a part of the places; or 0."""
-        x, y, _ = self._tokens
-        flat = [tf.nest.flatten(part) for part in self.plain_batch[:-1]]
-        if x is None or [len(part) for part in flat] != [1, 1] or self.batches.augment is None:
-            return 0.0
-        a, b = (np.asarray(part[0]) for part in flat)
-        if a.shape != b.shape or a.ndim < 2 or np.mean(b[..., :-1] == a[..., 1:]) < 0.9:
-            return 0.0
-        numbers, times = np.unique(b, return_counts=True)
-        padding = numbers[times.argmax()]
-        before, share = np.mean((a == b)[b != padding]), float(np.mean((x == y)[y != padding]))
-        return share if share > 3 * before + 0.05 else 0.0
-
-    @cached_property
-    def _tokens(self) -> tuple[Any, Any, int]:
-        """Inputs and labels of a sequence, (rows, positions); None if they are something else.
-
-        They are whole numbers, or, of a series, one of the numbers at each position. Of several
-        inputs, such as those of an encoder and a decoder, one that is shaped as the labels are; its
-        number comes last.
-        """
-        parts = [tf.nest.flatten(part) for part in self.batch[:-1]]
-        if len(parts) != 2 or len(parts[1]) != 1:
-            return None, None, 0
-        for i, leaf in enumerate(parts[0]):
-            x, y = np.asarray(leaf[0]), np.asarray(parts[1][0][0])
-            if x.dtype.kind == y.dtype.kind == "f":
-                x, y = (t[..., 0] if t.ndim == 3 else t for t in (x, y))
-                if x.shape == y.shape and np.mean(x == y) > 0.5:
-                    continue  # such as the many zeros of an autoencoder
-            fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
-            is_mask = x.dtype.kind == "i" and np.ptp(x) <= 1
-            if fits and x.dtype.kind == y.dtype.kind in "if" and not is_mask:
-                return x, y, i
-        return None, None, 0
-
-    def _with_other_tokens(self, change: Callable[[tf.Tensor], tf.Tensor]) -> Any:
-        """The inputs of the first batch, with other tokens: a nest of (1, rows, ...)."""
-        leaves = tf.nest.flatten(self.batch[0])
-        place = self._tokens[2]
-        leaves[place] = change(leaves[place])
-        return tf.nest.pack_sequence_as(self.batch[0], leaves)
-
-    @cached_property
-    def padded_labels(self) -> np.ndarray | None:
-        """Where labels (rows, positions) are padding that has a weight; None if there is none.
-
-        Padding is a number at the end of rows, of which each has another length.
-        """
-        parts = [tf.nest.flatten(part) for part in self.batch]
-        if len(parts) != 3 or any(len(part) != 1 for part in parts[1:]):
-            return None
-        y, w = (np.asarray(part[0][0]) for part in parts[1:])
-        if y.ndim != 2 or y.shape[1] < 4 or y.dtype.kind not in "iu":
-            return None
-        numbers, times = np.unique(y[:, -1], return_counts=True)
-        same = y == numbers[times.argmax()]
-        at_end = np.logical_and.accumulate(same[:, ::-1], axis=1)[:, ::-1]
-        lengths = at_end.sum(axis=1)
-        if at_end.mean() < 0.1 or at_end.sum() < 0.95 * same.sum() or len(np.unique(lengths)) < 3:
-            return None
-        weighted = at_end & (w.reshape(len(w), -1) != 0)
-        return weighted if weighted.any() else None
-
-    @cached_property
-    def sees_later_positions(self) -> bool:
-        """Whether predictions for the first half of a sequence depend on its second half."""
-        half = self._tokens[0].shape[1] // 2
-        other = self._with_other_tokens(
-            lambda t: tf.concat([t[:, :, :half], tf.roll(t[:, :, half:], 1, axis=1)], axis=2)
-        )
-        a, b = (
-            np.asarray(self.run.model(tf.nest.map_structure(lambda t: t[0], x), training=False))
-            for x in (self.batch[0], other)
-        )
-        return relative_difference(a[:, :half], b[:, :half]) > 10 * TOLERANCE
-
-    @cached_property
-    def labels_shifted_again(self) -> int:
-        """By how many positions the loss gets later labels than the predictions are for."""
-        x, y, _ = self._tokens
-        _, *rest = self.batch
-
-        def change(t: tf.Tensor) -> tf.Tensor:
-            return tf.concat([t[..., :-1], tf.roll(t[..., -1:], 1, axis=1)], axis=-1)
-
-        for name, (given, predictions, _) in self.base.calls.items():
-            if x is None or predictions is None or np.ndim(given) != 2:
-                continue
-            shift = y.shape[1] - given.shape[1]
-            if shift < 1 or not np.array_equal(given, y[:, shift:]):
-                continue
-            # Those of the last position change with its input; if they don't, they are left out.
-            others = self.look((self._with_other_tokens(change), *rest)).calls[name][1]
-            if np.array_equal(np.asarray(predictions)[:, -1], np.asarray(others)[:, -1]):
-                return int(shift)
-        return 0
-
-    @cached_property
-    def other_labels_of_weight_zero(self) -> Any:
-        """The first batch with other labels where weights are 0; None if there are none."""
-        if len(self.batch) != 3:
-            return None
-        inputs, labels, weights = self.batch
-        y, w = (tf.nest.flatten(part) for part in (labels, weights))
-        if len(y) != 1 or len(w) != 1 or y[0].shape != w[0].shape or w[0].shape.rank < 3:
-            return None
-        zero = w[0] == 0
-        if not np.any(zero) or np.all(zero):
-            return None
-        others = tf.where(zero, tf.roll(y[0], 1, axis=2), y[0])
-        return (inputs, tf.nest.pack_sequence_as(labels, [others]), weights)
 
     @cached_property
     def directions(self) -> dict[str, bool]:
@@ -652,37 +330,6 @@ class Laboratory(Runs):
         """The column that selects the best weights, and whether larger values are better."""
         return self._task.monitor, self._task.larger_is_better
 
-    @property
-    def trained_by_several_steps(self) -> list[str]:
-        """The names of train steps that share an optimizer, if that trains several models."""
-        _ = self.base
-        functions = self.run.functions.train_steps
-        for name, steps in self.steps_of.items():
-            # One may come several times: a critic is trained more often than its generator.
-            distinct = dict.fromkeys(functions[i] for i in steps)
-            if len(distinct) > 1 and len(self.run.models_of(name)) > 1:
-                return [function.__name__ for function in distinct]
-        return []
-
-    @cached_property
-    def unknown_variables(self) -> list[Any]:
-        """Trainable variables that the losses follow from and that belong to no model."""
-        run = self.run
-        owners = [*run.models.values(), *run.optimizers.values(), *run.metrics.values()]
-        known = {id(v._value) for owner in owners for v in owner.variables}
-        graph = self.ops[0].graph
-        read = {id(t) for t, inside in graph.captures if inside.op.name in self.ops_of_losses}
-        return [v for v in graph.variables
-                if v.trainable and id(v) not in known and id(v.handle) in read]  # fmt: skip
-
-    @cached_property
-    def untracked(self) -> set[int]:
-        """The ids of variables of TensorFlow that layers hold, alone or in a list or dict."""
-        held = [value for layer in self.run.layers for value in vars(layer).values()]
-        held += [v for value in held if isinstance(value, list | tuple) for v in value]
-        held += [v for value in held if isinstance(value, dict) for v in value.values()]
-        return {id(value) for value in held if isinstance(value, tf.Variable)}
-
     # The optimizers.
 
     @cached_property
@@ -693,30 +340,6 @@ class Laboratory(Runs):
             outer, *inner = all_optimizers(optimizer)
             found += [(name, each) for each in inner or [outer]]
         return found
-
-    def processed(self, size: float = 1e-3) -> list[tuple[str, np.ndarray, np.ndarray]]:
-        """Paths of variables, gradients of both signs, and what process_gradients makes of them."""
-        found: list[tuple[str, np.ndarray, np.ndarray]] = []  # two models may share a path
-        numbers = np.random.default_rng(0)
-        for name in self.run.optimizers:
-            variables = self.run.variables_of(name)
-            some = [size * numbers.standard_normal(v.shape) for v in variables]
-            gradients = [tf.constant(g, v.dtype) for g, v in zip(some, variables, strict=True)]
-            with contextlib.suppress(Exception):  # it may need what only a step has
-                new = self.run.functions.process_gradients(gradients, variables)
-                for v, given, made in zip(variables, some, new, strict=True):
-                    found.append((v.path, np.ravel(given), np.ravel(np.asarray(made, "f8"))))
-        return found
-
-    @property
-    def is_adaptive(self) -> bool:
-        """Whether each optimizer divides gradients by their size."""
-        return all(type(o).__name__ in ADAPTIVE for _, o in self.inner_optimizers)
-
-    @cached_property
-    def is_sign_based(self) -> bool:
-        """Whether rounding of a gradient may become a whole step."""
-        return any(type(o).__name__ in SIGN_BASED for _, o in self.inner_optimizers)
 
     # Some training.
 
@@ -736,40 +359,6 @@ class Laboratory(Runs):
         self.reset()
         names = self.run.optimizers
         return {n: self.base.losses[n] for n in names}, {n: after[n] for n in names}, steps
-
-    @cached_property
-    def falls_downhill(self) -> bool:
-        """Whether a small step against the gradients that are applied lowers the loss."""
-        names = list(self.run.optimizers)
-        changes = self.changes_by_step_of(names)
-        return sum(changes[name] for name in names) < 0
-
-    @property
-    def imitations(self) -> Iterator[tuple[str, tuple[int, int], tuple[float, float]]]:
-        """Models whose outputs are of the shape of the examples, where another model judges both.
-
-        Yields:
-            The name, the bounds of its last activation, the smallest and the largest real number.
-        """
-        inputs = tf.nest.flatten(self.batch[0])
-        if len(self.run.trained_models) < 2 or len(inputs) != 1 or not inputs[0].dtype.is_floating:
-            return
-        real = np.asarray(inputs[0][0])
-        for name, model in self.run.trained_models.items():
-            activation = getattr(getattr(model.layers[-1], "activation", None), "__name__", "")
-            if activation in BOUNDS and getattr(model, "output_shape", ())[1:] == real.shape[1:]:
-                yield name, BOUNDS[activation], (float(real.min()), float(real.max()))
-
-    @cached_property
-    def ignores_inputs(self) -> bool:
-        """Whether every loss is the same with the inputs of the second step."""
-        other = (self.second_batch[0], *self.batch[1:])
-
-        def differs(step: int) -> bool:
-            own = self.look(self.batch, step=step).losses if step else self.base.losses
-            return bool(different(own, self.look(other, step=step).losses, 1e-6))
-
-        return not any(differs(step) for step in range(LOOKS if self.base.drawn else 1))
 
     def changes_by_step_of(self, names: list[str]) -> Numbers:
         """How a small step against the gradients of some optimizers changes all losses."""

@@ -9,9 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from ..callbacks import learning_rates
+from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import ADAPTIVE, REPEATED_STEPS, Laboratory
 from .numbers import TOLERANCE, relative_difference
+from .runs import state_of
 
 NEVER_NEGATIVE = {"kl", "kld", "mse", "mae", "rmse", "penalty"}  # words in names of losses
 
@@ -54,7 +56,7 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         for v, a, b in trained
         if np.array_equal(a, b) and not (_is_a_shift(v) and len(trained) > 1)
     ]
-    if not still and (frozen := lab.frozen_at_random):
+    if not still and (frozen := _frozen_at_random(lab)):
         return look(
             f"{', '.join(frozen[:3])} is frozen, and another --seed gives it other values",
             "nothing has trained these weights: a file isn't loaded, or after trainable = False",
@@ -214,7 +216,7 @@ def falls_on_one_batch(lab: Laboratory) -> Finding:
     late = float(np.mean([sum(each.values()) for each in fresh[-max(1, len(fresh) // 3) :]]))
     if late < before - 0.02 * abs(before):
         return ok(f"{detail}; on new batches it falls")  # dropout hides it on one
-    if not lab.falls_downhill:
+    if not _falls_downhill(lab):
         return wrong(
             detail,
             "the loss rises along its own gradient too: gradients are changed, as by a wrong sign",
@@ -322,3 +324,33 @@ def _is_a_shift(variable: keras.Variable) -> bool:
     So it is in a Wasserstein GAN and where examples are ranked.
     """
     return bool(variable.name == "bias" and variable.shape == (1,))
+
+
+def _falls_downhill(lab: Laboratory) -> bool:
+    """Whether a small step against the gradients that are applied lowers the loss."""
+    names = list(lab.run.optimizers)
+    changes = lab.changes_by_step_of(names)
+    return sum(changes[name] for name in names) < 0
+
+
+def _frozen_at_random(lab: Laboratory) -> list[str]:
+    """Matrices of frozen layers that another seed draws anew, so that nothing trained them."""
+
+    def frozen(run: Run) -> list[Any]:
+        weights = [v for layer in run.layers if not layer.trainable for v in layer.weights]
+        return [v for v in weights if len(v.shape) > 1]
+
+    if not (now := frozen(lab.run)):
+        return []
+    still = {  # a step may move what is frozen, as a moving average
+        id(v)
+        for v, after in zip(state_of(lab.one), lab.trained_on_one.state, strict=True)
+        if np.array_equal(after, lab.initial[id(v)])
+    }
+    others = frozen(lab.other(seed=lab.batches.seed + 1))
+    pairs = zip(now, others, strict=True)
+    return list(dict.fromkeys(
+        v.path
+        for v, w in pairs
+        if id(v) in still and not np.array_equal(lab.initial[id(v)], w.numpy())
+    ))  # fmt: skip

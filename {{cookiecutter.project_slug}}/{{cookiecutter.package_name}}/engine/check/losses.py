@@ -11,7 +11,7 @@ from .explain import COARSE
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts
 from .laboratory import Laboratory
-from .numbers import TOLERANCE, close, different, percent
+from .numbers import TOLERANCE, close, different
 from .probe import Look
 
 
@@ -79,7 +79,7 @@ def rows_of_weight_zero(lab: Laboratory) -> Finding:
 @relation("labels of weight zero", after="the same step again")
 def labels_of_weight_zero(lab: Laboratory) -> Finding:
     """Within an example, labels of weight zero change nothing."""
-    batch = lab.other_labels_of_weight_zero
+    batch = _other_labels_of_weight_zero(lab)
     if batch is None:
         return ok("there are none")
     other = lab.look(batch)
@@ -106,17 +106,16 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
     if lab.rows < 4 or not lab.base.counted:
         return ok("too few rows to say")
     all_count = lab.base.counted
-    if lab.counts_weights and lab.has_fractional_weights:
+    if lab.counts_weights and _has_fractional_weights(lab):
         return wrong(
             "count adds up weights that aren't whole numbers",
             "count is an int32, so each replica's sum is cut off",
             "count the examples whose weight isn't 0, or bring the weights to whole numbers",
         )
     half, rest = lab.count(lab.with_zeros), lab.count(lab.with_the_other_half)
-    if lab.trains_what_does_not_count:
+    if idle := _trains_what_does_not_count(lab):
         return wrong(
-            f"{lab.trains_what_does_not_count} rows of the first batch don't count, and their "
-            "labels change the loss",
+            f"{idle} rows of the first batch don't count, and their labels change the loss",
             "the loss is a sum over more rows than it is divided by",
             "count the rows that are in the loss, or give the others a weight of 0",
         )
@@ -144,7 +143,7 @@ def weights_enter_once(lab: Laboratory) -> Finding:
             if abs(first) < TOLERANCE:
                 continue
             seen = f"the loss {name} doesn't change when all weights are doubled"
-            if lab.ignores_weights(name):
+            if _ignores_weights(lab, name):
                 return wrong(
                     seen,
                     "the weights aren't used",
@@ -169,31 +168,6 @@ def weights_enter_once(lab: Laboratory) -> Finding:
             "use them in compute_average_loss, and nowhere else",
         )
     return ok()
-
-
-@relation("padding", after="the same step again")
-def padding(lab: Laboratory) -> Finding:
-    """The end of sequences that are filled up isn't trained."""
-    padded = lab.padded_labels
-    if padded is None or len(lab.base.calls) != 1 or len(lab.base.losses) != 1 or lab.adds_losses:
-        return ok("none")
-    ((_, _, values),), ((name, loss),) = lab.base.calls.values(), lab.base.losses.items()
-    if values.shape != padded.shape:
-        return ok("not looked at: the loss isn't one number for each position")
-    weights = np.asarray(tf.nest.flatten(lab.batch[-1])[0][0], "f8").reshape(len(values), -1)
-    every, others = float(np.sum(weights * values)), float(np.sum(weights * values * ~padded))
-    mean, counted = loss - lab.regularization(name), lab.base.counted
-    wanted = np.count_nonzero(weights * ~padded)
-    if not close(mean * counted, every, 1e-3) or close(every, others, 1e-3):
-        return ok()
-    seen = f"labels end in {percent(int(padded.sum()), padded.size)} of padding, which trains"
-    if counted == wanted:
-        return wrong(
-            f"{seen}, and count leaves it out",
-            "the loss adds up all positions and is divided by those that aren't padding",
-            "give padding the weight 0 in create_datasets, or multiply the loss by a mask",
-        )
-    return look(seen, "", "give it the weight 0 in create_datasets; or is it meant so?")
 
 
 @relation("denominator", after="the same step again")
@@ -221,7 +195,7 @@ def size_of_the_loss(lab: Laboratory) -> Finding:
     """The loss is the mean of what the loss function gives for the examples."""
     if lab.adds_losses:
         return ok("not looked at: layers add losses of their own")
-    ratio, other = lab.loss_over_mean(lab.batch), lab.loss_over_mean(lab.second_batch)
+    ratio, other = _loss_over_mean(lab, lab.batch), _loss_over_mean(lab, lab.second_batch)
     if ratio is None or other is None or not close(ratio, other, 1e-3) or close(ratio, 1, COARSE):
         return ok()
     seen = f"the loss is {ratio:.4g} times the mean of its examples' losses"
@@ -323,7 +297,7 @@ def _unweighted_loss(lab: Laboratory, name: str, first: Look, other: Look) -> Fi
         f"the loss {name} is {first.losses[name]:.4g}, and {other.losses[name]:.4g} with other "
         "rows of weight 0"
     )
-    if lab.ignores_weights(name):
+    if _ignores_weights(lab, name):
         return wrong(
             seen, "the weights aren't used, so padding trains",
             "pass them as sample_weight to compute_average_loss",
@@ -344,3 +318,71 @@ def _why_unweighted(lab: Laboratory, name: str) -> str:
     if len(arguments) < 2 or arguments[-1] is None:
         return "it isn't given the weights"
     return "it isn't given the weights of the batch"
+
+
+def _has_fractional_weights(lab: Laboratory) -> bool:
+    """Whether weights of the first batch are other than whole numbers."""
+    weights = [np.asarray(w, "f8") for w in tf.nest.flatten(lab.batch[-1])]
+    return any(not np.array_equal(w, np.round(w)) for w in weights)
+
+
+def _trains_what_does_not_count(lab: Laboratory) -> int:
+    """How many rows of the first batch don't count, and change a loss by their labels."""
+    if len(lab.batch) != 3 or lab.has_other_denominators or lab.declared_interacting:
+        return 0
+    inputs, labels, weights = lab.batch
+    flat = [np.asarray(w[0]).reshape(lab.rows, -1) for w in tf.nest.flatten(weights)]
+    there = np.concatenate(flat, axis=1).any(axis=1)
+    if there.sum() <= lab.base.counted:
+        return 0
+
+    def counts(row: int) -> int:
+        return lab.count(lab.weighted(
+            lambda w: tf.concat([0 * w[:, :row], w[:, row : row + 1], 0 * w[:, row + 1 :]], 1)
+        ))  # fmt: skip
+
+    idle = [row for row in np.flatnonzero(there).tolist() if not counts(row)]
+    order = np.arange(lab.rows)
+    order[idle] = np.roll(idle, 1)
+    turned = tf.nest.map_structure(lambda t: tf.gather(t, order, axis=1), labels)
+    other = lab.look((inputs, turned, weights))
+    same_count = other.counted == lab.base.counted
+    return len(idle) if same_count and different(lab.base.losses, other.losses) else 0
+
+
+def _loss_over_mean(lab: Laboratory, batch: Any) -> float | None:
+    """The loss over the weighted mean of its examples' losses; None if that isn't one number.
+
+    Both without regularization.
+    """
+    made, weights = lab.look(batch), tf.nest.flatten(batch[-1])
+    if len(made.calls) != 1 or len(made.losses) != 1 or len(weights) != 1:
+        return None
+    ((_, _, values),), ((name, loss),) = made.calls.values(), made.losses.items()
+    weight = np.asarray(weights[0][0], "f8")
+    if values.shape != weight.shape or made.counted != np.count_nonzero(weight):
+        return None
+    mean = float(np.sum(values * weight)) / made.counted
+    return (loss - lab.regularization(name)) / mean if abs(mean) > TOLERANCE else None
+
+
+def _other_labels_of_weight_zero(lab: Laboratory) -> Any:
+    """The first batch with other labels where weights are 0; None if there are none."""
+    if len(lab.batch) != 3:
+        return None
+    inputs, labels, weights = lab.batch
+    y, w = (tf.nest.flatten(part) for part in (labels, weights))
+    if len(y) != 1 or len(w) != 1 or y[0].shape != w[0].shape or w[0].shape.rank < 3:
+        return None
+    zero = w[0] == 0
+    if not np.any(zero) or np.all(zero):
+        return None
+    others = tf.where(zero, tf.roll(y[0], 1, axis=2), y[0])
+    return (inputs, tf.nest.pack_sequence_as(labels, [others]), weights)
+
+
+def _ignores_weights(lab: Laboratory, name: str) -> bool:
+    """Whether a loss is that of all rows, whatever their weights and what it is divided by."""
+    some = lab.look_with_zeros
+    share = some.counted / max(1, lab.base.counted)
+    return any(close(f * some.losses[name], lab.base.losses[name]) for f in (1.0, share))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from ..data_errors import reading_errors
 from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables, drawn_twice, random_numbers
 from .laboratory import Laboratory
 from .numbers import equal
+from .runs import SECS_READ, stage
 
 
 @relation("a train step runs")
@@ -105,7 +108,7 @@ def same_batch_again(lab: Laboratory) -> Finding:
                 "seed",
                 "in create_augment use tf.random.stateless_* with the seed that it is given",
             )
-    second_epoch = lab.first_of_second_epoch
+    second_epoch = _first_of_second_epoch(lab)
     if second_epoch is not None and not equal(
         second_epoch, lab.read_batch(lab.batches.steps_per_epoch)
     ):
@@ -303,3 +306,18 @@ def _labels_moved(plain: Any, augment: Any) -> str:
     if share < 0.2 * len(x):
         return ""
     return f"{share} of {len(x)} augmented inputs have the label of another example"
+
+
+def _first_of_second_epoch(lab: Laboratory) -> Any:
+    """That batch of a stream, read after all before it; None if that takes too long."""
+    batches = lab.one[2]
+    if not batches.is_stream:
+        return None
+    started = time.perf_counter()
+    with stage("a batch can be made"), reading_errors({"train": batches.split}):
+        for step, batch in enumerate(batches.dataset(0, batches.steps_per_epoch + 1)):
+            if step == batches.steps_per_epoch:
+                return batch
+            if time.perf_counter() - started > SECS_READ:
+                break
+    return None

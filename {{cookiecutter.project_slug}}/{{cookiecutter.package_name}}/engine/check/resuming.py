@@ -111,7 +111,7 @@ def callbacks(lab: Laboratory) -> Finding:
 @relation(IN_ANOTHER_PROCESS)
 def same_data_in_another_process(lab: Laboratory) -> Finding:
     """`create_datasets` gives the same examples in a process of its own."""
-    others = lab.other_in_another_process
+    others = lab.made_again.others_in_process
     if others is None:
         return ok("not looked at: it takes long, or can't be made there")
     if others:

@@ -7,13 +7,6 @@ Everything is made when it is first asked for, and once. Random numbers are the 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-import os
-import pickle
-import subprocess
-import sys
-import tempfile
 import time
 import warnings
 from collections import Counter
@@ -31,7 +24,6 @@ from ..batches import (
     BatchLayout,
     TrainingBatches,
     evaluation_batches,
-    first_examples,
     num_examples,
     worker_split,
 )
@@ -45,23 +37,15 @@ from ..progress import Progress
 from ..random_access import RandomAccess
 from ..types import Replica, Run, Step
 from .graph import random_numbers
-from .numbers import Numbers, bytes_of, different, named_leaves, relative_difference
+from .made_again import MadeAgain
+from .numbers import Numbers, different, named_leaves, relative_difference
 from .probe import Look, Probe, layers_recorded
 
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
 
 REAL_STEPS = 3
 LONGEST_TRAINING = 2.0  # seconds
-LONGEST_CREATION = 1.0  # seconds, of data that are made a second time
-FIRST_ROWS = 64  # of each split, that are compared then
 NO_LOGITS = "does not represent logits"  # in what Keras 3.15 says of softmax and sigmoid
-CHILD = """
-import json, pickle, sys
-create_datasets, task = pickle.load(sys.stdin.buffer)
-from {module} import starts
-print()
-print(json.dumps(starts(create_datasets(task))))
-"""
 EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of what isn't in memory, at most
 
 
@@ -146,8 +130,9 @@ class Runs:
         self._num_steps, self.readers = num_steps, readers
         started = time.perf_counter()
         self._all_datasets = create_datasets(task)
-        self._secs_to_create = time.perf_counter() - started
+        secs = time.perf_counter() - started
         self.datasets = {n: split for n, split in self._all_datasets.items() if split is not None}
+        self.made_again = MadeAgain(create_datasets, task, self.datasets, secs)
         self.precision = config.precision  # of the run; here 16 bits are 32
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
         self.sees_in_step: dict[str, set[bool]] = {}  # filled by the trace, read by sees_training
@@ -160,7 +145,6 @@ class Runs:
         self.drawn_alike: list[str] = []  # for rows, by the same seed on each replica
         self.counted: dict[str, int] = {}  # of the first evaluation, by split
         self._moved: list[str] = []
-        self._other_process: subprocess.Popen[bytes] | None = None
         self.undoes_activations = False  # Keras, where a loss expects logits
         self.adds_losses_in_step = False  # the same for adds_losses
         self._probes: dict[int, Any] = {}
@@ -189,50 +173,9 @@ class Runs:
                 copy.assign(self.initial[id(variable)])
         return made
 
-    @cached_property
-    def frozen_at_random(self) -> list[str]:
-        """Matrices of frozen layers that another seed draws anew, so that nothing trained them."""
-
-        def frozen(run: Run) -> list[Any]:
-            weights = [v for layer in run.layers if not layer.trainable for v in layer.weights]
-            return [v for v in weights if len(v.shape) > 1]
-
-        if not (now := frozen(self.run)):
-            return []
-        still = {  # a step may move what is frozen, as a moving average
-            id(v)
-            for v, after in zip(_state(self.one), self.trained_on_one.state, strict=True)
-            if np.array_equal(after, self.initial[id(v)])
-        }
-        others = frozen(self._create(self._strategies[0], seed=self._config.seed + 1)[0])
-        pairs = zip(now, others, strict=True)
-        return list(dict.fromkeys(
-            v.path
-            for v, w in pairs
-            if id(v) in still and not np.array_equal(self.initial[id(v)], w.numpy())
-        ))  # fmt: skip
-
-    @cached_property
-    def adapts_to(self) -> tuple[str, str]:
-        """Of which split but that of training `adapt` makes what by its name; or nothing."""
-        made = self.run.adapted
-        if not any(array.dtype.kind == "f" or array.size > 8 for array in made.values()):
-            return "", ""
-        for split in self.datasets:
-            if split == "train":
-                continue
-            with contextlib.suppress(Exception):
-                train = self._all_datasets["train"]
-                if isinstance(train, tf.data.Dataset | RandomAccess):
-                    some = self.first_rows(train, 2 * FIRST_ROWS)
-                else:
-                    some = first_examples(train, 2 * FIRST_ROWS)
-                datasets = self._all_datasets | {split: some}
-                other = self._create(self._strategies[0], datasets=datasets)[0].adapted
-                for name, array in made.items():
-                    if not np.array_equal(array, other[name], equal_nan=array.dtype.kind == "f"):
-                        return split, name
-        return "", ""
+    def other(self, datasets: dict[str, Any] | None = None, **flags: Any) -> Run:
+        """The task on one replica, with other data for some splits, or by other flags."""
+        return self._create(self._strategies[0], datasets=datasets, **flags)[0]
 
     def _create(
         self,
@@ -250,7 +193,9 @@ class Runs:
         precision = self._config.precision if self._config.precision == "float64" else "float32"
         config = replace(self._config, precision=precision, **flags)
         with stage("the task can be built"), contextlib.redirect_stdout(None):
-            return self._create_run(strategy, datasets or self._all_datasets, config, self._task)
+            return self._create_run(
+                strategy, self._all_datasets | (datasets or {}), config, self._task
+            )
 
     @property
     def run(self) -> Run:
@@ -296,21 +241,6 @@ class Runs:
         batches = self.one[2]
         with stage("a batch can be made"), reading_errors({"train": batches.split}):
             return list(batches.dataset(first, last))
-
-    @cached_property
-    def first_of_second_epoch(self) -> Any:
-        """That batch of a stream, read after all before it; None if that takes too long."""
-        batches = self.one[2]
-        if not batches.is_stream:
-            return None
-        started = time.perf_counter()
-        with stage("a batch can be made"), reading_errors({"train": batches.split}):
-            for step, batch in enumerate(batches.dataset(0, batches.steps_per_epoch + 1)):
-                if step == batches.steps_per_epoch:
-                    return batch
-                if time.perf_counter() - started > SECS_READ:
-                    break
-        return None
 
     @property
     def rows(self) -> int:
@@ -450,7 +380,7 @@ class Runs:
             learning_rates(run),
             run.metric_results(),
             [v.numpy() for v in run.trainable_variables],
-            [v.numpy() for v in _state(created)],
+            [v.numpy() for v in state_of(created)],
             [v.numpy() for o in run.optimizers.values() for v in o.variables],
             _apart(run),
         )
@@ -485,17 +415,6 @@ class Runs:
         """What is called between steps."""
         with stage("callbacks can be made"):
             return self._create_callbacks(self._task)
-
-    def secs_per_batch(self, number: int) -> float:
-        """Seconds to make a batch, from a cold start, so that no filled buffer hides them."""
-        started, made = time.perf_counter(), 0
-        for _ in self.one[2].dataset(0, number):
-            made += 1
-            if made == 1:
-                first = time.perf_counter() - started
-        # What the first batch takes longer than the others is the start of the pipeline.
-        rest = time.perf_counter() - started - first
-        return rest / max(1, made - 1)
 
     # Evaluation.
 
@@ -656,50 +575,6 @@ class Runs:
         whole = tf.nest.map_structure(lambda *rows: np.stack(rows), *read)
         return dict(named_leaves(whole))
 
-    @cached_property
-    def other_when_made_again(self) -> list[str] | None:
-        """The splits that begin otherwise when they are made again; None if that takes long."""
-        if self._secs_to_create > LONGEST_CREATION:
-            return None
-        return self._others(starts(self._create_datasets(self._task)))
-
-    def start_another_process(self) -> None:
-        """Make the data in a process of its own as well, unless that takes long."""
-        with contextlib.suppress(Exception):  # functions that aren't those of a module
-            made = pickle.dumps((self._create_datasets, self._task))
-            if self._secs_to_create > LONGEST_CREATION:
-                return
-            with tempfile.TemporaryFile() as stdin:
-                stdin.write(made)
-                stdin.seek(0)
-                self._other_process = subprocess.Popen(
-                    [sys.executable, "-c", CHILD.format(module=__name__)],
-                    stdin=stdin,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                )
-
-    @cached_property
-    def other_in_another_process(self) -> list[str] | None:
-        """The splits that begin otherwise in another process; None if that isn't known."""
-        if self._other_process is None:
-            self.start_another_process()
-        if self._other_process is None:
-            return None
-        printed, _ = self._other_process.communicate()
-        if self._other_process.returncode:
-            return None
-        return self._others(json.loads(printed.splitlines()[-1]))
-
-    @cached_property
-    def _starts(self) -> dict[str, str]:
-        return starts(self.datasets)
-
-    def _others(self, made: dict[str, str]) -> list[str]:
-        """The splits that begin otherwise than here."""
-        return [name for name, start in self._starts.items() if start != made[name]]
-
     def is_whole(self, name: str) -> bool:
         """Whether `examples` has all of a split."""
         arrays = self.examples[name].values()
@@ -708,18 +583,7 @@ class Runs:
         )
 
 
-def starts(datasets: dict[str, Any]) -> dict[str, str]:
-    """A hash of the first examples of each split."""
-    return {
-        name: hashlib.sha256(
-            b"".join(map(bytes_of, tf.nest.flatten(first_examples(split, FIRST_ROWS))))
-        ).hexdigest()
-        for name, split in datasets.items()
-        if split is not None
-    }
-
-
-def _state(created: Created) -> list[keras.Variable]:
+def state_of(created: Created) -> list[keras.Variable]:
     """What train steps write beside metrics, such as statistics."""
     run, steps, _ = created
     metrics = {id(v) for metric in run.metrics.values() for v in metric.variables}

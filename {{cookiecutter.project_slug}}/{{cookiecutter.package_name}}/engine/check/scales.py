@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import named_leaves, percent
+from .numbers import different, named_leaves, percent
 
 MANY = 0.2  # of the places of an array
 FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; looked at
@@ -22,7 +24,7 @@ def marks(lab: Laboratory) -> Finding:
         if array.ndim > 2:
             continue
         for column, x in enumerate(array.reshape(len(array), -1)[:MOST].T[:MOST_COLUMNS]):
-            if (mark := _mark(x)) is None or lab.leaves_out(name, column, mark[0]):
+            if (mark := _mark(x)) is None or _leaves_out(lab, name, column, mark[0]):
                 continue
             return (wrong if mark[2] else look)(
                 f"{mark[1]} values of column {column} of {name} are {mark[0]:g}, far from all "
@@ -76,14 +78,14 @@ def sizes(lab: Laboratory) -> Finding:
                 "networks learn best from inputs of about 1",
                 "divide them, or use keras.layers.Normalization",
             )
-        if 0 < highest < 0.02 and not lab.rescales:
+        if 0 < highest < 0.02 and not _rescales(lab):
             return look(
                 f"{name} reach {highest:.2g} at most, and the model has no layer that scales them",
                 "they were divided twice, or by the wrong number",
                 "scale them once, to about 1",
             )
     labels = lab.examples["train"].get("labels", np.zeros(0))
-    if labels.dtype.kind == "f" and labels.size and np.nanstd(labels) > 1000 and not lab.rescales:
+    if labels.dtype.kind == "f" and labels.size and np.nanstd(labels) > 1000 and not _rescales(lab):
         return look(
             f"labels have a spread of {np.nanstd(labels):.3g}",
             "outputs begin near 0, and an optimizer takes long to bring them so far",
@@ -138,7 +140,7 @@ def scale(lab: Laboratory) -> Finding:
         for name, array in named_leaves(lab.batch if lab.batches.augment else ())
         if name.startswith("inputs") and array.dtype.is_floating
     }
-    for name, array in (lab.made_by_augmentation | train).items():
+    for name, array in (_made_by_augmentation(lab) | train).items():
         if array.dtype.kind not in "fiu" or name.startswith("weights") or len(array) < 2:
             continue
         if name.startswith("labels") and array.dtype.kind != "f":
@@ -281,3 +283,34 @@ def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
     ratio = b.std(axis=0) / np.where(usable, spread, 1)
     bad = usable & ((shift > 2) | (ratio > 5) | (ratio < 0.1))
     return int(np.flatnonzero(bad)[0]) if bad.any() else None
+
+
+def _leaves_out(lab: Laboratory, name: str, column: int, value: float) -> bool:
+    """Whether a number of an input's column means something else than one that is nearby."""
+    inputs, *rest = lab.batch
+    names = [each for each, _ in named_leaves((inputs,))]
+    leaves = tf.nest.flatten(inputs)
+    place = names.index(name)
+    numbers = np.array(leaves[place])  # a copy: the batch stays as it is
+    losses = []
+    for number in (value, 1.001 * value):
+        numbers.reshape(*numbers.shape[:2], -1)[..., column] = number  # a view of it
+        leaves[place] = tf.constant(numbers)
+        batch = (tf.nest.pack_sequence_as(inputs, leaves), *rest)
+        losses.append(lab.compute(lab.run.functions.train_steps[0], lab.run, batch))
+    return bool(different(losses[0], losses[1], 0.05))
+
+
+def _rescales(lab: Laboratory) -> bool:
+    """Whether a layer scales inputs, however small they are."""
+    kinds = keras.layers
+    some = kinds.Normalization, kinds.Rescaling, kinds.UnitNormalization, kinds.Embedding
+    return any(isinstance(layer, some) for layer in lab.run.layers)
+
+
+def _made_by_augmentation(lab: Laboratory) -> dict[str, np.ndarray]:
+    """The parts of training examples that the data doesn't have, as a step gets them."""
+    first, second = (dict(named_leaves(batch)) for batch in (lab.batch, lab.second_batch))
+    new = [n for n in first if n not in lab.examples["train"]]
+    return {n: np.concatenate([np.asarray(batch[n][0]) for batch in (first, second)])
+            for n in new}  # fmt: skip

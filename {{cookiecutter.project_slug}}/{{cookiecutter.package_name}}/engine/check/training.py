@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import keras
+import contextlib
+
 import numpy as np
 import tensorflow as tf
 
 from .explain import COARSE, explain
 from .findings import Finding, look, ok, relation, wrong
-from .graph import assigned_variables
-from .laboratory import Laboratory
+from .laboratory import ADAPTIVE, LOOKS, Laboratory
 from .numbers import TOLERANCE, close, different, equal, relative_difference
 
-MOST_DROPPED = 0.75
+SIGN_BASED = {"Lion", "Muon"}
 
 
 @relation("process_gradients")
 def processed_gradients(lab: Laboratory) -> Finding:
     """It doesn't multiply gradients by constants."""
-    processed = lab.processed()
+    processed = _processed(lab)
     if not processed or any(a.shape != b.shape or not a.size for _, a, b in processed):
         return ok()
     given, made = (np.concatenate([each[i] for each in processed]) for i in (1, 2))
@@ -44,8 +44,8 @@ def processed_gradients(lab: Laboratory) -> Finding:
         np.allclose(b, by * a, rtol=1e-4)
         for (by, _), (_, a, b) in zip(of_each, processed, strict=True)
     )
-    if is_scaled and lab.is_adaptive and not np.allclose([by for by, _ in of_each], factor, 1e-3):
-        larger = [np.median(b / a) for _, a, b in lab.processed(3e-3)]
+    if is_scaled and _is_adaptive(lab) and not np.allclose([by for by, _ in of_each], factor, 1e-3):
+        larger = [np.median(b / a) for _, a, b in _processed(lab, 3e-3)]
         if np.allclose(larger, [by for by, _ in of_each], 1e-3):  # no norm is in it
             (least, of_least), (most, of_most) = min(of_each), max(of_each)
             return wrong(
@@ -90,7 +90,7 @@ def examples_apart(lab: Laboratory) -> Finding:
     """An example's loss doesn't depend on the others of its batch."""
     if lab.declared_interacting:
         return ok("the task says that its examples interact; --accumulate is refused")
-    if lab.interacts and lab.sees_rows_of_weight_zero:
+    if lab.interacts and _sees_rows_of_weight_zero(lab):
         return ok("not looked at: see rows of weight zero")
     if lab.interacts:
         return look(
@@ -182,7 +182,7 @@ def two_replicas(lab: Laboratory) -> Finding:
             "gradients are changed before they are summed; clip or change them in "
             "process_gradients",
         )
-    if losses_agree and weights >= 10 * TOLERANCE and not lab.is_sign_based:
+    if losses_agree and weights >= 10 * TOLERANCE and not _is_sign_based(lab):
         return wrong(  # metrics of later steps differ with the weights
             seen,
             "the update differs though the gradients agree: the optimizer, or process_gradients, "
@@ -208,7 +208,7 @@ def two_replicas(lab: Laboratory) -> Finding:
 @relation("inputs matter", after="the same step again")
 def inputs_matter(lab: Laboratory) -> Finding:
     """Other inputs give another loss."""
-    if equal(lab.batch[0], lab.second_batch[0]) or not lab.ignores_inputs:
+    if equal(lab.batch[0], lab.second_batch[0]) or not _ignores_inputs(lab):
         return ok()
     return wrong(
         "every loss is the same with the inputs of another batch",
@@ -242,7 +242,7 @@ def adversaries(lab: Laboratory) -> Finding:
 @relation("train steps apart")
 def train_steps_apart(lab: Laboratory) -> Finding:
     """Each train step has an optimizer of its own."""
-    shared = lab.trained_by_several_steps
+    shared = _trained_by_several_steps(lab)
     if shared:
         return look(
             f"{' and '.join(shared)} both train all models with one optimizer",
@@ -250,81 +250,6 @@ def train_steps_apart(lab: Laboratory) -> Finding:
             "return a dict from create_optimizer, with an optimizer for each model",
         )
     return ok()
-
-
-@relation("training mode")
-def training_mode(lab: Laboratory) -> Finding:
-    """The train step calls dropout and its like in training mode."""
-    layers = lab.sensitive_layers
-    seen = {p: lab.sees_training[p] for p in layers if p in lab.sees_training}
-    trained = [path for path in seen if layers[path].trainable]
-    off = [path for path in trained if seen[path] == {False}]
-    if lab.unused_layer:
-        return wrong(
-            f"{lab.unused_layer} is called in create_model, and is part of no model",
-            "its output isn't used",
-            "assign it, as in x = layers.Dropout(rate)(x)",
-        )
-    if off and len(off) == len(trained):
-        return wrong(
-            f"{off[0]} is called with training=False in the train step",
-            "the model isn't called in training mode",
-            "call it with training=True in the train step",
-        )
-    if lab.overruled:
-        return look(
-            f"{lab.overruled} trains though its model is called with training=False",
-            "training=True from outside wins over training=False inside (Keras 3.15)",
-            "set trainable = False on it, which keeps BatchNormalization still",
-        )
-    for path, layer in layers.items():
-        if isinstance(layer, keras.layers.Dropout) and layer.rate > MOST_DROPPED:
-            return look(
-                f"{path} drops {layer.rate:.0%} of its inputs",
-                "the rate is the share that is dropped, not the one that is kept",
-                f"use Dropout({1 - layer.rate:.2g}) if that is meant",
-            )
-    return ok(f"{len(seen)} layers" if seen else "no layer needs it")
-
-
-@relation("variables")
-def variables(lab: Laboratory) -> Finding:
-    """A step uses variables of models and metrics only."""
-    if names := assigned_variables(lab.ops):
-        return wrong(
-            f"the step assigns {names[0]}",
-            "a tf.Variable that the engine doesn't know: it isn't saved, and each replica has "
-            "a value of its own",
-            "use replica.step, a Keras weight made with add_weight, or a metric",
-        )
-    if unknown := lab.unknown_variables:
-        has_lambda = any(isinstance(layer, keras.layers.Lambda) for layer in lab.run.layers)
-        alone = [v for v in unknown if has_lambda or "/" not in v.name or id(v) in lab.untracked]
-        # Those of layers may be of a model that a metric or a loss uses as it is.
-        return (wrong if alone else look)(
-            f"the step reads {(alone or unknown)[0].name.partition(':')[0]}, which no model has",
-            "no optimizer trains it, and no checkpoint holds it: it was made beside the models, as "
-            "in a loss, inside a Lambda layer, or as a tf.Variable, which Keras 3 doesn't track",
-            "make it in a layer of a model, with add_weight"
-            if alone
-            else "keep its layer as an attribute of a model; or freeze it, by load_frozen",
-        )
-    return ok()
-
-
-@relation("precision")
-def precision(lab: Laboratory) -> Finding:
-    """Layers compute in the precision of the run."""
-    for layer in lab.run.layers:
-        own = layer.compute_dtype
-        is_less = own not in (lab.precision, "float32", "float64")
-        if layer.variables and (is_less or (own == "float32" and lab.precision == "float64")):
-            return look(
-                f"{layer.path} computes in {own}, the run in {lab.precision}",
-                "a model loaded from a file keeps its own dtype (Keras 3.15)",
-                "set its dtype policy when it is loaded",
-            )
-    return ok(lab.precision)
 
 
 def _slots_and_state(lab: Laboratory, seen: str) -> Finding:
@@ -335,6 +260,60 @@ def _slots_and_state(lab: Laboratory, seen: str) -> Finding:
             "statistics of one replica's batch, which only synchronized layers add up",
             "use keras.layers.BatchNormalization, or statistics per example",
         )
-    if relative_difference(one.slots, two.slots) > COARSE and not lab.is_sign_based:
+    if relative_difference(one.slots, two.slots) > COARSE and not _is_sign_based(lab):
         return wrong(seen, "the optimizer's slots differ, though weights agree")
     return ok(seen)
+
+
+def _processed(lab: Laboratory, size: float = 1e-3) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Paths of variables, gradients of both signs, and what process_gradients makes of them."""
+    found: list[tuple[str, np.ndarray, np.ndarray]] = []  # two models may share a path
+    numbers = np.random.default_rng(0)
+    for name in lab.run.optimizers:
+        variables = lab.run.variables_of(name)
+        some = [size * numbers.standard_normal(v.shape) for v in variables]
+        gradients = [tf.constant(g, v.dtype) for g, v in zip(some, variables, strict=True)]
+        with contextlib.suppress(Exception):  # it may need what only a step has
+            new = lab.run.functions.process_gradients(gradients, variables)
+            for v, given, made in zip(variables, some, new, strict=True):
+                found.append((v.path, np.ravel(given), np.ravel(np.asarray(made, "f8"))))
+    return found
+
+
+def _is_adaptive(lab: Laboratory) -> bool:
+    """Whether each optimizer divides gradients by their size."""
+    return all(type(o).__name__ in ADAPTIVE for _, o in lab.inner_optimizers)
+
+
+def _is_sign_based(lab: Laboratory) -> bool:
+    """Whether rounding of a gradient may become a whole step."""
+    return any(type(o).__name__ in SIGN_BASED for _, o in lab.inner_optimizers)
+
+
+def _ignores_inputs(lab: Laboratory) -> bool:
+    """Whether every loss is the same with the inputs of the second step."""
+    other = (lab.second_batch[0], *lab.batch[1:])
+
+    def differs(step: int) -> bool:
+        own = lab.look(lab.batch, step=step).losses if step else lab.base.losses
+        return bool(different(own, lab.look(other, step=step).losses, 1e-6))
+
+    return not any(differs(step) for step in range(LOOKS if lab.base.drawn else 1))
+
+
+def _trained_by_several_steps(lab: Laboratory) -> list[str]:
+    """The names of train steps that share an optimizer, if that trains several models."""
+    _ = lab.base
+    functions = lab.run.functions.train_steps
+    for name, steps in lab.steps_of.items():
+        # One may come several times: a critic is trained more often than its generator.
+        distinct = dict.fromkeys(functions[i] for i in steps)
+        if len(distinct) > 1 and len(lab.run.models_of(name)) > 1:
+            return [function.__name__ for function in distinct]
+    return []
+
+
+def _sees_rows_of_weight_zero(lab: Laboratory) -> bool:
+    """Whether what a row of weight zero holds changes a loss."""
+    first, other = lab.look_with_zeros, lab.look_with_other_rows
+    return bool(different(first.losses, other.losses))

@@ -1,0 +1,138 @@
+"""Relations of the models' layers and variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from .findings import Finding, look, ok, relation, wrong
+from .graph import assigned_variables
+from .laboratory import Laboratory
+from .probe import cares_about_training, name_of
+
+MOST_DROPPED = 0.75
+
+
+@relation("training mode")
+def training_mode(lab: Laboratory) -> Finding:
+    """The train step calls dropout and its like in training mode."""
+    layers = lab.sensitive_layers
+    seen = {p: lab.sees_training[p] for p in layers if p in lab.sees_training}
+    trained = [path for path in seen if layers[path].trainable]
+    off = [path for path in trained if seen[path] == {False}]
+    if unused := _unused_layer(lab):
+        return wrong(
+            f"{unused} is called in create_model, and is part of no model",
+            "its output isn't used",
+            "assign it, as in x = layers.Dropout(rate)(x)",
+        )
+    if off and len(off) == len(trained):
+        return wrong(
+            f"{off[0]} is called with training=False in the train step",
+            "the model isn't called in training mode",
+            "call it with training=True in the train step",
+        )
+    if overruled := _overruled(lab):
+        return look(
+            f"{overruled} trains though its model is called with training=False",
+            "training=True from outside wins over training=False inside (Keras 3.15)",
+            "set trainable = False on it, which keeps BatchNormalization still",
+        )
+    for path, layer in layers.items():
+        if isinstance(layer, keras.layers.Dropout) and layer.rate > MOST_DROPPED:
+            return look(
+                f"{path} drops {layer.rate:.0%} of its inputs",
+                "the rate is the share that is dropped, not the one that is kept",
+                f"use Dropout({1 - layer.rate:.2g}) if that is meant",
+            )
+    return ok(f"{len(seen)} layers" if seen else "no layer needs it")
+
+
+@relation("variables")
+def variables(lab: Laboratory) -> Finding:
+    """A step uses variables of models and metrics only."""
+    if names := assigned_variables(lab.ops):
+        return wrong(
+            f"the step assigns {names[0]}",
+            "a tf.Variable that the engine doesn't know: it isn't saved, and each replica has "
+            "a value of its own",
+            "use replica.step, a Keras weight made with add_weight, or a metric",
+        )
+    if unknown := _unknown_variables(lab):
+        has_lambda = any(isinstance(layer, keras.layers.Lambda) for layer in lab.run.layers)
+        untracked = _untracked(lab)
+        alone = [v for v in unknown if has_lambda or "/" not in v.name or id(v) in untracked]
+        # Those of layers may be of a model that a metric or a loss uses as it is.
+        return (wrong if alone else look)(
+            f"the step reads {(alone or unknown)[0].name.partition(':')[0]}, which no model has",
+            "no optimizer trains it, and no checkpoint holds it: it was made beside the models, as "
+            "in a loss, inside a Lambda layer, or as a tf.Variable, which Keras 3 doesn't track",
+            "make it in a layer of a model, with add_weight"
+            if alone
+            else "keep its layer as an attribute of a model; or freeze it, by load_frozen",
+        )
+    return ok()
+
+
+@relation("precision")
+def precision(lab: Laboratory) -> Finding:
+    """Layers compute in the precision of the run."""
+    for layer in lab.run.layers:
+        own = layer.compute_dtype
+        is_less = own not in (lab.precision, "float32", "float64")
+        if layer.variables and (is_less or (own == "float32" and lab.precision == "float64")):
+            return look(
+                f"{layer.path} computes in {own}, the run in {lab.precision}",
+                "a model loaded from a file keeps its own dtype (Keras 3.15)",
+                "set its dtype policy when it is loaded",
+            )
+    return ok(lab.precision)
+
+
+def _overruled(lab: Laboratory) -> str:
+    """A layer that trains inside a model that is called with training=False, or nothing."""
+    for model in lab.run.models.values():
+        for inner in getattr(model, "operations", []):
+            calls = getattr(inner, "_inbound_nodes", [])
+            still = any(node.arguments.kwargs.get("training") is False for node in calls)
+            if not still or not isinstance(inner, keras.Model):
+                continue
+            for layer in inner._flatten_layers():
+                if layer.trainable and True in lab.sees_training.get(name_of(layer), set()):
+                    return name_of(layer)
+    return ""
+
+
+def _unused_layer(lab: Laboratory) -> str:
+    """A layer that is called on what a model computes, and isn't part of one; or nothing."""
+    parts = [layer for model in lab.run.models.values() for layer in model._flatten_layers()]
+    parts += [part for model in [*parts] for part in getattr(model, "operations", [])]
+    known = set(map(id, parts))
+    for node in (node for part in parts for node in getattr(part, "_outbound_nodes", [])):
+        other = node.operation
+        if id(other) not in known and not other._outbound_nodes and (
+            isinstance(other, keras.layers.Layer) and cares_about_training(other)
+        ):  # fmt: skip
+            return str(other.name)
+    return ""
+
+
+def _unknown_variables(lab: Laboratory) -> list[Any]:
+    """Trainable variables that the losses follow from and that belong to no model."""
+    run = lab.run
+    owners = [*run.models.values(), *run.optimizers.values(), *run.metrics.values()]
+    known = {id(v._value) for owner in owners for v in owner.variables}
+    graph = lab.ops[0].graph
+    read = {id(t) for t, inside in graph.captures if inside.op.name in lab.ops_of_losses}
+    return [v for v in graph.variables
+            if v.trainable and id(v) not in known and id(v.handle) in read]  # fmt: skip
+
+
+def _untracked(lab: Laboratory) -> set[int]:
+    """The ids of variables of TensorFlow that layers hold, alone or in a list or dict."""
+    held = [value for layer in lab.run.layers for value in vars(layer).values()]
+    held += [v for value in held if isinstance(value, list | tuple) for v in value]
+    held += [v for value in held if isinstance(value, dict) for v in value.values()]
+    return {id(value) for value in held if isinstance(value, tf.Variable)}

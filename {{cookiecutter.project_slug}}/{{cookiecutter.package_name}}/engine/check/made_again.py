@@ -1,0 +1,107 @@
+"""The data made a second time, here and in another process, to see whether it is the same."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import tensorflow as tf
+
+from ..batches import first_examples
+from .numbers import bytes_of
+
+LONGEST_CREATION = 1.0  # seconds, of data that is made a second time
+FIRST_ROWS = 64  # of each split, that are compared
+CHILD = """
+import json, pickle, sys
+create_datasets, task = pickle.load(sys.stdin.buffer)
+from {module} import starts
+print()
+print(json.dumps(starts(create_datasets(task))))
+"""
+
+
+class MadeAgain:
+    """The data, and how it is made.
+
+    Args:
+        create_datasets: of task/data.py.
+        task: the flags of the task.
+        datasets: what it made.
+        secs: how long that took; what takes long isn't made again.
+    """
+
+    def __init__(
+        self,
+        create_datasets: Callable[[Any], dict[str, Any]],
+        task: Any,
+        datasets: dict[str, Any],
+        secs: float,
+    ) -> None:
+        self._create_datasets, self._task, self._datasets = create_datasets, task, datasets
+        self._takes_long = secs > LONGEST_CREATION
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @cached_property
+    def others_here(self) -> list[str] | None:
+        """The splits that begin otherwise when they are made again; None if that takes long."""
+        if self._takes_long:
+            return None
+        return self._others(starts(self._create_datasets(self._task)))
+
+    def start_process(self) -> None:
+        """Make the data in a process of its own as well, unless that takes long."""
+        if self._takes_long:
+            return
+        with contextlib.suppress(Exception):  # functions that aren't those of a module
+            made = pickle.dumps((self._create_datasets, self._task))
+            with tempfile.TemporaryFile() as stdin:
+                stdin.write(made)
+                stdin.seek(0)
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", CHILD.format(module=__name__)],
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                )
+
+    @cached_property
+    def others_in_process(self) -> list[str] | None:
+        """The splits that begin otherwise in another process; None if that isn't known."""
+        if self._process is None:
+            self.start_process()
+        if self._process is None:
+            return None
+        printed, _ = self._process.communicate()
+        if self._process.returncode:
+            return None
+        return self._others(json.loads(printed.splitlines()[-1]))
+
+    @cached_property
+    def _starts(self) -> dict[str, str]:
+        return starts(self._datasets)
+
+    def _others(self, made: dict[str, str]) -> list[str]:
+        """The splits that begin otherwise than here."""
+        return [name for name, start in self._starts.items() if start != made[name]]
+
+
+def starts(datasets: dict[str, Any]) -> dict[str, str]:
+    """A hash of the first examples of each split."""
+    return {
+        name: hashlib.sha256(
+            b"".join(map(bytes_of, tf.nest.flatten(first_examples(split, FIRST_ROWS))))
+        ).hexdigest()
+        for name, split in datasets.items()
+        if split is not None
+    }

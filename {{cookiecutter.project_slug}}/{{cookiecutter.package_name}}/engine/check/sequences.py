@@ -1,0 +1,182 @@
+"""Relations of sequences: of tokens, of what comes next, and of what fills them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .findings import Finding, look, ok, relation, wrong
+from .laboratory import Laboratory
+from .numbers import TOLERANCE, close, percent, relative_difference
+
+
+@relation("later positions")
+def later_positions(lab: Laboratory) -> Finding:
+    """A model that predicts the next element of a sequence doesn't see it."""
+    x, y, _ = _tokens(lab)
+    if x is None:
+        return ok("not looked at: labels aren't the next inputs")
+    # An autoencoder's are numbers.
+    if x.dtype.kind == "i" and np.mean(x == y) > 0.99 and np.ptp(x) > 0:
+        return look(
+            "labels are the inputs, element by element",
+            "targets aren't shifted, so the model learns to copy",
+            "shift them by one: inputs [:-1], labels [1:]",
+        )
+    predicts_the_next = np.mean(y[:, :-1] == x[:, 1:]) > 0.9
+    if np.mean(y[:, 1:] == x[:, :-1]) > 0.9 and not predicts_the_next:
+        return wrong(
+            "labels are the inputs shifted by one, the wrong way",
+            "each target is the element before, which the model has seen",
+            "shift them the other way: inputs [:-1], labels [1:]",
+        )
+    if share := _answers_moved_into_inputs(lab, x, y):
+        return wrong(
+            f"before the augmentation labels are the inputs shifted by one; behind it {share:.0%} "
+            "of the inputs stand where they are to be predicted",
+            "the augmentation moves the inputs after the labels were made from them",
+            "move them first, and make inputs and labels from the result",
+        )
+    if not predicts_the_next or len(lab.run.trained_models) != 1:
+        return ok("not looked at: labels aren't the next inputs")
+    if shift := _labels_shifted_again(lab, y):
+        return wrong(
+            f"labels are the inputs shifted by one, and the loss shifts them by {shift} more",
+            "predictions are compared with a later element than the next",
+            "shift in the data or in the step, not in both",
+        )
+    if _sees_later_positions(lab):
+        return wrong(
+            "labels are the inputs shifted by one, and predictions change with later inputs",
+            "the model sees what it should predict: attention without a causal mask, or a mean, "
+            "convolution or normalization over positions",
+            "use_causal_mask=True, padding='causal', and nothing over the axis of positions",
+        )
+    return ok()
+
+
+@relation("padding", after="the same step again")
+def padding(lab: Laboratory) -> Finding:
+    """The end of sequences that are filled up isn't trained."""
+    padded = _padded_labels(lab)
+    if padded is None or len(lab.base.calls) != 1 or len(lab.base.losses) != 1 or lab.adds_losses:
+        return ok("none")
+    ((_, _, values),), ((name, loss),) = lab.base.calls.values(), lab.base.losses.items()
+    if values.shape != padded.shape:
+        return ok("not looked at: the loss isn't one number for each position")
+    weights = np.asarray(tf.nest.flatten(lab.batch[-1])[0][0], "f8").reshape(len(values), -1)
+    every, others = float(np.sum(weights * values)), float(np.sum(weights * values * ~padded))
+    mean, counted = loss - lab.regularization(name), lab.base.counted
+    wanted = np.count_nonzero(weights * ~padded)
+    if not close(mean * counted, every, 1e-3) or close(every, others, 1e-3):
+        return ok()
+    seen = f"labels end in {percent(int(padded.sum()), padded.size)} of padding, which trains"
+    if counted == wanted:
+        return wrong(
+            f"{seen}, and count leaves it out",
+            "the loss adds up all positions and is divided by those that aren't padding",
+            "give padding the weight 0 in create_datasets, or multiply the loss by a mask",
+        )
+    return look(seen, "", "give it the weight 0 in create_datasets; or is it meant so?")
+
+
+def _answers_moved_into_inputs(lab: Laboratory, x: np.ndarray, y: np.ndarray) -> float:
+    """Where the augmentation puts what is to be predicted, as a part of the places; or 0."""
+    flat = [tf.nest.flatten(part) for part in lab.plain_batch[:-1]]
+    if [len(part) for part in flat] != [1, 1] or lab.batches.augment is None:
+        return 0.0
+    a, b = (np.asarray(part[0]) for part in flat)
+    if a.shape != b.shape or a.ndim < 2 or np.mean(b[..., :-1] == a[..., 1:]) < 0.9:
+        return 0.0
+    numbers, times = np.unique(b, return_counts=True)
+    padding = numbers[times.argmax()]
+    before, share = np.mean((a == b)[b != padding]), float(np.mean((x == y)[y != padding]))
+    return share if share > 3 * before + 0.05 else 0.0
+
+
+def _sees_later_positions(lab: Laboratory) -> bool:
+    """Whether predictions for the first half of a sequence depend on its second half."""
+    half = _tokens(lab)[0].shape[1] // 2
+    other = _with_other_tokens(
+        lab, lambda t: tf.concat([t[:, :, :half], tf.roll(t[:, :, half:], 1, axis=1)], axis=2)
+    )
+    a, b = (
+        np.asarray(lab.run.model(tf.nest.map_structure(lambda t: t[0], x), training=False))
+        for x in (lab.batch[0], other)
+    )
+    return relative_difference(a[:, :half], b[:, :half]) > 10 * TOLERANCE
+
+
+def _labels_shifted_again(lab: Laboratory, y: np.ndarray) -> int:
+    """By how many positions the loss gets later labels than the predictions are for."""
+    _, *rest = lab.batch
+
+    def change(t: tf.Tensor) -> tf.Tensor:
+        return tf.concat([t[..., :-1], tf.roll(t[..., -1:], 1, axis=1)], axis=-1)
+
+    for name, (given, predictions, _) in lab.base.calls.items():
+        if predictions is None or np.ndim(given) != 2:
+            continue
+        shift = y.shape[1] - given.shape[1]
+        if shift < 1 or not np.array_equal(given, y[:, shift:]):
+            continue
+        # Those of the last position change with its input; if they don't, they are left out.
+        others = lab.look((_with_other_tokens(lab, change), *rest)).calls[name][1]
+        if np.array_equal(np.asarray(predictions)[:, -1], np.asarray(others)[:, -1]):
+            return int(shift)
+    return 0
+
+
+def _padded_labels(lab: Laboratory) -> np.ndarray | None:
+    """Where labels (rows, positions) are padding that has a weight; None if there is none.
+
+    Padding is a number at the end of rows, of which each has another length.
+    """
+    parts = [tf.nest.flatten(part) for part in lab.batch]
+    if len(parts) != 3 or any(len(part) != 1 for part in parts[1:]):
+        return None
+    y, w = (np.asarray(part[0][0]) for part in parts[1:])
+    if y.ndim != 2 or y.shape[1] < 4 or y.dtype.kind not in "iu":
+        return None
+    numbers, times = np.unique(y[:, -1], return_counts=True)
+    same = y == numbers[times.argmax()]
+    at_end = np.logical_and.accumulate(same[:, ::-1], axis=1)[:, ::-1]
+    lengths = at_end.sum(axis=1)
+    if at_end.mean() < 0.1 or at_end.sum() < 0.95 * same.sum() or len(np.unique(lengths)) < 3:
+        return None
+    weighted = at_end & (w.reshape(len(w), -1) != 0)
+    return weighted if weighted.any() else None
+
+
+def _tokens(lab: Laboratory) -> tuple[Any, Any, int]:
+    """Inputs and labels of a sequence, (rows, positions); None if they are something else.
+
+    They are whole numbers, or, of a series, one of the numbers at each position. Of several
+    inputs, such as those of an encoder and a decoder, one that is shaped as the labels are; its
+    number comes last.
+    """
+    parts = [tf.nest.flatten(part) for part in lab.batch[:-1]]
+    if len(parts) != 2 or len(parts[1]) != 1:
+        return None, None, 0
+    for i, leaf in enumerate(parts[0]):
+        x, y = np.asarray(leaf[0]), np.asarray(parts[1][0][0])
+        if x.dtype.kind == y.dtype.kind == "f":
+            x, y = (t[..., 0] if t.ndim == 3 else t for t in (x, y))
+            if x.shape == y.shape and np.mean(x == y) > 0.5:
+                continue  # such as the many zeros of an autoencoder
+        fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
+        is_mask = x.dtype.kind == "i" and np.ptp(x) <= 1
+        if fits and x.dtype.kind == y.dtype.kind in "if" and not is_mask:
+            return x, y, i
+    return None, None, 0
+
+
+def _with_other_tokens(lab: Laboratory, change: Callable[[tf.Tensor], tf.Tensor]) -> Any:
+    """The inputs of the first batch, with other tokens: a nest of (1, rows, ...)."""
+    leaves = tf.nest.flatten(lab.batch[0])
+    place = _tokens(lab)[2]
+    leaves[place] = change(leaves[place])
+    return tf.nest.pack_sequence_as(lab.batch[0], leaves)
