@@ -491,7 +491,8 @@ def rolled(masks: int) -> Callable[..., Any]:
 def cropped(side: int) -> Toy:
     """Parts (16, 16, 1) of larger pictures, that begin after so many pixels, divided by chance."""
     numbers = np.random.default_rng(1)
-    pictures = numbers.random((60, 16 + side, 16 + side, 1)).astype("float32")
+    shades = 0.3 * (np.arange(60) % CLASSES).reshape(60, 1, 1, 1)  # a picture's label
+    pictures = (shades + numbers.random((60, 16 + side, 16 + side, 1))).astype("float32")
     places = [(top, left) for top in (0, side) for left in (0, side)]
     crops = np.concatenate([pictures[:, t : t + 16, l : l + 16] for t, l in places])  # noqa: E741
     order = numbers.permutation(len(crops))
@@ -569,26 +570,48 @@ def texts_encoded_otherwise() -> Toy:
     return texts(validation=(said, (labels + 1) % CLASSES))
 
 
-def topics(moved: int = 0) -> Toy:
-    """Tokens that say which topic they are about, whose numbers are others in validation."""
+def topics(moved: int = 0, masked: bool = True) -> Toy:
+    """Tokens that say which topic they are about, whose numbers are others in validation.
+
+    Rows end in padding, which a mean leaves out where it is `masked`.
+    """
     places, own = 8, 8  # tokens of a text, and of a topic alone
 
     def create() -> keras.Model:
-        return keras.Sequential([
-            keras.Input((places,), dtype="int32"), layers.Embedding((CLASSES + 1) * own, 5),
-            layers.GlobalAveragePooling1D(), dense(CLASSES),
-        ])  # fmt: skip
+        tokens = keras.Input((places,), dtype="int32")
+        vectors = layers.Embedding(1 + (CLASSES + 1) * own, 5, mask_zero=True)(tokens)
+        if not masked:
+            vectors = keras.ops.mean(vectors, axis=1)
+        else:
+            vectors = layers.GlobalAveragePooling1D()(vectors)
+        return keras.Model(tokens, dense(CLASSES)(vectors))
 
     def written(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         numbers = np.random.default_rng(seed)
         labels = numbers.integers(CLASSES, size=rows)
         is_own = numbers.random((rows, places)) < 0.5
         topic = np.where(is_own, labels[:, np.newaxis], CLASSES)
-        return (own * topic + numbers.integers(own, size=topic.shape)).astype("int32"), labels
+        words = 1 + own * topic + numbers.integers(own, size=topic.shape)
+        is_there = np.arange(places) < numbers.integers(4, places + 1, (rows, 1))
+        return (words * is_there).astype("int32"), labels
 
     words, labels = written(60, 2)
     others = {"validation": (words, (labels + moved) % CLASSES)}
     return sound(model=create, data=written(300, 1), others=others)
+
+
+def pictures(change: Callable[[np.ndarray], np.ndarray] = lambda images: images) -> Toy:
+    """Smooth images (rows, 8, 8, 3) of CLASSES colors."""
+    numbers = np.random.default_rng(1)
+    labels = numbers.integers(CLASSES, size=ROWS)
+    shades = np.linspace(0, 1, 8) + np.linspace(0, 1, 8)[:, np.newaxis]
+    images = np.eye(3)[labels][:, np.newaxis, np.newaxis] + shades[..., np.newaxis]
+    images = (images + 0.1 * numbers.normal(size=images.shape)).astype("float32")
+
+    def create() -> keras.Model:
+        return keras.Sequential([keras.Input((8, 8, 3)), layers.Flatten(), dense(CLASSES)])
+
+    return sound(model=create, data=(change(images), labels), others={})
 
 
 def weights_of_words(
@@ -976,7 +999,19 @@ DATA = [
     ),
     Fault(
         "sizes", lambda: sound(data=changed(examples(), 0, lambda x: 255 * x), others={}),
-        "the model has no layer that scales them", LOOK,
+        "numbers up to .* go into the first layer that has weights: no layer scales them",
+    ),
+    Fault(
+        "pixels", lambda: pictures(lambda x: np.moveaxis(x, -1, 1).reshape(x.shape)),
+        r"smoother images if their numbers are taken as \(3, 8, 8\)",
+    ),
+    Fault(
+        "last layer", lambda: sound(model=model(dense, last=lambda: layers.Dropout(0.3))),
+        "dropout.* is the last layer, so it drops or changes predictions",
+    ),
+    Fault(
+        "padded tokens", lambda: topics(masked=False),
+        r"gives other vectors for the padding \(0\): the mask of mask_zero gets lost",
     ),
     Fault(
         "marks", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -999))),

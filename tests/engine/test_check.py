@@ -57,6 +57,7 @@ from .faulty import (
     noisy_step,
     of_numbers,
     padded_words,
+    pictures,
     put,
     read_texts,
     regression,
@@ -294,6 +295,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         {"task": TaskConfig(monitor="validation_loss", larger_is_better=False)},
     ),
     "tokens that tell a topic": (topics, {}),
+    "pictures": (pictures, {}),
     "as many outputs as rows": (lambda: outputs_and_rows(4), {"global_batch_size": 4}),
     "words that follow each other": (
         lambda: next_words(lambda x: keras.layers.Conv1D(8, 2, padding="causal")(x)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
@@ -13,6 +14,8 @@ from .laboratory import Laboratory
 from .probe import cares_about_training, name_of
 
 MOST_DROPPED = 0.75
+RANDOM = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout,
+          keras.layers.GaussianNoise)  # fmt: skip
 
 
 @relation("training mode")
@@ -48,6 +51,22 @@ def training_mode(lab: Laboratory) -> Finding:
                 f"use Dropout({1 - layer.rate:.2g}) if that is meant",
             )
     return ok(f"{len(seen)} layers" if seen else "no layer needs it")
+
+
+@relation("last layer")
+def last_layer(lab: Laboratory) -> Finding:
+    """What a loss compares with labels isn't dropped."""
+    compared = [np.shape(p) for y, p, _ in lab.base.calls.values() if y is not None]
+    for model in lab.run.trained_models.values():
+        for output in tf.nest.flatten(getattr(model, "outputs", None) or []):
+            layer = output._keras_history.operation
+            if isinstance(layer, RANDOM) and (lab.rows, *output.shape[1:]) in compared:
+                return wrong(
+                    f"{layer.name} is the last layer, so it drops or changes predictions",
+                    "the loss compares what is left with the labels",
+                    "put it before the layer that gives the predictions",
+                )
+    return ok()
 
 
 @relation("variables")

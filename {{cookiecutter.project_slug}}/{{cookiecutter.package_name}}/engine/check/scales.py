@@ -14,6 +14,7 @@ MANY = 0.2  # of the places of an array
 FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; looked at
 EXACT = 1e-5  # of a mean and a deviation that are no accident
 MOST_NUMBERS = 20_000_000  # of training data that is put together with others
+MOST_IMAGES = 100
 MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked for
 
 
@@ -72,9 +73,10 @@ def sizes(lab: Laboratory) -> Finding:
         # Without what stands for missing values.
         some = np.abs(array.ravel()[:MANY_VALUES])
         highest = float(np.nanpercentile(some, 99)) if np.isfinite(some).any() else 0.0
-        if highest > 100 and not lab.normalizes:
-            return look(
-                f"{name} reach {highest:.4g}, and the model has no layer that scales them",
+        if highest > 100 and not lab.normalizes and (given := _given_to_first_layer(lab)) > 100:
+            return wrong(
+                f"{name} reach {highest:.4g}, and numbers up to {given:.4g} go into the first "
+                "layer that has weights: no layer scales them",
                 "networks learn best from inputs of about 1",
                 "divide them, or use keras.layers.Normalization",
             )
@@ -91,6 +93,36 @@ def sizes(lab: Laboratory) -> Finding:
             "outputs begin near 0, and an optimizer takes long to bring them so far",
             "scale them, and scale predictions back",
         )
+    return ok()
+
+
+@relation("pixels")
+def pixels(lab: Laboratory) -> Finding:
+    """Pixels of an image that are beside each other are alike, as far as the data is an image."""
+    for name, array in lab.examples["train"].items():
+        if array.dtype.kind not in "uif" or array.ndim not in (3, 4) or name.startswith("weights"):
+            continue
+        images = np.asarray(array[:MOST_IMAGES], "f4")
+        images = images[..., np.newaxis] if images.ndim == 3 else images
+        rows, height, width, channels = images.shape
+        if min(height, width) < 8 or channels > 4 or not np.isfinite(images).all():
+            continue
+        shapes = {(channels, height, width), (width, height)} - {(1, height, width)}
+        for shape in shapes:
+            flat = images.reshape(rows, -1)
+            if len(shape) == 3:
+                other = np.moveaxis(flat.reshape(rows, *shape), 1, -1)
+            elif channels == 1 and height != width:
+                other = flat.reshape(rows, *shape, 1)
+            else:
+                continue
+            if _roughness(other) < 0.6 * _roughness(images):
+                return wrong(
+                    f"{name} are smoother images if their numbers are taken as {shape}, and not as "
+                    f"{array.shape[1:]}",
+                    "reshape was used where axes should be exchanged, so pixels are scrambled",
+                    "use np.transpose or np.moveaxis",
+                )
     return ok()
 
 
@@ -217,6 +249,11 @@ def _beyond(a: np.ndarray, b: np.ndarray) -> str:
     return f"in {max(below, above):.0%} of all places {'below' if below > above else 'above'}"
 
 
+def _roughness(images: np.ndarray) -> float:
+    """How far a pixel is from the one beside it, and from the one below, on average."""
+    return float(np.abs(np.diff(images, axis=1)).mean() + np.abs(np.diff(images, axis=2)).mean())
+
+
 def _mark(x: np.ndarray) -> tuple[float, int, bool] | None:
     """A number of a column that comes again and is far from all others; how often; how far."""
     values, times = np.unique(x[np.isfinite(x)], return_counts=True)
@@ -299,6 +336,21 @@ def _leaves_out(lab: Laboratory, name: str, column: int, value: float) -> bool:
         batch = (tf.nest.pack_sequence_as(inputs, leaves), *rest)
         losses.append(lab.compute(lab.run.functions.train_steps[0], lab.run, batch))
     return bool(different(losses[0], losses[1], 0.05))
+
+
+def _given_to_first_layer(lab: Laboratory) -> float:
+    """How large the numbers are that the first layer of Keras with a matrix of weights gets."""
+    watched = [
+        layer
+        for layer in lab.run.layers
+        if type(layer).__module__.startswith("keras.") and not isinstance(layer, keras.Model)
+        if any(len(v.shape) > 1 for v in layer.weights)
+    ]
+    step = lab.run.functions.train_steps[0]
+    for call in lab.calls(step, lab.run, lab.batch, watched)[:1]:
+        given = np.abs(np.asarray(tf.nest.flatten(call.arguments)[0], "f8"))
+        return float(np.nanpercentile(given, 99)) if np.isfinite(given).any() else 0.0
+    return 0.0
 
 
 def _rescales(lab: Laboratory) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import TOLERANCE, close, percent, relative_difference
+from .numbers import TOLERANCE, close, different, percent, relative_difference
 
 
 @relation("later positions")
@@ -81,6 +83,64 @@ def padding(lab: Laboratory) -> Finding:
             "give padding the weight 0 in create_datasets, or multiply the loss by a mask",
         )
     return look(seen, "", "give it the weight 0 in create_datasets; or is it meant so?")
+
+
+@relation("padded tokens")
+def padded_tokens(lab: Laboratory) -> Finding:
+    """What an embedding gives for padding changes no loss."""
+    if not lab.evaluated_splits:
+        return ok("there is neither validation nor test data")
+    step, run, batch = lab.run.functions.validation_step, lab.on_one.run, lab.evaluation_batch
+    embeddings = [each for each in lab.run.layers if isinstance(each, keras.layers.Embedding)]
+    for call in lab.calls(step, run, batch, embeddings):
+        tokens = np.asarray(call.arguments[0])
+        if tokens.dtype.kind not in "iu" or (padding := _padding_of(tokens)) is None:
+            continue
+        before = lab.compute(step, run, batch)
+        with _moved_where(call.of, padding):
+            after = lab.compute(step, run, batch)
+        for name in different(before, after, 1e-3):
+            return (wrong if call.of.mask_zero and not padding else look)(
+                f"the loss {name} of validation is {before[name]:.4g}, and {after[name]:.4g} when "
+                f"{call.of.name} gives other vectors for the padding ({padding})",
+                "the mask of mask_zero gets lost on the way, or what follows ignores it"
+                if call.of.mask_zero
+                else "a mean, attention or recurrence counts padding as a part of the sequence",
+                "multiply by the mask before a mean, and give attention and recurrent layers one",
+            )
+    return ok()
+
+
+def _padding_of(tokens: np.ndarray) -> int | None:
+    """The number that fills up rows (rows, positions) of other lengths; None if none does."""
+    if tokens.ndim != 2 or tokens.shape[1] < 4:
+        return None
+    for turned in (tokens[:, ::-1], tokens):
+        numbers, times = np.unique(turned[:, 0], return_counts=True)
+        padding = numbers[times.argmax()]
+        at_end = np.logical_and.accumulate(turned == padding, axis=1)
+        lengths = at_end.sum(axis=1)
+        is_whole = at_end.sum() >= 0.95 * np.sum(tokens == padding)
+        if at_end.mean() > 0.1 and is_whole and len(np.unique(lengths)) > 2:
+            return int(padding)
+    return None
+
+
+@contextlib.contextmanager
+def _moved_where(embedding: keras.layers.Embedding, token: int) -> Iterator[None]:
+    """Let an embedding give another vector for a token."""
+    plain = embedding.call
+
+    def call(tokens: Any) -> Any:
+        vectors = plain(tokens)
+        is_token = keras.ops.expand_dims(keras.ops.equal(tokens, token), -1)
+        return vectors + keras.ops.cast(is_token, vectors.dtype) * keras.ops.std(vectors)
+
+    embedding.call = call
+    try:
+        yield
+    finally:
+        del embedding.call
 
 
 def _answers_moved_into_inputs(lab: Laboratory, x: np.ndarray, y: np.ndarray) -> float:
