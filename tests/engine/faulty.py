@@ -491,8 +491,8 @@ def rolled(masks: int) -> Callable[..., Any]:
 def cropped(side: int) -> Toy:
     """Parts (16, 16, 1) of larger pictures, that begin after so many pixels, divided by chance."""
     numbers = np.random.default_rng(1)
-    shades = 0.3 * (np.arange(60) % CLASSES).reshape(60, 1, 1, 1)  # a picture's label
-    pictures = (shades + numbers.random((60, 16 + side, 16 + side, 1))).astype("float32")
+    shades = 0.3 * (np.arange(60) % CLASSES).astype("f4").reshape(60, 1, 1, 1)  # a picture's label
+    pictures = shades + numbers.random((60, 16 + side, 16 + side, 1)).astype("float32") - 0.8
     places = [(top, left) for top in (0, side) for left in (0, side)]
     crops = np.concatenate([pictures[:, t : t + 16, l : l + 16] for t, l in places])  # noqa: E741
     order = numbers.permutation(len(crops))
