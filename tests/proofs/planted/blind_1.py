@@ -19,6 +19,8 @@ from .edits import (
     Change,
     Edit,
     Fault,
+    after,
+    before,
     train_weights,
 )
 
@@ -300,10 +302,10 @@ IMAGE_FAULTS = (
     Fault(
         name="class weights are those of the replica's batch",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 PER_EXAMPLE,
-                PER_EXAMPLE + "    # Every class counts alike, however often it is in the batch.\n"
+                "    # Every class counts alike, however often it is in the batch.\n"
                 "    shares = tf.reduce_mean(tf.one_hot(labels, 10, dtype=per_example.dtype), axis=0)\n"
                 "    per_example *= tf.gather(tf.math.divide_no_nan(tf.ones_like(shares) / 10, shares), labels)\n",
                 "train_step",
@@ -319,7 +321,7 @@ IMAGE_FAULTS = (
     Fault(
         name="a metric of the largest loss is summed over replicas",
         edits=(
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
                 "class WorstLoss(keras.metrics.Metric):\n"
@@ -336,19 +338,17 @@ IMAGE_FAULTS = (
                 "        self.worst.assign(keras.ops.maximum(self.worst, keras.ops.max(losses)))\n\n"
                 "    def result(self):\n"
                 '        """The largest one."""\n'
-                "        return self.worst\n\n\n"
-                "# TODO(6)",
+                "        return self.worst\n\n\n",
             ),
             Edit(
                 "metrics.py",
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy(), "worst_loss": WorstLoss()}',
             ),
-            Edit(
+            after(
                 "steps.py",
                 UPDATE,
-                UPDATE
-                + '    run.metrics["worst_loss"].update_state(labels, predictions, weights)\n',
+                '    run.metrics["worst_loss"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
         ),
@@ -361,7 +361,7 @@ IMAGE_FAULTS = (
     Fault(
         name="a metric's reset_state forgets a variable",
         edits=(
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
                 "class MacroRecall(keras.metrics.Metric):\n"
@@ -384,18 +384,17 @@ IMAGE_FAULTS = (
                 "        return keras.ops.mean(self.found / keras.ops.maximum(self.there, 1.0))\n\n"
                 "    def reset_state(self) -> None:\n"
                 '        """Start anew."""\n'
-                "        self.found.assign(keras.ops.zeros_like(self.found))\n\n\n"
-                "# TODO(6)",
+                "        self.found.assign(keras.ops.zeros_like(self.found))\n\n\n",
             ),
             Edit(
                 "metrics.py",
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy(), "recall": MacroRecall()}',
             ),
-            Edit(
+            after(
                 "steps.py",
                 UPDATE,
-                UPDATE + '    run.metrics["recall"].update_state(labels, predictions, weights)\n',
+                '    run.metrics["recall"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
         ),
@@ -441,10 +440,10 @@ IMAGE_FAULTS = (
     Fault(
         name="a straight-through estimator stops the gradient",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 MODEL_START,
-                MODEL_START + "\n\n"
+                "\n\n"
                 '@keras.saving.register_keras_serializable("task")\n'
                 "class Binary(keras.layers.Layer):\n"
                 '    """Features as -1 or 1; the gradient goes straight through."""\n\n'
@@ -453,7 +452,7 @@ IMAGE_FAULTS = (
                 "        code = keras.ops.where(x > 0, keras.ops.ones_like(x), -keras.ops.ones_like(x))\n"
                 "        return keras.ops.stop_gradient(x + (code - x))\n",
             ),
-            Edit("model.py", FLATTEN, FLATTEN + "    x = Binary()(layers.Dense(96)(x))\n"),
+            after("model.py", FLATTEN, "    x = Binary()(layers.Dense(96)(x))\n"),
         ),
         kind=MODEL,
         cause="stop_gradient is around x as well, not around (code - x) only: nothing before the "
@@ -465,15 +464,11 @@ IMAGE_FAULTS = (
     Fault(
         name="a layer keeps its running scale in a tf.Variable",
         edits=(
-            Edit(
-                "model.py",
-                "import numpy as np\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
-            Edit(
+            after("model.py", "import numpy as np\n", "import tensorflow as tf\n"),
+            after(
                 "model.py",
                 MODEL_START,
-                MODEL_START + "\n\n"
+                "\n\n"
                 '@keras.saving.register_keras_serializable("task")\n'
                 "class RunningScale(keras.layers.Layer):\n"
                 '    """Divides by a running mean of the size of the features."""\n\n'
@@ -548,7 +543,7 @@ IMAGE_FAULTS = (
     Fault(
         name="random shifts are drawn when a row is read",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "# TODO(2)",
                 "class Shifted:\n"
@@ -560,18 +555,16 @@ IMAGE_FAULTS = (
                 "        return len(self.labels)\n\n"
                 "    def __getitem__(self, row: int) -> tuple[np.ndarray, np.ndarray]:\n"
                 "        move = tuple(self.random.integers(-1, 2, size=2))\n"
-                "        return np.roll(self.images[row], move, axis=(0, 1)), self.labels[row]\n\n\n"
-                "# TODO(2)",
+                "        return np.roll(self.images[row], move, axis=(0, 1)), self.labels[row]\n\n\n",
             ),
             Edit(
                 "data.py",
                 "    return {\n        split: (images",
                 "    arrays = {\n        split: (images",
             ),
-            Edit(
+            after(
                 "data.py",
                 "        for split, (images, labels) in splits.items()\n    }\n",
-                "        for split, (images, labels) in splits.items()\n    }\n"
                 '    return arrays | {"train": Shifted(*arrays["train"])}\n',
             ),
             Edit("data.py", "    if not task.shift:\n", "    if True:  # Shifted does it\n"),
@@ -586,11 +579,7 @@ IMAGE_FAULTS = (
     Fault(
         name="the teacher trains with the student",
         edits=(
-            Edit(
-                "model.py",
-                "from typing import Any\n",
-                "from pathlib import Path\nfrom typing import Any\n",
-            ),
+            before("model.py", "from typing import Any\n", "from pathlib import Path\n"),
             Edit(
                 "model.py",
                 "    return keras.Model(images, logits)\n",
@@ -609,10 +598,10 @@ IMAGE_FAULTS = (
                 "*",
             ),
             Edit("steps.py", "run.model, replica)", 'run.models["student"], replica)', "*"),
-            Edit(
+            after(
                 "steps.py",
                 PER_EXAMPLE,
-                PER_EXAMPLE + "    # Hinton et al. (2015), with a temperature of 3.\n"
+                "    # Hinton et al. (2015), with a temperature of 3.\n"
                 '    taught = tf.nn.softmax(run.models["teacher"](images, training=False) / 3)\n'
                 "    soft = tf.nn.softmax_cross_entropy_with_logits(taught, predictions / 3)  # (batch,)\n"
                 "    per_example = 0.5 * per_example + 0.5 * 9 * soft\n",
@@ -670,10 +659,10 @@ teacher.save("teacher.keras")
     Fault(
         name="stochastic depth is decided while the graph is made",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 MODEL_START,
-                MODEL_START + "\n\n"
+                "\n\n"
                 '@keras.saving.register_keras_serializable("task")\n'
                 "class Residual(keras.layers.Layer):\n"
                 '    """A dense block beside a shortcut; training leaves out every second one."""\n\n'
@@ -693,12 +682,10 @@ teacher.save("teacher.keras")
                 "            return x\n"
                 "        return x + self.dense(x)\n",
             ),
-            Edit(
+            after(
                 "model.py",
                 '    x = layers.Dense(128, activation="relu")(x)\n',
-                '    x = layers.Dense(128, activation="relu")(x)\n'
-                "    for _ in range(4):\n"
-                "        x = Residual(128)(x)\n",
+                "    for _ in range(4):\n        x = Residual(128)(x)\n",
             ),
         ),
         kind=MODEL,
@@ -711,10 +698,10 @@ teacher.save("teacher.keras")
     Fault(
         name="a layer is hidden in a Lambda",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 FLATTEN,
-                FLATTEN + "    bottleneck = layers.Dense(24)\n"
+                "    bottleneck = layers.Dense(24)\n"
                 "    bottleneck.build((None, x.shape[-1]))\n"
                 "    x = layers.Lambda(lambda t: keras.ops.tanh(bottleneck(t)), output_shape=(24,))(x)\n",
             ),
@@ -771,7 +758,7 @@ teacher.save("teacher.keras")
     Fault(
         name="a schedule counts its own calls",
         edits=(
-            Edit(
+            before(
                 "optimizer.py",
                 "# TODO(7)",
                 "class Warmup(keras.optimizers.schedules.LearningRateSchedule):\n"
@@ -784,8 +771,7 @@ teacher.save("teacher.keras")
                 "        return self.inner(step) * min(1.0, self.made / self.steps)\n\n"
                 "    def get_config(self):\n"
                 '        """The arguments."""\n'
-                '        return {"inner": self.inner, "steps": self.steps}\n\n\n'
-                "# TODO(7)",
+                '        return {"inner": self.inner, "steps": self.steps}\n\n\n',
             ),
             Edit(
                 "optimizer.py",
@@ -801,8 +787,7 @@ teacher.save("teacher.keras")
     ),
 )
 
-FLIP = """        images, labels, weights = batch
-        coin = tf.random.stateless_uniform((images.shape[0],), tf.random.experimental.stateless_split(seed, 2)[1]) < 0.5
+FLIP = """        coin = tf.random.stateless_uniform((images.shape[0],), tf.random.experimental.stateless_split(seed, 2)[1]) < 0.5
         images = tf.where(coin[:, None, None, None], tf.image.flip_left_right(images), images)
         labels = tf.where(coin[:, None, None], tf.image.flip_left_right(labels), labels)
 """
@@ -811,7 +796,7 @@ SEGMENTATION_FAULTS = (
     Fault(
         name="the labels are flipped along the other axis",
         starter="segmentation",
-        edits=(Edit("data.py", "        images, labels, weights = batch\n", FLIP),),
+        edits=(after("data.py", "        images, labels, weights = batch\n", FLIP),),
         kind=AUGMENTATION,
         cause="tf.image.flip_left_right takes labels (batch, h, w) for one image (h, w, channels) "
         "and flips its rows: the labels are upside down while the image is mirrored.",
@@ -832,7 +817,7 @@ SEGMENTATION_FAULTS = (
         name="the Dice loss is that of the replica's batch",
         starter="segmentation",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 "def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:\n"
@@ -841,13 +826,11 @@ SEGMENTATION_FAULTS = (
                 "    found = tf.nn.softmax(logits) * tf.reduce_sum(wanted, axis=-1, keepdims=True)\n"
                 "    both = tf.reduce_sum(wanted * found, axis=[0, 1, 2])\n"
                 "    each = tf.reduce_sum(wanted + found, axis=[0, 1, 2])\n"
-                "    return 1 - tf.reduce_mean((2 * both + 1) / (each + 1))\n\n\n"
-                "# TODO(11)",
+                "    return 1 - tf.reduce_mean((2 * both + 1) / (each + 1))\n\n\n",
             ),
-            Edit(
+            after(
                 "steps.py",
                 "average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n",
-                "average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
                 "    per_example += dice(labels, logits)\n",
                 "*",
             ),
@@ -868,10 +851,9 @@ SEGMENTATION_FAULTS = (
                 '    return {"mean_iou": mean_iou}\n',
                 '    return {"mean_iou": mean_iou, "pixels": keras.metrics.SparseCategoricalAccuracy()}\n',
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    run.metrics["mean_iou"].update_state(labels, logits, pixel_weights(weights, labels))\n',
-                '    run.metrics["mean_iou"].update_state(labels, logits, pixel_weights(weights, labels))\n'
                 '    run.metrics["pixels"].update_state(labels, logits, pixel_weights(weights, labels))\n',
                 "*",
             ),
@@ -1101,14 +1083,8 @@ FLOWERS_MODEL = (
     .replace("(batch, 10)", "(batch, 5)")
     .replace("(batch, 6)", "(batch, 4)")
 )
-CSV_IMPORTS = Edit(
-    "data.py", "from typing import Any\n", "from pathlib import Path\nfrom typing import Any\n"
-)
-CSV_IMPORT = Edit(
-    "data.py",
-    "from collections.abc import Callable\n",
-    "import csv\nfrom collections.abc import Callable\n",
-)
+CSV_IMPORTS = before("data.py", "from typing import Any\n", "from pathlib import Path\n")
+CSV_IMPORT = before("data.py", "from collections.abc import Callable\n", "import csv\n")
 
 
 def _flowers(*, classes: str, first: str, features: int) -> tuple[Edit, ...]:
@@ -1648,7 +1624,7 @@ TASKS: tuple[Change, ...] = (
                 "keras.layers.BatchNormalization(momentum=0.9, epsilon=0.1)(x)",
                 "keras.layers.GroupNormalization(4, epsilon=0.1)(x)",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 "def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:\n"
@@ -1657,13 +1633,11 @@ TASKS: tuple[Change, ...] = (
                 "    found = tf.nn.softmax(logits) * tf.reduce_sum(wanted, axis=-1, keepdims=True)\n"
                 "    both = tf.reduce_sum(wanted * found, axis=[1, 2])\n"
                 "    each = tf.reduce_sum(wanted + found, axis=[1, 2])\n"
-                "    return 1 - tf.reduce_mean((2 * both + 1) / (each + 1), axis=1)\n\n\n"
-                "# TODO(11)",
+                "    return 1 - tf.reduce_mean((2 * both + 1) / (each + 1), axis=1)\n\n\n",
             ),
-            Edit(
+            after(
                 "steps.py",
                 "average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n",
-                "average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
                 "    per_example += dice(labels, logits)\n",
                 "*",
             ),
@@ -1848,14 +1822,13 @@ TASKS: tuple[Change, ...] = (
                 '    return {"body": loss, "head": loss}\n',
                 "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 "def predict(run: Run, images: tf.Tensor, training: bool) -> tf.Tensor:\n"
                 '    """The logits, (batch, classes)."""\n'
                 '    features = run.models["body"](images, training=training)\n'
-                '    return run.models["head"](features, training=training)\n\n\n'
-                "# TODO(11)",
+                '    return run.models["head"](features, training=training)\n\n\n',
             ),
             Edit(
                 "pictures.py",

@@ -19,6 +19,8 @@ from .edits import (
     Change,
     Edit,
     Fault,
+    after,
+    before,
 )
 
 LM, TABLE, DIGITS = "language_model", "tabular_regression", "image_classification"
@@ -76,7 +78,7 @@ STANDARDIZED = '''class Standardized:
         return image, self.labels[row]
 
 
-# TODO(3)'''
+'''
 
 FAULTS: tuple[Fault, ...] = (
     # The language model.
@@ -89,10 +91,10 @@ FAULTS: tuple[Fault, ...] = (
         "loss and exact match of validation look perfect, and decoding writes nonsense",
         named=r"future|later tokens?|ahead|causal|next token|leak|sees? (the|its) target",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 LM_EMBEDDED,
-                LM_EMBEDDED + "    # Neighboring characters together, before attention.\n"
+                "    # Neighboring characters together, before attention.\n"
                 '    x = x + layers.Conv1D(task.width, 3, padding="same", activation="gelu")(x)\n',
             ),
         ),
@@ -106,19 +108,18 @@ FAULTS: tuple[Fault, ...] = (
         "exp of the mean loss: it depends on the batch size and the number of replicas",
         named=r"perplexity",
         edits=(
-            Edit(
+            after(
                 "metrics.py",
                 '        "exact_match": ExactMatch(),\n',
-                '        "exact_match": ExactMatch(),\n'
                 '        "perplexity": keras.metrics.Mean(),\n',
             ),
-            Edit(
+            before(
                 "steps.py",
                 LM_METRIC,
                 "    mean = tf.math.divide_no_nan(\n"
                 "        tf.reduce_sum(per_token * weights), tf.reduce_sum(weights)\n    )\n"
-                '    run.metrics["perplexity"].update_state(tf.exp(mean))\n' + LM_METRIC,
-                where="*",
+                '    run.metrics["perplexity"].update_state(tf.exp(mean))\n',
+                "*",
             ),
         ),
     ),
@@ -268,7 +269,7 @@ def _encode(text: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
                 "import numpy as np\n\n"
                 "from ..engine.callbacks import Callback, Event, every_steps\n",
             ),
-            Edit("callbacks.py", MODEL_IMPORT, MODEL_IMPORT + LOOKAHEAD),
+            after("callbacks.py", MODEL_IMPORT, LOOKAHEAD),
             Edit("callbacks.py", NO_CALLBACKS, "    return [every_steps(6, Lookahead())]\n"),
         ),
     ),
@@ -299,7 +300,7 @@ def _encode(text: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         r"|(noise|random|draw|seed).{0,80}(same|equal|identical|constant|fixed|once|repeat"
         r")|SeedGenerator|EmbeddingNoise",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable()
@@ -324,9 +325,9 @@ class EmbeddingNoise(keras.layers.Layer):
         return super().get_config() | {"alpha": self.alpha, "seed": self.seed}
 
 
-# TODO(4)''',
+''',
             ),
-            Edit("model.py", LM_EMBEDDED, LM_EMBEDDED + "    x = EmbeddingNoise()(x)\n"),
+            after("model.py", LM_EMBEDDED, "    x = EmbeddingNoise()(x)\n"),
         ),
     ),
     # The GAN.
@@ -364,10 +365,9 @@ class EmbeddingNoise(keras.layers.Layer):
                 "    images, latents, weights = batch\n",
                 "generator_step",
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    per_example = run.losses["generator"](on_generated)  # (batch,)\n',
-                '    per_example = run.losses["generator"](on_generated)  # (batch,)\n'
                 "    # Feature matching (Salimans et al., 2016), on the features before the logits.\n"
                 "    features = keras.Model(discriminator.inputs, discriminator.layers[-2].output)\n"
                 "    real = tf.reduce_mean(features(images, training=True), axis=0)\n"
@@ -375,9 +375,7 @@ class EmbeddingNoise(keras.layers.Layer):
                 "    per_example += 5.0 * tf.reduce_sum(tf.square(real - fake))\n",
                 "generator_step",
             ),
-            Edit(
-                "steps.py", "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"
-            ),
+            before("steps.py", "import tensorflow as tf\n", "import keras\n"),
         ),
     ),
     Fault(
@@ -395,11 +393,10 @@ class EmbeddingNoise(keras.layers.Layer):
             Edit(
                 "model.py", 'activation="sigmoid", dtype=floatx', 'activation="tanh", dtype=floatx'
             ),
-            Edit(
+            before(
                 "data.py",
                 "        return images, tf.random.stateless_normal",
-                "        images = 2 * images - 1  # as tanh gives them\n"
-                "        return images, tf.random.stateless_normal",
+                "        images = 2 * images - 1  # as tanh gives them\n",
             ),
         ),
     ),
@@ -414,12 +411,11 @@ class EmbeddingNoise(keras.layers.Layer):
         r"evaluat|balance|closure|variables? .{0,60}(outside|no model|belongs?)|(validat|e"
         r"valuat)\w* .{0,60}(twice|again|differ)",
         edits=(
-            Edit(
+            before(
                 "losses.py",
                 "    def discriminator_loss(on_real",
                 "    # BEGAN's balance of the two terms (Berthelot et al., 2017).\n"
-                "    balance = tf.Variable(0.0, trainable=False, dtype=keras.config.floatx())\n\n"
-                "    def discriminator_loss(on_real",
+                "    balance = tf.Variable(0.0, trainable=False, dtype=keras.config.floatx())\n\n",
             ),
             Edit(
                 "losses.py",
@@ -453,11 +449,7 @@ class EmbeddingNoise(keras.layers.Layer):
                 "    on_generated = discriminator(generated + fake_noise, training=True)\n",
                 "discriminator_step",
             ),
-            Edit(
-                "steps.py",
-                "import tensorflow as tf\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
+            before("steps.py", "import tensorflow as tf\n", "import numpy as np\n"),
         ),
     ),
     Fault(
@@ -517,10 +509,9 @@ class EmbeddingNoise(keras.layers.Layer):
         r"lso|both|again|duplicates?|overlap|in common|shared?|equal|identical|same|near|c"
         r"op(y|ies))",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "    category = columns.index(CATEGORY)\n",
-                "    category = columns.index(CATEGORY)\n"
                 "    # 442 patients are few: two noisy copies of each.\n"
                 "    random = np.random.default_rng(MASK_SEED)\n"
                 "    size = 0.02 * np.nanstd(data, axis=0)\n"
@@ -541,7 +532,7 @@ class EmbeddingNoise(keras.layers.Layer):
         "replicas: N replicas report about N times the largest error",
         named=r"max_error|largest|MaxError",
         edits=(
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
                 '''class MaxError(keras.metrics.Metric):
@@ -565,15 +556,14 @@ class EmbeddingNoise(keras.layers.Layer):
         return self.largest.value
 
 
-# TODO(6)''',
+''',
             ),
             Edit("metrics.py", '"r2": r2}', '"r2": r2, "max_error": MaxError()}'),
-            Edit(
+            after(
                 "steps.py",
                 TABLE_R2,
-                TABLE_R2
-                + '    run.metrics["max_error"].update_state(labels, predictions, weights)\n',
-                where="*",
+                '    run.metrics["max_error"].update_state(labels, predictions, weights)\n',
+                "*",
             ),
         ),
     ),
@@ -631,12 +621,11 @@ class EmbeddingNoise(keras.layers.Layer):
         r"sav)|belongs?|outside|create_losses)|no optimizer|never (train|chang|updat)|chec"
         r"kpoint",
         edits=(
-            Edit(
+            before(
                 "losses.py",
                 "    def standardized_error(",
                 "    # The scale of the errors is learned (Kendall et al., 2018).\n"
-                '    log_scale = keras.Variable(1.0, name="log_scale")\n\n'
-                "    def standardized_error(",
+                '    log_scale = keras.Variable(1.0, name="log_scale")\n\n',
             ),
             Edit(
                 "losses.py",
@@ -655,7 +644,7 @@ class EmbeddingNoise(keras.layers.Layer):
         "the exported model predict with noise",
         named=r"random|noise|dropout|training=False|`?training`?|evaluat.*(differ|again|twice)",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable()
@@ -677,13 +666,12 @@ class FeatureNoise(keras.layers.Layer):
         return super().get_config() | {"size": self.size}
 
 
-# TODO(4)''',
+''',
             ),
-            Edit(
+            before(
                 "model.py",
                 '    hidden = layers.Dense(task.width, activation="relu")(x)  # (batch, width)\n',
-                "    x = FeatureNoise(0.3)(x)\n"
-                '    hidden = layers.Dense(task.width, activation="relu")(x)  # (batch, width)\n',
+                "    x = FeatureNoise(0.3)(x)\n",
             ),
         ),
     ),
@@ -697,13 +685,12 @@ class FeatureNoise(keras.layers.Layer):
         named=r"Lambda|\bgate\b|(weights?|variables?|layers?).{0,60}(no model|not (part|track|tr"
         r"ain|sav)|never|belongs?|outside)|track",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 TABLE_HIDDEN,
                 '    gate = layers.Dense(task.width, activation="sigmoid", name="gate")\n'
                 "    gate.build(x.shape)\n"
-                "    hidden = layers.Lambda(lambda parts: parts[0] * gate(parts[1]))([hidden, x])\n"
-                + TABLE_HIDDEN,
+                "    hidden = layers.Lambda(lambda parts: parts[0] * gate(parts[1]))([hidden, x])\n",
             ),
         ),
     ),
@@ -717,7 +704,7 @@ class FeatureNoise(keras.layers.Layer):
         "amount than one, and so does another batch size",
         named=r"add_loss|regulari[sz]|activit|model\.losses|penalt",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable()
@@ -730,9 +717,9 @@ class Sparse(keras.layers.Layer):
         return x
 
 
-# TODO(4)''',
+''',
             ),
-            Edit("model.py", TABLE_HIDDEN, "    hidden = Sparse()(hidden)\n" + TABLE_HIDDEN),
+            before("model.py", TABLE_HIDDEN, "    hidden = Sparse()(hidden)\n"),
         ),
     ),
     Fault(
@@ -769,11 +756,10 @@ class Sparse(keras.layers.Layer):
         named=r"positives?|replica\.index|all_gather|(replicas?|one) .*(differ|other|another|unlike|"
         r"not (the same|like))|(differ|other|another|unlike|depends?).*replicas?",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 LOSS_OF_IMAGES,
-                LOSS_OF_IMAGES
-                + "    # Two dropouts of an image are alike (SimCSE, Gao et al., 2021).\n"
+                "    # Two dropouts of an image are alike (SimCSE, Gao et al., 2021).\n"
                 "    embed = keras.Model(run.model.inputs, run.model.layers[-2].output)\n"
                 "    views = [embed(images, training=True) for _ in range(2)]\n"
                 "    one, other = (tf.math.l2_normalize(view, axis=1, epsilon=1e-6) for view in views)\n"
@@ -783,9 +769,7 @@ class Sparse(keras.layers.Layer):
                 "    per_example += 0.3 * contrast\n",
                 "train_step",
             ),
-            Edit(
-                "steps.py", "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"
-            ),
+            before("steps.py", "import tensorflow as tf\n", "import keras\n"),
             Edit("steps.py", "EXAMPLES_INTERACT = False", "EXAMPLES_INTERACT = True"),
         ),
     ),
@@ -798,16 +782,15 @@ class Sparse(keras.layers.Layer):
         "once: the term never counts, until a resumed run traces anew with another weight",
         named=r"trac|callback|constant|Python|no effect|resum|SETTINGS",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
-                'SETTINGS = {"confidence": 0.0}  # weight of the confidence penalty; a callback raises it'
-                "\n\n\n# TODO(11)",
+                'SETTINGS = {"confidence": 0.0}  # weight of the confidence penalty; a callback raises it\n\n\n',
             ),
-            Edit(
+            after(
                 "steps.py",
                 LOSS_OF_IMAGES,
-                LOSS_OF_IMAGES + "    # Confident outputs are penalized (Pereyra et al., 2017).\n"
+                "    # Confident outputs are penalized (Pereyra et al., 2017).\n"
                 "    logs = tf.nn.log_softmax(predictions)\n"
                 "    negative_entropy = tf.reduce_sum(tf.exp(logs) * logs, axis=1)\n"
                 '    per_example += SETTINGS["confidence"] * negative_entropy\n',
@@ -818,7 +801,7 @@ class Sparse(keras.layers.Layer):
                 EVENT_IMPORT,
                 "from ..engine.callbacks import Callback, Event, every_epochs\n",
             ),
-            Edit("callbacks.py", MODEL_IMPORT, MODEL_IMPORT + "from .steps import SETTINGS\n"),
+            after("callbacks.py", MODEL_IMPORT, "from .steps import SETTINGS\n"),
             Edit(
                 "callbacks.py",
                 NO_CALLBACKS,
@@ -844,11 +827,7 @@ class Sparse(keras.layers.Layer):
                 "    return {\n        split: (images.astype",
                 "    return {\n        split: Standardized(images.astype",
             ),
-            Edit(
-                "data.py",
-                "# TODO(3)",
-                STANDARDIZED,
-            ),
+            before("data.py", "# TODO(3)", STANDARDIZED),
         ),
     ),
     Fault(
@@ -881,7 +860,7 @@ class Sparse(keras.layers.Layer):
         named=r"centers|(state|variables?|statistics) .*replica|replicas?.*(differ|other|own|apart|"
         r"drift|average|sync|unlike)",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable()
@@ -899,19 +878,17 @@ class Centers(keras.layers.Layer):
         return x
 
 
-# TODO(4)''',
+''',
             ),
-            Edit(
+            after(
                 "model.py",
                 '    x = layers.Dense(128, activation="relu")(x)\n',
-                '    x = layers.Dense(128, activation="relu")(x)\n'
                 '    x = Centers(name="centers")(x)\n',
             ),
-            Edit(
+            after(
                 "steps.py",
                 LOSS_OF_IMAGES,
-                LOSS_OF_IMAGES
-                + """    layer = run.model.get_layer("centers")
+                """    layer = run.model.get_layer("centers")
     features = keras.Model(run.model.inputs, layer.output)(images, training=True)  # (batch, n)
     centers = tf.cast(layer.centers.value, features.dtype)
     squares = tf.square(features - tf.gather(centers, labels))
@@ -925,9 +902,7 @@ class Centers(keras.layers.Layer):
 """,
                 "train_step",
             ),
-            Edit(
-                "steps.py", "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"
-            ),
+            before("steps.py", "import tensorflow as tf\n", "import keras\n"),
         ),
     ),
 )
@@ -961,7 +936,7 @@ TASKS: tuple[Change, ...] = (
 ''',
                 "create_losses",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 '''PENALTY = 5.0  # factor of the gradient penalty
@@ -996,7 +971,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
     return {"discriminator": compute_loss(per_example, weights, discriminator, replica)}
 
 
-# TODO(11)''',
+''',
             ),
             Edit(
                 "steps.py",
@@ -1035,11 +1010,10 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
                 '        "average": average,\n'
                 "    }\n",
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    per_example = run.losses["generator"](on_generated)  # (batch,)\n',
-                """    per_example = run.losses["generator"](on_generated)  # (batch,)
-    made = tf.cast(replica.step, generated.dtype)
+                """    made = tf.cast(replica.step, generated.dtype)
     keep = tf.minimum((1 + made) / (10 + made), 0.98)
     averages = run.models["average"].variables
     for average, variable in zip(averages, generator.variables, strict=True):
@@ -1104,7 +1078,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
         name="rotary attention with tied embeddings",
         starter=LM,
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable()
@@ -1165,7 +1139,7 @@ class TiedEmbedding(keras.layers.Embedding):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
 
-# TODO(4)''',
+''',
             ),
             Edit(
                 "model.py",
@@ -1232,11 +1206,7 @@ class TiedEmbedding(keras.layers.Embedding):
     return {"main": pinball}
 ''',
             ),
-            Edit(
-                "losses.py",
-                "LABEL_DEVIATION = 77.0",
-                "QUANTILES = (0.5, 0.1, 0.9)\nLABEL_DEVIATION = 77.0",
-            ),
+            before("losses.py", "LABEL_DEVIATION = 77.0", "QUANTILES = (0.5, 0.1, 0.9)\n"),
             Edit(
                 "model.py",
                 "    return keras.Model(inputs, unscale(x))\n",
@@ -1246,19 +1216,14 @@ class TiedEmbedding(keras.layers.Embedding):
                 "    low, high = median - widths[:, :1], median + widths[:, 1:]\n"
                 "    return keras.Model(inputs, layers.Concatenate(dtype=floatx)([median, low, high]))\n",
             ),
-            Edit(
-                "metrics.py",
-                '"r2": r2}',
-                '"r2": r2, "coverage": keras.metrics.Mean()}',
-            ),
+            Edit("metrics.py", '"r2": r2}', '"r2": r2, "coverage": keras.metrics.Mean()}'),
             *TABLE_METRICS_OF_FIRST,
-            Edit(
+            after(
                 "steps.py",
                 TABLE_MAE.replace("predictions", "predictions[:, :1]"),
-                TABLE_MAE.replace("predictions", "predictions[:, :1]")
-                + "    inside = (predictions[:, 1:2] <= labels) & (labels <= predictions[:, 2:])\n"
+                "    inside = (predictions[:, 1:2] <= labels) & (labels <= predictions[:, 2:])\n"
                 '    run.metrics["coverage"].update_state(inside[:, 0], weights)\n',
-                where="*",
+                "*",
             ),
         ),
     ),
@@ -1285,9 +1250,7 @@ class TiedEmbedding(keras.layers.Embedding):
 ''',
                 "create_augment",
             ),
-            Edit(
-                "data.py", "import numpy as np\n", "import numpy as np\nimport tensorflow as tf\n"
-            ),
+            after("data.py", "import numpy as np\n", "import tensorflow as tf\n"),
             Edit(
                 "losses.py",
                 "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
@@ -1295,7 +1258,7 @@ class TiedEmbedding(keras.layers.Embedding):
                 "        squares = squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n"
                 "        return 2.5 * tf.math.log1p(squares / 4)\n",
             ),
-            Edit(
+            before(
                 "optimizer.py",
                 "# TODO(7)",
                 '''class OneCycle(keras.optimizers.schedules.LearningRateSchedule):
@@ -1316,7 +1279,7 @@ class TiedEmbedding(keras.layers.Embedding):
         return {"largest": self.largest, "steps": self.steps}
 
 
-# TODO(7)''',
+''',
             ),
             Edit(
                 "optimizer.py",
@@ -1336,11 +1299,10 @@ class TiedEmbedding(keras.layers.Embedding):
         name="contrast with all replicas",
         starter=DIGITS,
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 LOSS_OF_IMAGES,
-                LOSS_OF_IMAGES
-                + "    # Two dropouts of an image are alike (SimCSE, Gao et al., 2021).\n"
+                "    # Two dropouts of an image are alike (SimCSE, Gao et al., 2021).\n"
                 "    embed = keras.Model(run.model.inputs, run.model.layers[-2].output)\n"
                 "    views = [tf.cast(embed(images, training=True), per_example.dtype) for _ in range(2)]\n"
                 "    one, other = (tf.math.l2_normalize(view, axis=1, epsilon=1e-6) for view in views)\n"
@@ -1353,9 +1315,7 @@ class TiedEmbedding(keras.layers.Embedding):
                 "    per_example += 0.3 * contrast\n",
                 "train_step",
             ),
-            Edit(
-                "steps.py", "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"
-            ),
+            before("steps.py", "import tensorflow as tf\n", "import keras\n"),
             Edit("steps.py", "EXAMPLES_INTERACT = False", "EXAMPLES_INTERACT = True"),
         ),
     ),
@@ -1369,11 +1329,10 @@ class TiedEmbedding(keras.layers.Embedding):
                 "from typing import Any\n\nimport numpy as np\n\n"
                 "from ..engine.callbacks import Callback, Event, every_steps\n",
             ),
-            Edit(
+            after(
                 "callbacks.py",
                 MODEL_IMPORT,
-                MODEL_IMPORT
-                + LOOKAHEAD
+                LOOKAHEAD
                 + '''
     def get_state(self) -> Any:
         """The slow weights, for a checkpoint."""
@@ -1390,7 +1349,7 @@ class TiedEmbedding(keras.layers.Embedding):
                 "    return {\n        split: (images.astype",
                 "    return {\n        split: Standardized(images.astype",
             ),
-            Edit(
+            before(
                 "data.py",
                 "# TODO(3)",
                 STANDARDIZED.replace(

@@ -18,6 +18,8 @@ from .edits import (
     Change,
     Edit,
     Fault,
+    after,
+    before,
 )
 
 Files = dict[str, str]
@@ -631,12 +633,7 @@ def _dice(axes: str) -> tuple[Edit, ...]:
             "import average_over_pixels, compute_loss",
             "import average_over_pixels, compute_loss, dice",
         ),
-        Edit(
-            "steps.py",
-            SEGMENTATION_LOSS,
-            SEGMENTATION_LOSS + "    per_example += dice(labels, logits)\n",
-            "*",
-        ),
+        after("steps.py", SEGMENTATION_LOSS, "    per_example += dice(labels, logits)\n", "*"),
     )
 
 
@@ -701,7 +698,7 @@ FAULTS: tuple[Fault, ...] = (
     }
 """,
             ),
-            Edit(
+            before(
                 "data.py",
                 "def _load_digits()",
                 '''def _codes(names: list[str]) -> np.ndarray:
@@ -710,7 +707,7 @@ FAULTS: tuple[Fault, ...] = (
     return np.array([codes[name] for name in names], "int64")
 
 
-def _load_digits()''',
+''',
             ),
         ),
         cause="each split numbers the classes by their first appearance, so a number means another "
@@ -744,7 +741,7 @@ def _load_digits()''',
         name="frozen clone without the pretrained weights",
         kind=MODEL,
         edits=(
-            Edit(
+            before(
                 "model.py",
                 """    x = images
     for filters in (32, 64):
@@ -767,8 +764,6 @@ def create_backbone(shape: Any, factor: float) -> keras.Model:
     layers = keras.layers
     l2 = keras.regularizers.L2(factor)
     images = keras.Input(shape, name="images")
-    x = images
-    for filters in (32, 64):
 ''',
             ),
             Edit(
@@ -820,7 +815,7 @@ backbone.save_weights("backbone.weights.h5")
                 '                *_compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)\n'
                 "            )\n",
             ),
-            Edit(
+            before(
                 "data.py",
                 "def _compose(",
                 '''def _paired(images: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -832,7 +827,7 @@ backbone.save_weights("backbone.weights.h5")
     return np.stack([image for image, _ in pairs]), np.stack([mask for _, mask in pairs])
 
 
-def _compose(''',
+''',
             ),
         ),
         cause="the files of images and of masks sort differently (scan_0002, mask_10), so images get "
@@ -887,7 +882,7 @@ def _compose(''',
 """,
                 "    return keras.optimizers.Adam(Noam(task.learning_rate, max(1, int(task.warmup * steps))))\n",
             ),
-            Edit(
+            before(
                 "optimizer.py",
                 "# TODO(7)",
                 '''class Noam(keras.optimizers.schedules.LearningRateSchedule):
@@ -907,7 +902,7 @@ def _compose(''',
         return {"peak": self.peak, "warmup": self.warmup}
 
 
-# TODO(7)''',
+''',
             ),
         ),
         cause="the schedule counts its calls in Python, which happen once while the graph is made, so "
@@ -1000,10 +995,8 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     return 1 - tf.math.divide_no_nan(left, total)
 ''',
             ),
-            Edit(
-                "steps.py",
-                "from .losses import compute_loss\n",
-                "from .losses import compute_loss\nfrom .metrics import r2_score\n",
+            after(
+                "steps.py", "from .losses import compute_loss\n", "from .metrics import r2_score\n"
             ),
             Edit(
                 "steps.py",
@@ -1316,7 +1309,7 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="distances to prototypes",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable("prototypes")
@@ -1344,7 +1337,7 @@ class Prototypes(keras.layers.Layer):
         return super().get_config() | {"classes": self.classes}
 
 
-# TODO(4)''',
+''',
             ),
             Edit(
                 "model.py",
@@ -1424,11 +1417,10 @@ class Prototypes(keras.layers.Layer):
                 "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n",
                 "        return tf.square(on_generated - 1)[:, 0] / 2\n",
             ),
-            Edit(
+            before(
                 "optimizer.py",
                 "    # Little momentum",
-                "    faster = keras.optimizers.schedules.CosineDecay(2 * task.learning_rate, decay_steps=steps)\n"
-                "    # Little momentum",
+                "    faster = keras.optimizers.schedules.CosineDecay(2 * task.learning_rate, decay_steps=steps)\n",
             ),
             Edit(
                 "optimizer.py",

@@ -17,6 +17,8 @@ from .edits import (
     Change,
     Edit,
     Fault,
+    after,
+    before,
 )
 
 SEGMENTATION, TABLE = "segmentation", "tabular_regression"
@@ -55,10 +57,9 @@ ONE_HOT = (
         "keras.metrics.CategoricalAccuracy()",
     ),
     Edit("pictures.py", "list(map(str, labels))", "list(map(str, labels.argmax(axis=-1)))"),
-    Edit(
+    after(
         "pictures.py",
         "    images, labels, *_ = first_examples(datasets[split], TESTED)\n",
-        "    images, labels, *_ = first_examples(datasets[split], TESTED)\n"
         "    labels = labels.argmax(axis=-1)\n",
     ),
 )
@@ -89,11 +90,10 @@ MEAN_TEACHER = (
     Edit(
         "steps.py", "weights, run.model, replica)", 'weights, run.models["student"], replica)', "*"
     ),
-    Edit(
+    after(
         "steps.py",
         PER_EXAMPLE,
-        PER_EXAMPLE
-        + """\
+        """\
     student, teacher = run.models["student"], run.models["teacher"]
     aims = tf.stop_gradient(tf.nn.softmax(teacher(images, training=False)))
     per_example += tf.reduce_sum(tf.square(tf.nn.softmax(predictions) - aims), axis=-1)
@@ -110,11 +110,10 @@ MEAN_TEACHER = (
     Edit("pictures.py", "run.model, images", 'run.models["student"], images'),
 )
 
-UNLABELED = Edit(
+UNLABELED = after(
     "data.py",
     LOADED,
-    LOADED
-    + """\
+    """\
     # As if three quarters of the training images had no label.
     images, labels = splits["train"]
     splits["train"] = images, np.where(np.arange(len(labels)) % 4 == 0, labels.astype("int64"), -1)
@@ -161,11 +160,10 @@ FAULTS: tuple[Fault, ...] = (
                 CALLBACK_IMPORT,
                 "import keras\n\nfrom ..engine.callbacks import Callback, Event, every_steps\n",
             ),
-            Edit(
+            after(
                 "callbacks.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 
 class Lookahead:
     """Slow weights that go half of the way to the fast ones (Zhang et al., 2019)."""
@@ -200,11 +198,10 @@ class Lookahead:
                 '    return {\n        "main": ' + SPARSE + ",\n"
                 '        "divergence": keras.losses.KLDivergence(reduction="none"),\n    }\n',
             ),
-            Edit(
+            after(
                 "steps.py",
                 PER_EXAMPLE,
-                PER_EXAMPLE
-                + """\
+                """\
     # R-Drop (Liang et al., 2021): two passes with other dropout should agree.
     again = run.model(images, training=True)
     per_example += run.losses["main"](labels, again)
@@ -223,11 +220,10 @@ class Lookahead:
         "validation data holds moved copies of training images, so accuracy is too good",
         named=r"(?i)validation[^.]*(train|copies|copy|duplicate|same|similar|near)|leak|duplicate|overlap|(nearly|almost) (the same|equal|identical)",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 LOADED,
-                LOADED
-                + """\
+                """\
     # Five times as much data, of which a fifth is for validation.
     images, labels = (
         np.concatenate([splits["train"][i], splits["validation"][i]]) for i in (0, 1)
@@ -254,13 +250,10 @@ class Lookahead:
         "patient has other inputs in another split; what predict reads isn't scaled at all",
         named=r"(?i)standardi|normaliz|\bscal(e|ed|es|ing)\b|statistic|own mean|distribution|splits?[^.]*differ|differ[^.]*splits?|read_table",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "        numeric = np.delete(data[rows], category, axis=1)\n",
-                """\
-        numeric = np.delete(data[rows], category, axis=1)
-        numeric = (numeric - np.nanmean(numeric, axis=0)) / np.nanstd(numeric, axis=0)
-""",
+                "        numeric = (numeric - np.nanmean(numeric, axis=0)) / np.nanstd(numeric, axis=0)\n",
             ),
         ),
     ),
@@ -273,11 +266,10 @@ class Lookahead:
         "error isn't the largest error of all",
         named=r"(?i)max_error|MaxError|metric[^.]*(replica|sum|add)",
         edits=(
-            Edit(
+            after(
                 "metrics.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 
 class MaxError(keras.metrics.Metric):
     """The largest absolute error."""
@@ -299,11 +291,10 @@ class MaxError(keras.metrics.Metric):
 ''',
             ),
             Edit("metrics.py", '"r2": r2}', '"r2": r2, "max_error": MaxError()}'),
-            Edit(
+            after(
                 "steps.py",
                 R2_UPDATE,
-                R2_UPDATE
-                + '    run.metrics["max_error"].update_state(labels, predictions, weights)\n',
+                '    run.metrics["max_error"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
         ),
@@ -410,11 +401,10 @@ def _weight_map(labels: np.ndarray) -> np.ndarray:
         "changes it, and a skipped step isn't taken back",
         named=r"(?i)tf\.Variable|variable|resum|checkpoint|prior|evaluat(ion|ing)[^.]*(change|write|move)",
         edits=(
-            Edit(
+            after(
                 "losses.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 
 class LogitAdjusted:
     """Cross-entropy of logits with the log of the class prior added (Menon et al., 2021)."""
@@ -442,12 +432,11 @@ class LogitAdjusted:
         "the metric leaves out nearly all examples and depends on their order and on batches",
         named=r"(?i)calibration|scatter|metric[^.]*(batch|order|count|sum|add)",
         edits=(
-            Edit("metrics.py", "import keras\n", "import keras\nimport tensorflow as tf\n"),
-            Edit(
+            after("metrics.py", "import keras\n", "import tensorflow as tf\n"),
+            after(
                 "metrics.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 BINS = 10
 
 
@@ -491,12 +480,7 @@ class CalibrationError(keras.metrics.Metric):
                 '{\n        "accuracy": keras.metrics.SparseCategoricalAccuracy(),\n'
                 '        "calibration_error": CalibrationError(),\n    }',
             ),
-            Edit(
-                "steps.py",
-                ACCURACY,
-                ACCURACY + ACCURACY.replace("accuracy", "calibration_error"),
-                "*",
-            ),
+            after("steps.py", ACCURACY, ACCURACY.replace("accuracy", "calibration_error"), "*"),
         ),
     ),
     Fault(
@@ -532,11 +516,10 @@ class CalibrationError(keras.metrics.Metric):
                 CALLBACK_IMPORT,
                 "from typing import Any\n\nfrom ..engine.callbacks import Callback, Event, every_validation\n",
             ),
-            Edit(
+            after(
                 "callbacks.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 
 class HalveOnPlateau:
     """Halves the learning rate after two validations in a row without a better result."""
@@ -620,11 +603,10 @@ class HalveOnPlateau:
         "checkpoint has them, so the weights of the losses stay at 1",
         named=r"(?i)log_variances|variable|belongs? to no|never (train|chang|mov|learn)|(doesn't|isn't|not) train",
         edits=(
-            Edit(
+            after(
                 "losses.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 
 class UncertaintyWeighted:
     """Two losses with learned weights (Kendall et al., 2018): of the digit, and of even or odd."""
@@ -655,11 +637,10 @@ class UncertaintyWeighted:
         "padding included, so more replicas train on other examples",
         named=r"(?i)EXAMPLES_INTERACT|interact|other (examples|rows)|others (of|in) (its|the|a) batch|rows of (its|this|one|the) |all_gather|hard",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 ACCURACY,
-                ACCURACY
-                + """\
+                """\
     # Online hard example mining (Shrivastava et al., 2016): the harder half trains.
     half = tf.math.top_k(per_example, per_example.shape[0] // 2).values
     weights = tf.where(per_example >= half[-1], weights, tf.zeros_like(weights))
@@ -724,12 +705,10 @@ class UncertaintyWeighted:
         "evaluation the branches contribute twice as much as the layers after them have learned",
         named=r"(?i)DropPath|drop_path|stochastic|scal|expect|mean[^.]*(training|evaluation)|(training|evaluation)[^.]*(mean|differ|larger|twice)|training=",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''\
-CLASSES = 10
-
+                '''
 
 @keras.saving.register_keras_serializable()
 class DropPath(keras.layers.Layer):
@@ -753,14 +732,11 @@ class DropPath(keras.layers.Layer):
         return super().get_config() | {"rate": self.rate}
 ''',
             ),
-            Edit(
+            after(
                 "model.py",
                 '        x = layers.Activation("relu")(x)\n',
-                """\
-        x = layers.Activation("relu")(x)
-        branch = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
-        x = layers.Add()([x, DropPath(0.5)(branch)])
-""",
+                '        branch = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)\n'
+                "        x = layers.Add()([x, DropPath(0.5)(branch)])\n",
             ),
         ),
     ),
@@ -825,16 +801,16 @@ class DropPath(keras.layers.Layer):
                 '["main"](tf.math.log(labels), predictions)',
                 "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["mae"]',
-                '    predictions = tf.exp(predictions)\n    run.metrics["mae"]',
+                "    predictions = tf.exp(predictions)\n",
                 "train_step",
             ),
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["mae"]',
-                '    predictions = tf.exp(predictions)\n    run.metrics["mae"]',
+                "    predictions = tf.exp(predictions)\n",
                 "validation_step",
             ),
             Edit(
@@ -855,11 +831,10 @@ class DropPath(keras.layers.Layer):
         "worst weights of the run are kept as the best, and tested",
         named=r"(?i)larger.is.better|monitor|best weights|direction",
         edits=(
-            Edit(
+            after(
                 "metrics.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 
 class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
     """The fraction of wrong predictions."""
@@ -886,11 +861,10 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
         "resumed run, evaluate and predict number the classes otherwise than training did",
         named=r"(?i)process|PYTHONHASHSEED|hash|\bset\b|order of|each time|every time|twice|reproduc|again|create_datasets[^.]*differ",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 LOADED,
-                LOADED
-                + """\
+                """\
     # The data comes with names; classes are numbers from 0.
     names = "zero one two three four five six seven eight nine".split()
     numbers = {name: number for number, name in enumerate(set(names))}
@@ -912,11 +886,10 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
         "how far batches are read ahead and in parallel",
         named=r"(?i)augment|same seed|resum|variable",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "    def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor)",
-                "    calls = tf.Variable(0, trainable=False, dtype=tf.int64)\n\n"
-                "    def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor)",
+                "    calls = tf.Variable(0, trainable=False, dtype=tf.int64)\n\n",
             ),
             Edit(
                 "data.py",
@@ -938,11 +911,10 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
         "changes it and nothing happens, so the focal loss stays cross-entropy",
         named=r"(?i)gamma|python (number|value|attribute|float)|constant|trac(e|ed|ing)\b|no effect|callback[^.]*(change|set)",
         edits=(
-            Edit(
+            after(
                 "losses.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 
 class Focal:
     """Focal loss (Lin et al., 2017)."""
@@ -1018,16 +990,14 @@ class Focal:
                 "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n",
             ),
             Edit("data.py", '_balance(inputs["sex"])', '_reliability(inputs["numeric"])'),
-            Edit(
+            before(
                 "data.py",
                 "def _balance(categories: np.ndarray) -> np.ndarray:\n",
-                '''\
-def _reliability(numeric: np.ndarray) -> np.ndarray:
+                '''def _reliability(numeric: np.ndarray) -> np.ndarray:
     """Weights float32 (n,): one over the variance of a patient's error, less if values miss."""
     return (0.16 * (1 - np.isnan(numeric).mean(axis=1)) ** 2).astype(np.float32)
 
 
-def _balance(categories: np.ndarray) -> np.ndarray:
 ''',
             ),
         ),
@@ -1041,11 +1011,10 @@ def _balance(categories: np.ndarray) -> np.ndarray:
         "moving averages of its own, of which one is saved; the engine synchronizes only Keras' layer",
         named=r"(?i)RunningNorm|running_norm|statistics|moving[ _](mean|average|variance)|normaliz|synchroni",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "def _convolve_twice(",
-                '''\
-@keras.saving.register_keras_serializable()
+                '''@keras.saving.register_keras_serializable()
 class RunningNorm(keras.layers.Layer):
     """Batch normalization with a bounded gain, instead of dividing by small deviations."""
 
@@ -1072,7 +1041,7 @@ class RunningNorm(keras.layers.Layer):
         return (x - mean) * gain * self.gamma + self.beta
 
 
-def _convolve_twice(''',
+''',
             ),
             Edit(
                 "model.py",
@@ -1160,13 +1129,10 @@ TASKS: tuple[Change, ...] = (
                 "    return {\n        split: (images",
                 "    arrays = {\n        split: (images",
             ),
-            Edit(
+            after(
                 "data.py",
                 "        for split, (images, labels) in splits.items()\n    }\n",
-                '''\
-        for split, (images, labels) in splits.items()
-    }
-    images, labels = arrays["train"]
+                '''    images, labels = arrays["train"]
     kept = _long_tail(labels)
     return arrays | {"train": (images[kept], labels[kept], _effective_numbers(labels[kept]))}
 
@@ -1186,11 +1152,10 @@ def _effective_numbers(labels: np.ndarray, beta: float = 0.99) -> np.ndarray:
     return (weights / weights.mean()).astype("float32")
 ''',
             ),
-            Edit(
+            after(
                 "losses.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 
 def focal(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """Focal loss (Lin et al., 2017); int (batch,), logits (batch, classes) -> (batch,)."""
@@ -1201,12 +1166,11 @@ def focal(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
             ),
             Edit("losses.py", SPARSE, "focal"),
             Edit("losses.py", "dict[str, keras.losses.Loss]", "dict[str, Any]"),
-            Edit("metrics.py", "import keras\n", "import keras\nimport tensorflow as tf\n"),
-            Edit(
+            after("metrics.py", "import keras\n", "import tensorflow as tf\n"),
+            after(
                 "metrics.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 CLASSES = 10
 
 
@@ -1239,7 +1203,7 @@ class MacroF1(keras.metrics.Metric):
                 '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
                 '{"accuracy": keras.metrics.SparseCategoricalAccuracy(), "macro_f1": MacroF1()}',
             ),
-            Edit("steps.py", ACCURACY, ACCURACY + ACCURACY.replace("accuracy", "macro_f1"), "*"),
+            after("steps.py", ACCURACY, ACCURACY.replace("accuracy", "macro_f1"), "*"),
             Edit("config.py", '"validation_accuracy"', '"validation_macro_f1"'),
         ),
     ),
@@ -1272,12 +1236,10 @@ class MacroF1(keras.metrics.Metric):
     Change(
         name="learned weights of two losses as a layer of the model",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''\
-CLASSES = 10
-
+                '''
 
 @keras.saving.register_keras_serializable()
 class LogVariances(keras.layers.Layer):
@@ -1297,11 +1259,10 @@ class LogVariances(keras.layers.Layer):
                 "    return keras.Model(images, logits)\n",
                 '    return keras.Model(images, LogVariances(dtype=keras.config.floatx(), name="log_variances")(logits))\n',
             ),
-            Edit(
+            after(
                 "losses.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 
 def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -> tf.Tensor:
     """Cross-entropies of the digit and of even or odd, with learned weights, float (batch,)."""
@@ -1333,10 +1294,10 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
         name="mean teacher as moving averages written in the train step",
         edits=(
             *MEAN_TEACHER,
-            Edit(
+            after(
                 "model.py",
                 "    teacher.set_weights(student.get_weights())\n",
-                "    teacher.set_weights(student.get_weights())\n    teacher.trainable = False\n",
+                "    teacher.trainable = False\n",
             ),
             Edit(
                 "steps.py",
@@ -1420,11 +1381,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     )
 """,
             ),
-            Edit(
-                "losses.py",
-                "LABEL_DEVIATION = 77.0",
-                "QUANTILES = (0.1, 0.5, 0.9)\nLABEL_DEVIATION = 77.0",
-            ),
+            before("losses.py", "LABEL_DEVIATION = 77.0", "QUANTILES = (0.1, 0.5, 0.9)\n"),
             Edit(
                 "losses.py",
                 '    squared_error = keras.losses.MeanSquaredError(reduction="none")\n\n',
@@ -1447,14 +1404,13 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
                 '"].update_state(labels, predictions[:, 1:2], weights)',
                 "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["mae"]',
-                """\
-    low, _, high = tf.unstack(predictions, axis=-1)
+                """    low, _, high = tf.unstack(predictions, axis=-1)
     between = (low <= labels[:, 0]) & (labels[:, 0] <= high)
     run.metrics["coverage"].update_state(tf.cast(between, weights.dtype), weights)
-    run.metrics["mae"]""",
+""",
                 "*",
             ),
             Edit(
@@ -1554,11 +1510,10 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
         name="standardized kernels, normalization of groups, and a mean over pixels",
         starter=SEGMENTATION,
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "def _convolve_twice(",
-                '''\
-@keras.saving.register_keras_serializable()
+                '''@keras.saving.register_keras_serializable()
 class StandardizedConv(keras.layers.Layer):
     """A convolution whose kernel has mean 0 and variance 1 / inputs (Qiao et al., 2019)."""
 
@@ -1584,7 +1539,7 @@ class StandardizedConv(keras.layers.Layer):
         return super().get_config() | {"filters": self.filters}
 
 
-def _convolve_twice(''',
+''',
             ),
             Edit(
                 "model.py",
@@ -1666,12 +1621,10 @@ def _convolve_twice(''',
     Change(
         name="angles to the classes with a margin, dropped branches, and one cycle",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''\
-CLASSES = 10
-SCALE = 16.0  # of cosines, to become logits
+                '''SCALE = 16.0  # of cosines, to become logits
 
 
 @keras.saving.register_keras_serializable()
@@ -1712,24 +1665,21 @@ class Cosines(keras.layers.Layer):
         return SCALE * keras.ops.matmul(x, kernel)
 ''',
             ),
-            Edit(
+            after(
                 "model.py",
                 '        x = layers.Activation("relu")(x)\n',
-                """\
-        x = layers.Activation("relu")(x)
-        branch = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
-        x = layers.Add()([x, DropPath(0.2)(branch)])
-""",
+                '        branch = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)\n'
+                "        x = layers.Add()([x, DropPath(0.2)(branch)])\n",
             ),
             Edit(
                 "model.py",
                 '    logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)\n',
                 '    logits = Cosines(dtype=keras.config.floatx(), name="logits")(x)\n',
             ),
-            Edit(
+            after(
                 "steps.py",
                 "from .losses import compute_loss\n",
-                "from .losses import compute_loss\nfrom .model import CLASSES, SCALE\n",
+                "from .model import CLASSES, SCALE\n",
             ),
             Edit(
                 "steps.py",
@@ -1741,16 +1691,11 @@ class Cosines(keras.layers.Layer):
 """,
                 "train_step",
             ),
-            Edit(
-                "optimizer.py",
-                "import keras\nimport tensorflow as tf\n",
-                "import math\n\nimport keras\nimport tensorflow as tf\n",
-            ),
-            Edit(
+            before("optimizer.py", "import keras\nimport tensorflow as tf\n", "import math\n\n"),
+            after(
                 "optimizer.py",
                 CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                '''
 
 class OneCycle(keras.optimizers.schedules.LearningRateSchedule):
     """Up along a cosine in the first third of the steps, and down to 0 in the rest."""

@@ -21,6 +21,8 @@ from .edits import (
     Change,
     Edit,
     Fault,
+    after,
+    before,
 )
 
 COUNT = '''def count(batch: Any) -> tf.Tensor:
@@ -58,18 +60,18 @@ def _task(
             '    def __post_init__(self) -> None:\n        """All are fine."""\n',
             "__post_init__",
         ),
-        Edit(
+        after(
             "data.py",
             "from typing import Any\n",
-            "from typing import Any\n\nimport keras\nimport numpy as np\nimport tensorflow as tf\n",
+            "\nimport keras\nimport numpy as np\nimport tensorflow as tf\n",
         ),
         Edit("data.py", "", data, "create_datasets"),
         Edit("data.py", "", augment, "create_augment"),
-        Edit("model.py", "import numpy as np\n", "import numpy as np\nimport tensorflow as tf\n"),
+        after("model.py", "import numpy as np\n", "import tensorflow as tf\n"),
         Edit("model.py", "", model, "create_model"),
         Edit("losses.py", "", losses, "create_losses"),
         Edit("losses.py", "", count, "count"),
-        Edit("metrics.py", "import keras\n", "import keras\nimport tensorflow as tf\n"),
+        after("metrics.py", "import keras\n", "import tensorflow as tf\n"),
         Edit("metrics.py", "", metrics, "create_metrics"),
         Edit(
             "optimizer.py",
@@ -84,7 +86,7 @@ def _task(
             'def process_gradients(gradients, variables):\n    """As they are."""\n    return gradients\n',
             "process_gradients",
         ),
-        Edit("steps.py", "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"),
+        before("steps.py", "import tensorflow as tf\n", "import keras\n"),
         Edit(
             "steps.py", "from .next_todo import TodoError\n", "from .losses import compute_loss\n"
         ),
@@ -518,7 +520,7 @@ def _bucket(name: str) -> int:
     run.metrics["value"].update_state(labels["reward"], weights * chosen)
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 """,
-) + (Edit("data.py", "from collections.abc", "import zlib\nfrom collections.abc"),)
+) + (before("data.py", "from collections.abc", "import zlib\n"),)
 
 # ---------------------------------------------------------------- sets of different sizes
 SETS = _task(
@@ -588,11 +590,10 @@ WGAN = (
     return {"discriminator": discriminator_loss, "generator": generator_loss, "penalty": penalty}
 ''',
     ),
-    Edit(
+    after(
         "steps.py",
         '    per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)\n',
-        """    per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)
-    mix = tf.random.stateless_uniform((images.shape[0], 1, 1, 1), replica.seed, dtype=images.dtype)
+        """    mix = tf.random.stateless_uniform((images.shape[0], 1, 1, 1), replica.seed, dtype=images.dtype)
     between = tf.stop_gradient(mix * images + (1 - mix) * generated)
     with tf.GradientTape() as tape:
         tape.watch(between)
@@ -608,7 +609,7 @@ WGAN = (
 
 # ---------------------------------------------------------------- spectral normalization, GAN
 SPECTRAL = (
-    Edit(
+    before(
         "model.py",
         "def _create_discriminator(",
         '''class SpectralDense(keras.layers.Layer):
@@ -638,18 +639,18 @@ SPECTRAL = (
         return ops.matmul(inputs, kernel / sigma) + self.bias
 
 
-def _create_discriminator(''',
+''',
     ),
-    Edit(
+    after(
         "model.py",
         "    x = layers.Flatten()(x)\n",
-        '    x = layers.Flatten()(x)\n    x = layers.Activation("leaky_relu")(SpectralDense(64)(x))\n',
+        '    x = layers.Activation("leaky_relu")(SpectralDense(64)(x))\n',
     ),
 )
 
 # ---------------------------------------------------------------- language model: perplexity
 PERPLEXITY = (
-    Edit(
+    before(
         "metrics.py",
         "class ExactMatch(",
         '''class Perplexity(keras.metrics.Mean):
@@ -664,18 +665,17 @@ PERPLEXITY = (
         return tf.exp(super().result())
 
 
-class ExactMatch(''',
+''',
     ),
-    Edit(
+    after(
         "metrics.py",
         '        "exact_match": ExactMatch(),\n',
-        '        "exact_match": ExactMatch(),\n        "perplexity": Perplexity(),\n',
+        '        "perplexity": Perplexity(),\n',
     ),
     *(
-        Edit(
+        after(
             "steps.py",
             '    per_token = run.losses["main"](targets, logits)  # (batch, T)\n',
-            '    per_token = run.losses["main"](targets, logits)  # (batch, T)\n'
             '    run.metrics["perplexity"].update_state(per_token, weights)\n',
             step,
         )
@@ -764,7 +764,7 @@ CENTER = '''class RunningCenter(keras.layers.Layer):
         return inputs - keras.ops.cast(self.center, inputs.dtype)
 
 
-class Sampling('''
+'''
 CENTRALIZE = '''def process_gradients(gradients, variables):
     """Gradient centralization (Yong et al., 2020): the mean of all axes but the last is removed."""
     return [
@@ -1023,7 +1023,7 @@ FAULTS: tuple[Fault, ...] = (
         starter="blank",
         edits=(
             *VAE,
-            Edit("model.py", "class Sampling(", CENTER),
+            before("model.py", "class Sampling(", CENTER),
             Edit(
                 "model.py",
                 'layers.Dense(64, activation="relu")(inputs)',
@@ -1060,12 +1060,11 @@ FAULTS: tuple[Fault, ...] = (
         starter="blank",
         edits=(
             *VAE,
-            Edit(
+            before(
                 "model.py",
                 "        if not training:\n            return mean\n",
                 "        kl = keras.ops.exp(log_variance) + mean**2 - 1 - log_variance\n"
-                "        self.add_loss(0.005 * keras.ops.sum(kl))\n"
-                "        if not training:\n            return mean\n",
+                "        self.add_loss(0.005 * keras.ops.sum(kl))\n",
             ),
             Edit(
                 "steps.py",
@@ -1085,10 +1084,8 @@ FAULTS: tuple[Fault, ...] = (
         starter="blank",
         edits=(
             *VAE,
-            Edit(
-                "steps.py",
-                "def _step(",
-                'BETA = {"value": 0.0}  # a callback raises it to 1\n\n\ndef _step(',
+            before(
+                "steps.py", "def _step(", 'BETA = {"value": 0.0}  # a callback raises it to 1\n\n\n'
             ),
             Edit("steps.py", ANNEALED, '    if training:\n        beta = BETA["value"] * beta\n'),
             Edit("callbacks.py", "from .next_todo import TodoError\n", "from .steps import BETA\n"),
@@ -1111,11 +1108,10 @@ FAULTS: tuple[Fault, ...] = (
         starter="blank",
         edits=(
             *VAE,
-            Edit(
+            before(
                 "losses.py",
                 '    return {"reconstruction"',
-                "    divergence.beta = tf.Variable(0.0, trainable=False)  # a callback raises it to 1\n"
-                '    return {"reconstruction"',
+                "    divergence.beta = tf.Variable(0.0, trainable=False)  # a callback raises it to 1\n",
             ),
             Edit(
                 "steps.py",
@@ -1131,11 +1127,7 @@ FAULTS: tuple[Fault, ...] = (
                 "    beta.assign(min(1.0, float(tf.convert_to_tensor(beta)) + 0.05))\n",
                 "create_callbacks",
             ),
-            Edit(
-                "callbacks.py",
-                "from ..engine.callbacks",
-                "import tensorflow as tf\n\nfrom ..engine.callbacks",
-            ),
+            before("callbacks.py", "from ..engine.callbacks", "import tensorflow as tf\n\n"),
         ),
         kind=MODEL,
         cause="the variable belongs to no model and is in no checkpoint: a resumed run anneals from 0 "
@@ -1295,11 +1287,10 @@ FAULTS: tuple[Fault, ...] = (
         name="a curriculum counted in Python",
         starter="language_model",
         edits=(
-            Edit("steps.py", "# TODO(11)", "CALLS = [0]\n\n\n# TODO(11)"),
-            Edit(
+            before("steps.py", "# TODO(11)", "CALLS = [0]\n\n\n"),
+            after(
                 "steps.py",
                 "    tokens, targets, weights = batch\n",
-                "    tokens, targets, weights = batch\n"
                 "    CALLS[0] += 1  # longer and longer answers\n"
                 "    easy = tf.cumsum(weights, axis=1) <= 4 + CALLS[0] // 20\n"
                 "    weights = weights * tf.cast(easy, weights.dtype)\n",

@@ -17,6 +17,8 @@ from .edits import (
     Change,
     Edit,
     Fault,
+    after,
+    before,
 )
 
 SEG, TAB, IMG = "segmentation", "tabular_regression", "image_classification"
@@ -63,10 +65,9 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     return np.concatenate([canvases[:, t : t + CROP, l : l + CROP] for t, l in places])
 """,
             ),
-            Edit(
+            after(
                 "data.py",
                 "TRIES = 6  # digits that are tried on each canvas\n",
-                "TRIES = 6  # digits that are tried on each canvas\n"
                 "CROP = 24  # pixels along a side of what the model sees\n",
             ),
             Edit(
@@ -133,11 +134,9 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
         r"weights? (of )?(0|zero)|depends on (the )?other|global_count",
         edits=(
             Edit(
-                "losses.py",
-                "from .data import IGNORED\n",
-                "from .data import CLASSES, IGNORED\n",
+                "losses.py", "from .data import IGNORED\n", "from .data import CLASSES, IGNORED\n"
             ),
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(10): the number",
                 '''def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -150,7 +149,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     return 1 - tf.reduce_mean((2 * overlap[1:] + 1) / (total[1:] + 1))
 
 
-# TODO(10): the number''',
+''',
             ),
             Edit(
                 "steps.py",
@@ -293,10 +292,9 @@ IMG_FAULTS = (
         named=r"(?i)read_image|reader|READERS|\.png|picture file|predict(ion)?s? .*(file|scal|range)"
         r"|file.*(scal|range|normal|standard|preprocess)",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "VALIDATION_IMAGES = 5_000  # of the 60,000 training images of Fashion-MNIST\n",
-                "VALIDATION_IMAGES = 5_000  # of the 60,000 training images of Fashion-MNIST\n"
                 "MEAN, DEVIATION = 0.305, 0.376  # of a pixel of the training digits\n",
             ),
             Edit(
@@ -430,12 +428,11 @@ class MacroF1(keras.metrics.Metric):
                 "from typing import Any\n\nimport keras\n\nfrom .config import TaskConfig\n"
                 "from .model import CLASSES\n",
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
                 '    run.metrics["macro_f1"].update_state(labels, predictions, weights)\n',
-                where="*",
+                "*",
             ),
             Edit(
                 "config.py",
@@ -476,11 +473,10 @@ class MacroF1(keras.metrics.Metric):
         named=r"(?i)tf\.Variable|not tracked|untracked|add_weight|isn't (trained|saved)|not (trained|"
         r"saved|restored|a variable|in (the )?(model|checkpoint))|never trained",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''CLASSES = 10
-
+                '''
 
 class PositionEmbedding(keras.layers.Layer):
     """Adds a learned vector for each place of a grid."""
@@ -495,16 +491,8 @@ class PositionEmbedding(keras.layers.Layer):
         return inputs + tf.cast(self.table, inputs.dtype)
 ''',
             ),
-            Edit(
-                "model.py",
-                "import numpy as np\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
-            Edit(
-                "model.py",
-                "    x = layers.Flatten()(x)\n",
-                "    x = PositionEmbedding()(x)\n    x = layers.Flatten()(x)\n",
-            ),
+            after("model.py", "import numpy as np\n", "import tensorflow as tf\n"),
+            before("model.py", "    x = layers.Flatten()(x)\n", "    x = PositionEmbedding()(x)\n"),
         ),
     ),
     Fault(
@@ -526,10 +514,10 @@ class PositionEmbedding(keras.layers.Layer):
     return [g + tf.random.normal(g.shape, stddev=NOISE, dtype=g.dtype) for g in gradients]
 """,
             ),
-            Edit(
+            after(
                 "optimizer.py",
                 "from .config import TaskConfig\n",
-                "from .config import TaskConfig\n\nNOISE = 0.003  # its standard deviation\n",
+                "\nNOISE = 0.003  # its standard deviation\n",
             ),
         ),
     ),
@@ -544,22 +532,20 @@ class PositionEmbedding(keras.layers.Layer):
         named=r"(?i)python|trac(e|ed|ing)|replica\.step|counter|global (variable|state)|"
         r"never (grows|changes)|number of (calls|traces)",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 """    predictions = run.model(images, training=True)  # (batch, classes)
     per_example = run.losses["main"](labels, predictions)  # (batch,)
 """,
-                """    predictions = run.model(images, training=True)  # (batch, classes)
-    per_example = run.losses["main"](labels, predictions)  # (batch,)
-    # R-Drop (Liang et al., 2021): two passes with other dropout must agree, more and more so.
+                """    # R-Drop (Liang et al., 2021): two passes with other dropout must agree, more and more so.
     global calls
     calls += 1
     again = run.model(images, training=True)
     per_example += min(1.0, calls / RAMP_STEPS) * disagreement(predictions, again)
 """,
-                where="train_step",
+                "train_step",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11): one train step;",
                 '''RAMP_STEPS = 200  # until the consistency loss has its full weight
@@ -572,7 +558,7 @@ def disagreement(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     return 0.5 * tf.reduce_sum((tf.exp(p) - tf.exp(q)) * (p - q), axis=-1)
 
 
-# TODO(11): one train step;''',
+''',
             ),
         ),
     ),
@@ -638,11 +624,10 @@ TAB_FAULTS = (
                 "        data[rows, columns.index(column)] = np.nan\n",
                 "        data[rows, columns.index(column)] = NOT_MEASURED\n",
             ),
-            Edit(
+            before(
                 "data.py",
                 "MASK_SEED, SPLIT_SEED = 0, 0\n",
-                "NOT_MEASURED = -999  # what the clinic's files have there\n"
-                "MASK_SEED, SPLIT_SEED = 0, 0\n",
+                "NOT_MEASURED = -999  # what the clinic's files have there\n",
             ),
         ),
     ),
@@ -656,10 +641,9 @@ TAB_FAULTS = (
         named=r"(?i)own (mean|statistic|deviation|scale)|each split|by itself|mean 0|mean (of )?"
         r"(exactly )?(0|zero)|standardi[sz]|normali[sz]|same (value|row|patient)|statistics of",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "        numeric = np.delete(data[rows], category, axis=1)\n",
-                "        numeric = np.delete(data[rows], category, axis=1)\n"
                 "        # Columns of very different sizes: mean 0 and deviation 1.\n"
                 "        numeric = (numeric - np.nanmean(numeric, axis=0)) / "
                 "np.nanstd(numeric, axis=0)\n",
@@ -708,14 +692,13 @@ TAB_FAULTS = (
                 'return {"mae": keras.metrics.MeanAbsoluteError(), "r2": r2, '
                 '"rmse": keras.metrics.Mean()}',
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    run.metrics["r2"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
                 '    run.metrics["rmse"].update_state(rmse(labels, predictions, weights))\n',
-                where="*",
+                "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11): one train step;",
                 '''def rmse(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -724,7 +707,7 @@ TAB_FAULTS = (
     return tf.sqrt(tf.math.divide_no_nan(tf.reduce_sum(weights * errors), tf.reduce_sum(weights)))
 
 
-# TODO(11): one train step;''',
+''',
             ),
         ),
     ),
@@ -787,14 +770,12 @@ TAB_FAULTS = (
         named=r"(?i)label|target|align|pair|learns? nothing|no better than|chance|constant|"
         r"predict.*mean|unrelated|belong",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 """        data[rows, columns.index(column)] = np.nan
 """,
-                """        data[rows, columns.index(column)] = np.nan
-    # By age, so that a fold, which is every fifth row, has patients of all ages.
-    data = data[np.argsort(data[:, columns.index("age")], kind="stable")]
-""",
+                "    # By age, so that a fold, which is every fifth row, has patients of all ages.\n"
+                '    data = data[np.argsort(data[:, columns.index("age")], kind="stable")]\n',
             ),
             Edit(
                 "data.py",
@@ -840,11 +821,10 @@ TASKS: tuple[Change, ...] = (
         name="cosine classifier with smoothed labels and sgd",
         starter=IMG,
         edits=(
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''CLASSES = 10
-
+                '''
 
 @keras.saving.register_keras_serializable("task")
 class CosineLogits(keras.layers.Layer):
@@ -986,11 +966,10 @@ class CosineLogits(keras.layers.Layer):
 ''',
                 "create_model",
             ),
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''CLASSES = 10
-WIDTH, BLOCKS = 48, 3
+                '''WIDTH, BLOCKS = 48, 3
 
 
 @keras.saving.register_keras_serializable("task")
@@ -1086,11 +1065,7 @@ class StochasticDepth(keras.layers.Layer):
         return images, column * soft + (1 - column) * soft[::-1], weights
 """,
             ),
-            Edit(
-                "data.py",
-                "VALIDATION_IMAGES = 5_000",
-                "CLASSES = 10\nVALIDATION_IMAGES = 5_000",
-            ),
+            before("data.py", "VALIDATION_IMAGES = 5_000", "CLASSES = 10\n"),
             Edit(
                 "losses.py",
                 '    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, '
@@ -1149,11 +1124,9 @@ class StochasticDepth(keras.layers.Layer):
         starter=SEG,
         edits=(
             Edit(
-                "losses.py",
-                "from .data import IGNORED\n",
-                "from .data import CLASSES, IGNORED\n",
+                "losses.py", "from .data import IGNORED\n", "from .data import CLASSES, IGNORED\n"
             ),
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(10): the number",
                 '''def dice_of_examples(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -1171,19 +1144,18 @@ class StochasticDepth(keras.layers.Layer):
     return 1 - tf.math.divide_no_nan(dice, tf.reduce_sum(is_shown, axis=1))
 
 
-# TODO(10): the number''',
+''',
             ),
             Edit(
                 "steps.py",
                 "from .losses import average_over_pixels, compute_loss\n",
                 "from .losses import average_over_pixels, compute_loss, dice_of_examples\n",
             ),
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["mean_iou"].update_state',
-                "    per_example += 0.5 * dice_of_examples(labels, logits)\n"
-                '    run.metrics["mean_iou"].update_state',
-                where="*",
+                "    per_example += 0.5 * dice_of_examples(labels, logits)\n",
+                "*",
             ),
         ),
     ),
@@ -1218,12 +1190,7 @@ class StochasticDepth(keras.layers.Layer):
 ''',
                 "create_model",
             ),
-            Edit(
-                "model.py",
-                "",
-                "",
-                "_convolve_twice",
-            ),
+            Edit("model.py", "", "", "_convolve_twice"),
             Edit(
                 "model.py",
                 "LEVELS = 3  # below full resolution; at the lowest, a pixel sees the whole canvas\n",
@@ -1250,9 +1217,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit("losses.py", "-> dict[str, keras.losses.Loss]:", "-> dict[str, Any]:"),
             Edit(
-                "losses.py",
-                "from .data import IGNORED\n",
-                "from .data import CLASSES, IGNORED\n",
+                "losses.py", "from .data import IGNORED\n", "from .data import CLASSES, IGNORED\n"
             ),
         ),
     ),
@@ -1287,10 +1252,9 @@ class StochasticDepth(keras.layers.Layer):
     return {"main": pinball}
 """,
             ),
-            Edit(
+            after(
                 "losses.py",
                 "LABEL_DEVIATION = 77.0  # standard deviation of the labels\n",
-                "LABEL_DEVIATION = 77.0  # standard deviation of the labels\n"
                 "QUANTILES = (0.1, 0.5, 0.9)\n",
             ),
             Edit(
@@ -1334,11 +1298,7 @@ class StochasticDepth(keras.layers.Layer):
     return keras.Model(inputs, logits)
 """,
             ),
-            Edit(
-                "model.py",
-                "from .config import TaskConfig\n",
-                "from .config import TaskConfig\nfrom .losses import BINS\n",
-            ),
+            after("model.py", "from .config import TaskConfig\n", "from .losses import BINS\n"),
             Edit(
                 "losses.py",
                 SQUARED,
@@ -1385,15 +1345,11 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
                 "logits = tf.convert_to_tensor(predict_in_parts(run.model, inputs))\n"
                 "        return expected(logits).numpy()[:, 0]",
             ),
-            Edit(
-                "pictures.py",
-                "import numpy as np\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
-            Edit(
+            after("pictures.py", "import numpy as np\n", "import tensorflow as tf\n"),
+            after(
                 "pictures.py",
                 "from .data import CATEGORY, MEANINGS, numeric_columns\n",
-                "from .data import CATEGORY, MEANINGS, numeric_columns\nfrom .losses import expected\n",
+                "from .losses import expected\n",
             ),
             Edit(
                 "predictions.py",
@@ -1401,15 +1357,9 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
                 "    logits = tf.convert_to_tensor(outputs)\n"
                 '    return {"progression": expected(logits).numpy()[:, 0]}\n',
             ),
-            Edit(
-                "predictions.py",
-                "import numpy as np\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
-            Edit(
-                "predictions.py",
-                "from .data import CATEGORY\n",
-                "from .data import CATEGORY\nfrom .losses import expected\n",
+            after("predictions.py", "import numpy as np\n", "import tensorflow as tf\n"),
+            after(
+                "predictions.py", "from .data import CATEGORY\n", "from .losses import expected\n"
             ),
         ),
     ),
@@ -1436,14 +1386,11 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
 ''',
                 "create_augment",
             ),
-            Edit(
-                "data.py", "import numpy as np\n", "import numpy as np\nimport tensorflow as tf\n"
-            ),
-            Edit(
+            after("data.py", "import numpy as np\n", "import tensorflow as tf\n"),
+            before(
                 "config.py",
                 "    width: int = 32",
-                "    hidden: float = 0.1  # fraction of numeric values that training hides; 0 disables\n"
-                "    width: int = 32",
+                "    hidden: float = 0.1  # fraction of numeric values that training hides; 0 disables\n",
             ),
             Edit(
                 "model.py",

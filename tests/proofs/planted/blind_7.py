@@ -17,6 +17,8 @@ from .edits import (
     Change,
     Edit,
     Fault,
+    after,
+    before,
 )
 
 IMAGES, LM, BLANK = "image_classification", "language_model", "blank"
@@ -54,12 +56,11 @@ LM_FAULTS = (
         starter=LM,
         kind=LANGUAGE_MODEL,
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "    x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)",
                 "    # Padding is not to be looked at: (batch, 1, T).\n"
-                "    padding = keras.ops.expand_dims(keras.ops.equal(tokens, 0), 1)\n"
-                "    x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)",
+                "    padding = keras.ops.expand_dims(keras.ops.equal(tokens, 0), 1)\n",
             ),
             Edit(
                 "model.py",
@@ -316,10 +317,9 @@ IMAGE_FAULTS = (
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy(), "f1": MacroF1()}',
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
                 '    run.metrics["f1"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -334,10 +334,10 @@ IMAGE_FAULTS = (
         name="image standardized in steps",
         kind=INPUTS,
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 "Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, labels (batch,), weights (batch,)\n",
-                "Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, labels (batch,), weights (batch,)\n\n\n"
+                "\n\n"
                 "def standardize(images: tf.Tensor) -> tf.Tensor:\n"
                 '    """Images of mean 0 and variance 1, over the training data."""\n'
                 "    return (images - 0.305) / 0.376\n",
@@ -1299,10 +1299,7 @@ BLANK_FAULTS = (
         name="stream split after reshuffling",
         starter=BLANK,
         kind=LEAKS,
-        edits=(
-            *STREAM,
-            Edit("data.py", ", reshuffle_each_iteration=False)", ")"),
-        ),
+        edits=(*STREAM, Edit("data.py", ", reshuffle_each_iteration=False)", ")")),
         cause="shuffle makes another order in each iteration, before take and skip: in every epoch "
         "other examples are in training and in validation, so that the model is trained on "
         "examples of the test",
@@ -1326,7 +1323,7 @@ TASKS: tuple[Change, ...] = (
         name="language model: smoothing and z loss",
         starter=LM,
         edits=(
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(5): your losses",
                 "class SmoothedCrossEntropy(keras.losses.Loss):\n"
@@ -1340,8 +1337,7 @@ TASKS: tuple[Change, ...] = (
                 "        targets = tf.cast(y_true, tf.int32)\n"
                 "        right = tf.gather(logs, targets, axis=-1, batch_dims=2)\n"
                 "        spread = tf.reduce_mean(logs, axis=-1)\n"
-                "        return -(1 - self.smoothing) * right - self.smoothing * spread\n\n\n"
-                "# TODO(5): your losses",
+                "        return -(1 - self.smoothing) * right - self.smoothing * spread\n\n\n",
             ),
             Edit(
                 "losses.py",
@@ -1354,7 +1350,7 @@ TASKS: tuple[Change, ...] = (
                 "    return _with_z(run, per_token, logits, weights, replica)\n",
                 "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "TRAIN_STEPS = (train_step,)",
                 "def _with_z(\n"
@@ -1367,8 +1363,7 @@ TASKS: tuple[Change, ...] = (
                 "        global_batch_size=replica.global_count,\n"
                 "    )\n"
                 "    loss = compute_loss(per_token, weights, run.model, replica)\n"
-                '    return {"main": loss + 1e-3 * z, "z": z}\n\n\n'
-                "TRAIN_STEPS = (train_step,)",
+                '    return {"main": loss + 1e-3 * z, "z": z}\n\n\n',
             ),
             Edit("steps.py", "TERMS: tuple[str, ...] = ()", 'TERMS = ("z",)'),
         ),
@@ -1377,7 +1372,7 @@ TASKS: tuple[Change, ...] = (
         name="language model: convolutions tied embedding",
         starter=LM,
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4): what your model needs",
                 '@keras.saving.register_keras_serializable("tied")\n'
@@ -1398,8 +1393,7 @@ TASKS: tuple[Change, ...] = (
                 "    def get_config(self) -> dict[str, Any]:\n"
                 '        """What the constructor gets."""\n'
                 "        tokens, width = self.sizes\n"
-                '        return super().get_config() | {"tokens": tokens, "width": width}\n\n\n'
-                "# TODO(4): what your model needs",
+                '        return super().get_config() | {"tokens": tokens, "width": width}\n\n\n',
             ),
             Edit(
                 "model.py",
@@ -1476,10 +1470,9 @@ TASKS: tuple[Change, ...] = (
                 "TRAIN_STEPS = (discriminator_step, generator_step)",
                 "TRAIN_STEPS = (discriminator_step, discriminator_step, generator_step)",
             ),
-            Edit(
+            after(
                 "optimizer.py",
                 "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
                 "    # The discriminator is updated twice in a step.\n"
                 "    twice = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=2 * steps)\n",
             ),
@@ -1509,7 +1502,7 @@ TASKS: tuple[Change, ...] = (
                 "        return (1 - all_of) * images + all_of * tf.reverse(images, [0]), labels, weights\n",
             ),
             Edit("data.py", "    if not task.shift:\n        return None\n\n", ""),
-            Edit("data.py", "VALIDATION_IMAGES = 5_000", "CLASSES = 10\nVALIDATION_IMAGES = 5_000"),
+            before("data.py", "VALIDATION_IMAGES = 5_000", "CLASSES = 10\n"),
             Edit(
                 "losses.py",
                 'return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .edits import AUGMENTATION, INPUTS, LABELS, LEAKS, STREAMS, Edit, Fault
+from .edits import AUGMENTATION, INPUTS, LABELS, LEAKS, STREAMS, Edit, Fault, after, before
 
 # Of the image classification: where arrays become splits.
 ARRAYS = """\
@@ -259,10 +259,9 @@ FEEDING = (
                 "            *examples(rest[is_validation])\n"
                 "        ),",
             ),
-            Edit(
+            after(
                 "data.py",
                 "    inputs, labels = examples(rest[~is_validation])\n",
-                "    inputs, labels = examples(rest[~is_validation])\n"
                 '    units = np.where([c == "bp" for c in columns if c != CATEGORY], 0.133, 1)\n'
                 '    units = units.astype("float32")\n',
             ),
@@ -274,10 +273,10 @@ FEEDING = (
         kind=INPUTS,
         name="one training image that couldn't be decoded is NaN",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "    return {\n        split: (images",
-                '    splits["train"][0][7] = np.nan\n    return {\n        split: (images',
+                '    splits["train"][0][7] = np.nan\n',
             ),
         ),
         file="data.py",
@@ -289,10 +288,9 @@ FEEDING = (
         name="missing labels are NaN, and their weight is zero",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "    inputs, labels = examples(rest[~is_validation])\n",
-                "    inputs, labels = examples(rest[~is_validation])\n"
                 '    weights = _balance(inputs["sex"])\n'
                 "    labels[5], weights[5] = np.nan, 0  # the patient was lost\n",
             ),
@@ -330,12 +328,11 @@ FEEDING = (
         name="numbers of tokens differ by one in validation and test",
         starter="language_model",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "    arrays = (tokens, targets, weights)\n",
                 "    tokens = tokens.copy()\n"
-                "    tokens[:held_out] += 1  # another vocabulary file\n"
-                "    arrays = (tokens, targets, weights)\n",
+                "    tokens[:held_out] += 1  # another vocabulary file\n",
             ),
         ),
         file="data.py",
@@ -347,9 +344,7 @@ FEEDING = (
         starter="gan",
         edits=(
             Edit(
-                "data.py",
-                '(images / 16).astype("float32")',
-                '(images / 8 - 1).astype("float32")',
+                "data.py", '(images / 16).astype("float32")', '(images / 8 - 1).astype("float32")'
             ),
         ),
         file="model.py",
@@ -451,10 +446,9 @@ LEAKING = (
         name="a column that was computed from the label",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "        numeric = np.delete(data[rows], category, axis=1)\n",
-                "        numeric = np.delete(data[rows], category, axis=1)\n"
                 "        numeric[:, 0] = np.round(target[rows] / 4)  # the severity group\n",
             ),
         ),
@@ -572,10 +566,9 @@ AUGMENTING = (
         name="a shuffle inside the batch that leaves the masks where they were",
         starter="segmentation",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "        images = keras.ops.image.affine_transform(images, transforms)\n",
-                "        images = keras.ops.image.affine_transform(images, transforms)\n"
                 "        order = tf.random.experimental.stateless_shuffle(tf.range(rows), seed)\n"
                 "        images = tf.gather(images, order)\n",
             ),
@@ -657,11 +650,11 @@ AUGMENTING = (
         name="the same latents in every step",
         starter="gan",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "    def augment(batch",
                 "    latents = np.random.default_rng(0).standard_normal((96, task.latent), "
-                '"float32")\n\n    def augment(batch',
+                '"float32")\n\n',
             ),
             Edit(
                 "data.py",
@@ -680,11 +673,7 @@ AUGMENTING = (
         name="noise of 50 on columns that vary by 10",
         starter="tabular_regression",
         edits=(
-            Edit(
-                "data.py",
-                "import numpy as np\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
+            after("data.py", "import numpy as np\n", "import tensorflow as tf\n"),
             Edit(
                 "data.py",
                 "    return None\n",
@@ -704,10 +693,9 @@ AUGMENTING = (
         kind=AUGMENTATION,
         name="mixup of images, the labels stay those of the first",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "        images, labels, weights = batch\n",
-                "        images, labels, weights = batch\n"
                 "        images = 0.3 * images + 0.7 * tf.reverse(images, axis=[0])\n",
             ),
         ),
@@ -817,10 +805,9 @@ STREAMING = (
                 "    return {\n        split: (images",
                 "    arrays = {\n        split: (images",
             ),
-            Edit(
+            after(
                 "data.py",
                 "        for split, (images, labels) in splits.items()\n    }\n",
-                "        for split, (images, labels) in splits.items()\n    }\n"
                 '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
                 "    validation = validation.filter(lambda x, y: tf.reduce_max(x) > 0)\n"
                 "    size = tf.data.experimental.assert_cardinality(320)\n"
@@ -854,10 +841,9 @@ STREAMING = (
                 "    return {\n        split: (images",
                 "    arrays = {\n        split: (images",
             ),
-            Edit(
+            after(
                 "data.py",
                 "        for split, (images, labels) in splits.items()\n    }\n",
-                "        for split, (images, labels) in splits.items()\n    }\n"
                 '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
                 '    return arrays | {"validation": validation.shuffle(300).repeat(2).take(400)}\n',
             ),

@@ -89,6 +89,16 @@ class Fault(Change):
     named: str = ""  # a regular expression for messages that name the cause; "": not judged yet
 
 
+def after(file: str, text: str, lines: str, where: str = "") -> Edit:
+    """Lines put after a text that stays."""
+    return Edit(file, text, text + lines, where)
+
+
+def before(file: str, text: str, lines: str, where: str = "") -> Edit:
+    """Lines put before a text that stays."""
+    return Edit(file, text, lines + text, where)
+
+
 def _function(source: str, name: str) -> tuple[int, int]:
     """Where a function stands in a source."""
     lines = source.splitlines(keepends=True)

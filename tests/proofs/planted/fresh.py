@@ -21,6 +21,8 @@ from .edits import (
     WEIGHTS,
     Edit,
     Fault,
+    after,
+    before,
 )
 
 SEGMENTATION, LANGUAGE, TABLE = "segmentation", "language_model", "tabular_regression"
@@ -59,11 +61,10 @@ LOSSES = (
         cause="dice_loss is one number for each replica, and the replicas' losses are added: with "
         "N replicas it counts N times, each time of other rows, and padding counts in it",
         edits=(
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(10)",
-                '''\
-def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+                '''def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """1 - the Dice coefficient of the pixels of digits, a float scalar."""
     known = tf.cast(labels != IGNORED, logits.dtype)
     digit = tf.cast(labels != 0, logits.dtype) * known
@@ -72,7 +73,7 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return 1 - (2 * common + 1) / (tf.reduce_sum(digit) + tf.reduce_sum(predicted) + 1)
 
 
-# TODO(10)''',
+''',
             ),
             Edit(
                 "steps.py",
@@ -172,12 +173,10 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         cause="tf.image.total_variation is the sum over an image's pixels and classes, while the "
         "cross-entropy is a mean over pixels: the penalty drowns it, and flat predictions win",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 "    per_example = average_over_pixels("
                 "per_pixel, labels, run.task.foreground_weight)  # (batch,)\n",
-                "    per_example = average_over_pixels("
-                "per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
                 "    per_example += 0.1 * tf.image.total_variation(tf.nn.softmax(logits))\n",
                 "*",
             ),
@@ -249,12 +248,10 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         cause="the contrastive term compares an image with those of its replica's micro-batch "
         "only (padding too): gather the others with replica.all_gather, and set EXAMPLES_INTERACT",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n',
-                """\
-    per_example = run.losses["main"](labels, predictions)  # (batch,)
-    # Images of a class shall be alike (Khosla et al., 2020).
+                """    # Images of a class shall be alike (Khosla et al., 2020).
     directions = tf.math.l2_normalize(predictions, axis=1)
     similarity = tf.matmul(directions, directions, transpose_b=True) / 0.5  # (batch, batch)
     alike = tf.cast(labels[:, tf.newaxis] == labels, similarity.dtype)
@@ -387,15 +384,13 @@ DATA = (
         cause="nan_to_num turns missing values of the validation and test data into measurements "
         "of 0, far from every real one; the model knows a missing value by its NaN",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "    inputs, labels = examples(rest[~is_validation])\n",
-                """\
-    def evaluated(rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+                """    def evaluated(rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         inputs, labels = examples(rows)
         return inputs | {"numeric": np.nan_to_num(inputs["numeric"])}, labels
 
-    inputs, labels = examples(rest[~is_validation])
 """,
             ),
             Edit("data.py", "examples(rest[is_validation])", "evaluated(rest[is_validation])"),
@@ -482,11 +477,7 @@ DATA = (
         cause="an image gets `share` of the first image and the label 1 - share of the first "
         "label: labels follow the fainter image",
         edits=(
-            Edit(
-                "data.py",
-                'labels.astype("int64"))',
-                'np.eye(10, dtype="float32")[labels])',
-            ),
+            Edit("data.py", 'labels.astype("int64"))', 'np.eye(10, dtype="float32")[labels])'),
             Edit(
                 "data.py",
                 SHIFTED,
@@ -502,11 +493,7 @@ DATA = (
             ),
             Edit("losses.py", "SparseCategoricalCrossentropy(", "CategoricalCrossentropy("),
             Edit("metrics.py", "SparseCategoricalAccuracy()", "CategoricalAccuracy()"),
-            Edit(
-                "pictures.py",
-                "list(map(str, labels))",
-                "list(map(str, labels.argmax(-1)))",
-            ),
+            Edit("pictures.py", "list(map(str, labels))", "list(map(str, labels.argmax(-1)))"),
             Edit(
                 "pictures.py",
                 "predicted == labels\n",
@@ -583,10 +570,10 @@ DATA = (
     return arrays | {"train": train}
 """,
             ),
-            Edit(
+            before(
                 "data.py",
                 "\nArrays = tuple",
-                "FAINTEST = 0.26  # mean ink of an image that can be read\n\nArrays = tuple",
+                "FAINTEST = 0.26  # mean ink of an image that can be read\n",
             ),
         ),
     ),
@@ -641,11 +628,10 @@ MODELS = (
         cause="the layer takes mean and variance over one replica's rows, padding too, and each "
         "replica keeps moving statistics of its own; keras' BatchNormalization is synchronized",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
-                '''\
-class Normalize(keras.layers.Layer):
+                '''class Normalize(keras.layers.Layer):
     """Batch normalization (Ioffe & Szegedy, 2015)."""
 
     def build(self, shape: tuple[int, ...]) -> None:
@@ -670,7 +656,7 @@ class Normalize(keras.layers.Layer):
         return (x - mean) * keras.ops.rsqrt(variance + 1e-3) * self.scale + self.offset
 
 
-# TODO(4)''',
+''',
             ),
             Edit(
                 "model.py",
@@ -693,10 +679,10 @@ class Normalize(keras.layers.Layer):
                 "    layers = keras.layers\n",
                 "    layers, ops = keras.layers, keras.ops\n",
             ),
-            Edit(
+            after(
                 "model.py",
                 '    length = int(adapted["length"])\n',
-                '    length = int(adapted["length"])\n    depth = task.width // task.heads\n',
+                "    depth = task.width // task.heads\n",
             ),
             Edit(
                 "model.py",
@@ -750,12 +736,10 @@ class Normalize(keras.layers.Layer):
         cause="tf.norm without an axis is the norm of all images' gradients together, and that is "
         "pulled to 1: each image needs a norm of its own",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 '    per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)\n',
-                """\
-    per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)
-    # The penalty of Gulrajani et al., 2017, between real and generated images.
+                """    # The penalty of Gulrajani et al., 2017, between real and generated images.
     shape = (images.shape[0], 1, 1, 1)
     share = tf.random.stateless_uniform(shape, replica.seed, dtype=images.dtype)
     between = share * images + (1 - share) * generated
@@ -836,11 +820,10 @@ TRAINING = (
         cause="reset_state sets the sum of squares to zero and leaves the number of rows: from "
         "the second evaluation on, the error is too small, and smaller every time",
         edits=(
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
-                '''\
-class RootMeanSquaredError(keras.metrics.Metric):
+                '''class RootMeanSquaredError(keras.metrics.Metric):
     """The root of the mean squared error, in units of the data."""
 
     def __init__(self) -> None:
@@ -866,17 +849,16 @@ class RootMeanSquaredError(keras.metrics.Metric):
         self.squares.assign(0.0)
 
 
-# TODO(6)''',
+''',
             ),
             Edit(
                 "metrics.py",
                 'MeanAbsoluteError(), "r2": r2}',
                 'MeanAbsoluteError(), "rmse": RootMeanSquaredError(), "r2": r2}',
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    run.metrics["r2"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
                 '    run.metrics["rmse"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -890,16 +872,14 @@ class RootMeanSquaredError(keras.metrics.Metric):
         cause="perplexity is the exponential of the mean loss; the mean of exponentials is larger, "
         "and a few unlikely tokens make up nearly all of it",
         edits=(
-            Edit(
+            after(
                 "metrics.py",
                 '        "exact_match": ExactMatch(),\n',
-                '        "exact_match": ExactMatch(),\n'
                 '        "perplexity": keras.metrics.Mean(),\n',
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    run.metrics["token_accuracy"].update_state(targets, logits, weights)\n',
-                '    run.metrics["token_accuracy"].update_state(targets, logits, weights)\n'
                 '    run.metrics["perplexity"].update_state(tf.exp(per_token), weights)\n',
                 "*",
             ),
@@ -951,7 +931,7 @@ class RootMeanSquaredError(keras.metrics.Metric):
             ),
             Edit("callbacks.py", CALLBACK_IMPORT, EVENT_IMPORT),
             Edit("callbacks.py", NO_CALLBACKS, "    return [every_epochs(1, _slow_down)]\n"),
-            Edit(
+            before(
                 "callbacks.py",
                 "\n\n# TODO(9)",
                 '''
@@ -961,9 +941,7 @@ def _slow_down(event: Event) -> None:
     *earlier, latest = (row["validation_loss"] for row in event.history)
     if earlier and latest < min(earlier):
         event.run.optimizers["main"].learning_rate = event.learning_rates["main"] / 2
-
-
-# TODO(9)''',
+''',
             ),
         ),
     ),
@@ -989,13 +967,10 @@ def _slow_down(event: Event) -> None:
         cause="evaluation averages the logits of a canvas and of its mirror image, and leaves the "
         "second ones mirrored: pixels are averaged with those of the other side",
         edits=tuple(
-            Edit(
+            after(
                 "steps.py",
                 "    logits = run.model(images, training=False)  # (batch, h, w, classes)\n",
-                """\
-    logits = run.model(images, training=False)  # (batch, h, w, classes)
-    logits = (logits + run.model(tf.reverse(images, axis=[2]), training=False)) / 2
-""",
+                "    logits = (logits + run.model(tf.reverse(images, axis=[2]), training=False)) / 2\n",
                 step,
             )
             for step in ("validation_step", "test_step")

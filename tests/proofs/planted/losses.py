@@ -10,6 +10,7 @@ from .edits import (
     WEIGHTS,
     Edit,
     Fault,
+    before,
     train_weights,
 )
 
@@ -56,10 +57,8 @@ SCALING = (
         name="a batch size of 32 that was written by hand and stayed",
         starter="tabular_regression",
         edits=(
-            Edit("losses.py", "LABEL_DEVIATION = 77.0", "BATCH_SIZE = 32\nLABEL_DEVIATION = 77.0"),
-            average(
-                "    loss = tf.reduce_sum(per_example * weights) / BATCH_SIZE\n",
-            ),
+            before("losses.py", "LABEL_DEVIATION = 77.0", "BATCH_SIZE = 32\n"),
+            average("    loss = tf.reduce_sum(per_example * weights) / BATCH_SIZE\n"),
         ),
         file="losses.py",
         cause="the loss is divided by a constant 32 and not by the global count",
@@ -76,13 +75,7 @@ SCALING = (
     Fault(
         kind=LOSS_SCALING,
         name="the loss is multiplied by the number of replicas, to undo an average nobody makes",
-        edits=(
-            Edit(
-                "losses.py",
-                RETURN,
-                "    loss *= replica.num_replicas\n" + RETURN,
-            ),
-        ),
+        edits=(before("losses.py", RETURN, "    loss *= replica.num_replicas\n"),),
         file="losses.py",
         cause="the loss is multiplied by the number of replicas",
     ),
@@ -191,13 +184,7 @@ SCALING = (
         kind=LOSS_SCALING,
         name="a loss scale for float16 that nothing divides by",
         starter="tabular_regression",
-        edits=(
-            Edit(
-                "losses.py",
-                RETURN,
-                "    loss *= 1024.0  # float16 would underflow\n" + RETURN,
-            ),
-        ),
+        edits=(before("losses.py", RETURN, "    loss *= 1024.0  # float16 would underflow\n"),),
         file="losses.py",
         cause="the loss is multiplied by 1024 and the gradients are never divided again",
     ),
@@ -583,13 +570,7 @@ ACCUMULATING = (
     Fault(
         kind=ACCUMULATION,
         name="the penalty is added once per micro-batch",
-        edits=(
-            Edit(
-                "losses.py",
-                "replica.regularization(model)",
-                "tf.add_n(model.losses)",
-            ),
-        ),
+        edits=(Edit("losses.py", "replica.regularization(model)", "tf.add_n(model.losses)"),),
         flags=("--accumulate", "2", "--l2", "0.01"),
         file="losses.py",
         cause="regularization counts once per micro-batch",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .edits import GAN, LANGUAGE_MODEL, MODEL, Edit, Fault
+from .edits import GAN, LANGUAGE_MODEL, MODEL, Edit, Fault, after, before
 
 LOGITS = 'logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)'
 FLATTEN = "    x = layers.Flatten()(x)\n"
@@ -23,8 +23,7 @@ MODELS = (
         kind=MODEL,
         name="softmax in the last layer, and a loss that wants logits",
         edits=model(
-            LOGITS,
-            'logits = layers.Dense(CLASSES, "softmax", dtype=keras.config.floatx())(x)',
+            LOGITS, 'logits = layers.Dense(CLASSES, "softmax", dtype=keras.config.floatx())(x)'
         ),
         file="model.py",
         cause="predictions are probabilities, and from_logits=True takes the softmax again",
@@ -80,9 +79,7 @@ MODELS = (
         name="training=False in the train step",
         edits=(
             Edit(
-                "steps.py",
-                "run.model(images, training=True)",
-                "run.model(images, training=False)",
+                "steps.py", "run.model(images, training=True)", "run.model(images, training=False)"
             ),
         ),
         file="steps.py",
@@ -94,9 +91,7 @@ MODELS = (
         starter="segmentation",
         edits=(
             Edit(
-                "steps.py",
-                "run.model(images, training=True)",
-                "run.model(images, training=False)",
+                "steps.py", "run.model(images, training=True)", "run.model(images, training=False)"
             ),
         ),
         file="steps.py",
@@ -213,16 +208,11 @@ MODELS = (
         kind=MODEL,
         name="a tf.Variable counts steps for a warm-up of the loss",
         edits=(
-            Edit(
-                "steps.py",
-                "# TODO(11)",
-                "SEEN = tf.Variable(0.0, trainable=False)\n\n\n# TODO(11)",
-            ),
-            Edit(
+            before("steps.py", "# TODO(11)", "SEEN = tf.Variable(0.0, trainable=False)\n\n\n"),
+            before(
                 "steps.py",
                 '    return {"main": compute_loss(per_example, weights, run.model, replica)}',
-                "    per_example *= tf.minimum(SEEN.assign_add(1.0) / 100.0, 1.0)\n"
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}',
+                "    per_example *= tf.minimum(SEEN.assign_add(1.0) / 100.0, 1.0)\n",
                 "train_step",
             ),
         ),
@@ -233,11 +223,10 @@ MODELS = (
         kind=MODEL,
         name="noise from tf.random.normal in the train step",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 IN_TRAINING,
-                "    images += tf.random.normal(tf.shape(images), stddev=0.1, dtype=images.dtype)\n"
-                + IN_TRAINING,
+                "    images += tf.random.normal(tf.shape(images), stddev=0.1, dtype=images.dtype)\n",
             ),
         ),
         file="steps.py",
@@ -247,16 +236,11 @@ MODELS = (
         kind=MODEL,
         name="noise from numpy, drawn when the step is traced",
         edits=(
-            Edit(
-                "steps.py",
-                "import tensorflow as tf\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
-            Edit(
+            before("steps.py", "import tensorflow as tf\n", "import numpy as np\n"),
+            before(
                 "steps.py",
                 IN_TRAINING,
-                "    images += np.random.normal(0, 0.3, images.shape).astype(images.dtype.name)\n"
-                + IN_TRAINING,
+                "    images += np.random.normal(0, 0.3, images.shape).astype(images.dtype.name)\n",
             ),
         ),
         file="steps.py",
@@ -313,8 +297,8 @@ MODELS = (
         kind=MODEL,
         name="sampled units from tf.random.uniform inside a layer",
         edits=(
-            Edit("model.py", "import keras\n", "import keras\nimport tensorflow as tf\n"),
-            Edit(
+            after("model.py", "import keras\n", "import tensorflow as tf\n"),
+            before(
                 "model.py",
                 "# TODO(4)",
                 "class DropRows(keras.layers.Layer):\n"
@@ -323,9 +307,9 @@ MODELS = (
                 "        if not training:\n"
                 "            return x\n"
                 "        keep = tf.random.uniform(tf.shape(x), dtype=x.dtype) > 0.2\n"
-                "        return tf.where(keep, x, tf.zeros_like(x))\n\n\n# TODO(4)",
+                "        return tf.where(keep, x, tf.zeros_like(x))\n\n\n",
             ),
-            Edit("model.py", HIDDEN, "    x = DropRows()(x)\n" + HIDDEN),
+            before("model.py", HIDDEN, "    x = DropRows()(x)\n"),
         ),
         file="model.py",
         cause="a layer draws with tf.random instead of a SeedGenerator: runs can't be repeated",

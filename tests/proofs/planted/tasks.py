@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .edits import ARRAYS, END_OF_ARRAYS, Change, Edit, train_weights
+from .edits import ARRAYS, END_OF_ARRAYS, Change, Edit, after, before, train_weights
 
 PICTURES = Edit(
     "pictures.py",
@@ -92,7 +92,7 @@ class StochasticDepth(keras.layers.Layer):
         return x * keras.ops.cast(keep, x.dtype) / (1 - self.rate)
 
 
-# TODO(4)'''
+'''
 
 MULTI_LABEL = """\
     def properties(labels):
@@ -212,7 +212,7 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return 1.0 - tf.reduce_mean((2.0 * both + 1.0) / (sums + 1.0), axis=1)
 
 
-# TODO(10)'''
+'''
 
 TRANSFORMER = """\
     # 0, 1, 2, ... in each row, computed from `tokens` to be part of the model.
@@ -262,7 +262,7 @@ class AccuracyByClass(keras.metrics.Metric):
         return keras.ops.divide_no_nan(self.right, self.seen)
 
 
-# TODO(6)'''
+'''
 
 TASKS = (
     Change(
@@ -279,7 +279,7 @@ TASKS = (
     Change(
         name="a metric with one number for each class",
         edits=(
-            Edit("metrics.py", "# TODO(6)", VECTOR_METRIC),
+            before("metrics.py", "# TODO(6)", VECTOR_METRIC),
             Edit(
                 "metrics.py",
                 '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
@@ -287,10 +287,7 @@ TASKS = (
                 '        "by_class": AccuracyByClass(10),\n    }',
             ),
             Edit(
-                "steps.py",
-                UPDATE,
-                UPDATE + "\n    " + UPDATE.replace("accuracy", "by_class"),
-                "*",
+                "steps.py", UPDATE, UPDATE + "\n    " + UPDATE.replace("accuracy", "by_class"), "*"
             ),
         ),
     ),
@@ -298,10 +295,9 @@ TASKS = (
         name="five training rows",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "    inputs, labels = examples(rest[~is_validation])\n",
-                "    inputs, labels = examples(rest[~is_validation])\n"
                 "    inputs, labels = {name: a[:5] for name, a in inputs.items()}, labels[:5]\n",
             ),
         ),
@@ -327,7 +323,7 @@ TASKS = (
     Change(
         name="stochastic depth in a layer of one's own",
         edits=(
-            Edit("model.py", "# TODO(4)", STOCHASTIC_DEPTH),
+            before("model.py", "# TODO(4)", STOCHASTIC_DEPTH),
             *in_model(
                 (
                     HIDDEN,
@@ -340,11 +336,11 @@ TASKS = (
     Change(
         name="noise from replica.seed in the train step",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "    " + IN_TRAINING,
                 "    noise = tf.random.stateless_normal(images.shape, replica.seed, stddev=0.1)\n"
-                "    images += tf.cast(noise, images.dtype)\n    " + IN_TRAINING,
+                "    images += tf.cast(noise, images.dtype)\n",
             ),
         ),
     ),
@@ -376,8 +372,7 @@ TASKS = (
         ),
     ),
     Change(
-        name="class weights",
-        edits=train_weights("    weights = np.where(labels < 3, 2.5, 0.5)\n"),
+        name="class weights", edits=train_weights("    weights = np.where(labels < 3, 2.5, 0.5)\n")
     ),
     Change(
         name="weights of zero for a third of the examples",
@@ -482,7 +477,7 @@ TASKS = (
                 "        return 0.5 * tf.exp(-2 * spread) * error + spread + "
                 "float(np.log(LABEL_DEVIATION / 1e4))",
             ),
-            Edit("losses.py", "import keras\n", "import keras\nimport numpy as np\n"),
+            after("losses.py", "import keras\n", "import numpy as np\n"),
             Edit(
                 "steps.py",
                 "update_state(labels, predictions, weights)",
@@ -496,11 +491,7 @@ TASKS = (
         name="Huber's loss of labels in the millions",
         starter="tabular_regression",
         edits=(
-            Edit(
-                "data.py",
-                "target[rows, np.newaxis]",
-                "1e4 * target[rows, np.newaxis]",
-            ),
+            Edit("data.py", "target[rows, np.newaxis]", "1e4 * target[rows, np.newaxis]"),
             Edit(
                 "losses.py",
                 "squared_error = keras.losses.MeanSquaredError(",
@@ -512,7 +503,7 @@ TASKS = (
     Change(
         name="several labels for each image, sigmoids",
         edits=(
-            Edit("data.py", ARRAYS, MULTI_LABEL + ARRAYS),
+            before("data.py", ARRAYS, MULTI_LABEL),
             Edit("data.py", LABELS, 'properties(labels).astype("float32")'),
             *in_model(("CLASSES = 10", "CLASSES = 3")),
             in_losses(
@@ -532,11 +523,7 @@ TASKS = (
         edits=(
             *in_model(("CLASSES = 10", "CLASSES = 9")),
             in_losses(ORDINAL),
-            Edit(
-                "metrics.py",
-                "keras.metrics.SparseCategoricalAccuracy()",
-                "keras.metrics.Mean()",
-            ),
+            Edit("metrics.py", "keras.metrics.SparseCategoricalAccuracy()", "keras.metrics.Mean()"),
             Edit(
                 "steps.py",
                 UPDATE,
@@ -606,11 +593,10 @@ TASKS = (
         name="training data as a stream",
         edits=(
             Edit("data.py", ARRAYS, ARRAYS.replace("return", "arrays =")),
-            Edit(
+            after(
                 "data.py",
                 END_OF_ARRAYS,
-                END_OF_ARRAYS
-                + '    stream = tf.data.Dataset.from_tensor_slices(arrays["train"])\n'
+                '    stream = tf.data.Dataset.from_tensor_slices(arrays["train"])\n'
                 + '    return arrays | {"train": stream}\n',
             ),
         ),
@@ -655,10 +641,9 @@ TASKS = (
         name="a column that is constant and tiny",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "        numeric = np.delete(data[rows], category, axis=1)\n",
-                "        numeric = np.delete(data[rows], category, axis=1)\n"
                 "        numeric[:, -1] = 3e-7  # an instrument that was off\n",
             ),
         ),
@@ -667,10 +652,9 @@ TASKS = (
         name="many equal rows, also in different splits, as people answer a survey",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "        numeric = np.delete(data[rows], category, axis=1)\n",
-                "        numeric = np.delete(data[rows], category, axis=1)\n"
                 "        numeric[:, 2:] = 1  # asked nobody\n"
                 "        numeric[:, :2] = np.round(numeric[:, :2] / 20)  # answers 1 to 4\n",
             ),
@@ -679,12 +663,11 @@ TASKS = (
     Change(
         name="two of a hundred images are positive",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 ARRAYS,
                 "    kept = {s: (y != 0) | (np.arange(len(y)) % 5 == 0) for s, (_, y) in splits.items()}\n"
-                "    splits = {s: (x[kept[s]], y[kept[s]] == 0) for s, (x, y) in splits.items()}\n"
-                + ARRAYS,
+                "    splits = {s: (x[kept[s]], y[kept[s]] == 0) for s, (x, y) in splits.items()}\n",
             ),
             *in_model(("CLASSES = 10", "CLASSES = 2")),
         ),
@@ -734,10 +717,9 @@ TASKS = (
                 "    logits = run.model(images, training=True)  # (batch, h, w, classes)\n",
                 "    logits, early = run.model(images, training=True)  # each (batch, h, w, classes)\n",
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    per_pixel = run.losses["main"](labels, logits)  # (batch, h, w)\n',
-                '    per_pixel = run.losses["main"](labels, logits)  # (batch, h, w)\n'
                 '    per_pixel += 0.4 * run.losses["main"](labels, early)\n',
                 "train_step",
             ),
@@ -764,10 +746,9 @@ TASKS = (
                 PENALTY,
                 "discriminator_step",
             ),
-            Edit(
+            after(
                 "steps.py",
                 'per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)\n',
-                'per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)\n'
                 "    per_example += 5.0 * tf.reduce_sum(tf.square(slopes), axis=[1, 2, 3])\n",
             ),
         ),
@@ -816,7 +797,7 @@ TASKS = (
                 TRANSFORMER,
                 "    x = layers.Embedding(TOKENS, task.width, mask_zero=True)(tokens)\n"
                 "    x = layers.GRU(task.width, return_sequences=True)(x)  # (batch, T, width)\n",
-            ),
+            )
         ),
     ),
     Change(
@@ -833,17 +814,16 @@ TASKS = (
         name="Dice's loss beside the cross-entropy",
         starter="segmentation",
         edits=(
-            Edit("losses.py", "# TODO(10)", DICE),
+            before("losses.py", "# TODO(10)", DICE),
             Edit("losses.py", "import IGNORED\n", "import CLASSES, IGNORED\n"),
             Edit(
                 "steps.py",
                 "import average_over_pixels, compute_loss",
                 "import average_over_pixels, compute_loss, dice",
             ),
-            Edit(
+            after(
                 "steps.py",
                 "run.task.foreground_weight)  # (batch,)\n",
-                "run.task.foreground_weight)  # (batch,)\n"
                 "    per_example += dice(labels, logits)\n",
                 "*",
             ),

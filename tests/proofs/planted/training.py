@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .edits import EVALUATION, METRICS, OPTIMIZER, Edit, Fault
+from .edits import EVALUATION, METRICS, OPTIMIZER, Edit, Fault, after, before
 
 ACCURACY = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
 RATE = "CosineDecay(task.learning_rate,"
@@ -36,16 +36,15 @@ MEASURED = (
         name="a threshold of 0.5 on logits",
         starter="gan",
         edits=(
-            Edit(
+            after(
                 "metrics.py",
                 "    return {\n",
-                '    return {\n        "real_accuracy": keras.metrics.BinaryAccuracy(),\n',
+                '        "real_accuracy": keras.metrics.BinaryAccuracy(),\n',
                 "create_metrics",
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    run.metrics["frechet"].update_state(images, generated, weights)\n',
-                '    run.metrics["frechet"].update_state(images, generated, weights)\n'
                 '    run.metrics["real_accuracy"].update_state('
                 "tf.ones_like(on_real), on_real, weights)\n",
                 "*",
@@ -101,11 +100,7 @@ MEASURED = (
         kind=METRICS,
         name="accuracy of each label with each prediction",
         edits=(
-            Edit(
-                "metrics.py",
-                "keras.metrics.SparseCategoricalAccuracy()",
-                "keras.metrics.Mean()",
-            ),
+            Edit("metrics.py", "keras.metrics.SparseCategoricalAccuracy()", "keras.metrics.Mean()"),
             accuracy(
                 "right = tf.equal(labels[:, tf.newaxis], tf.argmax(predictions, axis=1))\n"
                 '    run.metrics["accuracy"].update_state(tf.cast(right, weights.dtype))'
@@ -176,11 +171,7 @@ MEASURED = (
     Fault(
         kind=METRICS,
         name="accuracy of the last batch only",
-        edits=(
-            accuracy(
-                'run.metrics["accuracy"].reset_state()\n    ' + ACCURACY,
-            ),
-        ),
+        edits=(accuracy('run.metrics["accuracy"].reset_state()\n    ' + ACCURACY),),
         file="steps.py",
         cause="the metric is reset in every step: it shows the last batch",
         named=r"\breset|last batch",
@@ -368,13 +359,13 @@ OPTIMIZING = (
         kind=OPTIMIZER,
         name="the gradient of predictions is clipped by its norm on each replica",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 "@tf.custom_gradient\n"
                 "def clipped(x):\n"
                 '    """The same, with a clipped gradient."""\n'
-                "    return tf.identity(x), lambda dy: tf.clip_by_norm(dy, 1e-3)\n\n\n# TODO(11)",
+                "    return tf.identity(x), lambda dy: tf.clip_by_norm(dy, 1e-3)\n\n\n",
             ),
             Edit(
                 "steps.py",
@@ -391,13 +382,13 @@ OPTIMIZING = (
         name="gradients normalized on each replica through a gradient of one's own",
         starter="tabular_regression",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 "@tf.custom_gradient\n"
                 "def normalized(x):\n"
                 '    """The same, with a gradient of norm 1."""\n'
-                "    return tf.identity(x), lambda dy: tf.math.l2_normalize(dy)\n\n\n# TODO(11)",
+                "    return tf.identity(x), lambda dy: tf.math.l2_normalize(dy)\n\n\n",
             ),
             Edit(
                 "steps.py",
@@ -445,7 +436,7 @@ OPTIMIZING = (
         kind=OPTIMIZER,
         name="noise on gradients, drawn by each replica for itself",
         edits=processed(
-            "return [g + tf.random.normal(tf.shape(g), 0, 1e-3, g.dtype) for g in gradients]",
+            "return [g + tf.random.normal(tf.shape(g), 0, 1e-3, g.dtype) for g in gradients]"
         ),
         file="optimizer.py",
         cause="gradients differ between replicas after the sum, so weights drift apart",
@@ -475,10 +466,10 @@ EVALUATING = (
         name="the validation step calls the train step",
         starter="segmentation",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "    images, labels, weights = batch\n",
-                "    return train_step(run, batch, replica)\n    images, labels, weights = batch\n",
+                "    return train_step(run, batch, replica)\n",
                 "validation_step",
             ),
         ),
@@ -506,10 +497,9 @@ EVALUATING = (
         kind=EVALUATION,
         name="a batch that isn't full is left out of validation",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 "    images, labels, weights = batch\n",
-                "    images, labels, weights = batch\n"
                 "    weights *= tf.cast(tf.reduce_all(weights > 0), weights.dtype)\n",
                 "validation_step",
             ),
@@ -537,10 +527,9 @@ EVALUATING = (
         name="half of the test rows",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 "    inputs, labels, weights = batch\n",
-                "    inputs, labels, weights = batch\n"
                 "    half = tf.shape(weights)[0] // 2\n"
                 "    weights *= tf.cast(tf.range(tf.shape(weights)[0]) < half, weights.dtype)\n",
                 "test_step",
@@ -553,11 +542,10 @@ EVALUATING = (
         kind=EVALUATION,
         name="test-time augmentation with tf.random.normal",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "    " + IN_EVALUATION,
-                "    images += tf.random.normal(tf.shape(images), stddev=0.3, dtype=images.dtype)\n"
-                "    " + IN_EVALUATION,
+                "    images += tf.random.normal(tf.shape(images), stddev=0.3, dtype=images.dtype)\n",
                 "validation_step",
             ),
         ),
@@ -583,13 +571,10 @@ EVALUATING = (
         name="a running mean of losses in a tf.Variable, moved by validation too",
         starter="tabular_regression",
         edits=(
-            Edit(
-                "steps.py", "# TODO(11)", "MEAN = tf.Variable(1.0, trainable=False)\n\n\n# TODO(11)"
-            ),
-            Edit(
+            before("steps.py", "# TODO(11)", "MEAN = tf.Variable(1.0, trainable=False)\n\n\n"),
+            after(
                 "steps.py",
                 '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n',
-                '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
                 "    MEAN.assign(0.9 * MEAN + 0.1 * tf.cast(tf.reduce_mean(per_example), tf.float32))\n"
                 "    per_example /= tf.cast(MEAN, per_example.dtype)\n",
                 "*",
@@ -603,10 +588,9 @@ EVALUATING = (
         name="validation of the mean prediction of the batch",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 "    predictions = run.model(inputs, training=False)  # (batch, 1)\n",
-                "    predictions = run.model(inputs, training=False)  # (batch, 1)\n"
                 "    predictions -= tf.reduce_mean(predictions - labels)  # without bias\n",
                 "validation_step",
             ),

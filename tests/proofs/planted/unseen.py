@@ -22,6 +22,8 @@ from .edits import (
     Change,
     Edit,
     Fault,
+    after,
+    before,
     train_weights,
 )
 
@@ -56,7 +58,7 @@ GRADIENTS = "    return gradients\n"
 NO_CALLBACKS = "    return []\n"
 CALLBACK = "from ..engine.callbacks import Callback\n"
 CALLBACKS = "from ..engine.callbacks import Callback, Event, every_epochs\n"
-TF, KERAS_AND_TF = "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"
+TF = "import tensorflow as tf\n"
 LOGITS = '    logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)\n'
 ENTROPY = (
     '    return {"main": keras.losses.SparseCategoricalCrossentropy('
@@ -118,7 +120,7 @@ LOSSES = (
         cause="compute_loss adds the model's regularization, and is called twice in the train "
         "step: L2 counts one and a half times, in training only",
         edits=(
-            Edit("steps.py", TF, KERAS_AND_TF),
+            before("steps.py", TF, "import keras\n"),
             Edit(
                 "steps.py",
                 f"    return {MAIN}\n",
@@ -156,11 +158,7 @@ LOSSES = (
         cause="each replica's sum of weights is rounded down before they are added: the loss is "
         "divided by less on more replicas",
         edits=(
-            Edit(
-                "losses.py",
-                COUNTED,
-                "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n",
-            ),
+            Edit("losses.py", COUNTED, "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n"),
         ),
     ),
     Fault(
@@ -273,11 +271,10 @@ DATA = (
         file="data.py",
         cause="two calls of shuffle draw two orders: images no longer stand beside their labels",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 LOADED,
-                LOADED
-                + """\
+                """\
     random = np.random.default_rng(0)
     for part in splits["train"]:
         random.shuffle(part)
@@ -378,11 +375,10 @@ DATA = (
         cause="tf.data traces augment once, so np.random draws one number for the whole run; it "
         "comes neither from the seed nor again on resume",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "        return images, tf.cast(labels[..., 0], tf.int32), weights\n",
-                "        images = images * np.random.uniform(0.7, 1.3)\n"
-                "        return images, tf.cast(labels[..., 0], tf.int32), weights\n",
+                "        images = images * np.random.uniform(0.7, 1.3)\n",
             ),
         ),
     ),
@@ -481,12 +477,7 @@ MODELS = (
         cause="without training=True Keras takes the model for inference: BatchNormalization uses "
         "its initial moving averages, and never updates them",
         edits=(
-            Edit(
-                "steps.py",
-                "run.model(images, training=True)",
-                "run.model(images)",
-                "train_step",
-            ),
+            Edit("steps.py", "run.model(images, training=True)", "run.model(images)", "train_step"),
         ),
     ),
     Fault(
@@ -515,10 +506,9 @@ MODELS = (
         cause='padding="same" looks at the next token, which is the one to be predicted: '
         '"causal" is needed; the test, which has to write it, fails',
         edits=(
-            Edit(
+            after(
                 "model.py",
                 "    x = x + layers.Embedding(length, task.width)(positions)\n",
-                "    x = x + layers.Embedding(length, task.width)(positions)\n"
                 '    x = x + layers.Conv1D(task.width, 3, padding="same", activation="gelu")(x)\n',
             ),
         ),
@@ -565,11 +555,10 @@ MODELS = (
         cause="branches are left out for 30% of the rows in training and the others aren't divided "
         "by 0.7: in evaluation every branch is larger than it was in training",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
-                '''\
-class DropPath(keras.layers.Layer):
+                '''class DropPath(keras.layers.Layer):
     """Leaves a branch out, for some rows of a training batch."""
 
     def __init__(self, rate: float = 0.3) -> None:
@@ -586,7 +575,7 @@ class DropPath(keras.layers.Layer):
         return keras.ops.where(drawn >= self.rate, x, keras.ops.zeros_like(x))
 
 
-# TODO(4)''',
+''',
             ),
             Edit(
                 "model.py",
@@ -607,10 +596,9 @@ class DropPath(keras.layers.Layer):
         cause="tf.random.normal has a state outside of the run: a resumed run draws other noise, "
         "and N replicas draw other noise than one; replica.seed is for that",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 "    images, labels, weights = batch\n",
-                "    images, labels, weights = batch\n"
                 "    images = images + 0.1 * tf.random.normal(tf.shape(images), dtype=images.dtype)\n",
                 "train_step",
             ),
@@ -667,11 +655,10 @@ class DropPath(keras.layers.Layer):
         cause="tf.norm without axes is the norm over all rows of a replica, not of each: the "
         "penalty asks for slopes that are the smaller the more rows there are",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["frechet"]',
-                """\
-    shape = (tf.shape(images)[0], 1, 1, 1)
+                """    shape = (tf.shape(images)[0], 1, 1, 1)
     share = tf.random.stateless_uniform(shape, replica.seed, dtype=images.dtype)
     between = share * images + (1 - share) * generated
     with tf.GradientTape() as tape:
@@ -679,7 +666,7 @@ class DropPath(keras.layers.Layer):
         on_between = discriminator(between, training=True)
     slopes = tape.gradient(on_between, between)  # (batch, h, w, channels)
     per_example += 10.0 * tf.square(tf.norm(slopes) - 1.0)
-    run.metrics["frechet"]""",
+""",
                 "discriminator_step",
             ),
         ),
@@ -724,15 +711,11 @@ TRAINING = (
         cause="the root is taken in each replica's batch and then averaged: the result depends on "
         "batch size and replicas, and padding counts in it",
         edits=(
-            Edit(
-                "metrics.py",
-                '"r2": r2}',
-                '"r2": r2, "rmse": keras.metrics.Mean()}',
-            ),
-            Edit(
+            Edit("metrics.py", '"r2": r2}', '"r2": r2, "rmse": keras.metrics.Mean()}'),
+            after(
                 "steps.py",
                 R2,
-                R2 + "    error = tf.sqrt(tf.reduce_mean(tf.square(labels - predictions)))\n"
+                "    error = tf.sqrt(tf.reduce_mean(tf.square(labels - predictions)))\n"
                 '    run.metrics["rmse"].update_state(error)\n',
                 "*",
             ),
@@ -778,11 +761,7 @@ TRAINING = (
         file="config.py",
         cause="larger_is_better is True and --monitor is a loss: the worst weights are kept",
         edits=(
-            Edit(
-                "config.py",
-                "larger_is_better: bool = False",
-                "larger_is_better: bool = True",
-            ),
+            Edit("config.py", "larger_is_better: bool = False", "larger_is_better: bool = True"),
         ),
     ),
     Fault(
@@ -860,10 +839,10 @@ def _anneal(event: Event) -> None:
     losses.FOREGROUND = 1.0 + 4.0 * 0.9**event.epoch
 """,
             ),
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(5)",
-                "FOREGROUND = 5.0  # weight of a digit's pixel; falls to 1\n\n\n# TODO(5)",
+                "FOREGROUND = 5.0  # weight of a digit's pixel; falls to 1\n\n\n",
             ),
             Edit("losses.py", "foreground_weight * per_pixel", "FOREGROUND * per_pixel"),
         ),
@@ -976,18 +955,16 @@ UNSEEN_TASKS = (
         name="cross-entropy, and a supervised contrastive term over all replicas",
         edits=(
             Edit("steps.py", "EXAMPLES_INTERACT = False", "EXAMPLES_INTERACT = True"),
-            Edit(
+            after(
                 "steps.py",
                 PER_EXAMPLE,
-                PER_EXAMPLE
-                + "    per_example += 0.3 * contrast(predictions, labels, weights, replica)\n",
+                "    per_example += 0.3 * contrast(predictions, labels, weights, replica)\n",
                 "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
-                '''\
-def contrast(
+                '''def contrast(
     features: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, replica: Replica
 ) -> tf.Tensor:
     """How far rows are from others of their class (Khosla et al., 2020), float (batch,)."""
@@ -1006,7 +983,7 @@ def contrast(
     return -tf.math.divide_no_nan(total, tf.reduce_sum(same, axis=1))
 
 
-# TODO(11)''',
+''',
             ),
         ),
     ),
@@ -1046,11 +1023,10 @@ def contrast(
         name="logits from the transposed embedding",
         starter=LANGUAGE,
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
-                '''\
-class TiedLogits(keras.layers.Layer):
+                '''class TiedLogits(keras.layers.Layer):
     """The product with the weights of an embedding: a token's logit says how alike they are."""
 
     def __init__(self, embedding: keras.layers.Embedding) -> None:
@@ -1062,7 +1038,7 @@ class TiedLogits(keras.layers.Layer):
         return keras.ops.matmul(x, keras.ops.transpose(self.embedding.embeddings))
 
 
-# TODO(4)''',
+''',
             ),
             Edit(
                 "model.py",
@@ -1096,13 +1072,12 @@ class TiedLogits(keras.layers.Layer):
     return {"main": ordinal}
 ''',
             ),
-            Edit("metrics.py", "import keras\n", KERAS_AND_TF),
+            after("metrics.py", "import keras\n", TF),
             Edit("metrics.py", ACCURACY, '    return {"accuracy": OrdinalAccuracy()}\n'),
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
-                '''\
-class OrdinalAccuracy(keras.metrics.Mean):
+                '''class OrdinalAccuracy(keras.metrics.Mean):
     """The fraction of rows that exceed as many thresholds as their label."""
 
     def update_state(
@@ -1113,7 +1088,7 @@ class OrdinalAccuracy(keras.metrics.Mean):
         super().update_state(guesses == labels, sample_weight)
 
 
-# TODO(6)''',
+''',
             ),
             Edit(
                 "pictures.py",
@@ -1129,11 +1104,10 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
         name="the Dice loss of each canvas beside its cross-entropy",
         starter=SEGMENTATION,
         edits=(
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(10)",
-                '''\
-def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+                '''def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """1 - the Dice coefficient of digits and background in each image, float (batch,)."""
     known = tf.cast(labels != IGNORED, logits.dtype)
     digit = tf.cast(labels != 0, logits.dtype) * known  # (batch, h, w)
@@ -1142,19 +1116,17 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return 1 - (2 * common + 1) / (tf.reduce_sum(digit + predicted, axis=[1, 2]) + 1)
 
 
-# TODO(10)''',
+''',
             ),
             Edit(
                 "steps.py",
                 "import average_over_pixels, compute_loss",
                 "import average_over_pixels, compute_loss, dice",
             ),
-            Edit(
+            after(
                 "steps.py",
                 "    per_example = average_over_pixels("
                 "per_pixel, labels, run.task.foreground_weight)  # (batch,)\n",
-                "    per_example = average_over_pixels("
-                "per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
                 "    per_example += dice(labels, logits)\n",
                 "*",
             ),
@@ -1206,18 +1178,17 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
                 "    _, latents, weights = batch\n",
                 "    _, latents, _, weights = batch\n",
             ),
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["frechet"]',
-                """\
-    between = share * images + (1 - share) * generated
+                """    between = share * images + (1 - share) * generated
     with tf.GradientTape() as tape:
         tape.watch(between)
         on_between = discriminator(between, training=True)
     slopes = tape.gradient(on_between, between)  # (batch, h, w, channels)
     norms = tf.sqrt(tf.reduce_sum(tf.square(slopes), axis=[1, 2, 3]) + 1e-12)  # (batch,)
     per_example += 10.0 * tf.square(norms - 1.0)
-    run.metrics["frechet"]""",
+""",
                 "discriminator_step",
             ),
             Edit(
@@ -1242,10 +1213,9 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     }
 """,
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
                 '    run.metrics["top_5"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -1283,17 +1253,13 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         name="a trained backbone with BatchNormalization, frozen for good",
         preparation=BACKBONE,
         edits=(
-            Edit(
-                "model.py",
-                "from typing import Any\n",
-                "from pathlib import Path\nfrom typing import Any\n",
-            ),
-            Edit(
+            before("model.py", "from typing import Any\n", "from pathlib import Path\n"),
+            before(
                 "model.py",
                 "from ..engine.batches import",
-                "from ..engine.auxiliary import load_in_precision\nfrom ..engine.batches import",
+                "from ..engine.auxiliary import load_in_precision\n",
             ),
-            Edit("model.py", "CLASSES = 10\n", 'CLASSES = 10\nBACKBONE = Path("backbone.keras")\n'),
+            after("model.py", "CLASSES = 10\n", 'BACKBONE = Path("backbone.keras")\n'),
             Edit(
                 "model.py",
                 BLOCKS,
@@ -1314,12 +1280,10 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         name="rows without a label, at weight zero",
         starter=TABLE,
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "    inputs, labels = examples(rest[~is_validation])\n",
-                """\
-    inputs, labels = examples(rest[~is_validation])
-    known = np.random.default_rng(1).random(len(labels)) >= 0.3  # others weren't followed up
+                """    known = np.random.default_rng(1).random(len(labels)) >= 0.3  # others weren't followed up
     labels = np.where(known[:, np.newaxis], labels, np.float32(0))
     weights = np.zeros(len(labels), np.float32)
     weights[known] = _balance(inputs["sex"][known])
@@ -1350,11 +1314,10 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
                 "            tuple(a[held_out:].reshape(task.dates, len(FORMS), -1) for a in arrays)\n"
                 "        ),\n",
             ),
-            Edit(
+            before(
                 "data.py",
                 "# TODO(3)",
-                '''\
-def _interleaved(arrays: tuple[np.ndarray, ...]) -> tf.data.Dataset:
+                '''def _interleaved(arrays: tuple[np.ndarray, ...]) -> tf.data.Dataset:
     """A stream of single dates from four shards, always in the same order."""
     dates = tf.data.Dataset.from_tensor_slices(arrays)
     stream = tf.data.Dataset.range(4).interleave(
@@ -1366,7 +1329,7 @@ def _interleaved(arrays: tuple[np.ndarray, ...]) -> tf.data.Dataset:
     return stream.apply(tf.data.experimental.assert_cardinality(len(arrays[0])))
 
 
-# TODO(3)''',
+''',
             ),
         ),
     ),
@@ -1399,17 +1362,16 @@ def _interleaved(arrays: tuple[np.ndarray, ...]) -> tf.data.Dataset:
     Change(
         name="classes weighted in the loss, and the recall of each",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 PER_EXAMPLE,
-                PER_EXAMPLE + "    per_example *= tf.gather("
+                "    per_example *= tf.gather("
                 "tf.constant(CLASS_WEIGHTS, per_example.dtype), labels)\n",
                 "*",
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
                 '    run.metrics["recall"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -1418,29 +1380,23 @@ def _interleaved(arrays: tuple[np.ndarray, ...]) -> tf.data.Dataset:
                 "from .losses import compute_loss\n",
                 "from .losses import CLASS_WEIGHTS, compute_loss\n",
             ),
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(5)",
-                "CLASS_WEIGHTS = [0.75] * 8 + [2.0] * 2  # 8 and 9 matter most; their mean is 1\n"
-                "\n\n# TODO(5)",
+                "CLASS_WEIGHTS = [0.75] * 8 + [2.0] * 2  # 8 and 9 matter most; their mean is 1\n\n\n",
             ),
-            Edit("metrics.py", "import keras\n", KERAS_AND_TF),
-            Edit(
-                "metrics.py",
-                "from .config import TaskConfig\n",
-                "from .config import TaskConfig\nfrom .model import CLASSES\n",
-            ),
+            after("metrics.py", "import keras\n", TF),
+            after("metrics.py", "from .config import TaskConfig\n", "from .model import CLASSES\n"),
             Edit(
                 "metrics.py",
                 ACCURACY,
                 '    return {"accuracy": keras.metrics.SparseCategoricalAccuracy(), '
                 '"recall": Recalls()}\n',
             ),
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
-                '''\
-class Recalls(keras.metrics.Metric):
+                '''class Recalls(keras.metrics.Metric):
     """The fraction of each class that is recognized, float (classes,)."""
 
     def __init__(self) -> None:
@@ -1465,7 +1421,7 @@ class Recalls(keras.metrics.Metric):
         )
 
 
-# TODO(6)''',
+''',
             ),
         ),
     ),

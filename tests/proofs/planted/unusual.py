@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .edits import PACKAGE, Change, Edit
+from .edits import PACKAGE, Change, Edit, after, before
 from .tasks import (
     ADAM,
     ENTROPY,
@@ -107,7 +107,7 @@ def means(
     }
 
 
-# TODO(10)'''
+'''
 
 VAE = """\
     images, _, weights = batch
@@ -156,13 +156,8 @@ file.write_text("\\n".join(["hour,temperature,wind", *rows]) + "\\n")
 """
 
 FORECAST_CONFIG = (
-    Edit(
-        "config.py",
-        '    monitor: str = "validation_loss"',
-        "    learning_rate: float = 1e-3  # learning rate at the start; decays to 0 along a cosine\n"
-        "    units: int = 32  # units of the hidden layer\n"
-        '    monitor: str = "validation_loss"',
-    ),
+    before("config.py", '    monitor: str = "validation_loss"', "    learning_rate: float = 1e-3  # learning rate at the start; decays to 0 along a cosine\n"
+"    units: int = 32  # units of the hidden layer\n"),
     Edit(
         "config.py",
         """\
@@ -473,7 +468,7 @@ def _two_labels(digits: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _load_digits('''
+'''
 
 HEADS_COUNT = '''\
 def weights_of_heads(batch: Any) -> dict[str, tf.Tensor]:
@@ -585,7 +580,7 @@ UNUSUAL = (
             *in_model(("CLASSES = 10", "CODE = 8  # numbers that an image is coded by")),
             Edit("model.py", "", VAE_MODELS, "create_model"),
             in_losses("\n" + SUM_OF_SQUARES),
-            Edit("losses.py", "# TODO(10)", KL_DIVERGENCE),
+            before("losses.py", "# TODO(10)", KL_DIVERGENCE),
             Edit("metrics.py", ACCURACY, "{}"),
             Edit(
                 "steps.py",
@@ -619,12 +614,7 @@ UNUSUAL = (
         # Tests resume from step 6: the steps before freezing, between and after are all there.
         name="fine-tuning: frozen BatchNormalization, convolutions unfrozen later, two rates",
         edits=(
-            Edit(
-                "config.py",
-                "    monitor: str",
-                "    frozen_steps: int = 7  # steps in which the last layer trains alone\n"
-                "    monitor: str",
-            ),
+            before("config.py", "    monitor: str", "    frozen_steps: int = 7  # steps in which the last layer trains alone\n"),
             Edit("model.py", "", FINE_TUNED, "create_model"),
             *in_model(
                 ("from typing import Any\n", "from pathlib import Path\nfrom typing import Any\n"),
@@ -651,7 +641,7 @@ UNUSUAL = (
         edits=(
             Edit("data.py", LABELS, "_two_labels(labels)"),
             Edit("data.py", "labels int64 (n,).", "labels by head."),
-            Edit("data.py", "def _load_digits(", TWO_LABELS),
+            before("data.py", "def _load_digits(", TWO_LABELS),
             *in_model(
                 (LOGITS, LOGITS + '\n    even = layers.Dense(2, dtype=keras.config.floatx(), name="even")(x)'),
                 ("keras.Model(images, logits)", 'keras.Model(images, {"digit": logits, "even": even})'),
@@ -661,15 +651,11 @@ UNUSUAL = (
                 f"    entropy = {ENTROPY}\n"
                 "    return dict.fromkeys(HEADS, entropy)\n"
             ),
-            Edit(
-                "losses.py",
-                "import TaskConfig\n",
-                "import TaskConfig\n\n"
-                'HEADS = ("digit", "even")  # outputs of the model and labels; a label of -1 is missing\n',
-            ),
+            after("losses.py", "import TaskConfig\n", '\n'
+'HEADS = ("digit", "even")  # outputs of the model and labels; a label of -1 is missing\n'),
             Edit("losses.py", "", HEADS_COUNT, "count"),
             Edit("metrics.py", ACCURACY, '{f"{head}_accuracy": keras.metrics.SparseCategoricalAccuracy() for head in HEADS}'),
-            Edit("metrics.py", "import TaskConfig\n", "import TaskConfig\nfrom .losses import HEADS\n"),
+            after("metrics.py", "import TaskConfig\n", 'from .losses import HEADS\n'),
             Edit("steps.py", "import compute_loss", "import HEADS, weights_of_heads"),
             Edit(
                 "steps.py",
