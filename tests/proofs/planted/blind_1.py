@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .blank import CALLBACKS, OPTIMIZER_FILE, PICTURES
 from .edits import (
     ACCUMULATION,
@@ -150,7 +151,6 @@ PLAIN_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bo
         metric.update_state(labels, predictions, weights)
     return {"main": compute_loss(per_example, weights, run.model, replica)}"""
 
-SPARSE = 'keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")'
 SQUARED = 'keras.losses.MeanSquaredError(reduction="none")'
 
 
@@ -198,10 +198,8 @@ def blank(
 
 # Parts that several changes share.
 
-UPDATE = '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
 MODEL_START = "CLASSES = 10\n"
 FLATTEN = "    x = layers.Flatten()(x)\n    x = layers.Dropout(task.dropout)(x)\n"
-PER_EXAMPLE = '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
 TABLE = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """Rows of a table: float32 (n, 8), and float32 targets (n,)."""
     random = np.random.default_rng(7)
@@ -240,8 +238,7 @@ IMAGE_FAULTS = (
         edits=(
             Edit(
                 "data.py",
-                "        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, -task.shift, task.shift)\n"
-                "        dx, dy = tf.split(shifts, 2, axis=1)  # each (batch, 1)\n",
+                at.SHIFTS + at.SHIFTS_OF_AXES,
                 "        rows, most = images.shape[0], task.shift\n"
                 "        dx = tf.random.stateless_uniform((rows, 1), seed, -most, most)\n"
                 "        dy = tf.random.stateless_uniform((rows, 1), seed, -most, most)\n",
@@ -259,7 +256,7 @@ IMAGE_FAULTS = (
         edits=(
             Edit(
                 "data.py",
-                '    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()\n',
+                at.LOADED,
                 '    loaded = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()\n'
                 "    images = np.concatenate([images for images, _ in loaded.values()])\n"
                 "    labels = np.concatenate([labels for _, labels in loaded.values()])\n"
@@ -304,7 +301,7 @@ IMAGE_FAULTS = (
         edits=(
             after(
                 "steps.py",
-                PER_EXAMPLE,
+                at.PER_EXAMPLE,
                 "    # Every class counts alike, however often it is in the batch.\n"
                 "    shares = tf.reduce_mean(tf.one_hot(labels, 10, dtype=per_example.dtype), axis=0)\n"
                 "    per_example *= tf.gather(tf.math.divide_no_nan(tf.ones_like(shares) / 10, shares), labels)\n",
@@ -347,7 +344,7 @@ IMAGE_FAULTS = (
             ),
             after(
                 "steps.py",
-                UPDATE,
+                at.UPDATE_ACCURACY,
                 '    run.metrics["worst_loss"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -393,7 +390,7 @@ IMAGE_FAULTS = (
             ),
             after(
                 "steps.py",
-                UPDATE,
+                at.UPDATE_ACCURACY,
                 '    run.metrics["recall"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -410,7 +407,7 @@ IMAGE_FAULTS = (
         edits=(
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n",
+                at.SCHEDULE,
                 "    # A tenth less after every epoch.\n"
                 "    schedule = keras.optimizers.schedules.ExponentialDecay(task.learning_rate, 1, 0.9)\n",
             ),
@@ -529,8 +526,7 @@ IMAGE_FAULTS = (
             ),
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-                "    return keras.optimizers.Adam(schedule)\n",
+                at.ADAM,
                 "    return keras.optimizers.Adam(task.learning_rate)  # see callbacks.py\n",
             ),
         ),
@@ -557,14 +553,10 @@ IMAGE_FAULTS = (
                 "        move = tuple(self.random.integers(-1, 2, size=2))\n"
                 "        return np.roll(self.images[row], move, axis=(0, 1)), self.labels[row]\n\n\n",
             ),
-            Edit(
-                "data.py",
-                "    return {\n        split: (images",
-                "    arrays = {\n        split: (images",
-            ),
+            Edit("data.py", at.ARRAYS, "    arrays = {\n        split: (images"),
             after(
                 "data.py",
-                "        for split, (images, labels) in splits.items()\n    }\n",
+                at.END_OF_ARRAYS,
                 '    return arrays | {"train": Shifted(*arrays["train"])}\n',
             ),
             Edit("data.py", "    if not task.shift:\n", "    if True:  # Shifted does it\n"),
@@ -600,7 +592,7 @@ IMAGE_FAULTS = (
             Edit("steps.py", "run.model, replica)", 'run.models["student"], replica)', "*"),
             after(
                 "steps.py",
-                PER_EXAMPLE,
+                at.PER_EXAMPLE,
                 "    # Hinton et al. (2015), with a temperature of 3.\n"
                 '    taught = tf.nn.softmax(run.models["teacher"](images, training=False) / 3)\n'
                 "    soft = tf.nn.softmax_cross_entropy_with_logits(taught, predictions / 3)  # (batch,)\n"
@@ -682,11 +674,7 @@ teacher.save("teacher.keras")
                 "            return x\n"
                 "        return x + self.dense(x)\n",
             ),
-            after(
-                "model.py",
-                '    x = layers.Dense(128, activation="relu")(x)\n',
-                "    for _ in range(4):\n        x = Residual(128)(x)\n",
-            ),
+            after("model.py", at.HIDDEN, "    for _ in range(4):\n        x = Residual(128)(x)\n"),
         ),
         kind=MODEL,
         cause="np.random.rand is called once, when the step is traced: a block is left out in every "
@@ -722,7 +710,7 @@ teacher.save("teacher.keras")
             ),
             Edit(
                 "losses.py",
-                "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n",
+                at.COUNTED,
                 "    return tf.cast(tf.reduce_sum(weights), tf.int32)  # a weighted mean\n",
             ),
         ),
@@ -737,7 +725,7 @@ teacher.save("teacher.keras")
         edits=(
             Edit(
                 "steps.py",
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
+                at.MAIN_LOSS,
                 "    probabilities = tf.nn.softmax(predictions)\n"
                 "    entropy = -tf.reduce_sum(probabilities * tf.nn.log_softmax(predictions), axis=1)\n"
                 "    loss = compute_loss(per_example, weights, run.model, replica)\n"
@@ -1005,7 +993,6 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     return keras.Model(inputs, layers.Dense(6)(x))
 """
 )
-ACCURACY = '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}'
 SHUFFLED_SPLIT = (
     CLUSTERS
     + """def create_datasets(task: TaskConfig) -> dict[str, Any]:
@@ -1093,8 +1080,8 @@ def _flowers(*, classes: str, first: str, features: int) -> tuple[Edit, ...]:
     filled = blank(
         data=data.replace("FEATURES", str(features)),
         model=FLOWERS_MODEL,
-        loss=SPARSE,
-        metrics=ACCURACY,
+        loss=at.SPARSE,
+        metrics=at.ACCURACY,
         monitor="validation_accuracy",
         larger=True,
     )
@@ -1255,7 +1242,7 @@ BLANK_FAULTS = (
         edits=blank(
             data=PAIRS,
             model=PAIRS_MODEL,
-            loss=SPARSE,
+            loss=at.SPARSE,
             step=PAIRS_STEP,
             metrics=FOUND,
             interact=True,
@@ -1273,8 +1260,8 @@ BLANK_FAULTS = (
         edits=blank(
             data=GENES,
             model=GENES_MODEL,
-            loss=SPARSE,
-            metrics=ACCURACY,
+            loss=at.SPARSE,
+            metrics=at.ACCURACY,
             monitor="validation_accuracy",
             larger=True,
         ),
@@ -1327,8 +1314,8 @@ BLANK_FAULTS = (
         edits=blank(
             data=SHUFFLED_SPLIT,
             model=CLUSTERS_MODEL,
-            loss=SPARSE,
-            metrics=ACCURACY,
+            loss=at.SPARSE,
+            metrics=at.ACCURACY,
             monitor="validation_accuracy",
             larger=True,
         ),
@@ -1345,8 +1332,8 @@ BLANK_FAULTS = (
         edits=blank(
             data=SORTED_STREAM,
             model=CLUSTERS_MODEL,
-            loss=SPARSE,
-            metrics=ACCURACY,
+            loss=at.SPARSE,
+            metrics=at.ACCURACY,
             monitor="validation_accuracy",
             larger=True,
         ),
@@ -1403,9 +1390,9 @@ BLANK_FAULTS = (
         edits=blank(
             data=TWO_TASKS,
             model=TWO_TASKS_MODEL,
-            loss=SPARSE,
+            loss=at.SPARSE,
             step=TWO_TASKS_STEP,
-            metrics=ACCURACY,
+            metrics=at.ACCURACY,
             monitor="validation_accuracy",
             larger=True,
         ),
@@ -1673,9 +1660,9 @@ TASKS: tuple[Change, ...] = (
         edits=blank(
             data=TAGS,
             model=TAGS_MODEL,
-            loss=SPARSE,
+            loss=at.SPARSE,
             step=TAGS_STEP,
-            metrics=ACCURACY,
+            metrics=at.ACCURACY,
             monitor="validation_accuracy",
             larger=True,
         ),
@@ -1686,7 +1673,7 @@ TASKS: tuple[Change, ...] = (
         edits=blank(
             data=PAIRS,
             model=PAIRS_MODEL,
-            loss=SPARSE,
+            loss=at.SPARSE,
             metrics=FOUND,
             interact=True,
             step=PAIRS_STEP.replace(
@@ -1708,7 +1695,7 @@ TASKS: tuple[Change, ...] = (
         edits=(
             Edit(
                 "data.py",
-                "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n",
+                at.SHIFTED,
                 "        images = keras.ops.image.affine_transform(images, transforms)\n"
                 "        # Zhang et al. (2018): each image with its neighbor in the batch.\n"
                 "        other = tf.random.experimental.stateless_split(seed, 2)[1]\n"
@@ -1721,7 +1708,7 @@ TASKS: tuple[Change, ...] = (
             Edit("data.py", "    if not task.shift:\n        return None\n\n", ""),
             Edit(
                 "losses.py",
-                '    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}\n',
+                at.CROSS_ENTROPY,
                 "    return {\n"
                 '        "main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none"),\n'
                 '        "soft": keras.losses.CategoricalCrossentropy(from_logits=True, reduction="none"),\n'
@@ -1781,7 +1768,7 @@ TASKS: tuple[Change, ...] = (
             ),
             Edit(
                 "model.py",
-                '    x = layers.Dense(128, activation="relu")(x)\n',
+                at.HIDDEN,
                 "    body = keras.Model(images, x)\n"
                 "    features = keras.Input(x.shape[1:])\n"
                 '    x = layers.Dense(128, activation="relu")(features)\n',
@@ -1817,7 +1804,7 @@ TASKS: tuple[Change, ...] = (
             ),
             Edit(
                 "steps.py",
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
+                at.MAIN_LOSS,
                 '    loss = compute_loss(per_example, weights, run.models["body"], replica)\n'
                 '    return {"body": loss, "head": loss}\n',
                 "*",

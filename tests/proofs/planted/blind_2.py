@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import (
     ACCUMULATION,
     AUGMENTATION,
@@ -23,18 +24,9 @@ from .edits import (
     before,
 )
 
-LM, TABLE, DIGITS = "language_model", "tabular_regression", "image_classification"
-
 # Texts of the starters.
-LM_METRIC = '    run.metrics["token_accuracy"].update_state(targets, logits, weights)\n'
-LM_EMBEDDED = "    x = x + layers.Embedding(length, task.width)(positions)\n"
-MODEL_IMPORT = "from .config import TaskConfig\n"
-TABLE_R2 = '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
 TABLE_HIDDEN = "    hidden = layers.Dropout(task.dropout)(hidden)\n"
 TABLE_X = "    x = layers.Concatenate()([numeric, ops.cast(missing, floatx), sex])"
-LOSS_OF_IMAGES = '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
-NO_CALLBACKS = "    return []\n"
-EVENT_IMPORT = "from ..engine.callbacks import Callback\n"
 DOCSTRING_END = '    """One gradient for each of `variables`, the same on every replica."""\n'
 
 LOOKAHEAD = '''
@@ -56,7 +48,6 @@ class Lookahead:
         event.run.model.set_weights(self.slow)
 '''
 
-TABLE_MAE = '    run.metrics["mae"].update_state(labels, predictions, weights)\n'
 
 STANDARDIZED = '''class Standardized:
     """Images with mean 0 and deviation 1, and their labels, by row."""
@@ -84,7 +75,7 @@ FAULTS: tuple[Fault, ...] = (
     # The language model.
     Fault(
         name="conv1d sees next tokens",
-        starter=LM,
+        starter="language_model",
         kind=LANGUAGE_MODEL,
         file="model.py",
         cause="a Conv1D with padding 'same' shows each position the next token, its own target: "
@@ -93,7 +84,7 @@ FAULTS: tuple[Fault, ...] = (
         edits=(
             after(
                 "model.py",
-                LM_EMBEDDED,
+                at.POSITIONS,
                 "    # Neighboring characters together, before attention.\n"
                 '    x = x + layers.Conv1D(task.width, 3, padding="same", activation="gelu")(x)\n',
             ),
@@ -101,7 +92,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="perplexity as mean of exponentials",
-        starter=LM,
+        starter="language_model",
         kind=METRICS,
         file="steps.py",
         cause="perplexity is averaged over the batches of replicas, exp(loss) of each, where it is "
@@ -115,7 +106,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             before(
                 "steps.py",
-                LM_METRIC,
+                at.UPDATE_TOKEN_ACCURACY,
                 "    mean = tf.math.divide_no_nan(\n"
                 "        tf.reduce_sum(per_token * weights), tf.reduce_sum(weights)\n    )\n"
                 '    run.metrics["perplexity"].update_state(tf.exp(mean))\n',
@@ -125,7 +116,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="gradient noise of each replica",
-        starter=LM,
+        starter="language_model",
         kind=OPTIMIZER,
         file="optimizer.py",
         cause="tf.random.normal in process_gradients draws other noise on each replica, so their "
@@ -145,7 +136,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a generator of dates for each split",
-        starter=LM,
+        starter="language_model",
         kind=LEAKS,
         file="data.py",
         cause="each split draws its dates with a generator of the same seed, so that all dates of "
@@ -190,7 +181,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="stream from a generator with a memory",
-        starter=LM,
+        starter="language_model",
         kind=STREAMS,
         file="data.py",
         cause="the generator behind from_generator draws from a random.Random that lives on from "
@@ -256,7 +247,7 @@ def _encode(text: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ),
     Fault(
         name="lookahead without its state",
-        starter=LM,
+        starter="language_model",
         kind="callbacks",
         file="callbacks.py",
         cause="a callback keeps the slow weights of Lookahead in an attribute that no checkpoint "
@@ -265,17 +256,17 @@ def _encode(text: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         edits=(
             Edit(
                 "callbacks.py",
-                EVENT_IMPORT,
+                at.CALLBACK_IMPORT,
                 "import numpy as np\n\n"
                 "from ..engine.callbacks import Callback, Event, every_steps\n",
             ),
-            after("callbacks.py", MODEL_IMPORT, LOOKAHEAD),
-            Edit("callbacks.py", NO_CALLBACKS, "    return [every_steps(6, Lookahead())]\n"),
+            after("callbacks.py", at.CONFIG_IMPORT, LOOKAHEAD),
+            Edit("callbacks.py", at.NO_CALLBACKS, "    return [every_steps(6, Lookahead())]\n"),
         ),
     ),
     Fault(
         name="monitors the loss where larger is better",
-        starter=LM,
+        starter="language_model",
         kind="config",
         file="config.py",
         cause="monitor was changed to the loss and larger_is_better wasn't: the best weights are "
@@ -291,7 +282,7 @@ def _encode(text: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ),
     Fault(
         name="embedding noise with a constant seed",
-        starter=LM,
+        starter="language_model",
         kind="randomness",
         file="model.py",
         cause="an integer seed makes keras.random.uniform draw the same noise in every step and on "
@@ -327,7 +318,7 @@ class EmbeddingNoise(keras.layers.Layer):
 
 ''',
             ),
-            after("model.py", LM_EMBEDDED, "    x = EmbeddingNoise()(x)\n"),
+            after("model.py", at.POSITIONS, "    x = EmbeddingNoise()(x)\n"),
         ),
     ),
     # The GAN.
@@ -477,7 +468,7 @@ class EmbeddingNoise(keras.layers.Layer):
     # The table.
     Fault(
         name="split by hash of a text",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=LEAKS,
         file="data.py",
         cause="Python's hash of a text is another one in each process: every run, resume, worker "
@@ -498,7 +489,7 @@ class EmbeddingNoise(keras.layers.Layer):
     ),
     Fault(
         name="noisy copies before the split",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=LEAKS,
         file="data.py",
         cause="each row gets noisy copies before the split, so nearly every test row has a copy in "
@@ -525,7 +516,7 @@ class EmbeddingNoise(keras.layers.Layer):
     ),
     Fault(
         name="largest error added over replicas",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=METRICS,
         file="metrics.py",
         cause="the metric keeps a maximum in a variable, and such variables are added over the "
@@ -561,7 +552,7 @@ class EmbeddingNoise(keras.layers.Layer):
             Edit("metrics.py", '"r2": r2}', '"r2": r2, "max_error": MaxError()}'),
             after(
                 "steps.py",
-                TABLE_R2,
+                at.UPDATE_R2,
                 '    run.metrics["max_error"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -569,7 +560,7 @@ class EmbeddingNoise(keras.layers.Layer):
     ),
     Fault(
         name="each error with every scale",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=LOSS_SCALING,
         file="losses.py",
         cause="errors (batch, 1) are divided by scales (batch,): that is (batch, batch), every "
@@ -598,13 +589,13 @@ class EmbeddingNoise(keras.layers.Layer):
             ),
             Edit(
                 "steps.py",
-                TABLE_R2,
-                TABLE_R2.replace("predictions", "predictions[:, :1]"),
+                at.UPDATE_R2,
+                at.UPDATE_R2.replace("predictions", "predictions[:, :1]"),
                 where="*",
             ),
             Edit(
                 "steps.py",
-                '    run.metrics["mae"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_MAE,
                 '    run.metrics["mae"].update_state(labels, predictions[:, :1], weights)\n',
                 where="*",
             ),
@@ -612,7 +603,7 @@ class EmbeddingNoise(keras.layers.Layer):
     ),
     Fault(
         name="learned scale that no optimizer has",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=OPTIMIZER,
         file="losses.py",
         cause="the learned shape of the loss is a variable of create_losses and of no model, so no "
@@ -629,7 +620,7 @@ class EmbeddingNoise(keras.layers.Layer):
             ),
             Edit(
                 "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 "        squares = squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n"
                 "        return 0.5 * squares * tf.exp(-2 * log_scale.value) + log_scale.value\n",
             ),
@@ -637,7 +628,7 @@ class EmbeddingNoise(keras.layers.Layer):
     ),
     Fault(
         name="noise layer also in evaluation",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=EVALUATION,
         file="model.py",
         cause="a layer of the owner's adds noise whatever `training` is, so validation, test and "
@@ -677,7 +668,7 @@ class FeatureNoise(keras.layers.Layer):
     ),
     Fault(
         name="gate inside a lambda layer",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=MODEL,
         file="model.py",
         cause="the Dense layer is called inside a Lambda layer, so its weights belong to no model: "
@@ -696,7 +687,7 @@ class FeatureNoise(keras.layers.Layer):
     ),
     Fault(
         name="sum over rows in add loss",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=REGULARIZATION,
         file="model.py",
         cause="a layer adds the sum over its rows by add_loss, which is divided by the number of "
@@ -724,7 +715,7 @@ class Sparse(keras.layers.Layer):
     ),
     Fault(
         name="own l2 in every micro batch",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=ACCUMULATION,
         file="steps.py",
         flags=("--accumulate", "4"),
@@ -734,7 +725,7 @@ class Sparse(keras.layers.Layer):
         edits=(
             Edit(
                 "steps.py",
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
+                at.MAIN_LOSS,
                 "    # Kernels only: biases are free.\n"
                 '    kernels = [v.value for v in run.model.trainable_variables if "kernel" in v.path]\n'
                 "    penalty = 0.01 * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])\n"
@@ -747,7 +738,6 @@ class Sparse(keras.layers.Layer):
     # Images.
     Fault(
         name="positives of replica 0",
-        starter=DIGITS,
         kind=LOSS_SCALING,
         file="steps.py",
         cause="the contrastive term compares a replica's rows with those of all replicas, but looks "
@@ -758,7 +748,7 @@ class Sparse(keras.layers.Layer):
         edits=(
             after(
                 "steps.py",
-                LOSS_OF_IMAGES,
+                at.PER_EXAMPLE,
                 "    # Two dropouts of an image are alike (SimCSE, Gao et al., 2021).\n"
                 "    embed = keras.Model(run.model.inputs, run.model.layers[-2].output)\n"
                 "    views = [embed(images, training=True) for _ in range(2)]\n"
@@ -775,7 +765,6 @@ class Sparse(keras.layers.Layer):
     ),
     Fault(
         name="weight of a term set by a callback",
-        starter=DIGITS,
         kind="callbacks",
         file="steps.py",
         cause="a callback raises the weight of a term in a Python dict, which the traced step read "
@@ -789,7 +778,7 @@ class Sparse(keras.layers.Layer):
             ),
             after(
                 "steps.py",
-                LOSS_OF_IMAGES,
+                at.PER_EXAMPLE,
                 "    # Confident outputs are penalized (Pereyra et al., 2017).\n"
                 "    logs = tf.nn.log_softmax(predictions)\n"
                 "    negative_entropy = tf.reduce_sum(tf.exp(logs) * logs, axis=1)\n"
@@ -798,13 +787,13 @@ class Sparse(keras.layers.Layer):
             ),
             Edit(
                 "callbacks.py",
-                EVENT_IMPORT,
+                at.CALLBACK_IMPORT,
                 "from ..engine.callbacks import Callback, Event, every_epochs\n",
             ),
-            after("callbacks.py", MODEL_IMPORT, "from .steps import SETTINGS\n"),
+            after("callbacks.py", at.CONFIG_IMPORT, "from .steps import SETTINGS\n"),
             Edit(
                 "callbacks.py",
-                NO_CALLBACKS,
+                at.NO_CALLBACKS,
                 "\n    def ramp_up(event: Event) -> None:\n"
                 '        SETTINGS["confidence"] = min(1.0, 0.1 * event.epoch)\n\n'
                 "    return [every_epochs(1, ramp_up)]\n",
@@ -813,7 +802,6 @@ class Sparse(keras.layers.Layer):
     ),
     Fault(
         name="rows standardized in place",
-        starter=DIGITS,
         kind=INPUTS,
         file="data.py",
         cause="__getitem__ standardizes a view of the array in place, so each epoch standardizes "
@@ -832,7 +820,6 @@ class Sparse(keras.layers.Layer):
     ),
     Fault(
         name="one seed for both shifts",
-        starter=DIGITS,
         kind=AUGMENTATION,
         file="data.py",
         cause="the shifts in x and y are drawn with the same seed, so they are equal: images move "
@@ -842,8 +829,7 @@ class Sparse(keras.layers.Layer):
         edits=(
             Edit(
                 "data.py",
-                "        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, -task.shift, "
-                "task.shift)\n        dx, dy = tf.split(shifts, 2, axis=1)  # each (batch, 1)\n",
+                at.SHIFTS + at.SHIFTS_OF_AXES,
                 "        shape = (images.shape[0], 1)\n"
                 "        dx = tf.random.stateless_uniform(shape, seed, -task.shift, task.shift)\n"
                 "        dy = tf.random.stateless_uniform(shape, seed, -task.shift, task.shift)\n",
@@ -852,7 +838,6 @@ class Sparse(keras.layers.Layer):
     ),
     Fault(
         name="class centers of each replica",
-        starter=DIGITS,
         kind="state",
         file="steps.py",
         cause="the centers of the center loss move by the replica's own rows, so each replica has "
@@ -880,14 +865,10 @@ class Centers(keras.layers.Layer):
 
 ''',
             ),
-            after(
-                "model.py",
-                '    x = layers.Dense(128, activation="relu")(x)\n',
-                '    x = Centers(name="centers")(x)\n',
-            ),
+            after("model.py", at.HIDDEN, '    x = Centers(name="centers")(x)\n'),
             after(
                 "steps.py",
-                LOSS_OF_IMAGES,
+                at.PER_EXAMPLE,
                 """    layer = run.model.get_layer("centers")
     features = keras.Model(run.model.inputs, layer.output)(images, training=True)  # (batch, n)
     centers = tf.cast(layer.centers.value, features.dtype)
@@ -909,8 +890,18 @@ class Centers(keras.layers.Layer):
 
 # Correct, and unusual.
 TABLE_METRICS_OF_FIRST = (
-    Edit("steps.py", TABLE_R2, TABLE_R2.replace("predictions", "predictions[:, :1]"), where="*"),
-    Edit("steps.py", TABLE_MAE, TABLE_MAE.replace("predictions", "predictions[:, :1]"), where="*"),
+    Edit(
+        "steps.py",
+        at.UPDATE_R2,
+        at.UPDATE_R2.replace("predictions", "predictions[:, :1]"),
+        where="*",
+    ),
+    Edit(
+        "steps.py",
+        at.UPDATE_MAE,
+        at.UPDATE_MAE.replace("predictions", "predictions[:, :1]"),
+        where="*",
+    ),
 )
 
 TASKS: tuple[Change, ...] = (
@@ -995,10 +986,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
         edits=(
             Edit(
                 "model.py",
-                "    return {\n"
-                '        "generator": _create_generator(task, height, width, channels),\n'
-                '        "discriminator": _create_discriminator(task, height, width, channels),\n'
-                "    }\n",
+                at.BOTH_MODELS,
                 "    generator = _create_generator(task, height, width, channels)\n"
                 "    # What is evaluated: the generator's weights, averaged over the steps.\n"
                 "    average = _create_generator(task, height, width, channels)\n"
@@ -1033,7 +1021,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
     ),
     Change(
         name="dilated causal convolutions",
-        starter=LM,
+        starter="language_model",
         edits=(
             Edit(
                 "model.py",
@@ -1041,7 +1029,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
                 "    positions = keras.ops.cumsum(keras.ops.ones_like(tokens), axis=1) - 1  # (batch, T)\n",
                 "",
             ),
-            Edit("model.py", LM_EMBEDDED, ""),
+            Edit("model.py", at.POSITIONS, ""),
             Edit(
                 "model.py",
                 "        # Padding needs no mask: it comes last, and no token attends to a later one.\n"
@@ -1076,7 +1064,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
     ),
     Change(
         name="rotary attention with tied embeddings",
-        starter=LM,
+        starter="language_model",
         edits=(
             before(
                 "model.py",
@@ -1150,11 +1138,10 @@ class TiedEmbedding(keras.layers.Embedding):
                 "    embedding = TiedEmbedding(TOKENS, task.width, initial, dtype=keras.config.floatx())\n"
                 "    x = embedding(tokens)  # (batch, T, width)\n",
             ),
-            Edit("model.py", LM_EMBEDDED, ""),
+            Edit("model.py", at.POSITIONS, ""),
             Edit(
                 "model.py",
-                "        attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)\n"
-                "        x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))\n",
+                at.ATTENTION,
                 "        x = x + layers.Dropout(task.dropout)(RotaryAttention(task.heads)(y))\n",
             ),
             Edit(
@@ -1166,7 +1153,7 @@ class TiedEmbedding(keras.layers.Embedding):
     ),
     Change(
         name="a scale for each prediction",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "losses.py",
@@ -1192,7 +1179,7 @@ class TiedEmbedding(keras.layers.Embedding):
     ),
     Change(
         name="quantiles that cannot cross",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "losses.py",
@@ -1220,7 +1207,7 @@ class TiedEmbedding(keras.layers.Embedding):
             *TABLE_METRICS_OF_FIRST,
             after(
                 "steps.py",
-                TABLE_MAE.replace("predictions", "predictions[:, :1]"),
+                at.UPDATE_MAE.replace("predictions", "predictions[:, :1]"),
                 "    inside = (predictions[:, 1:2] <= labels) & (labels <= predictions[:, 2:])\n"
                 '    run.metrics["coverage"].update_state(inside[:, 0], weights)\n',
                 "*",
@@ -1229,7 +1216,7 @@ class TiedEmbedding(keras.layers.Embedding):
     ),
     Change(
         name="swap noise and heavy tails",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "data.py",
@@ -1253,7 +1240,7 @@ class TiedEmbedding(keras.layers.Embedding):
             after("data.py", "import numpy as np\n", "import tensorflow as tf\n"),
             Edit(
                 "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 "        # That of Student's t with 4 degrees of freedom: outliers pull less.\n"
                 "        squares = squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n"
                 "        return 2.5 * tf.math.log1p(squares / 4)\n",
@@ -1288,8 +1275,7 @@ class TiedEmbedding(keras.layers.Embedding):
             ),
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-                "    return keras.optimizers.AdamW(schedule, weight_decay=task.weight_decay)\n",
+                at.ADAMW,
                 "    schedule = OneCycle(2 * task.learning_rate, steps)\n"
                 "    return keras.optimizers.SGD(schedule, momentum=0.9, nesterov=True)\n",
             ),
@@ -1297,11 +1283,10 @@ class TiedEmbedding(keras.layers.Embedding):
     ),
     Change(
         name="contrast with all replicas",
-        starter=DIGITS,
         edits=(
             after(
                 "steps.py",
-                LOSS_OF_IMAGES,
+                at.PER_EXAMPLE,
                 "    # Two dropouts of an image are alike (SimCSE, Gao et al., 2021).\n"
                 "    embed = keras.Model(run.model.inputs, run.model.layers[-2].output)\n"
                 "    views = [tf.cast(embed(images, training=True), per_example.dtype) for _ in range(2)]\n"
@@ -1321,17 +1306,16 @@ class TiedEmbedding(keras.layers.Embedding):
     ),
     Change(
         name="lookahead and data by row",
-        starter=DIGITS,
         edits=(
             Edit(
                 "callbacks.py",
-                EVENT_IMPORT,
+                at.CALLBACK_IMPORT,
                 "from typing import Any\n\nimport numpy as np\n\n"
                 "from ..engine.callbacks import Callback, Event, every_steps\n",
             ),
             after(
                 "callbacks.py",
-                MODEL_IMPORT,
+                at.CONFIG_IMPORT,
                 LOOKAHEAD
                 + '''
     def get_state(self) -> Any:
@@ -1343,7 +1327,7 @@ class TiedEmbedding(keras.layers.Embedding):
         self.slow = state and [np.array(values, dtype) for dtype, values in state]
 ''',
             ),
-            Edit("callbacks.py", NO_CALLBACKS, "    return [every_steps(6, Lookahead())]\n"),
+            Edit("callbacks.py", at.NO_CALLBACKS, "    return [every_steps(6, Lookahead())]\n"),
             Edit(
                 "data.py",
                 "    return {\n        split: (images.astype",

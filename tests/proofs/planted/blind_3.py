@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .blank import CALLBACKS, OPTIMIZER_FILE, PICTURES
 from .edits import (
     AUGMENTATION,
@@ -460,7 +461,7 @@ WAVES = _task(
     """Cross-entropy of logits."""
     return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
 ''',
-    metrics='{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
+    metrics=at.ACCURACY,
 )
 
 # --- Two measurements, of which some are missing (NaN).
@@ -547,7 +548,7 @@ def create_losses(task: TaskConfig) -> dict[str, Any]:
     per_example += 0.9 * run.losses["soft"](teacher, student)
     return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
 ''',
-    metrics='{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
+    metrics=at.ACCURACY,
 )
 TRAIN_TEACHER = """
 import keras
@@ -562,11 +563,6 @@ teacher.fit(*create_datasets(TaskConfig())["train"], epochs=8, verbose=0)
 teacher.save_weights(TEACHER)
 """
 
-DIGITS_RETURN = """    return {
-        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
-        for split, (images, labels) in splits.items()
-    }
-"""
 CUT = """    return {
         "train": (images[:1200], labels[:1200]),
         "validation": (images[1200:1500], labels[1200:1500]),
@@ -621,7 +617,6 @@ BATCH_DICE = '''def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 # TODO(10)'''
-SEGMENTATION_LOSS = "    per_example = average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
 
 
 def _dice(axes: str) -> tuple[Edit, ...]:
@@ -633,13 +628,9 @@ def _dice(axes: str) -> tuple[Edit, ...]:
             "import average_over_pixels, compute_loss",
             "import average_over_pixels, compute_loss, dice",
         ),
-        after("steps.py", SEGMENTATION_LOSS, "    per_example += dice(labels, logits)\n", "*"),
+        after("steps.py", at.OF_PIXELS, "    per_example += dice(labels, logits)\n", "*"),
     )
 
-
-ATTENTION = """        attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)
-        x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))
-"""
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -648,7 +639,7 @@ FAULTS: tuple[Fault, ...] = (
         edits=(
             Edit(
                 "data.py",
-                DIGITS_RETURN,
+                at.ALL_ARRAYS,
                 TOGETHER
                 + '    order = np.argsort(labels, kind="stable")  # one folder for each digit\n'
                 + "    images, labels = images[order], labels[order]\n"
@@ -667,7 +658,7 @@ FAULTS: tuple[Fault, ...] = (
         edits=(
             Edit(
                 "data.py",
-                DIGITS_RETURN,
+                at.ALL_ARRAYS,
                 TOGETHER
                 + "    hard = np.flatnonzero(np.isin(labels, (3, 5, 8, 9)))\n"
                 + "    rows = np.concatenate([np.arange(len(labels)), hard, hard])\n"
@@ -691,7 +682,7 @@ FAULTS: tuple[Fault, ...] = (
         edits=(
             Edit(
                 "data.py",
-                DIGITS_RETURN,
+                at.ALL_ARRAYS,
                 """    return {
         split: (images.astype("float32")[..., np.newaxis], _codes([f"digit {x}" for x in labels]))
         for split, (images, labels) in splits.items()
@@ -722,9 +713,7 @@ FAULTS: tuple[Fault, ...] = (
         edits=(
             Edit(
                 "data.py",
-                """        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, -task.shift, task.shift)
-        dx, dy = tf.split(shifts, 2, axis=1)  # each (batch, 1)
-""",
+                at.SHIFTS + at.SHIFTS_OF_AXES,
                 """        rows = images.shape[0]
         dx = tf.random.stateless_uniform((rows, 1), seed, -task.shift, task.shift)
         dy = tf.random.stateless_uniform((rows, 1), seed, -task.shift, task.shift)
@@ -853,7 +842,7 @@ backbone.save_weights("backbone.weights.h5")
         edits=(
             Edit(
                 "model.py",
-                ATTENTION,
+                at.ATTENTION,
                 """        y = layers.Conv1D(task.width, 5, padding="same", activation="gelu")(y)
         x = x + layers.Dropout(task.dropout)(y)
 """,
@@ -953,15 +942,11 @@ backbone.save_weights("backbone.weights.h5")
         edits=(
             Edit(
                 "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 "        error = (labels[:, 0] - predictions) / LABEL_DEVIATION\n"
                 "        return tf.reduce_mean(tf.square(error), axis=-1)\n",
             ),
-            Edit(
-                "losses.py",
-                '    squared_error = keras.losses.MeanSquaredError(reduction="none")\n\n',
-                "",
-            ),
+            Edit("losses.py", at.SQUARED_ERROR, ""),
         ),
         cause="labels (batch,) minus predictions (batch, 1) is (batch, batch): each prediction is "
         "compared with every label, so the model learns the mean",
@@ -1000,7 +985,7 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
             ),
             Edit(
                 "steps.py",
-                '    run.metrics["r2"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_R2,
                 "    score = r2_score(labels, predictions, weights)\n"
                 '    run.metrics["r2"].update_state(score, tf.reduce_sum(weights))\n',
                 "*",
@@ -1030,7 +1015,7 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
         edits=(
             Edit(
                 "steps.py",
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
+                at.MAIN_LOSS,
                 """    kernels = [v for v in run.model.trainable_variables if v.path.endswith("kernel")]
     penalty = 2e-4 * tf.add_n([tf.reduce_sum(tf.abs(kernel)) for kernel in kernels])
     return {"main": compute_loss(per_example, weights, run.model, replica) + penalty}
@@ -1051,8 +1036,7 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
             Edit("callbacks.py", "", PLATEAU),
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-                "    return keras.optimizers.AdamW(schedule, weight_decay=task.weight_decay)\n",
+                at.ADAMW,
                 "    return keras.optimizers.AdamW(task.learning_rate, weight_decay=task.weight_decay)\n",
             ),
         ),
@@ -1352,7 +1336,7 @@ class Prototypes(keras.layers.Layer):
             Edit("losses.py", "dict[str, keras.losses.Loss]", "dict[str, Any]"),
             Edit(
                 "losses.py",
-                '    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}\n',
+                at.CROSS_ENTROPY,
                 """    cross_entropy = keras.losses.CategoricalCrossentropy(
         from_logits=True, label_smoothing=0.1, reduction="none"
     )
@@ -1389,7 +1373,7 @@ class Prototypes(keras.layers.Layer):
         edits=(
             Edit(
                 "model.py",
-                ATTENTION,
+                at.ATTENTION,
                 "        y = layers.GRU(task.width, return_sequences=True)(y)\n"
                 "        x = x + layers.Dropout(task.dropout)(y)\n",
             ),
@@ -1399,22 +1383,16 @@ class Prototypes(keras.layers.Layer):
         name="least squares gan with two learning rates",
         starter="gan",
         edits=(
+            Edit("losses.py", at.BINARY_CROSS_ENTROPY, ""),
             Edit(
                 "losses.py",
-                '    cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")\n\n',
-                "",
-            ),
-            Edit(
-                "losses.py",
-                "        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)\n"
-                "        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)\n"
-                "        return (loss_on_real + loss_on_generated) / 2\n",
+                at.DISCRIMINATOR_LOSS,
                 "        # Mao et al. (2017): the outputs are no logits, but near 1 for real images.\n"
                 "        return (tf.square(on_real - 1) + tf.square(on_generated))[:, 0] / 2\n",
             ),
             Edit(
                 "losses.py",
-                "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n",
+                at.GENERATOR_LOSS,
                 "        return tf.square(on_generated - 1)[:, 0] / 2\n",
             ),
             before(
@@ -1435,12 +1413,7 @@ class Prototypes(keras.layers.Layer):
         edits=(
             Edit(
                 "model.py",
-                """    mean, variance = adapted["label_mean"], adapted["label_variance"]
-    unscale = layers.Normalization(
-        mean=mean, variance=variance, invert=True, dtype=floatx, name="prediction"
-    )
-    return keras.Model(inputs, unscale(x))
-""",
+                at.UNSCALED,
                 """    positive = layers.Activation("softplus", dtype=floatx)(x)
     mean = float(adapted["label_mean"][0])
     unscale = layers.Rescaling(mean / np.log(2), 1e-3, dtype=floatx, name="prediction")
@@ -1449,17 +1422,7 @@ class Prototypes(keras.layers.Layer):
             ),
             Edit(
                 "losses.py",
-                '''    squared_error = keras.losses.MeanSquaredError(reduction="none")
-
-    def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Both float (batch, 1) in units of the data -> float (batch,), about 1 - R2 on average.
-
-        Standardized, since gradients in units of the data would overflow in float16.
-        """
-        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)
-
-    return {"main": standardized_error}
-''',
+                at.STANDARDIZED_ERROR,
                 '''
     def gamma(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Minus the log likelihood of a gamma distribution, but for what is constant: (batch,)."""

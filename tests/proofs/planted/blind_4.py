@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import (
     ACCUMULATION,
     AUGMENTATION,
@@ -21,27 +22,8 @@ from .edits import (
     before,
 )
 
-SEGMENTATION, TABLE = "segmentation", "tabular_regression"
-
 # Lines of the starters that several changes replace.
-CONFIG_IMPORT = "from .config import TaskConfig\n"
 ARRAYS = '(images.astype("float32")[..., np.newaxis], labels.astype("int64"))'
-LOADED = '    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()\n'
-SHIFTED = "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n"
-SPARSE = 'keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")'
-PER_EXAMPLE = '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
-ACCURACY = '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
-R2_UPDATE = '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
-MAIN_LOSS = '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n'
-COSINE = (
-    "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-    "    return keras.optimizers.Adam(schedule)\n"
-)
-PER_PIXEL = (
-    "    per_example = average_over_pixels(per_pixel, labels, run.task.foreground_weight)"
-    "  # (batch,)\n"
-)
-CALLBACK_IMPORT = "from ..engine.callbacks import Callback\n"
 
 # Labels as probabilities of the classes, for mixtures of images.
 ONE_HOT = (
@@ -50,7 +32,7 @@ ONE_HOT = (
         ARRAYS,
         ARRAYS.replace('labels.astype("int64")', 'np.eye(10, dtype="float32")[labels]'),
     ),
-    Edit("losses.py", SPARSE, SPARSE.replace("Sparse", "")),
+    Edit("losses.py", at.SPARSE, at.SPARSE.replace("Sparse", "")),
     Edit(
         "metrics.py",
         "keras.metrics.SparseCategoricalAccuracy()",
@@ -92,7 +74,7 @@ MEAN_TEACHER = (
     ),
     after(
         "steps.py",
-        PER_EXAMPLE,
+        at.PER_EXAMPLE,
         """\
     student, teacher = run.models["student"], run.models["teacher"]
     aims = tf.stop_gradient(tf.nn.softmax(teacher(images, training=False)))
@@ -112,7 +94,7 @@ MEAN_TEACHER = (
 
 UNLABELED = after(
     "data.py",
-    LOADED,
+    at.LOADED,
     """\
     # As if three quarters of the training images had no label.
     images, labels = splits["train"]
@@ -132,7 +114,7 @@ FAULTS: tuple[Fault, ...] = (
             *ONE_HOT,
             Edit(
                 "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         # Mixup (Zhang et al., 2018).
@@ -157,12 +139,12 @@ FAULTS: tuple[Fault, ...] = (
         edits=(
             Edit(
                 "callbacks.py",
-                CALLBACK_IMPORT,
+                at.CALLBACK_IMPORT,
                 "import keras\n\nfrom ..engine.callbacks import Callback, Event, every_steps\n",
             ),
             after(
                 "callbacks.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 
 class Lookahead:
@@ -194,13 +176,13 @@ class Lookahead:
         edits=(
             Edit(
                 "losses.py",
-                '    return {"main": ' + SPARSE + "}\n",
-                '    return {\n        "main": ' + SPARSE + ",\n"
+                '    return {"main": ' + at.SPARSE + "}\n",
+                '    return {\n        "main": ' + at.SPARSE + ",\n"
                 '        "divergence": keras.losses.KLDivergence(reduction="none"),\n    }\n',
             ),
             after(
                 "steps.py",
-                PER_EXAMPLE,
+                at.PER_EXAMPLE,
                 """\
     # R-Drop (Liang et al., 2021): two passes with other dropout should agree.
     again = run.model(images, training=True)
@@ -222,7 +204,7 @@ class Lookahead:
         edits=(
             after(
                 "data.py",
-                LOADED,
+                at.LOADED,
                 """\
     # Five times as much data, of which a fifth is for validation.
     images, labels = (
@@ -243,7 +225,7 @@ class Lookahead:
     ),
     Fault(
         name="columns standardized within each split",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=INPUTS,
         file="data.py",
         cause="each split is standardized by means and deviations of its own, so that the same "
@@ -252,14 +234,14 @@ class Lookahead:
         edits=(
             after(
                 "data.py",
-                "        numeric = np.delete(data[rows], category, axis=1)\n",
+                at.NUMERIC,
                 "        numeric = (numeric - np.nanmean(numeric, axis=0)) / np.nanstd(numeric, axis=0)\n",
             ),
         ),
     ),
     Fault(
         name="largest error as a metric that is summed over replicas",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=METRICS,
         file="metrics.py",
         cause="a metric's variables are summed over the replicas, and the sum of each one's largest "
@@ -268,7 +250,7 @@ class Lookahead:
         edits=(
             after(
                 "metrics.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 
 class MaxError(keras.metrics.Metric):
@@ -293,7 +275,7 @@ class MaxError(keras.metrics.Metric):
             Edit("metrics.py", '"r2": r2}', '"r2": r2, "max_error": MaxError()}'),
             after(
                 "steps.py",
-                R2_UPDATE,
+                at.UPDATE_R2,
                 '    run.metrics["max_error"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -301,7 +283,7 @@ class MaxError(keras.metrics.Metric):
     ),
     Fault(
         name="softmax over rows of pixels in a Dice loss",
-        starter=SEGMENTATION,
+        starter="segmentation",
         kind=MODEL,
         file="losses.py",
         cause="the softmax is over axis 1, the rows of the image, as for channels-first data, and not "
@@ -332,7 +314,8 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
             ),
             Edit(
                 "steps.py",
-                '    per_pixel = run.losses["main"](labels, logits)  # (batch, h, w)\n' + PER_PIXEL,
+                '    per_pixel = run.losses["main"](labels, logits)  # (batch, h, w)\n'
+                + at.OF_PIXELS,
                 "    per_example = dice_loss(labels, logits)  # (batch,)\n",
                 "*",
             ),
@@ -340,7 +323,7 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     ),
     Fault(
         name="map of pixel weights that stays while the image is warped",
-        starter=SEGMENTATION,
+        starter="segmentation",
         kind=AUGMENTATION,
         file="data.py",
         cause="the augmentation warps image and labels and leaves the map of weights, which stresses "
@@ -349,12 +332,7 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         edits=(
             Edit(
                 "data.py",
-                """\
-        return {
-            split: _compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)
-            for seed, (split, canvases) in enumerate(CANVASES.items())
-        }
-""",
+                at.COMPOSED,
                 '''\
         splits = {
             split: _compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)
@@ -382,7 +360,7 @@ def _weight_map(labels: np.ndarray) -> np.ndarray:
             ),
             Edit(
                 "steps.py",
-                PER_PIXEL
+                at.OF_PIXELS
                 + '    run.metrics["mean_iou"].update_state(labels, logits, pixel_weights(weights, labels))\n',
                 """\
     per_example = average_over_pixels(per_pixel * weights, labels, run.task.foreground_weight)
@@ -403,7 +381,7 @@ def _weight_map(labels: np.ndarray) -> np.ndarray:
         edits=(
             after(
                 "losses.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 
 class LogitAdjusted:
@@ -421,7 +399,7 @@ class LogitAdjusted:
         return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 ''',
             ),
-            Edit("losses.py", SPARSE, "LogitAdjusted()"),
+            Edit("losses.py", at.SPARSE, "LogitAdjusted()"),
         ),
     ),
     Fault(
@@ -435,7 +413,7 @@ class LogitAdjusted:
             after("metrics.py", "import keras\n", "import tensorflow as tf\n"),
             after(
                 "metrics.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 BINS = 10
 
@@ -476,11 +454,16 @@ class CalibrationError(keras.metrics.Metric):
             ),
             Edit(
                 "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
+                at.ACCURACY,
                 '{\n        "accuracy": keras.metrics.SparseCategoricalAccuracy(),\n'
                 '        "calibration_error": CalibrationError(),\n    }',
             ),
-            after("steps.py", ACCURACY, ACCURACY.replace("accuracy", "calibration_error"), "*"),
+            after(
+                "steps.py",
+                at.UPDATE_ACCURACY,
+                at.UPDATE_ACCURACY.replace("accuracy", "calibration_error"),
+                "*",
+            ),
         ),
     ),
     Fault(
@@ -493,7 +476,7 @@ class CalibrationError(keras.metrics.Metric):
         edits=(
             Edit(
                 "optimizer.py",
-                COSINE,
+                at.ADAM,
                 """\
     # A tenth at epochs 20, 30 and 36.
     rates = [task.learning_rate * 0.1**i for i in range(4)]
@@ -513,12 +496,12 @@ class CalibrationError(keras.metrics.Metric):
         edits=(
             Edit(
                 "callbacks.py",
-                CALLBACK_IMPORT,
+                at.CALLBACK_IMPORT,
                 "from typing import Any\n\nfrom ..engine.callbacks import Callback, Event, every_validation\n",
             ),
             after(
                 "callbacks.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 
 class HalveOnPlateau:
@@ -552,7 +535,7 @@ class HalveOnPlateau:
                 "    return []\n",
                 "    return [every_validation(HalveOnPlateau(task.monitor))]\n",
             ),
-            Edit("optimizer.py", COSINE, "    return keras.optimizers.Adam(task.learning_rate)\n"),
+            Edit("optimizer.py", at.ADAM, "    return keras.optimizers.Adam(task.learning_rate)\n"),
         ),
     ),
     Fault(
@@ -578,7 +561,7 @@ class HalveOnPlateau:
     ),
     Fault(
         name="gradients of biases centered",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=OPTIMIZER,
         file="optimizer.py",
         cause="gradient centralization is for kernels; on a bias of one number the gradient minus its "
@@ -605,7 +588,7 @@ class HalveOnPlateau:
         edits=(
             after(
                 "losses.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 
 class UncertaintyWeighted:
@@ -626,7 +609,7 @@ class UncertaintyWeighted:
         return tf.reduce_sum(tf.exp(-log_variances) * losses + log_variances, axis=-1)
 ''',
             ),
-            Edit("losses.py", SPARSE, "UncertaintyWeighted()"),
+            Edit("losses.py", at.SPARSE, "UncertaintyWeighted()"),
         ),
     ),
     Fault(
@@ -639,7 +622,7 @@ class UncertaintyWeighted:
         edits=(
             after(
                 "steps.py",
-                ACCURACY,
+                at.UPDATE_ACCURACY,
                 """\
     # Online hard example mining (Shrivastava et al., 2016): the harder half trains.
     half = tf.math.top_k(per_example, per_example.shape[0] // 2).values
@@ -651,7 +634,7 @@ class UncertaintyWeighted:
     ),
     Fault(
         name="log-cosh of labels without their last axis",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=LABELS,
         file="losses.py",
         cause="labels (batch,) minus predictions (batch, 1) is (batch, batch): each prediction is "
@@ -660,7 +643,7 @@ class UncertaintyWeighted:
         edits=(
             Edit(
                 "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 """\
         # Log-cosh, as the Huber loss less sensitive to outliers; exact for large errors too.
         errors = (labels[:, 0] - predictions) / LABEL_DEVIATION
@@ -669,16 +652,12 @@ class UncertaintyWeighted:
         )
 """,
             ),
-            Edit(
-                "losses.py",
-                '    squared_error = keras.losses.MeanSquaredError(reduction="none")\n\n',
-                "",
-            ),
+            Edit("losses.py", at.SQUARED_ERROR, ""),
         ),
     ),
     Fault(
         name="missing values become 0 before they are scaled",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=INPUTS,
         file="model.py",
         cause="a missing blood pressure becomes 0 mm Hg, seven deviations below the mean, and "
@@ -750,7 +729,7 @@ class DropPath(keras.layers.Layer):
         edits=(
             Edit(
                 "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         size = (images.shape[0], 1, 1, 1)
@@ -763,7 +742,7 @@ class DropPath(keras.layers.Layer):
     ),
     Fault(
         name="empty cells read as 0 when predicting",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=INPUTS,
         file="predictions.py",
         cause="training has NaN where a value is missing, and predict reads an empty cell as 0, which "
@@ -773,7 +752,7 @@ class DropPath(keras.layers.Layer):
     ),
     Fault(
         name="test in logarithms of the label",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=EVALUATION,
         file="steps.py",
         cause="the model predicts the logarithm; training and validation take exp for the metrics and "
@@ -833,7 +812,7 @@ class DropPath(keras.layers.Layer):
         edits=(
             after(
                 "metrics.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 
 class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
@@ -844,11 +823,7 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
         return 1 - super().result()
 ''',
             ),
-            Edit(
-                "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
-                '{"error": ErrorRate()}',
-            ),
+            Edit("metrics.py", at.ACCURACY, '{"error": ErrorRate()}'),
             Edit("steps.py", 'run.metrics["accuracy"]', 'run.metrics["error"]', "*"),
             Edit("config.py", '"validation_accuracy"', '"validation_error"'),
         ),
@@ -863,7 +838,7 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
         edits=(
             after(
                 "data.py",
-                LOADED,
+                at.LOADED,
                 """\
     # The data comes with names; classes are numbers from 0.
     names = "zero one two three four five six seven eight nine".split()
@@ -878,7 +853,7 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
     ),
     Fault(
         name="strength of the augmentation counted in a tf.Variable",
-        starter=SEGMENTATION,
+        starter="segmentation",
         kind=AUGMENTATION,
         file="data.py",
         cause="the augmentation counts its calls in a variable instead of using the seed or step: "
@@ -913,7 +888,7 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
         edits=(
             after(
                 "losses.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 
 class Focal:
@@ -928,10 +903,10 @@ class Focal:
         return (1.0 - tf.exp(-loss) + 1e-6) ** self.gamma * loss
 ''',
             ),
-            Edit("losses.py", SPARSE, "Focal()"),
+            Edit("losses.py", at.SPARSE, "Focal()"),
             Edit(
                 "callbacks.py",
-                CALLBACK_IMPORT,
+                at.CALLBACK_IMPORT,
                 "from ..engine.callbacks import Callback, Event, at_step, every_epochs\n",
             ),
             Edit(
@@ -958,7 +933,7 @@ class Focal:
         edits=(
             Edit(
                 "steps.py",
-                MAIN_LOSS,
+                at.MAIN_LOSS,
                 """\
     # Filters should differ: soft orthogonality (Brock et al., 2017).
     penalty = tf.zeros((), per_example.dtype)
@@ -977,18 +952,14 @@ class Focal:
     ),
     Fault(
         name="sum of weights cut to an integer on each replica",
-        starter=TABLE,
+        starter="tabular_regression",
         kind=DENOMINATORS,
         file="losses.py",
         cause="the sum of the weights of a replica, such as 3.4, becomes 3 before it is summed over "
         "the replicas, so the loss and its gradients grow with their number",
         named=r"(?i)\bcount\b|denominator|integer|trunc|rounded|sum of (the )?weights",
         edits=(
-            Edit(
-                "losses.py",
-                "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n",
-                "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n",
-            ),
+            Edit("losses.py", at.COUNTED, "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n"),
             Edit("data.py", '_balance(inputs["sex"])', '_reliability(inputs["numeric"])'),
             before(
                 "data.py",
@@ -1004,7 +975,7 @@ class Focal:
     ),
     Fault(
         name="batch normalization of my own, by one replica's rows",
-        starter=SEGMENTATION,
+        starter="segmentation",
         kind=MODEL,
         file="model.py",
         cause="the layer takes mean and variance of its own replica's rows, and each replica has "
@@ -1052,7 +1023,7 @@ class RunningNorm(keras.layers.Layer):
     ),
     Fault(
         name="ignored pixels become the last class",
-        starter=SEGMENTATION,
+        starter="segmentation",
         kind=LABELS,
         file="losses.py",
         cause="the label 255 of ignored pixels is cut to 10, the class of the digit 9, and the loss "
@@ -1095,7 +1066,7 @@ class RunningNorm(keras.layers.Layer):
             UNLABELED,
             Edit(
                 "steps.py",
-                PER_EXAMPLE,
+                at.PER_EXAMPLE,
                 """\
     # FixMatch (Sohn et al., 2020): where no label is known, what the model is sure of.
     known = tf.cast(labels >= 0, weights.dtype)
@@ -1124,14 +1095,10 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="long tail with effective numbers, focal loss and macro F1",
         edits=(
-            Edit(
-                "data.py",
-                "    return {\n        split: (images",
-                "    arrays = {\n        split: (images",
-            ),
+            Edit("data.py", at.ARRAYS, "    arrays = {\n        split: (images"),
             after(
                 "data.py",
-                "        for split, (images, labels) in splits.items()\n    }\n",
+                at.END_OF_ARRAYS,
                 '''    images, labels = arrays["train"]
     kept = _long_tail(labels)
     return arrays | {"train": (images[kept], labels[kept], _effective_numbers(labels[kept]))}
@@ -1154,7 +1121,7 @@ def _effective_numbers(labels: np.ndarray, beta: float = 0.99) -> np.ndarray:
             ),
             after(
                 "losses.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 
 def focal(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -1164,12 +1131,12 @@ def focal(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return -((1.0 - tf.exp(of_label)) ** 2.0) * of_label
 ''',
             ),
-            Edit("losses.py", SPARSE, "focal"),
+            Edit("losses.py", at.SPARSE, "focal"),
             Edit("losses.py", "dict[str, keras.losses.Loss]", "dict[str, Any]"),
             after("metrics.py", "import keras\n", "import tensorflow as tf\n"),
             after(
                 "metrics.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 CLASSES = 10
 
@@ -1200,10 +1167,15 @@ class MacroF1(keras.metrics.Metric):
             ),
             Edit(
                 "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
+                at.ACCURACY,
                 '{"accuracy": keras.metrics.SparseCategoricalAccuracy(), "macro_f1": MacroF1()}',
             ),
-            after("steps.py", ACCURACY, ACCURACY.replace("accuracy", "macro_f1"), "*"),
+            after(
+                "steps.py",
+                at.UPDATE_ACCURACY,
+                at.UPDATE_ACCURACY.replace("accuracy", "macro_f1"),
+                "*",
+            ),
             Edit("config.py", '"validation_accuracy"', '"validation_macro_f1"'),
         ),
     ),
@@ -1213,7 +1185,7 @@ class MacroF1(keras.metrics.Metric):
             *ONE_HOT,
             Edit(
                 "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         # CutMix (Yun et al., 2019); a box of another image, which may reach over the edge.
@@ -1261,7 +1233,7 @@ class LogVariances(keras.layers.Layer):
             ),
             after(
                 "losses.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 
 def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -> tf.Tensor:
@@ -1278,7 +1250,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
             ),
             Edit(
                 "losses.py",
-                '    return {"main": ' + SPARSE + "}\n",
+                '    return {"main": ' + at.SPARSE + "}\n",
                 '    return {"main": digit_and_parity}\n',
             ),
             Edit("losses.py", "dict[str, keras.losses.Loss]", "dict[str, Any]"),
@@ -1310,7 +1282,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     ),
     Change(
         name="normal distribution of each patient",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit("model.py", "layers.Dense(1, dtype=floatx)", "layers.Dense(2, dtype=floatx)"),
             Edit(
@@ -1325,14 +1297,10 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     return keras.Model(inputs, ops.concatenate([unscale(x[:, :1]), log_variance], axis=-1))
 """,
             ),
+            Edit("losses.py", at.SQUARED_ERROR, ""),
             Edit(
                 "losses.py",
-                '    squared_error = keras.losses.MeanSquaredError(reduction="none")\n\n',
-                "",
-            ),
-            Edit(
-                "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 """\
         errors = (labels - predictions[:, :1]) / LABEL_DEVIATION  # (batch, 1)
         log_variance = predictions[:, 1:]
@@ -1348,7 +1316,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
             ),
             Edit(
                 "predictions.py",
-                '    return {"progression": np.asarray(outputs)[:, 0]}\n',
+                at.PROGRESSION,
                 "    mean, log_variance = np.asarray(outputs).T\n"
                 '    return {"progression": mean, "deviation": 77.0 * np.exp(log_variance / 2)}\n',
             ),
@@ -1356,11 +1324,11 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     ),
     Change(
         name="three quantiles that can't cross, and how often labels are between",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "model.py",
-                "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)\n",
+                at.PREDICTION,
                 """\
     x = layers.Dense(3, dtype=floatx)(layers.Concatenate()([x, hidden]))
     median = x[:, 1:2]
@@ -1382,14 +1350,10 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
 """,
             ),
             before("losses.py", "LABEL_DEVIATION = 77.0", "QUANTILES = (0.1, 0.5, 0.9)\n"),
+            Edit("losses.py", at.SQUARED_ERROR, ""),
             Edit(
                 "losses.py",
-                '    squared_error = keras.losses.MeanSquaredError(reduction="none")\n\n',
-                "",
-            ),
-            Edit(
-                "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 """\
         errors = (labels - predictions) / LABEL_DEVIATION  # (batch, 3)
         quantiles = tf.constant(QUANTILES, errors.dtype)
@@ -1420,7 +1384,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
             ),
             Edit(
                 "predictions.py",
-                '    return {"progression": np.asarray(outputs)[:, 0]}\n',
+                at.PROGRESSION,
                 "    low, median, high = np.asarray(outputs).T\n"
                 '    return {"progression": median, "low": low, "high": high}\n',
             ),
@@ -1428,11 +1392,11 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     ),
     Change(
         name="fast progression or not, by the area under the curve",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "data.py",
-                '        return {"numeric": numeric, "sex": sex}, target[rows, np.newaxis]\n',
+                at.PATIENTS,
                 "        fast = (target[rows, np.newaxis] > 140).astype(np.float32)\n"
                 '        return {"numeric": numeric, "sex": sex}, fast\n',
             ),
@@ -1443,7 +1407,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
             ),
             Edit(
                 "model.py",
-                "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)\n",
+                at.PREDICTION,
                 """\
     # Starts at the logarithm of the odds.
     odds = keras.initializers.Constant(float(np.log(adapted["fast"] / (1 - adapted["fast"]))))
@@ -1452,17 +1416,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     return keras.Model(inputs, logits)
 """,
             ),
-            Edit(
-                "model.py",
-                """\
-    mean, variance = adapted["label_mean"], adapted["label_variance"]
-    unscale = layers.Normalization(
-        mean=mean, variance=variance, invert=True, dtype=floatx, name="prediction"
-    )
-    return keras.Model(inputs, unscale(x))
-""",
-                "",
-            ),
+            Edit("model.py", at.UNSCALED, ""),
             Edit("losses.py", "LABEL_DEVIATION = 77.0  # standard deviation of the labels\n\n", ""),
             Edit(
                 "losses.py",
@@ -1508,7 +1462,7 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     ),
     Change(
         name="standardized kernels, normalization of groups, and a mean over pixels",
-        starter=SEGMENTATION,
+        starter="segmentation",
         edits=(
             before(
                 "model.py",
@@ -1561,8 +1515,7 @@ class StandardizedConv(keras.layers.Layer):
             ),
             Edit(
                 "losses.py",
-                "    weights = batch[-1]  # (batch,), 0 for padding\n"
-                "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n",
+                at.COUNT,
                 """\
     _, labels, weights = batch
     counted = (labels != IGNORED) & (weights != 0)[:, tf.newaxis, tf.newaxis]
@@ -1577,8 +1530,7 @@ class StandardizedConv(keras.layers.Layer):
             UNLABELED,
             Edit(
                 "losses.py",
-                "    weights = batch[-1]  # (batch,), 0 for padding\n"
-                "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n",
+                at.COUNT,
                 """\
     _, labels, weights = batch
     labeled = (labels >= 0) & (weights != 0)
@@ -1595,7 +1547,7 @@ class StandardizedConv(keras.layers.Layer):
             ),
             Edit(
                 "steps.py",
-                PER_EXAMPLE + ACCURACY,
+                at.PER_EXAMPLE + at.UPDATE_ACCURACY,
                 """\
     known = tf.cast(labels >= 0, weights.dtype)
     per_example = known * run.losses["main"](tf.maximum(labels, 0), predictions)  # (batch,)
@@ -1612,7 +1564,7 @@ class StandardizedConv(keras.layers.Layer):
             ),
             Edit(
                 "steps.py",
-                MAIN_LOSS,
+                at.MAIN_LOSS,
                 '    return {"main": compute_loss(per_example, weights, run.model, replica) + agreement}\n',
                 "train_step",
             ),
@@ -1683,7 +1635,7 @@ class Cosines(keras.layers.Layer):
             ),
             Edit(
                 "steps.py",
-                PER_EXAMPLE,
+                at.PER_EXAMPLE,
                 """\
     # The cosine of the label must be larger by a margin (Wang et al., 2018: CosFace).
     margins = 0.2 * SCALE * tf.one_hot(labels, CLASSES, dtype=predictions.dtype)
@@ -1694,7 +1646,7 @@ class Cosines(keras.layers.Layer):
             before("optimizer.py", "import keras\nimport tensorflow as tf\n", "import math\n\n"),
             after(
                 "optimizer.py",
-                CONFIG_IMPORT,
+                at.CONFIG_IMPORT,
                 '''
 
 class OneCycle(keras.optimizers.schedules.LearningRateSchedule):
@@ -1717,7 +1669,7 @@ class OneCycle(keras.optimizers.schedules.LearningRateSchedule):
             ),
             Edit(
                 "optimizer.py",
-                COSINE,
+                at.ADAM,
                 """\
     schedule = OneCycle(10 * task.learning_rate, steps)
     return keras.optimizers.SGD(schedule, momentum=0.9, nesterov=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import (
     ACCUMULATION,
     AUGMENTATION,
@@ -567,18 +568,8 @@ SETS = _task(
 
 # ---------------------------------------------------------------- WGAN-GP, in the GAN starter
 WGAN = (
-    Edit(
-        "losses.py",
-        "        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)\n"
-        "        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)\n"
-        "        return (loss_on_real + loss_on_generated) / 2\n",
-        "        return (on_generated - on_real)[:, 0]\n",
-    ),
-    Edit(
-        "losses.py",
-        "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n",
-        "        return -on_generated[:, 0]\n",
-    ),
+    Edit("losses.py", at.DISCRIMINATOR_LOSS, "        return (on_generated - on_real)[:, 0]\n"),
+    Edit("losses.py", at.GENERATOR_LOSS, "        return -on_generated[:, 0]\n"),
     Edit(
         "losses.py",
         '    return {"discriminator": discriminator_loss, "generator": generator_loss}\n',

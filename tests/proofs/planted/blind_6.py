@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import (
     AUGMENTATION,
     EVALUATION,
@@ -21,14 +22,12 @@ from .edits import (
     before,
 )
 
-SEG, TAB, IMG = "segmentation", "tabular_regression", "image_classification"
-
 # ---------------------------------------------------------------- segmentation
 
 SEG_FAULTS = (
     Fault(
         name="overlapping crops split at random",
-        starter=SEG,
+        starter="segmentation",
         kind=LEAKS,
         cause="Canvases are cut into overlapping crops first, and the crops are then divided at "
         "random, so most validation crops show pixels (and labels) that training crops have too: "
@@ -79,7 +78,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="image and mask warped with different seeds",
-        starter=SEG,
+        starter="segmentation",
         kind=AUGMENTATION,
         cause="The labels are warped with another seed than their image, so the masks of training "
         "lie elsewhere than the digits.",
@@ -124,7 +123,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="dice over each replicas batch",
-        starter=SEG,
+        starter="segmentation",
         kind=LOSS_SCALING,
         cause="The Dice loss is a ratio of sums over the examples of one replica; the mean of the "
         "replicas' ratios isn't the ratio of the batch, so N replicas (or micro-batches) train "
@@ -158,7 +157,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
             ),
             Edit(
                 "steps.py",
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
+                at.MAIN_LOSS,
                 "    dice = dice_loss(labels, logits) / replica.num_replicas\n"
                 '    return {"main": compute_loss(per_example, weights, run.model, replica) + dice}\n',
                 where="*",
@@ -167,7 +166,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="batch norm momentum of long runs",
-        starter=SEG,
+        starter="segmentation",
         kind=MODEL,
         cause="BatchNormalization's momentum 0.999 (TF-slim's default) needs thousands of steps; "
         "in this run of some 300 the moving averages stay near their initial values, so "
@@ -185,7 +184,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="cross entropy takes logits for probabilities",
-        starter=SEG,
+        starter="segmentation",
         kind=LOSS_SCALING,
         cause="from_logits=True is missing, so the loss clips logits to [0, 1] as if they were "
         "probabilities: most gradients are 0 and it isn't the cross-entropy.",
@@ -207,7 +206,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="decay per epoch made every step",
-        starter=SEG,
+        starter="segmentation",
         kind=OPTIMIZER,
         cause="The decay of 0.9 meant for each epoch is made in each step (decay_steps=1): after "
         "some 60 steps the learning rate is nearly 0, and the rest of the run trains nothing.",
@@ -216,8 +215,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
         edits=(
             Edit(
                 "optimizer.py",
-                """    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-""",
+                at.SCHEDULE,
                 """    # A tenth less after each epoch.
     schedule = keras.optimizers.schedules.ExponentialDecay(
         task.learning_rate, decay_steps=1, decay_rate=0.9
@@ -228,7 +226,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="train step calls model without training",
-        starter=SEG,
+        starter="segmentation",
         kind=MODEL,
         cause="The train step calls the model without training=True, so batch normalization uses "
         "its moving averages, which never move: the model trains unnormalized.",
@@ -246,7 +244,6 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
 IMG_FAULTS = (
     Fault(
         name="split by take and skip after shuffle",
-        starter=IMG,
         kind=STREAMS,
         cause="take and skip of a dataset that is shuffled anew in each iteration: in each epoch "
         "other examples are the validation data, so training sees them too.",
@@ -257,12 +254,7 @@ IMG_FAULTS = (
         edits=(
             Edit(
                 "data.py",
-                """    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()
-    return {
-        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
-        for split, (images, labels) in splits.items()
-    }
-""",
+                at.LOADED + at.ALL_ARRAYS,
                 """    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()
     arrays = {
         split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
@@ -284,7 +276,6 @@ IMG_FAULTS = (
     ),
     Fault(
         name="prediction reader without standardization",
-        starter=IMG,
         kind=EVALUATION,
         cause="Training images are standardized in create_datasets, and the reader of picture "
         "files only divides by 255: predictions of files are those of other inputs.",
@@ -299,11 +290,7 @@ IMG_FAULTS = (
             ),
             Edit(
                 "data.py",
-                """    return {
-        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
-        for split, (images, labels) in splits.items()
-    }
-""",
+                at.ALL_ARRAYS,
                 """    return {
         split: (
             (images.astype("float32")[..., np.newaxis] - MEAN) / DEVIATION,
@@ -325,7 +312,6 @@ IMG_FAULTS = (
     ),
     Fault(
         name="keras random layer in the pipeline",
-        starter=IMG,
         kind=AUGMENTATION,
         cause="A random layer of Keras with a seed generator of its own ignores the seed of the "
         "step: a resumed run starts its random numbers again, and the batches of a step are not "
@@ -357,7 +343,6 @@ IMG_FAULTS = (
     ),
     Fault(
         name="monitors a loss as if larger were better",
-        starter=IMG,
         kind=EVALUATION,
         cause="The monitor was changed from accuracy to the loss, and larger_is_better is still "
         "true: the weights with the worst validation loss are tested and exported.",
@@ -373,7 +358,6 @@ IMG_FAULTS = (
     ),
     Fault(
         name="metric resets two of three counts",
-        starter=IMG,
         kind=METRICS,
         cause="The metric's reset_state forgets one of its variables, so predictions of earlier "
         "epochs count in each later one and F1 falls with every validation.",
@@ -430,7 +414,7 @@ class MacroF1(keras.metrics.Metric):
             ),
             after(
                 "steps.py",
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_ACCURACY,
                 '    run.metrics["macro_f1"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -443,7 +427,6 @@ class MacroF1(keras.metrics.Metric):
     ),
     Fault(
         name="images standardized by the whole batch",
-        starter=IMG,
         kind=MODEL,
         cause="The mean and deviation meant for each image are taken over all axes, the batch too: "
         "an example's prediction depends on which others are in its batch, and on padding, at "
@@ -465,7 +448,6 @@ class MacroF1(keras.metrics.Metric):
     ),
     Fault(
         name="position embedding in a tf variable",
-        starter=IMG,
         kind=MODEL,
         cause="The embedding is a tf.Variable, which Keras 3 doesn't track: it is neither trained "
         "nor part of checkpoints and exported models.",
@@ -497,7 +479,6 @@ class PositionEmbedding(keras.layers.Layer):
     ),
     Fault(
         name="gradient noise drawn on each replica",
-        starter=IMG,
         kind=OPTIMIZER,
         cause="The noise of the gradients comes from tf.random.normal, a state of the process: each "
         "replica adds other noise to the summed gradients, so the copies of the weights drift "
@@ -514,16 +495,11 @@ class PositionEmbedding(keras.layers.Layer):
     return [g + tf.random.normal(g.shape, stddev=NOISE, dtype=g.dtype) for g in gradients]
 """,
             ),
-            after(
-                "optimizer.py",
-                "from .config import TaskConfig\n",
-                "\nNOISE = 0.003  # its standard deviation\n",
-            ),
+            after("optimizer.py", at.CONFIG_IMPORT, "\nNOISE = 0.003  # its standard deviation\n"),
         ),
     ),
     Fault(
         name="loss ramp counted in python",
-        starter=IMG,
         kind=LOSS_SCALING,
         cause="The weight of the consistency loss grows with a Python counter, which only moves "
         "when the step is traced: it stays at its first value for the whole run, and differs "
@@ -569,7 +545,7 @@ def disagreement(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 TAB_FAULTS = (
     Fault(
         name="custom loss broadcasts labels and predictions",
-        starter=TAB,
+        starter="tabular_regression",
         kind=LOSS_SCALING,
         cause="Labels (batch, 1) minus predictions (batch,) is (batch, batch): each label is "
         "compared with every prediction, so the model learns to predict the mean.",
@@ -579,17 +555,7 @@ TAB_FAULTS = (
         edits=(
             Edit(
                 "losses.py",
-                """    squared_error = keras.losses.MeanSquaredError(reduction="none")
-
-    def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        \"\"\"Both float (batch, 1) in units of the data -> float (batch,), about 1 - R2 on average.
-
-        Standardized, since gradients in units of the data would overflow in float16.
-        \"\"\"
-        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)
-
-    return {"main": standardized_error}
-""",
+                at.STANDARDIZED_ERROR,
                 """
     def huber(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         \"\"\"Labels and predictions in units of the data -> float (batch,), robust to outliers.
@@ -611,7 +577,7 @@ TAB_FAULTS = (
     ),
     Fault(
         name="code for missing values taken as a number",
-        starter=TAB,
+        starter="tabular_regression",
         kind=INPUTS,
         cause="Missing values are coded -999 and nothing replaces the code: it goes into the mean "
         "and variance of its column and into the model as a measured value.",
@@ -633,7 +599,7 @@ TAB_FAULTS = (
     ),
     Fault(
         name="each split standardized by itself",
-        starter=TAB,
+        starter="tabular_regression",
         kind=INPUTS,
         cause="Each split is standardized with its own mean and deviation, so the same patient "
         "has other inputs in training, validation and test, and predictions of new rows use none.",
@@ -643,7 +609,7 @@ TAB_FAULTS = (
         edits=(
             after(
                 "data.py",
-                "        numeric = np.delete(data[rows], category, axis=1)\n",
+                at.NUMERIC,
                 "        # Columns of very different sizes: mean 0 and deviation 1.\n"
                 "        numeric = (numeric - np.nanmean(numeric, axis=0)) / "
                 "np.nanstd(numeric, axis=0)\n",
@@ -652,7 +618,7 @@ TAB_FAULTS = (
     ),
     Fault(
         name="weighted mean on each replica",
-        starter=TAB,
+        starter="tabular_regression",
         kind=WEIGHTS,
         cause="Each replica divides by the sum of its own weights, and the means are averaged: "
         "replicas with small sums of weights, or with padding, count too much, and N replicas "
@@ -677,7 +643,7 @@ TAB_FAULTS = (
     ),
     Fault(
         name="rmse averaged over batches",
-        starter=TAB,
+        starter="tabular_regression",
         kind=METRICS,
         cause="The RMSE of each replica's batch is averaged by a Mean metric: the mean of square "
         "roots isn't the root of the mean, and short batches count as much as full ones, so the "
@@ -694,7 +660,7 @@ TAB_FAULTS = (
             ),
             after(
                 "steps.py",
-                '    run.metrics["r2"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_R2,
                 '    run.metrics["rmse"].update_state(rmse(labels, predictions, weights))\n',
                 "*",
             ),
@@ -713,7 +679,7 @@ TAB_FAULTS = (
     ),
     Fault(
         name="plateau callback forgets at resume",
-        starter=TAB,
+        starter="tabular_regression",
         kind=OPTIMIZER,
         cause="The best loss and the count of validations without progress are in a closure, which "
         "no checkpoint has: a resumed run starts to count again, and halves the learning rate at "
@@ -725,9 +691,7 @@ TAB_FAULTS = (
         edits=(
             Edit(
                 "optimizer.py",
-                """    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.AdamW(schedule, weight_decay=task.weight_decay)
-""",
+                at.ADAMW,
                 """    # Constant; a callback halves it.
     return keras.optimizers.AdamW(task.learning_rate, weight_decay=task.weight_decay)
 """,
@@ -762,7 +726,7 @@ TAB_FAULTS = (
     ),
     Fault(
         name="table sorted without its target",
-        starter=TAB,
+        starter="tabular_regression",
         kind=LABELS,
         cause="The rows are sorted by age so that every fold has all ages, and the target isn't: "
         "each patient gets the label of another one.",
@@ -795,31 +759,10 @@ FAULTS: tuple[Fault, ...] = SEG_FAULTS + IMG_FAULTS + TAB_FAULTS
 
 # ---------------------------------------------------------------- correct tasks
 
-PREDICTED = '    run.metrics["mae"].update_state(labels, predictions, weights)\n'
-EXPLAINED = '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
-UNSCALED = """    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)
-    mean, variance = adapted["label_mean"], adapted["label_variance"]
-    unscale = layers.Normalization(
-        mean=mean, variance=variance, invert=True, dtype=floatx, name="prediction"
-    )
-    return keras.Model(inputs, unscale(x))
-"""
-SQUARED = """    squared_error = keras.losses.MeanSquaredError(reduction="none")
-
-    def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        \"\"\"Both float (batch, 1) in units of the data -> float (batch,), about 1 - R2 on average.
-
-        Standardized, since gradients in units of the data would overflow in float16.
-        \"\"\"
-        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)
-
-    return {"main": standardized_error}
-"""
 
 TASKS: tuple[Change, ...] = (
     Change(
         name="cosine classifier with smoothed labels and sgd",
-        starter=IMG,
         edits=(
             after(
                 "model.py",
@@ -867,8 +810,7 @@ class CosineLogits(keras.layers.Layer):
             ),
             Edit(
                 "losses.py",
-                '    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, '
-                'reduction="none")}\n',
+                at.CROSS_ENTROPY,
                 """    soft = keras.losses.CategoricalCrossentropy(
         from_logits=True, label_smoothing=0.1, reduction="none"
     )
@@ -882,9 +824,7 @@ class CosineLogits(keras.layers.Layer):
             Edit("losses.py", "-> dict[str, keras.losses.Loss]:", "-> dict[str, Any]:"),
             Edit(
                 "optimizer.py",
-                """    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.Adam(schedule)
-""",
+                at.ADAM,
                 """    boundaries = [max(1, steps // 2), max(2, steps * 3 // 4)]
     rates = [task.learning_rate, task.learning_rate / 5, task.learning_rate / 25]
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay(boundaries, rates)
@@ -896,7 +836,6 @@ class CosineLogits(keras.layers.Layer):
     ),
     Change(
         name="rows of pixels read by recurrent layers",
-        starter=IMG,
         edits=(
             Edit(
                 "model.py",
@@ -932,7 +871,6 @@ class CosineLogits(keras.layers.Layer):
     ),
     Change(
         name="vision transformer with stochastic depth",
-        starter=IMG,
         edits=(
             Edit(
                 "model.py",
@@ -1014,9 +952,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "optimizer.py",
-                """    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.Adam(schedule)
-""",
+                at.ADAM,
                 """    warmup = max(1, steps // 10)
     schedule = keras.optimizers.schedules.CosineDecay(
         0.0,
@@ -1033,7 +969,6 @@ class StochasticDepth(keras.layers.Layer):
     ),
     Change(
         name="mixup that makes soft labels",
-        starter=IMG,
         edits=(
             Edit(
                 "data.py",
@@ -1042,8 +977,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "data.py",
-                "        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, "
-                "-task.shift, task.shift)\n",
+                at.SHIFTS,
                 """        seed, second = tf.unstack(tf.random.split(seed, 2))
         rows = images.shape[0]
         shifts = tf.random.stateless_uniform((rows, 2), seed, -task.shift, task.shift)
@@ -1051,8 +985,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "data.py",
-                "        return keras.ops.image.affine_transform(images, transforms), "
-                "labels, weights\n",
+                at.SHIFTED,
                 """        images = keras.ops.image.affine_transform(images, transforms)
         # Mixup (Zhang et al., 2018): each example with the one at the other end of the batch, and
         # mostly itself. Padding has no partner and is none, and partners have the same weight.
@@ -1068,8 +1001,7 @@ class StochasticDepth(keras.layers.Layer):
             before("data.py", "VALIDATION_IMAGES = 5_000", "CLASSES = 10\n"),
             Edit(
                 "losses.py",
-                '    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, '
-                'reduction="none")}\n',
+                at.CROSS_ENTROPY,
                 """    return {
         "main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none"),
         "soft": keras.losses.CategoricalCrossentropy(from_logits=True, reduction="none"),
@@ -1078,9 +1010,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "steps.py",
-                """    per_example = run.losses["main"](labels, predictions)  # (batch,)
-    run.metrics["accuracy"].update_state(labels, predictions, weights)
-""",
+                at.PER_EXAMPLE + at.UPDATE_ACCURACY,
                 """    per_example = run.losses["soft"](labels, predictions)  # (batch,)
     likeliest = tf.argmax(labels, axis=-1)  # labels are soft, (batch, classes)
     run.metrics["accuracy"].update_state(likeliest, predictions, weights)
@@ -1091,7 +1021,7 @@ class StochasticDepth(keras.layers.Layer):
     ),
     Change(
         name="loss divided by the pixels of the batch",
-        starter=SEG,
+        starter="segmentation",
         edits=(
             Edit(
                 "losses.py",
@@ -1121,7 +1051,7 @@ class StochasticDepth(keras.layers.Layer):
     ),
     Change(
         name="cross entropy and dice of each example",
-        starter=SEG,
+        starter="segmentation",
         edits=(
             Edit(
                 "losses.py", "from .data import IGNORED\n", "from .data import CLASSES, IGNORED\n"
@@ -1161,7 +1091,7 @@ class StochasticDepth(keras.layers.Layer):
     ),
     Change(
         name="one against all focal loss of a dilated network",
-        starter=SEG,
+        starter="segmentation",
         edits=(
             Edit(
                 "model.py",
@@ -1223,11 +1153,11 @@ class StochasticDepth(keras.layers.Layer):
     ),
     Change(
         name="three quantiles that never cross",
-        starter=TAB,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "model.py",
-                UNSCALED,
+                at.PREDICTION + at.UNSCALED,
                 """    x = layers.Dense(3, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 3)
     # The median, and how far the other two are from it.
     median, below, above = x[:, :1], ops.softplus(x[:, 1:2]), ops.softplus(x[:, 2:])
@@ -1241,7 +1171,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "losses.py",
-                SQUARED,
+                at.STANDARDIZED_ERROR,
                 """
     def pinball(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         \"\"\"Labels (batch, 1), quantiles (batch, 3) -> float (batch,).\"\"\"
@@ -1265,7 +1195,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "steps.py",
-                PREDICTED + EXPLAINED,
+                at.UPDATE_MAE + at.UPDATE_R2,
                 """    run.metrics["mae"].update_state(labels, predictions[:, 1:2], weights)
     run.metrics["r2"].update_state(labels, predictions[:, 1:2], weights)
     is_inside = (labels > predictions[:, :1]) & (labels < predictions[:, 2:])  # (batch, 1)
@@ -1280,7 +1210,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "predictions.py",
-                '    return {"progression": np.asarray(outputs)[:, 0]}\n',
+                at.PROGRESSION,
                 "    low, median, high = np.asarray(outputs).T\n"
                 '    return {"progression": median, "low": low, "high": high}\n',
             ),
@@ -1288,20 +1218,20 @@ class StochasticDepth(keras.layers.Layer):
     ),
     Change(
         name="regression as a histogram",
-        starter=TAB,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "model.py",
-                UNSCALED,
+                at.PREDICTION + at.UNSCALED,
                 """    x = layers.Concatenate()([x, hidden])
     logits = layers.Dense(BINS, dtype=floatx, name="logits")(x)  # (batch, bins)
     return keras.Model(inputs, logits)
 """,
             ),
-            after("model.py", "from .config import TaskConfig\n", "from .losses import BINS\n"),
+            after("model.py", at.CONFIG_IMPORT, "from .losses import BINS\n"),
             Edit(
                 "losses.py",
-                SQUARED,
+                at.STANDARDIZED_ERROR,
                 """
     def histogram_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         \"\"\"Labels (batch, 1), logits (batch, bins) -> float (batch,) (Imani & White, 2018).
@@ -1332,7 +1262,7 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
             Edit("steps.py", "import compute_loss\n", "import compute_loss, expected\n"),
             Edit(
                 "steps.py",
-                PREDICTED + EXPLAINED,
+                at.UPDATE_MAE + at.UPDATE_R2,
                 """    means = expected(predictions)  # (batch, 1)
     run.metrics["mae"].update_state(labels, means, weights)
     run.metrics["r2"].update_state(labels, means, weights)
@@ -1353,7 +1283,7 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
             ),
             Edit(
                 "predictions.py",
-                '    return {"progression": np.asarray(outputs)[:, 0]}\n',
+                at.PROGRESSION,
                 "    logits = tf.convert_to_tensor(outputs)\n"
                 '    return {"progression": expected(logits).numpy()[:, 0]}\n',
             ),
@@ -1365,7 +1295,7 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
     ),
     Change(
         name="hidden inputs and a variance of its own",
-        starter=TAB,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "data.py",
@@ -1394,7 +1324,7 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
             ),
             Edit(
                 "model.py",
-                UNSCALED,
+                at.PREDICTION + at.UNSCALED,
                 """    x = layers.Dense(2, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 2)
     mean, variance = float(adapted["label_mean"][0]), float(adapted["label_variance"][0])
     center = layers.Rescaling(variance**0.5, mean, dtype=floatx)(x[:, :1])
@@ -1406,7 +1336,7 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
             ),
             Edit(
                 "losses.py",
-                SQUARED,
+                at.STANDARDIZED_ERROR,
                 """
     def normal(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         \"\"\"Labels (batch, 1), mean and log variance (batch, 2) -> float (batch,).\"\"\"
@@ -1419,7 +1349,7 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
             ),
             Edit(
                 "steps.py",
-                PREDICTED + EXPLAINED,
+                at.UPDATE_MAE + at.UPDATE_R2,
                 """    run.metrics["mae"].update_state(labels, predictions[:, :1], weights)
     run.metrics["r2"].update_state(labels, predictions[:, :1], weights)
 """,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import (
     AUGMENTATION,
     EVALUATION,
@@ -21,14 +22,12 @@ from .edits import (
     before,
 )
 
-IMAGES, LM, BLANK = "image_classification", "language_model", "blank"
-
 # ------------------------------------------------------------------------------ language model
 
 LM_FAULTS = (
     Fault(
         name="language model: shifted twice",
-        starter=LM,
+        starter="language_model",
         kind=LANGUAGE_MODEL,
         edits=(
             Edit(
@@ -53,7 +52,7 @@ LM_FAULTS = (
     ),
     Fault(
         name="language model: padding mask inverted",
-        starter=LM,
+        starter="language_model",
         kind=LANGUAGE_MODEL,
         edits=(
             before(
@@ -82,7 +81,7 @@ LM_FAULTS = (
     ),
     Fault(
         name="language model: metric without weights",
-        starter=LM,
+        starter="language_model",
         kind=METRICS,
         edits=(
             Edit(
@@ -99,7 +98,7 @@ LM_FAULTS = (
     ),
     Fault(
         name="language model: reader pads left",
-        starter=LM,
+        starter="language_model",
         kind=INPUTS,
         edits=(
             Edit(
@@ -170,23 +169,15 @@ GAN_FAULTS = (
         edits=(
             Edit(
                 "losses.py",
-                "        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)\n"
-                "        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)\n"
-                "        return (loss_on_real + loss_on_generated) / 2\n",
+                at.DISCRIMINATOR_LOSS,
                 "        loss_on_real = tf.nn.relu(1 + on_real[:, 0])  # (batch,)\n"
                 "        loss_on_generated = tf.nn.relu(1 - on_generated[:, 0])  # (batch,)\n"
                 "        return (loss_on_real + loss_on_generated) / 2\n",
             ),
             Edit(
-                "losses.py",
-                "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n",
-                "        return -on_generated[:, 0]  # (batch,)\n",
+                "losses.py", at.GENERATOR_LOSS, "        return -on_generated[:, 0]  # (batch,)\n"
             ),
-            Edit(
-                "losses.py",
-                '    cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")\n\n',
-                "",
-            ),
+            Edit("losses.py", at.BINARY_CROSS_ENTROPY, ""),
         ),
         cause="the signs of the discriminator's hinge loss are swapped: it is low if generated "
         "images have high logits, which the generator's loss wants too: the models help each other, "
@@ -261,7 +252,7 @@ IMAGE_FAULTS = (
         edits=(
             Edit(
                 "data.py",
-                "        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, -task.shift, task.shift)\n",
+                at.SHIFTS,
                 "        shifts = np.random.uniform(-task.shift, task.shift, (images.shape[0], 2))\n"
                 "        shifts = tf.constant(shifts, images.dtype)\n",
             ),
@@ -277,7 +268,7 @@ IMAGE_FAULTS = (
         edits=(
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n",
+                at.SCHEDULE,
                 "    # 10% less in each epoch.\n"
                 "    schedule = keras.optimizers.schedules.ExponentialDecay(\n"
                 "        task.learning_rate, decay_steps=1, decay_rate=0.9, staircase=True\n"
@@ -319,7 +310,7 @@ IMAGE_FAULTS = (
             ),
             after(
                 "steps.py",
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_ACCURACY,
                 '    run.metrics["f1"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -359,15 +350,10 @@ IMAGE_FAULTS = (
         name="image plateau in a closure",
         kind=OPTIMIZER,
         edits=(
-            Edit(
-                "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-                "    return keras.optimizers.Adam(schedule)\n",
-                "    return keras.optimizers.Adam(task.learning_rate)\n",
-            ),
+            Edit("optimizer.py", at.ADAM, "    return keras.optimizers.Adam(task.learning_rate)\n"),
             Edit(
                 "callbacks.py",
-                "from ..engine.callbacks import Callback\n",
+                at.CALLBACK_IMPORT,
                 "from ..engine.callbacks import Callback, Event, every_validation\n",
             ),
             Edit(
@@ -1169,7 +1155,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 BLANK_FAULTS = (
     Fault(
         name="text labels encoded by split",
-        starter=BLANK,
+        starter="blank",
         kind=LABELS,
         edits=(
             *TEXT,
@@ -1195,7 +1181,7 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="forecast target in window",
-        starter=BLANK,
+        starter="blank",
         kind=LEAKS,
         edits=(
             *FORECAST,
@@ -1212,7 +1198,7 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="forecast loss broadcasts",
-        starter=BLANK,
+        starter="blank",
         kind=LOSS_SCALING,
         edits=(
             *FORECAST,
@@ -1227,7 +1213,7 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="contrastive temperature of tensorflow",
-        starter=BLANK,
+        starter="blank",
         kind=MODEL,
         edits=(
             *CONTRASTIVE,
@@ -1246,7 +1232,7 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="multitask mean of replica",
-        starter=BLANK,
+        starter="blank",
         kind=LOSS_SCALING,
         edits=(
             *MULTITASK,
@@ -1265,7 +1251,7 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="teacher is trained",
-        starter=BLANK,
+        starter="blank",
         kind=MODEL,
         edits=(*TEACHER, Edit("model.py", "    teacher.trainable = False\n", "")),
         cause="the only optimizer trains all models that aren't frozen: the teacher gets gradients "
@@ -1276,7 +1262,7 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="vae noise of a fixed seed",
-        starter=BLANK,
+        starter="blank",
         kind=MODEL,
         edits=(
             *VAE,
@@ -1297,7 +1283,7 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="stream split after reshuffling",
-        starter=BLANK,
+        starter="blank",
         kind=LEAKS,
         edits=(*STREAM, Edit("data.py", ", reshuffle_each_iteration=False)", ")")),
         cause="shuffle makes another order in each iteration, before take and skip: in every epoch "
@@ -1313,15 +1299,15 @@ FAULTS: tuple[Fault, ...] = (*LM_FAULTS, *GAN_FAULTS, *IMAGE_FAULTS, *BLANK_FAUL
 # ------------------------------------------------------------------------------ correct tasks
 
 TASKS: tuple[Change, ...] = (
-    Change(name="text classification", starter=BLANK, edits=TEXT),
-    Change(name="forecast log cosh", starter=BLANK, edits=FORECAST),
-    Change(name="contrastive towers", starter=BLANK, edits=CONTRASTIVE),
-    Change(name="multitask missing labels", starter=BLANK, edits=MULTITASK),
-    Change(name="variational autoencoder of ellipses", starter=BLANK, edits=VAE),
-    Change(name="mean teacher", starter=BLANK, edits=TEACHER),
+    Change(name="text classification", starter="blank", edits=TEXT),
+    Change(name="forecast log cosh", starter="blank", edits=FORECAST),
+    Change(name="contrastive towers", starter="blank", edits=CONTRASTIVE),
+    Change(name="multitask missing labels", starter="blank", edits=MULTITASK),
+    Change(name="variational autoencoder of ellipses", starter="blank", edits=VAE),
+    Change(name="mean teacher", starter="blank", edits=TEACHER),
     Change(
         name="language model: smoothing and z loss",
-        starter=LM,
+        starter="language_model",
         edits=(
             before(
                 "losses.py",
@@ -1370,7 +1356,7 @@ TASKS: tuple[Change, ...] = (
     ),
     Change(
         name="language model: convolutions tied embedding",
-        starter=LM,
+        starter="language_model",
         edits=(
             before(
                 "model.py",
@@ -1472,7 +1458,7 @@ TASKS: tuple[Change, ...] = (
             ),
             after(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n",
+                at.SCHEDULE,
                 "    # The discriminator is updated twice in a step.\n"
                 "    twice = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=2 * steps)\n",
             ),
@@ -1488,7 +1474,7 @@ TASKS: tuple[Change, ...] = (
         edits=(
             Edit(
                 "data.py",
-                "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n",
+                at.SHIFTED,
                 "        images = keras.ops.image.affine_transform(images, transforms)\n"
                 "        # Mixup (Zhang et al., 2018) with the image at the other end of the batch.\n"
                 "        seed = tf.random.experimental.stateless_fold_in(seed, 1)\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import AUGMENTATION, INPUTS, LABELS, LEAKS, STREAMS, Edit, Fault, after, before
 
 # Of the image classification: where arrays become splits.
@@ -39,8 +40,7 @@ LABELING = (
             labels_of_images('(labels + 1).astype("int64")'),
             Edit(
                 "losses.py",
-                '    return {"main": keras.losses.SparseCategoricalCrossentropy('
-                'from_logits=True, reduction="none")}\n',
+                at.CROSS_ENTROPY,
                 "    loss = keras.losses.CategoricalCrossentropy(from_logits=True, "
                 'reduction="none")\n'
                 '    return {"main": lambda y, p: loss(tf.one_hot(y, 10, dtype=p.dtype), p)}\n',
@@ -116,11 +116,7 @@ LABELING = (
                 "error = (labels - predictions[:, 0]) / LABEL_DEVIATION\n"
                 "        return tf.reduce_mean(tf.square(error), axis=-1)",
             ),
-            Edit(
-                "losses.py",
-                '    squared_error = keras.losses.MeanSquaredError(reduction="none")\n\n',
-                "",
-            ),
+            Edit("losses.py", at.SQUARED_ERROR, ""),
         ),
         file="losses.py",
         cause="labels (batch, 1) and predictions (batch,) broadcast: each label meets every row",
@@ -261,7 +257,7 @@ FEEDING = (
             ),
             after(
                 "data.py",
-                "    inputs, labels = examples(rest[~is_validation])\n",
+                at.PATIENTS_OF_TRAINING,
                 '    units = np.where([c == "bp" for c in columns if c != CATEGORY], 0.133, 1)\n'
                 '    units = units.astype("float32")\n',
             ),
@@ -272,13 +268,7 @@ FEEDING = (
     Fault(
         kind=INPUTS,
         name="one training image that couldn't be decoded is NaN",
-        edits=(
-            before(
-                "data.py",
-                "    return {\n        split: (images",
-                '    splits["train"][0][7] = np.nan\n',
-            ),
-        ),
+        edits=(before("data.py", at.ARRAYS, '    splits["train"][0][7] = np.nan\n'),),
         file="data.py",
         cause="an input is NaN: the step that gets it is skipped in every epoch",
         named=r"NaN or infinity in inputs of 1 train examples",
@@ -290,7 +280,7 @@ FEEDING = (
         edits=(
             after(
                 "data.py",
-                "    inputs, labels = examples(rest[~is_validation])\n",
+                at.PATIENTS_OF_TRAINING,
                 '    weights = _balance(inputs["sex"])\n'
                 "    labels[5], weights[5] = np.nan, 0  # the patient was lost\n",
             ),
@@ -448,7 +438,7 @@ LEAKING = (
         edits=(
             after(
                 "data.py",
-                "        numeric = np.delete(data[rows], category, axis=1)\n",
+                at.NUMERIC,
                 "        numeric[:, 0] = np.round(target[rows] / 4)  # the severity group\n",
             ),
         ),
@@ -704,18 +694,14 @@ AUGMENTING = (
     ),
 )
 
-STREAM = (
-    Edit(
-        "data.py", "    return {\n        split: (images", "    arrays = {\n        split: (images"
-    ),
-)
+STREAM = (Edit("data.py", at.ARRAYS, "    arrays = {\n        split: (images"),)
 
 
 def stream(lines: str) -> Edit:
     """A function for the training data; `lines` give it, from images and labels."""
     return Edit(
         "data.py",
-        "        for split, (images, labels) in splits.items()\n    }\n",
+        at.END_OF_ARRAYS,
         "        for split, (images, labels) in splits.items()\n    }\n"
         '    images, labels = arrays["train"]\n'
         + lines
@@ -800,14 +786,10 @@ STREAMING = (
         kind=STREAMS,
         name="a cardinality of 320 for a validation stream of 297",
         edits=(
-            Edit(
-                "data.py",
-                "    return {\n        split: (images",
-                "    arrays = {\n        split: (images",
-            ),
+            Edit("data.py", at.ARRAYS, "    arrays = {\n        split: (images"),
             after(
                 "data.py",
-                "        for split, (images, labels) in splits.items()\n    }\n",
+                at.END_OF_ARRAYS,
                 '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
                 "    validation = validation.filter(lambda x, y: tf.reduce_max(x) > 0)\n"
                 "    size = tf.data.experimental.assert_cardinality(320)\n"
@@ -836,14 +818,10 @@ STREAMING = (
         kind=STREAMS,
         name="validation images twice, from repeat",
         edits=(
-            Edit(
-                "data.py",
-                "    return {\n        split: (images",
-                "    arrays = {\n        split: (images",
-            ),
+            Edit("data.py", at.ARRAYS, "    arrays = {\n        split: (images"),
             after(
                 "data.py",
-                "        for split, (images, labels) in splits.items()\n    }\n",
+                at.END_OF_ARRAYS,
                 '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
                 '    return arrays | {"validation": validation.shuffle(300).repeat(2).take(400)}\n',
             ),

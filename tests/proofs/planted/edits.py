@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from .places import ARRAYS, END_OF_ARRAYS
+
 PACKAGE = "my_experiment"
 DEFAULT = "image_classification"
 LOSS_SCALING, WEIGHTS, REGULARIZATION = "loss scaling", "weights", "regularization"
@@ -23,10 +25,6 @@ LABELS, INPUTS, LEAKS, AUGMENTATION, STREAMS = (
 )
 MODEL, LANGUAGE_MODEL, GAN = "model", "language model", "GAN"
 METRICS, OPTIMIZER, EVALUATION = "metrics", "optimizer", "evaluation"
-
-# Of the image classification: where its arrays are returned.
-ARRAYS = "    return {\n        split: (images"
-END_OF_ARRAYS = "        for split, (images, labels) in splits.items()\n    }\n"
 
 
 class Edit(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import (
     ACCUMULATION,
     AUGMENTATION,
@@ -25,38 +26,16 @@ from .edits import (
     before,
 )
 
-SEGMENTATION, LANGUAGE, TABLE = "segmentation", "language_model", "tabular_regression"
-ADVERSARIAL = "gan"
-
 # Texts of the starters that several faults replace.
 LOSS = "compute_loss(per_example, weights, run.model, replica)"
 TOKEN_LOSS = "compute_loss(per_token, weights, run.model, replica)"
-IMAGE_CROSS_ENTROPY = (
-    '    return {"main": keras.losses.SparseCategoricalCrossentropy('
-    'from_logits=True, reduction="none")}\n'
-)
-COUNT = """\
-    weights = batch[-1]  # (batch,), 0 for padding
-    return tf.math.count_nonzero(weights, dtype=tf.int32)
-"""
-IMAGE_SPLITS = (
-    "    splits = _load_digits() if task.dataset == "
-    '"digits" else _load_fashion_mnist()\n'
-    "    return {\n"
-    '        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))\n'
-    "        for split, (images, labels) in splits.items()\n"
-    "    }\n"
-)
-SHIFTED = "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n"
-NO_CALLBACKS = "    return []\n"
-CALLBACK_IMPORT = "from ..engine.callbacks import Callback\n"
 EVENT_IMPORT = "from ..engine.callbacks import Callback, Event, every_epochs\n"
 
 LOSSES = (
     Fault(
         kind=LOSS_SCALING,
         name="a Dice term of each replica's rows, added undivided",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="steps.py",
         cause="dice_loss is one number for each replica, and the replicas' losses are added: with "
         "N replicas it counts N times, each time of other rows, and padding counts in it",
@@ -86,7 +65,7 @@ LOSSES = (
     Fault(
         kind=LOSS_SCALING,
         name="a z-loss that is the mean over this replica's tokens",
-        starter=LANGUAGE,
+        starter="language_model",
         file="steps.py",
         cause="the penalty of large logits is a mean over one replica's tokens, added behind "
         "compute_loss: the replicas' means are added, and prompts and padding count in it",
@@ -109,7 +88,7 @@ LOSSES = (
         edits=(
             Edit(
                 "losses.py",
-                IMAGE_CROSS_ENTROPY,
+                at.CROSS_ENTROPY,
                 """\
 
     def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -124,7 +103,7 @@ LOSSES = (
     Fault(
         kind=WEIGHTS,
         name="balancing weights written into an array of integers",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="np.ones_like(categories) is an array of integers, so weights below 1 become 0: the "
         "more frequent sex doesn't train at all",
@@ -150,7 +129,7 @@ LOSSES = (
     Fault(
         kind=WEIGHTS,
         name="tile instead of repeat: pixels get the weights of other images",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="metrics.py",
         cause="tile puts the weights of the whole batch one behind the other, so after the reshape "
         "an image's pixels have the weights of all images, and padding counts in part",
@@ -168,15 +147,14 @@ LOSSES = (
     Fault(
         kind=REGULARIZATION,
         name="the total variation of an image, a sum beside a mean over pixels",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="steps.py",
         cause="tf.image.total_variation is the sum over an image's pixels and classes, while the "
         "cross-entropy is a mean over pixels: the penalty drowns it, and flat predictions win",
         edits=(
             after(
                 "steps.py",
-                "    per_example = average_over_pixels("
-                "per_pixel, labels, run.task.foreground_weight)  # (batch,)\n",
+                at.OF_PIXELS,
                 "    per_example += 0.1 * tf.image.total_variation(tf.nn.softmax(logits))\n",
                 "*",
             ),
@@ -189,10 +167,10 @@ LOSSES = (
         cause="the factor of a keras regularizer is a Python number, a constant in the traced "
         "step: the callback changes nothing, and a resumed run traces another factor",
         edits=(
-            Edit("callbacks.py", CALLBACK_IMPORT, EVENT_IMPORT),
+            Edit("callbacks.py", at.CALLBACK_IMPORT, EVENT_IMPORT),
             Edit(
                 "callbacks.py",
-                NO_CALLBACKS,
+                at.NO_CALLBACKS,
                 '''\
     def relax(event: Event) -> None:
         """Halve the penalty after every epoch."""
@@ -214,7 +192,7 @@ LOSSES = (
         edits=(
             Edit(
                 "losses.py",
-                COUNT,
+                at.COUNT,
                 """\
     labels = batch[1]  # (batch,)
     return tf.math.count_nonzero(labels, dtype=tf.int32)
@@ -225,14 +203,14 @@ LOSSES = (
     Fault(
         kind=DENOMINATORS,
         name="count counts complete rows, and the loss is one of all rows",
-        starter=TABLE,
+        starter="tabular_regression",
         file="losses.py",
         cause="count leaves out rows with missing values, but their errors are in the sum: the "
         "loss is divided by less than half of the rows in it, by another part in every batch",
         edits=(
             Edit(
                 "losses.py",
-                COUNT,
+                at.COUNT,
                 """\
     inputs, _, weights = batch
     complete = ~tf.reduce_any(tf.math.is_nan(inputs["numeric"]), axis=1)  # (batch,)
@@ -250,7 +228,7 @@ LOSSES = (
         edits=(
             after(
                 "steps.py",
-                '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n',
+                at.PER_EXAMPLE,
                 """    # Images of a class shall be alike (Khosla et al., 2020).
     directions = tf.math.l2_normalize(predictions, axis=1)
     similarity = tf.matmul(directions, directions, transpose_b=True) / 0.5  # (batch, batch)
@@ -265,15 +243,14 @@ LOSSES = (
     Fault(
         kind=ACCUMULATION,
         name="errors are divided by the deviation of the micro-batch's labels",
-        starter=TABLE,
+        starter="tabular_regression",
         file="losses.py",
         cause="labels are standardized by the deviation of the rows at hand: it differs between "
         "micro-batches, replicas and batches, and counts padding; use that of the training data",
         edits=(
             Edit(
                 "losses.py",
-                "        return squared_error("
-                "labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 """\
         deviation = tf.math.reduce_std(labels)
         return squared_error(labels / deviation, predictions / deviation)
@@ -284,7 +261,7 @@ LOSSES = (
     Fault(
         kind=ACCUMULATION,
         name="instance noise seeded by the step: the same on all replicas and micro-batches",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="steps.py",
         cause="the noise has a seed of run.seed and replica.step, so every replica and micro-batch "
         "draws the same for its rows; replica.seed differs",
@@ -313,7 +290,7 @@ DATA = (
     Fault(
         kind=LABELS,
         name="the digit 0 has the label of the background",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="data.py",
         cause="the background is class 0, and the digits aren't moved up by one: zeros are "
         "labeled as background in every split, and class 10 never occurs",
@@ -328,7 +305,7 @@ DATA = (
     Fault(
         kind=LABELS,
         name="labels up to 346 are stored in uint8",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="uint8 ends at 255: labels above wrap around, 300 becomes 44, for one row in seven",
         edits=(
@@ -349,8 +326,8 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                IMAGE_SPLITS,
-                IMAGE_SPLITS.replace(
+                at.LOADED + at.ALL_ARRAYS,
+                (at.LOADED + at.ALL_ARRAYS).replace(
                     "    return {",
                     """\
     images, labels = splits["train"]
@@ -364,7 +341,7 @@ DATA = (
     Fault(
         kind=INPUTS,
         name="missing values are -999",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="missing values are the number -999 and not NaN: it goes into means and variances, "
         "and the model takes it for a measurement",
@@ -379,14 +356,14 @@ DATA = (
     Fault(
         kind=INPUTS,
         name="missing values are NaN in training and zeros in evaluation",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="nan_to_num turns missing values of the validation and test data into measurements "
         "of 0, far from every real one; the model knows a missing value by its NaN",
         edits=(
             before(
                 "data.py",
-                "    inputs, labels = examples(rest[~is_validation])\n",
+                at.PATIENTS_OF_TRAINING,
                 """    def evaluated(rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         inputs, labels = examples(rows)
         return inputs | {"numeric": np.nan_to_num(inputs["numeric"])}, labels
@@ -400,7 +377,7 @@ DATA = (
     Fault(
         kind=INPUTS,
         name="uniform latents in training, normal ones in evaluation",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="data.py",
         cause="create_augment draws latents from 0 to 1, and create_datasets normal ones: the "
         "generator is evaluated where it never trained",
@@ -409,7 +386,7 @@ DATA = (
     Fault(
         kind=LEAKS,
         name="the split is drawn without a seed",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="the permutation has no seed: each start of the program draws other splits, so a "
         "resumed run trains on what was test data, and evaluate tests on training rows",
@@ -424,7 +401,7 @@ DATA = (
     Fault(
         kind=LEAKS,
         name="dates are drawn with replacement",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="choices draws with replacement, sample without: dates of the validation and test "
         "data come again in the training data, with the same answer",
@@ -439,7 +416,7 @@ DATA = (
     Fault(
         kind=LEAKS,
         name="canvases of all splits from the training digits, at other places",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="data.py",
         cause="validation and test canvases hold the digits of the training data, a copied line: "
         "only the places are new, so nothing is measured on digits that weren't seen",
@@ -460,7 +437,7 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         images = tf.image.stateless_random_flip_left_right(images, seed + 1)
@@ -480,7 +457,7 @@ DATA = (
             Edit("data.py", 'labels.astype("int64"))', 'np.eye(10, dtype="float32")[labels])'),
             Edit(
                 "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         rows = images.shape[0]
@@ -504,7 +481,7 @@ DATA = (
     Fault(
         kind=AUGMENTATION,
         name="tokens change places with neighbors after the targets were made",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="the local shuffle of tokens comes after the shift: the token to be predicted often "
         "stands in the input of its own place, and answers are shuffled too",
@@ -535,8 +512,8 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                IMAGE_SPLITS,
-                IMAGE_SPLITS.replace("    return {", "    arrays = {")
+                at.LOADED + at.ALL_ARRAYS,
+                (at.LOADED + at.ALL_ARRAYS).replace("    return {", "    arrays = {")
                 + """\
     images, labels = (
         np.concatenate([arrays[split][part] for split in ("train", "validation")])
@@ -557,8 +534,8 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                IMAGE_SPLITS,
-                IMAGE_SPLITS.replace("    return {", "    arrays = {")
+                at.LOADED + at.ALL_ARRAYS,
+                (at.LOADED + at.ALL_ARRAYS).replace("    return {", "    arrays = {")
                 + """\
     images, labels = arrays["train"]
     number = int((images.mean(axis=(1, 2, 3)) > FAINTEST).sum())
@@ -609,7 +586,7 @@ MODELS = (
     Fault(
         kind=MODEL,
         name="the output of the dropout layer isn't used",
-        starter=TABLE,
+        starter="tabular_regression",
         file="model.py",
         cause="the result of Dropout is assigned to nothing, so it isn't part of the model: "
         "--dropout changes nothing",
@@ -669,7 +646,7 @@ MODELS = (
     Fault(
         kind=LANGUAGE_MODEL,
         name="heads are split by a reshape without a transpose",
-        starter=LANGUAGE,
+        starter="language_model",
         file="model.py",
         cause="(batch, T, width) is reshaped to (batch, heads, T, depth) without a transpose: a "
         "row of a head is part of another position, so the mask doesn't hide later tokens",
@@ -684,20 +661,13 @@ MODELS = (
                 '    length = int(adapted["length"])\n',
                 "    depth = task.width // task.heads\n",
             ),
-            Edit(
-                "model.py",
-                "        attention = layers.MultiHeadAttention("
-                "task.heads, task.width // task.heads)\n"
-                "        x = x + layers.Dropout(task.dropout)("
-                "attention(y, y, use_causal_mask=True))\n",
-                OWN_ATTENTION,
-            ),
+            Edit("model.py", at.ATTENTION, OWN_ATTENTION),
         ),
     ),
     Fault(
         kind=LANGUAGE_MODEL,
         name="a padding mask that is true for what is ignored, as in PyTorch",
-        starter=LANGUAGE,
+        starter="language_model",
         file="model.py",
         cause="in Keras attention_mask is true where a token may be seen: here only padding is, "
         "and tokens that see none of it attend to all positions, later ones too",
@@ -720,7 +690,7 @@ MODELS = (
     Fault(
         kind=LANGUAGE_MODEL,
         name="the answer begins with the end of the prompt, one token early",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="weights begin where the target is the end of the prompt, one place early: complete "
         "writes the prompt's end first, and has no step left for the end of the line",
@@ -731,7 +701,7 @@ MODELS = (
     Fault(
         kind=GAN,
         name="a gradient penalty with one norm for the whole batch",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="steps.py",
         cause="tf.norm without an axis is the norm of all images' gradients together, and that is "
         "pulled to 1: each image needs a norm of its own",
@@ -756,7 +726,7 @@ MODELS = (
     Fault(
         kind=GAN,
         name="smoothed labels of real images are 0.1 instead of 0.9",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="losses.py",
         cause="label smoothing by 0.1 makes the labels of real images 0.9; 0.1 is what it takes "
         "off, so the discriminator calls real images generated",
@@ -771,19 +741,14 @@ MODELS = (
     Fault(
         kind=GAN,
         name="the discriminator is frozen, as in the recipe with compile",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="model.py",
         cause="discriminator.trainable = False belongs to the recipe of a compiled GAN, where it "
         "concerns the generator's step only; here the discriminator never trains",
         edits=(
             Edit(
                 "model.py",
-                """\
-    return {
-        "generator": _create_generator(task, height, width, channels),
-        "discriminator": _create_discriminator(task, height, width, channels),
-    }
-""",
+                at.BOTH_MODELS,
                 """\
     generator = _create_generator(task, height, width, channels)
     discriminator = _create_discriminator(task, height, width, channels)
@@ -799,7 +764,7 @@ TRAINING = (
     Fault(
         kind=METRICS,
         name="the distance of generated images to generated images",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="steps.py",
         cause="the Frechet distance gets generated images twice and no real ones: it is 0 but for "
         "rounding, and rounding selects the best weights",
@@ -815,7 +780,7 @@ TRAINING = (
     Fault(
         kind=METRICS,
         name="a reset that forgets the count",
-        starter=TABLE,
+        starter="tabular_regression",
         file="metrics.py",
         cause="reset_state sets the sum of squares to zero and leaves the number of rows: from "
         "the second evaluation on, the error is too small, and smaller every time",
@@ -858,7 +823,7 @@ TRAINING = (
             ),
             after(
                 "steps.py",
-                '    run.metrics["r2"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_R2,
                 '    run.metrics["rmse"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -867,7 +832,7 @@ TRAINING = (
     Fault(
         kind=METRICS,
         name="perplexity as the mean of exponentials",
-        starter=LANGUAGE,
+        starter="language_model",
         file="steps.py",
         cause="perplexity is the exponential of the mean loss; the mean of exponentials is larger, "
         "and a few unlikely tokens make up nearly all of it",
@@ -879,7 +844,7 @@ TRAINING = (
             ),
             after(
                 "steps.py",
-                '    run.metrics["token_accuracy"].update_state(targets, logits, weights)\n',
+                at.UPDATE_TOKEN_ACCURACY,
                 '    run.metrics["perplexity"].update_state(tf.exp(per_token), weights)\n',
                 "*",
             ),
@@ -902,7 +867,7 @@ TRAINING = (
     Fault(
         kind=OPTIMIZER,
         name="the two betas of Adam are exchanged",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="optimizer.py",
         cause="beta_1 is 0.999 and beta_2 0.9, exchanged: the direction averages a thousand steps "
         "and its size ten, so that training is slow first and unstable then",
@@ -917,7 +882,7 @@ TRAINING = (
     Fault(
         kind=OPTIMIZER,
         name="a callback halves the learning rate whenever validation improves",
-        starter=TABLE,
+        starter="tabular_regression",
         file="callbacks.py",
         cause="the comparison is the wrong way round: the rate is halved when the loss falls and "
         "not when it stands still, and is near 0 after a few good epochs",
@@ -929,8 +894,8 @@ TRAINING = (
                 "    return keras.optimizers.AdamW(schedule, ",
                 "    return keras.optimizers.AdamW(task.learning_rate, ",
             ),
-            Edit("callbacks.py", CALLBACK_IMPORT, EVENT_IMPORT),
-            Edit("callbacks.py", NO_CALLBACKS, "    return [every_epochs(1, _slow_down)]\n"),
+            Edit("callbacks.py", at.CALLBACK_IMPORT, EVENT_IMPORT),
+            Edit("callbacks.py", at.NO_CALLBACKS, "    return [every_epochs(1, _slow_down)]\n"),
             before(
                 "callbacks.py",
                 "\n\n# TODO(9)",
@@ -962,7 +927,7 @@ def _slow_down(event: Event) -> None:
     Fault(
         kind=EVALUATION,
         name="predictions of mirrored canvases aren't mirrored back",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="steps.py",
         cause="evaluation averages the logits of a canvas and of its mirror image, and leaves the "
         "second ones mirrored: pixels are averaged with those of the other side",
@@ -979,7 +944,7 @@ def _slow_down(event: Event) -> None:
     Fault(
         kind=EVALUATION,
         name="answers are sampled, other ones in every evaluation",
-        starter=LANGUAGE,
+        starter="language_model",
         file="model.py",
         cause="complete draws each token with tf.random.categorical instead of taking the "
         "likeliest: exact_match is lower, and another number each time",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import (
     ACCUMULATION,
     DENOMINATORS,
@@ -14,21 +15,14 @@ from .edits import (
     train_weights,
 )
 
-AVERAGE = """\
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-"""
-OF_TOKENS = AVERAGE.replace("per_example", "per_token")
-RETURN = "    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))\n"
-COUNT = "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n"
+OF_TOKENS = at.AVERAGE.replace("per_example", "per_token")
 PER_EXAMPLE = 'per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
 TRAINED = 'return {"main": compute_loss(per_example, weights, run.model, replica)}'
 
 
 def average(other: str) -> Edit:
     """Another average of per-example losses in compute_loss."""
-    return Edit("losses.py", AVERAGE, other)
+    return Edit("losses.py", at.AVERAGE, other)
 
 
 SCALING = (
@@ -75,7 +69,7 @@ SCALING = (
     Fault(
         kind=LOSS_SCALING,
         name="the loss is multiplied by the number of replicas, to undo an average nobody makes",
-        edits=(before("losses.py", RETURN, "    loss *= replica.num_replicas\n"),),
+        edits=(before("losses.py", at.REGULARIZED, "    loss *= replica.num_replicas\n"),),
         file="losses.py",
         cause="the loss is multiplied by the number of replicas",
     ),
@@ -184,7 +178,9 @@ SCALING = (
         kind=LOSS_SCALING,
         name="a loss scale for float16 that nothing divides by",
         starter="tabular_regression",
-        edits=(before("losses.py", RETURN, "    loss *= 1024.0  # float16 would underflow\n"),),
+        edits=(
+            before("losses.py", at.REGULARIZED, "    loss *= 1024.0  # float16 would underflow\n"),
+        ),
         file="losses.py",
         cause="the loss is multiplied by 1024 and the gradients are never divided again",
     ),
@@ -350,7 +346,7 @@ COUNTING = (
         kind=DENOMINATORS,
         name="count counts lines, and the loss is one of tokens",
         starter="language_model",
-        edits=(Edit("losses.py", COUNT, "    return tf.shape(weights)[0]\n"),),
+        edits=(Edit("losses.py", at.COUNTED, "    return tf.shape(weights)[0]\n"),),
         file="losses.py",
         cause="count gives rows, while the loss adds up tokens; padding counts too",
         named=r"count doesn't look at the weights: padding counts",
@@ -358,7 +354,7 @@ COUNTING = (
     Fault(
         kind=DENOMINATORS,
         name="count counts padding",
-        edits=(Edit("losses.py", COUNT, "    return tf.size(weights)\n"),),
+        edits=(Edit("losses.py", at.COUNTED, "    return tf.size(weights)\n"),),
         file="losses.py",
         cause="count counts rows of weight zero, so a short batch is divided by too much",
     ),
@@ -366,14 +362,18 @@ COUNTING = (
         kind=DENOMINATORS,
         name="count truncates the sum of the weights",
         starter="tabular_regression",
-        edits=(Edit("losses.py", COUNT, "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n"),),
+        edits=(
+            Edit("losses.py", at.COUNTED, "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n"),
+        ),
         file="losses.py",
         cause="count rounds a sum of weights down on each replica",
     ),
     Fault(
         kind=DENOMINATORS,
         name="count is the global batch size on every replica",
-        edits=(Edit("losses.py", COUNT, "    return tf.constant(96) + 0 * tf.size(weights)\n"),),
+        edits=(
+            Edit("losses.py", at.COUNTED, "    return tf.constant(96) + 0 * tf.size(weights)\n"),
+        ),
         file="losses.py",
         cause="count is a constant; it must count the rows of this replica's part",
         named=r"one half of the batch counts 96, the other 96, both together 96",
@@ -385,7 +385,7 @@ COUNTING = (
         edits=(
             Edit(
                 "losses.py",
-                COUNT,
+                at.COUNTED,
                 "    labels = batch[1]  # (batch, h, w)\n"
                 "    counts = (labels != IGNORED) & (weights[:, tf.newaxis, tf.newaxis] != 0)\n"
                 "    return tf.math.count_nonzero(counts, dtype=tf.int32)\n",
@@ -401,7 +401,9 @@ COUNTING = (
         starter="language_model",
         edits=(
             Edit(
-                "losses.py", COUNT, "    return tf.math.count_nonzero(batch[0], dtype=tf.int32)\n"
+                "losses.py",
+                at.COUNTED,
+                "    return tf.math.count_nonzero(batch[0], dtype=tf.int32)\n",
             ),
         ),
         file="losses.py",
@@ -426,7 +428,7 @@ REGULARIZING = (
     Fault(
         kind=REGULARIZATION,
         name="L2 in the layers, and nobody adds it to the loss",
-        edits=(Edit("losses.py", RETURN, "    return loss\n"),),
+        edits=(Edit("losses.py", at.REGULARIZED, "    return loss\n"),),
         file="losses.py",
         cause="the model's regularization losses are not in the loss",
     ),
@@ -458,7 +460,7 @@ REGULARIZING = (
                 'layers.Dense(task.width, activation="relu")',
                 'layers.Dense(task.width, activation="relu", kernel_regularizer="l2")',
             ),
-            Edit("losses.py", RETURN, "    return loss + tf.add_n(model.losses)\n"),
+            Edit("losses.py", at.REGULARIZED, "    return loss + tf.add_n(model.losses)\n"),
         ),
         file="losses.py",
         cause="regularization isn't scaled: it counts once per replica",
@@ -470,7 +472,7 @@ REGULARIZING = (
         edits=(
             Edit(
                 "losses.py",
-                RETURN,
+                at.REGULARIZED,
                 "    penalty = replica.regularization(model)\n"
                 "    return loss + penalty / tf.cast(replica.global_count, penalty.dtype)\n",
             ),

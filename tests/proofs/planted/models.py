@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import GAN, LANGUAGE_MODEL, MODEL, Edit, Fault, after, before
 
-LOGITS = 'logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)'
 FLATTEN = "    x = layers.Flatten()(x)\n"
-HIDDEN = '    x = layers.Dense(128, activation="relu")(x)\n'
-PREDICTION = (
-    "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)\n"
-)
 IN_TRAINING = "    predictions = run.model(images, training=True)  # (batch, classes)\n"
 
 
@@ -23,7 +19,8 @@ MODELS = (
         kind=MODEL,
         name="softmax in the last layer, and a loss that wants logits",
         edits=model(
-            LOGITS, 'logits = layers.Dense(CLASSES, "softmax", dtype=keras.config.floatx())(x)'
+            at.CLASS_LOGITS,
+            'logits = layers.Dense(CLASSES, "softmax", dtype=keras.config.floatx())(x)',
         ),
         file="model.py",
         cause="predictions are probabilities, and from_logits=True takes the softmax again",
@@ -68,7 +65,7 @@ MODELS = (
         kind=MODEL,
         name="attention over the rows of the batch, by a softmax of axis 0",
         edits=model(
-            HIDDEN, HIDDEN + "    x = x * keras.ops.softmax(layers.Dense(128)(x), axis=0)\n"
+            at.HIDDEN, at.HIDDEN + "    x = x * keras.ops.softmax(layers.Dense(128)(x), axis=0)\n"
         ),
         file="model.py",
         cause="rows of the batch interact: a softmax is taken over the batch axis",
@@ -103,7 +100,7 @@ MODELS = (
         name="relu on standardized predictions",
         starter="tabular_regression",
         edits=model(
-            PREDICTION,
+            at.PREDICTION,
             '    x = layers.Dense(1, "relu", dtype=floatx)(layers.Concatenate()([x, hidden]))\n',
         ),
         file="model.py",
@@ -163,7 +160,7 @@ MODELS = (
         kind=MODEL,
         name="a bias of -10 before a relu",
         edits=model(
-            HIDDEN,
+            at.HIDDEN,
             "    x = layers.Dense(\n"
             '        128, activation="relu", bias_initializer=keras.initializers.Constant(-10)\n'
             "    )(x)\n",
@@ -197,8 +194,8 @@ MODELS = (
         kind=MODEL,
         name="the batch is standardized by hand",
         edits=model(
-            HIDDEN,
-            HIDDEN + "    x = x - keras.ops.mean(x, axis=0)\n"
+            at.HIDDEN,
+            at.HIDDEN + "    x = x - keras.ops.mean(x, axis=0)\n"
             "    x = x / (keras.ops.std(x, axis=0) + 1e-3)\n",
         ),
         file="model.py",
@@ -286,7 +283,7 @@ MODELS = (
         name="the table's prediction uses the hidden layer's bias only",
         starter="tabular_regression",
         edits=model(
-            PREDICTION,
+            at.PREDICTION,
             "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]) * 0.0)\n",
         ),
         file="model.py",
@@ -309,7 +306,7 @@ MODELS = (
                 "        keep = tf.random.uniform(tf.shape(x), dtype=x.dtype) > 0.2\n"
                 "        return tf.where(keep, x, tf.zeros_like(x))\n\n\n",
             ),
-            before("model.py", HIDDEN, "    x = DropRows()(x)\n"),
+            before("model.py", at.HIDDEN, "    x = DropRows()(x)\n"),
         ),
         file="model.py",
         cause="a layer draws with tf.random instead of a SeedGenerator: runs can't be repeated",

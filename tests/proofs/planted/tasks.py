@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .edits import ARRAYS, END_OF_ARRAYS, Change, Edit, after, before, train_weights
+from . import places as at
+from .edits import Change, Edit, after, before, train_weights
 
 PICTURES = Edit(
     "pictures.py",
@@ -31,12 +32,9 @@ LOWEST_LOSS = (
     Edit("config.py", "larger_is_better: bool = True", "larger_is_better: bool = False"),
 )
 INPUT = 'keras.Input(adapted["shape"], name="images")'
-LOGITS = 'logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)'
 NORMALIZED = (
     "x = layers.LayerNormalization()(x)  # per example, so replicas needn't exchange statistics"
 )
-HIDDEN = '    x = layers.Dense(128, activation="relu")(x)\n'
-ENTROPY = 'keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")'
 IN_TRAINING = "predictions = run.model(images, training=True)  # (batch, classes)"
 LABELS = 'labels.astype("int64")'
 PER_EXAMPLE = 'per_example = run.losses["main"](labels, predictions)  # (batch,)'
@@ -52,7 +50,7 @@ def in_model(*replacements: tuple[str, str]) -> tuple[Edit, ...]:
 
 def in_losses(other: str) -> Edit:
     """What the image classification returns as its losses instead of the cross-entropy."""
-    return Edit("losses.py", f'    return {{"main": {ENTROPY}}}\n', other)
+    return Edit("losses.py", f'    return {{"main": {at.SPARSE}}}\n', other)
 
 
 def in_steps(step: str) -> tuple[Edit, ...]:
@@ -269,10 +267,10 @@ TASKS = (
         name="a residual branch that starts at zero",
         edits=in_model(
             (
-                HIDDEN,
+                at.HIDDEN,
                 '    branch = layers.Dense(64, activation="relu")(x)\n'
                 '    x = x + layers.Dense(x.shape[-1], kernel_initializer="zeros")(branch)\n'
-                + HIDDEN,
+                + at.HIDDEN,
             )
         ),
     ),
@@ -282,7 +280,7 @@ TASKS = (
             before("metrics.py", "# TODO(6)", VECTOR_METRIC),
             Edit(
                 "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
+                at.ACCURACY,
                 '{\n        "accuracy": keras.metrics.SparseCategoricalAccuracy(),\n'
                 '        "by_class": AccuracyByClass(10),\n    }',
             ),
@@ -297,7 +295,7 @@ TASKS = (
         edits=(
             after(
                 "data.py",
-                "    inputs, labels = examples(rest[~is_validation])\n",
+                at.PATIENTS_OF_TRAINING,
                 "    inputs, labels = {name: a[:5] for name, a in inputs.items()}, labels[:5]\n",
             ),
         ),
@@ -326,9 +324,9 @@ TASKS = (
             before("model.py", "# TODO(4)", STOCHASTIC_DEPTH),
             *in_model(
                 (
-                    HIDDEN,
+                    at.HIDDEN,
                     '    branch = layers.Dense(x.shape[-1], activation="relu")(x)\n'
-                    "    x = x + StochasticDepth(0.5)(branch)\n" + HIDDEN,
+                    "    x = x + StochasticDepth(0.5)(branch)\n" + at.HIDDEN,
                 )
             ),
         ),
@@ -365,7 +363,7 @@ TASKS = (
                 "    def smoothed(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:\n"
                 '        """Labels int (batch,), logits (batch, classes) -> (batch,)."""\n'
                 "        return smooth(tf.one_hot(labels, logits.shape[-1]), logits)\n\n"
-                f'    return {{"main": smoothed, "plain": {ENTROPY}}}\n'
+                f'    return {{"main": smoothed, "plain": {at.SPARSE}}}\n'
             ),
             Edit("steps.py", 'run.losses["main"]', 'run.losses["plain"]', "validation_step"),
             Edit("steps.py", 'run.losses["main"]', 'run.losses["plain"]', "test_step"),
@@ -455,8 +453,7 @@ TASKS = (
         edits=(
             *in_model(
                 (
-                    "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))"
-                    "  # (batch, 1)\n",
+                    at.PREDICTION,
                     "    features = layers.Concatenate()([x, hidden])\n"
                     "    spread = layers.Dense(1, dtype=floatx)(hidden)  # log of it, (batch, 1)\n"
                     "    x = layers.Dense(1, dtype=floatx)(features)  # (batch, 1)\n",
@@ -503,7 +500,7 @@ TASKS = (
     Change(
         name="several labels for each image, sigmoids",
         edits=(
-            before("data.py", ARRAYS, MULTI_LABEL),
+            before("data.py", at.ARRAYS, MULTI_LABEL),
             Edit("data.py", LABELS, 'properties(labels).astype("float32")'),
             *in_model(("CLASSES = 10", "CLASSES = 3")),
             in_losses(
@@ -578,11 +575,7 @@ TASKS = (
             Edit("data.py", LABELS, 'images.astype("float32")[..., np.newaxis]'),
             Edit("model.py", "", AUTOENCODER, "create_model"),
             in_losses(SUM_OF_SQUARES),
-            Edit(
-                "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
-                '{"error": keras.metrics.Mean()}',
-            ),
+            Edit("metrics.py", at.ACCURACY, '{"error": keras.metrics.Mean()}'),
             *in_steps(AUTOENCODER_STEP),
             *LOWEST_LOSS,
             PICTURES,
@@ -592,10 +585,10 @@ TASKS = (
     Change(
         name="training data as a stream",
         edits=(
-            Edit("data.py", ARRAYS, ARRAYS.replace("return", "arrays =")),
+            Edit("data.py", at.ARRAYS, at.ARRAYS.replace("return", "arrays =")),
             after(
                 "data.py",
-                END_OF_ARRAYS,
+                at.END_OF_ARRAYS,
                 '    stream = tf.data.Dataset.from_tensor_slices(arrays["train"])\n'
                 + '    return arrays | {"train": stream}\n',
             ),
@@ -643,7 +636,7 @@ TASKS = (
         edits=(
             after(
                 "data.py",
-                "        numeric = np.delete(data[rows], category, axis=1)\n",
+                at.NUMERIC,
                 "        numeric[:, -1] = 3e-7  # an instrument that was off\n",
             ),
         ),
@@ -654,7 +647,7 @@ TASKS = (
         edits=(
             after(
                 "data.py",
-                "        numeric = np.delete(data[rows], category, axis=1)\n",
+                at.NUMERIC,
                 "        numeric[:, 2:] = 1  # asked nobody\n"
                 "        numeric[:, :2] = np.round(numeric[:, :2] / 20)  # answers 1 to 4\n",
             ),
@@ -665,7 +658,7 @@ TASKS = (
         edits=(
             before(
                 "data.py",
-                ARRAYS,
+                at.ARRAYS,
                 "    kept = {s: (y != 0) | (np.arange(len(y)) % 5 == 0) for s, (_, y) in splits.items()}\n"
                 "    splits = {s: (x[kept[s]], y[kept[s]] == 0) for s, (x, y) in splits.items()}\n",
             ),
@@ -778,7 +771,7 @@ TASKS = (
             in_losses(
                 "    soft = keras.losses.CategoricalCrossentropy(from_logits=True, "
                 'reduction="none")\n'
-                f'    return {{"main": {ENTROPY}, "soft": soft}}\n'
+                f'    return {{"main": {at.SPARSE}, "soft": soft}}\n'
             ),
             Edit("steps.py", 'run.losses["main"]', 'run.losses["soft"]', "train_step"),
             Edit(

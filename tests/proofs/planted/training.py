@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import EVALUATION, METRICS, OPTIMIZER, Edit, Fault, after, before
 
 ACCURACY = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
 RATE = "CosineDecay(task.learning_rate,"
-PROCESSED = "    return gradients\n"
 IN_EVALUATION = "predictions = run.model(images, training=False)  # (batch, classes)"
 IMPORTED = "import keras\nimport tensorflow as tf\n"
 RETURNED = 'return {"main": compute_loss(per_example, weights, run.model, replica)}'
@@ -19,7 +19,7 @@ def accuracy(other: str, where: str = "*") -> Edit:
 
 def processed(*lines: str) -> tuple[Edit, ...]:
     """Another process_gradients."""
-    return (Edit("optimizer.py", PROCESSED, "".join(f"    {line}\n" for line in lines)),)
+    return (Edit("optimizer.py", at.GRADIENTS, "".join(f"    {line}\n" for line in lines)),)
 
 
 MEASURED = (
@@ -66,7 +66,7 @@ MEASURED = (
             ),
             Edit(
                 "steps.py",
-                '    run.metrics["mae"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_MAE,
                 "    loss = compute_loss(per_example, weights, run.model, replica)\n"
                 '    run.metrics["mae"].update_state(loss)\n',
                 "*",
@@ -87,7 +87,7 @@ MEASURED = (
             ),
             Edit(
                 "steps.py",
-                '    run.metrics["mae"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_MAE,
                 '    run.metrics["mae"].update_state(tf.reduce_mean(tf.abs(labels - predictions)))\n',
                 "*",
             ),
@@ -248,8 +248,7 @@ OPTIMIZING = (
         edits=(
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay("
-                "task.learning_rate, decay_steps=steps)\n",
+                at.SCHEDULE,
                 "    rates = [task.learning_rate, 0.01 * task.learning_rate, 0.0]\n"
                 "    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([10, 20], rates)\n",
             ),
@@ -574,7 +573,7 @@ EVALUATING = (
             before("steps.py", "# TODO(11)", "MEAN = tf.Variable(1.0, trainable=False)\n\n\n"),
             after(
                 "steps.py",
-                '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n',
+                at.PER_EXAMPLE,
                 "    MEAN.assign(0.9 * MEAN + 0.1 * tf.cast(tf.reduce_mean(per_example), tf.float32))\n"
                 "    per_example /= tf.cast(MEAN, per_example.dtype)\n",
                 "*",

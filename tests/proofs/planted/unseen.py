@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import (
     ACCUMULATION,
     AUGMENTATION,
@@ -27,60 +28,25 @@ from .edits import (
     train_weights,
 )
 
-SEGMENTATION, LANGUAGE, TABLE = "segmentation", "language_model", "tabular_regression"
-ADVERSARIAL = "gan"
-
 # Texts of the starters that several changes replace.
-AVERAGE = """\
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-"""
-COUNTED = "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n"
-COUNT = f"    weights = batch[-1]  # (batch,), 0 for padding\n{COUNTED}"
-TOTAL = "    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))\n"
 MAIN = '{"main": compute_loss(per_example, weights, run.model, replica)}'
-NO_TERMS = (
-    "TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported\n"
-)
-LOADED = '    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()\n'
-ARRAYS = """\
-    return {
-        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
-        for split, (images, labels) in splits.items()
-    }
-"""
-SHIFTED = "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n"
-COSINE = (
-    "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-)
-GRADIENTS = "    return gradients\n"
-NO_CALLBACKS = "    return []\n"
-CALLBACK = "from ..engine.callbacks import Callback\n"
 CALLBACKS = "from ..engine.callbacks import Callback, Event, every_epochs\n"
 TF = "import tensorflow as tf\n"
 LOGITS = '    logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)\n'
-ENTROPY = (
-    '    return {"main": keras.losses.SparseCategoricalCrossentropy('
-    'from_logits=True, reduction="none")}\n'
-)
 ACCURACY = '    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}\n'
-R2 = '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
-EXAMPLES = '        return {"numeric": numeric, "sex": sex}, target[rows, np.newaxis]\n'
-HEAD = "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)\n"
 
 LOSSES = (
     Fault(
         kind=LOSS_SCALING,
         name="a weighted mean on each replica, divided by the replicas",
-        starter=TABLE,
+        starter="tabular_regression",
         file="losses.py",
         cause="each replica divides by the sum of its own weights, so an example's share depends "
         "on the others of its replica, and a replica with padding only counts as a full one",
         edits=(
             Edit(
                 "losses.py",
-                AVERAGE,
+                at.AVERAGE,
                 "    loss = tf.reduce_sum(per_example * weights)\n"
                 "    loss = tf.math.divide_no_nan(loss, tf.reduce_sum(weights))\n"
                 "    loss = loss / replica.num_replicas\n",
@@ -90,7 +56,7 @@ LOSSES = (
     Fault(
         kind=LOSS_SCALING,
         name="feature matching by the mean images of a replica",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="steps.py",
         cause="the distance of two means over one replica's rows is added behind compute_loss: the "
         "replicas' distances add up, and the mean is over fewer rows on more replicas",
@@ -137,14 +103,14 @@ LOSSES = (
     Fault(
         kind=DENOMINATORS,
         name="all tokens that aren't padding are counted, prompts too",
-        starter=LANGUAGE,
+        starter="language_model",
         file="losses.py",
         cause="count counts the tokens of a line, and the loss is summed over the tokens of the "
         "answer only: it is divided by about three times too much, and by more for long prompts",
         edits=(
             Edit(
                 "losses.py",
-                f"    weights = batch[-1]  # (batch, T), 0 for prompts and padding\n{COUNTED}",
+                f"    weights = batch[-1]  # (batch, T), 0 for prompts and padding\n{at.COUNTED}",
                 "    tokens = batch[0]  # (batch, T), 0 for padding\n"
                 "    return tf.math.count_nonzero(tokens, dtype=tf.int32)\n",
             ),
@@ -153,18 +119,18 @@ LOSSES = (
     Fault(
         kind=DENOMINATORS,
         name="the sum of the weights, cast to an int",
-        starter=TABLE,
+        starter="tabular_regression",
         file="losses.py",
         cause="each replica's sum of weights is rounded down before they are added: the loss is "
         "divided by less on more replicas",
         edits=(
-            Edit("losses.py", COUNTED, "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n"),
+            Edit("losses.py", at.COUNTED, "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n"),
         ),
     ),
     Fault(
         kind=DENOMINATORS,
         name="pixels are counted under a loss that is a mean over pixels",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="losses.py",
         cause="average_over_pixels has divided by the pixels of an image, and count makes "
         "compute_loss divide by all pixels of the batch: the loss is a thousandth of what it "
@@ -172,7 +138,7 @@ LOSSES = (
         edits=(
             Edit(
                 "losses.py",
-                COUNT,
+                at.COUNT,
                 "    labels = batch[1]  # (batch, h, w)\n"
                 "    return tf.math.count_nonzero(labels != IGNORED, dtype=tf.int32)\n",
             ),
@@ -188,7 +154,7 @@ LOSSES = (
         edits=(
             Edit(
                 "losses.py",
-                TOTAL,
+                at.REGULARIZED,
                 "    loss = loss + tf.nn.scale_regularization_loss(replica.regularization(model))\n"
                 "    return loss / replica.num_microbatches\n",
             ),
@@ -208,7 +174,7 @@ LOSSES = (
     Fault(
         kind=WEIGHTS,
         name="weights of the answer start one token early",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="the end of the prompt is looked for in the targets: the model has to predict the "
         '">" of the prompt, and the test cuts it off the prompts and the last token off answers',
@@ -226,14 +192,14 @@ DATA = (
     Fault(
         kind=LABELS,
         name="each split's labels are standardized by their own mean",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="mean and deviation are those of each split: predictions are compared with labels on "
         "another scale than they were trained on, and the mean of the test data leaks",
         edits=(
             Edit(
                 "data.py",
-                EXAMPLES,
+                at.PATIENTS,
                 """\
         labels = target[rows, np.newaxis]
         labels = (labels - labels.mean()) / labels.std()
@@ -246,7 +212,7 @@ DATA = (
     Fault(
         kind=LABELS,
         name="targets are shifted in the data, and in the loss again",
-        starter=LANGUAGE,
+        starter="language_model",
         file="steps.py",
         cause="the targets are the next tokens already: shifted once more, the loss asks for the "
         "token after the next one",
@@ -273,7 +239,7 @@ DATA = (
         edits=(
             after(
                 "data.py",
-                LOADED,
+                at.LOADED,
                 """\
     random = np.random.default_rng(0)
     for part in splits["train"]:
@@ -285,7 +251,7 @@ DATA = (
     Fault(
         kind=INPUTS,
         name="missing values are filled with 0 before they are scaled",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="nan_to_num makes a blood pressure of 0 from a missing one: it distorts mean and "
         "variance, and the model's inputs for missing values are never set",
@@ -307,7 +273,7 @@ DATA = (
     Fault(
         kind=INPUTS,
         name="training lines are put into lower case",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="only the training lines are normalized: the model never sees the capitals that most "
         "lines of the validation and test data have",
@@ -322,7 +288,7 @@ DATA = (
     Fault(
         kind=LEAKS,
         name="days are drawn with replacement",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="choices draws a day several times: days of the validation and test lines are among "
         "those of the training data",
@@ -337,7 +303,7 @@ DATA = (
     Fault(
         kind=LEAKS,
         name="validation rows stay in the training data",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="training takes all rows that aren't test data, with those of the validation",
         edits=(
@@ -357,7 +323,7 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         shape = (images.shape[0], 1, 1, 1)
@@ -370,7 +336,7 @@ DATA = (
     Fault(
         kind=AUGMENTATION,
         name="the contrast of a batch is drawn with NumPy",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="data.py",
         cause="tf.data traces augment once, so np.random draws one number for the whole run; it "
         "comes neither from the seed nor again on resume",
@@ -390,10 +356,7 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                """\
-        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, -task.shift, task.shift)
-        dx, dy = tf.split(shifts, 2, axis=1)  # each (batch, 1)
-""",
+                at.SHIFTS + at.SHIFTS_OF_AXES,
                 """\
         shape = (images.shape[0], 1)
         dx = tf.random.stateless_uniform(shape, seed, -task.shift, task.shift)
@@ -411,7 +374,7 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                ARRAYS,
+                at.ALL_ARRAYS,
                 """\
     images, labels = (
         np.concatenate([splits[split][part] for split in ("train", "validation")])
@@ -432,19 +395,14 @@ DATA = (
     Fault(
         kind=STREAMS,
         name="validation canvases are composed anew in every pass",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="data.py",
         cause="the generator composes from no seed: every validation sees other canvases, so that "
         "its numbers can't be compared, nor made again",
         edits=(
             Edit(
                 "data.py",
-                """\
-        return {
-            split: _compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)
-            for seed, (split, canvases) in enumerate(CANVASES.items())
-        }
-""",
+                at.COMPOSED,
                 """\
         arrays = {
             split: _compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)
@@ -472,7 +430,7 @@ MODELS = (
     Fault(
         kind=MODEL,
         name="the train step doesn't say that it trains",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="steps.py",
         cause="without training=True Keras takes the model for inference: BatchNormalization uses "
         "its initial moving averages, and never updates them",
@@ -501,14 +459,14 @@ MODELS = (
     Fault(
         kind=LANGUAGE_MODEL,
         name="a convolution over neighbors on both sides",
-        starter=LANGUAGE,
+        starter="language_model",
         file="model.py",
         cause='padding="same" looks at the next token, which is the one to be predicted: '
         '"causal" is needed; the test, which has to write it, fails',
         edits=(
             after(
                 "model.py",
-                "    x = x + layers.Embedding(length, task.width)(positions)\n",
+                at.POSITIONS,
                 '    x = x + layers.Conv1D(task.width, 3, padding="same", activation="gelu")(x)\n',
             ),
         ),
@@ -535,7 +493,7 @@ MODELS = (
     Fault(
         kind=MODEL,
         name="a ReLU on the standardized prediction",
-        starter=TABLE,
+        starter="tabular_regression",
         file="model.py",
         cause="the labels are positive, but the last layer predicts standardized ones, half of "
         "which are negative: nothing below the mean can be predicted",
@@ -550,7 +508,7 @@ MODELS = (
     Fault(
         kind=MODEL,
         name="stochastic depth that doesn't scale what it keeps",
-        starter=LANGUAGE,
+        starter="language_model",
         file="model.py",
         cause="branches are left out for 30% of the rows in training and the others aren't divided "
         "by 0.7: in evaluation every branch is larger than it was in training",
@@ -607,7 +565,7 @@ MODELS = (
     Fault(
         kind=GAN,
         name="a sigmoid before a cross-entropy of logits",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="model.py",
         cause="the loss has from_logits=True, and the discriminator ends with a sigmoid: what "
         "should be logits is between 0 and 1, so that it can never be sure",
@@ -622,18 +580,14 @@ MODELS = (
     Fault(
         kind=GAN,
         name="a hinge loss with its signs exchanged",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="losses.py",
         cause="the discriminator learns to give low logits to real images and high ones to "
         "generated ones, and the generator still seeks high ones: both pull the same way",
         edits=(
             Edit(
                 "losses.py",
-                """\
-        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)
-        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)
-        return (loss_on_real + loss_on_generated) / 2
-""",
+                at.DISCRIMINATOR_LOSS,
                 """\
         loss_on_real = tf.nn.relu(1 + on_real)[:, 0]  # (batch,)
         loss_on_generated = tf.nn.relu(1 - on_generated)[:, 0]  # (batch,)
@@ -641,16 +595,14 @@ MODELS = (
 """,
             ),
             Edit(
-                "losses.py",
-                "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n",
-                "        return -on_generated[:, 0]  # (batch,)\n",
+                "losses.py", at.GENERATOR_LOSS, "        return -on_generated[:, 0]  # (batch,)\n"
             ),
         ),
     ),
     Fault(
         kind=GAN,
         name="a gradient penalty with one norm for all rows",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="steps.py",
         cause="tf.norm without axes is the norm over all rows of a replica, not of each: the "
         "penalty asks for slopes that are the smaller the more rows there are",
@@ -674,7 +626,7 @@ MODELS = (
     Fault(
         kind=GAN,
         name="the generator ends with tanh, real images are in [0, 1]",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="model.py",
         cause="generated images are in [-1, 1], half of which no real image has",
         edits=(
@@ -691,7 +643,7 @@ TRAINING = (
     Fault(
         kind=METRICS,
         name="the accuracy of tokens gets no weights",
-        starter=LANGUAGE,
+        starter="language_model",
         file="steps.py",
         cause="token_accuracy counts prompts, the zeros behind lines and padded rows as well",
         edits=(
@@ -706,7 +658,7 @@ TRAINING = (
     Fault(
         kind=METRICS,
         name="an RMSE that is the mean of the batches' RMSEs",
-        starter=TABLE,
+        starter="tabular_regression",
         file="steps.py",
         cause="the root is taken in each replica's batch and then averaged: the result depends on "
         "batch size and replicas, and padding counts in it",
@@ -714,7 +666,7 @@ TRAINING = (
             Edit("metrics.py", '"r2": r2}', '"r2": r2, "rmse": keras.metrics.Mean()}'),
             after(
                 "steps.py",
-                R2,
+                at.UPDATE_R2,
                 "    error = tf.sqrt(tf.reduce_mean(tf.square(labels - predictions)))\n"
                 '    run.metrics["rmse"].update_state(error)\n',
                 "*",
@@ -728,7 +680,7 @@ TRAINING = (
         cause="what steps return is added over the replicas: the term is N times too large on N "
         "replicas, and padding counts in it",
         edits=(
-            Edit("steps.py", NO_TERMS, 'TERMS: tuple[str, ...] = ("cross_entropy",)\n'),
+            Edit("steps.py", at.NO_TERMS, 'TERMS: tuple[str, ...] = ("cross_entropy",)\n'),
             Edit(
                 "steps.py",
                 f"    return {MAIN}\n",
@@ -741,7 +693,7 @@ TRAINING = (
     Fault(
         kind=EVALUATION,
         name="the test step is a copy of the train step",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="steps.py",
         cause="training=True in the test: BatchNormalization normalizes by the test batch and "
         "moves its statistics",
@@ -757,7 +709,7 @@ TRAINING = (
     Fault(
         kind=EVALUATION,
         name="the best weights are those of the largest loss",
-        starter=TABLE,
+        starter="tabular_regression",
         file="config.py",
         cause="larger_is_better is True and --monitor is a loss: the worst weights are kept",
         edits=(
@@ -773,7 +725,7 @@ TRAINING = (
         edits=(
             Edit(
                 "optimizer.py",
-                COSINE,
+                at.SCHEDULE,
                 """\
     schedule = keras.optimizers.schedules.ExponentialDecay(
         task.learning_rate, decay_steps=1, decay_rate=0.95
@@ -785,15 +737,15 @@ TRAINING = (
     Fault(
         kind=OPTIMIZER,
         name="a plateau is remembered in a closure",
-        starter=TABLE,
+        starter="tabular_regression",
         file="callbacks.py",
         cause="the best loss and the epochs since then aren't in a checkpoint, for the callback "
         "has no get_state and set_state: a resumed run halves the learning rate at other steps",
         edits=(
-            Edit("callbacks.py", CALLBACK, CALLBACKS),
+            Edit("callbacks.py", at.CALLBACK_IMPORT, CALLBACKS),
             Edit(
                 "callbacks.py",
-                NO_CALLBACKS,
+                at.NO_CALLBACKS,
                 """\
     best, waited = float("inf"), 0
 
@@ -811,7 +763,7 @@ TRAINING = (
     return [every_epochs(1, reduce_on_plateau)]
 """,
             ),
-            Edit("optimizer.py", COSINE, ""),
+            Edit("optimizer.py", at.SCHEDULE, ""),
             Edit(
                 "optimizer.py",
                 "AdamW(schedule, weight_decay",
@@ -822,15 +774,15 @@ TRAINING = (
     Fault(
         kind=OPTIMIZER,
         name="a callback anneals a Python number that the loss reads",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="losses.py",
         cause="the step is traced once and keeps the number's first value: the weight of the "
         "foreground never changes, until a resumed run traces again",
         edits=(
-            Edit("callbacks.py", CALLBACK, CALLBACKS + "from . import losses\n"),
+            Edit("callbacks.py", at.CALLBACK_IMPORT, CALLBACKS + "from . import losses\n"),
             Edit(
                 "callbacks.py",
-                NO_CALLBACKS,
+                at.NO_CALLBACKS,
                 """\
     return [every_epochs(1, _anneal)]
 
@@ -856,7 +808,7 @@ def _anneal(event: Event) -> None:
         edits=(
             Edit(
                 "optimizer.py",
-                GRADIENTS,
+                at.GRADIENTS,
                 "    return [g + tf.random.normal(g.shape, stddev=0.01, dtype=g.dtype) "
                 "for g in gradients]\n",
             ),
@@ -865,14 +817,14 @@ def _anneal(event: Event) -> None:
     Fault(
         kind=OPTIMIZER,
         name="gradients are centralized, those of biases too",
-        starter=LANGUAGE,
+        starter="language_model",
         file="optimizer.py",
         cause="a vector has no axis but the last, and its mean over no axes is itself: the "
         "gradients of biases and normalizations become 0, and they never train",
         edits=(
             Edit(
                 "optimizer.py",
-                GRADIENTS,
+                at.GRADIENTS,
                 """\
     return [
         g - tf.reduce_mean(g, axis=list(range(len(g.shape) - 1)), keepdims=True) for g in gradients
@@ -886,7 +838,6 @@ def _anneal(event: Event) -> None:
 FAULTS = (*LOSSES, *DATA, *MODELS, *TRAINING)
 
 # Of the correct tasks.
-PER_EXAMPLE = '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
 BLOCKS = """\
     x = images
     for filters in (32, 64):
@@ -896,18 +847,6 @@ BLOCKS = """\
         x = layers.MaxPooling2D()(x)  # (batch, h/2, w/2, filters), then (batch, h/4, w/4, filters)
     x = layers.Flatten()(x)
 """
-STANDARDIZED = '''\
-    squared_error = keras.losses.MeanSquaredError(reduction="none")
-
-    def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Both float (batch, 1) in units of the data -> float (batch,), about 1 - R2 on average.
-
-        Standardized, since gradients in units of the data would overflow in float16.
-        """
-        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)
-
-    return {"main": standardized_error}
-'''
 BACKBONE = """\
 import keras
 import numpy as np
@@ -957,7 +896,7 @@ UNSEEN_TASKS = (
             Edit("steps.py", "EXAMPLES_INTERACT = False", "EXAMPLES_INTERACT = True"),
             after(
                 "steps.py",
-                PER_EXAMPLE,
+                at.PER_EXAMPLE,
                 "    per_example += 0.3 * contrast(predictions, labels, weights, replica)\n",
                 "*",
             ),
@@ -989,12 +928,12 @@ UNSEEN_TASKS = (
     ),
     Change(
         name="a mean and a variance for each row, with a loss that may be negative",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "model.py",
-                HEAD,
-                HEAD.replace("Dense(1,", "Dense(2,").replace("(batch, 1)", "(batch, 2)"),
+                at.PREDICTION,
+                at.PREDICTION.replace("Dense(1,", "Dense(2,").replace("(batch, 1)", "(batch, 2)"),
             ),
             Edit(
                 "model.py",
@@ -1004,7 +943,7 @@ UNSEEN_TASKS = (
             ),
             Edit(
                 "losses.py",
-                STANDARDIZED,
+                at.STANDARDIZED_ERROR,
                 '''\
 
     def surprise(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -1021,7 +960,7 @@ UNSEEN_TASKS = (
     ),
     Change(
         name="logits from the transposed embedding",
-        starter=LANGUAGE,
+        starter="language_model",
         edits=(
             before(
                 "model.py",
@@ -1059,7 +998,7 @@ UNSEEN_TASKS = (
             Edit("model.py", "layers.Dense(CLASSES,", "layers.Dense(CLASSES - 1,"),
             Edit(
                 "losses.py",
-                ENTROPY,
+                at.CROSS_ENTROPY,
                 '''\
 
     def ordinal(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -1102,7 +1041,7 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
     ),
     Change(
         name="the Dice loss of each canvas beside its cross-entropy",
-        starter=SEGMENTATION,
+        starter="segmentation",
         edits=(
             before(
                 "losses.py",
@@ -1123,18 +1062,12 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
                 "import average_over_pixels, compute_loss",
                 "import average_over_pixels, compute_loss, dice",
             ),
-            after(
-                "steps.py",
-                "    per_example = average_over_pixels("
-                "per_pixel, labels, run.task.foreground_weight)  # (batch,)\n",
-                "    per_example += dice(labels, logits)\n",
-                "*",
-            ),
+            after("steps.py", at.OF_PIXELS, "    per_example += dice(labels, logits)\n", "*"),
         ),
     ),
     Change(
         name="a Wasserstein critic with a gradient penalty, two steps for each of the generator",
-        starter=ADVERSARIAL,
+        starter="gan",
         edits=(
             Edit(
                 "data.py",
@@ -1149,17 +1082,11 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
             ),
             Edit(
                 "losses.py",
-                """\
-        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)
-        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)
-        return (loss_on_real + loss_on_generated) / 2
-""",
+                at.DISCRIMINATOR_LOSS,
                 "        return (on_generated - on_real)[:, 0]  # (batch,)\n",
             ),
             Edit(
-                "losses.py",
-                "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n",
-                "        return -on_generated[:, 0]  # (batch,)\n",
+                "losses.py", at.GENERATOR_LOSS, "        return -on_generated[:, 0]  # (batch,)\n"
             ),
             Edit(
                 "losses.py",
@@ -1215,7 +1142,7 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
             ),
             after(
                 "steps.py",
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_ACCURACY,
                 '    run.metrics["top_5"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -1223,7 +1150,7 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
     ),
     Change(
         name="two dozen patients in batches of four",
-        starter=TABLE,
+        starter="tabular_regression",
         flags=("--global-batch-size", "4"),
         edits=(
             Edit(
@@ -1235,11 +1162,11 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
     ),
     Change(
         name="a cosine that starts again twice",
-        starter=SEGMENTATION,
+        starter="segmentation",
         edits=(
             Edit(
                 "optimizer.py",
-                COSINE,
+                at.SCHEDULE,
                 """\
     # Cycles of 1, 2 and 4 sevenths of the run.
     schedule = keras.optimizers.schedules.CosineDecayRestarts(
@@ -1278,11 +1205,11 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
     ),
     Change(
         name="rows without a label, at weight zero",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             after(
                 "data.py",
-                "    inputs, labels = examples(rest[~is_validation])\n",
+                at.PATIENTS_OF_TRAINING,
                 """    known = np.random.default_rng(1).random(len(labels)) >= 0.3  # others weren't followed up
     labels = np.where(known[:, np.newaxis], labels, np.float32(0))
     weights = np.zeros(len(labels), np.float32)
@@ -1304,7 +1231,7 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
     ),
     Change(
         name="a stream interleaved from four shards",
-        starter=LANGUAGE,
+        starter="language_model",
         edits=(
             Edit(
                 "data.py",
@@ -1335,16 +1262,16 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
     ),
     Change(
         name="three quantiles for each label, which is compared with all of them",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "model.py",
-                HEAD,
-                HEAD.replace("Dense(1,", "Dense(3,").replace("(batch, 1)", "(batch, 3)"),
+                at.PREDICTION,
+                at.PREDICTION.replace("Dense(1,", "Dense(3,").replace("(batch, 1)", "(batch, 3)"),
             ),
             Edit(
                 "losses.py",
-                STANDARDIZED,
+                at.STANDARDIZED_ERROR,
                 '''\
 
     def pinball(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -1364,14 +1291,14 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
         edits=(
             after(
                 "steps.py",
-                PER_EXAMPLE,
+                at.PER_EXAMPLE,
                 "    per_example *= tf.gather("
                 "tf.constant(CLASS_WEIGHTS, per_example.dtype), labels)\n",
                 "*",
             ),
             after(
                 "steps.py",
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_ACCURACY,
                 '    run.metrics["recall"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -1386,7 +1313,7 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
                 "CLASS_WEIGHTS = [0.75] * 8 + [2.0] * 2  # 8 and 9 matter most; their mean is 1\n\n\n",
             ),
             after("metrics.py", "import keras\n", TF),
-            after("metrics.py", "from .config import TaskConfig\n", "from .model import CLASSES\n"),
+            after("metrics.py", at.CONFIG_IMPORT, "from .model import CLASSES\n"),
             Edit(
                 "metrics.py",
                 ACCURACY,

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
+from . import places as at
 from .edits import PACKAGE, Change, Edit, after, before
-from .tasks import (
-    ADAM,
-    ENTROPY,
-    LABELS,
-    LOGITS,
-    LOWEST_LOSS,
-    PICTURES,
-    SUM_OF_SQUARES,
-    in_losses,
-    in_model,
-)
+from .tasks import ADAM, LABELS, LOWEST_LOSS, PICTURES, SUM_OF_SQUARES, in_losses, in_model
 
-ACCURACY = '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}'
-NO_TERMS = (
-    "TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported\n"
-)
 LOADED = "from ..engine.batches import first_examples\n"
 TASK = f"{PACKAGE}/task"
 
@@ -36,13 +23,6 @@ def steps(train: str, validation: str) -> tuple[Edit, ...]:
         for name, body in bodies.items()
     )
 
-
-ARRAYS_OF_SPLITS = """\
-    return {
-        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
-        for split, (images, labels) in splits.items()
-    }
-"""
 
 VIEWS = """\
     arrays = {s: images.astype("float32")[..., np.newaxis] for s, (images, _) in splits.items()}
@@ -313,10 +293,7 @@ FORECAST_OPTIMIZER = (
         "keras.optimizers.Adam(1e-3)",
     )
 """,
-        """\
-    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.Adam(schedule)
-""",
+        at.ADAM,
     ),
     Edit(
         "optimizer.py",
@@ -552,7 +529,7 @@ UNUSUAL = (
     Change(
         name="contrastive learning with negatives from all replicas",
         edits=(
-            Edit("data.py", ARRAYS_OF_SPLITS, VIEWS),
+            Edit("data.py", at.ALL_ARRAYS, VIEWS),
             Edit(
                 "data.py",
                 "images float32 (n, h, w, 1) in [0, 1], labels int64 (n,).",
@@ -560,7 +537,7 @@ UNUSUAL = (
             ),
             *in_model(
                 ("CLASSES = 10", "FEATURES = 32"),
-                (LOGITS, LOGITS.replace("logits", "features").replace("CLASSES", "FEATURES")),
+                (at.CLASS_LOGITS, at.CLASS_LOGITS.replace("logits", "features").replace("CLASSES", "FEATURES")),
                 ("keras.Model(images, logits)", "keras.Model(images, features)"),
                 ("logits float32 (batch, classes)", "features float32 (batch, FEATURES)"),
             ),
@@ -581,7 +558,7 @@ UNUSUAL = (
             Edit("model.py", "", VAE_MODELS, "create_model"),
             in_losses("\n" + SUM_OF_SQUARES),
             before("losses.py", "# TODO(10)", KL_DIVERGENCE),
-            Edit("metrics.py", ACCURACY, "{}"),
+            Edit("metrics.py", at.ACCURACY, "{}"),
             Edit(
                 "steps.py",
                 "import compute_loss\n",
@@ -589,7 +566,7 @@ UNUSUAL = (
                 "WARM_UP = 200  # steps until the KL divergence counts in full\n",
             ),
             *steps(VAE, VAE_EVALUATION),
-            Edit("steps.py", NO_TERMS, 'TERMS = ("error", "kl")  # reported beside the loss\n'),
+            Edit("steps.py", at.NO_TERMS, 'TERMS = ("error", "kl")  # reported beside the loss\n'),
             *LOWEST_LOSS,
             PICTURES,
         ),
@@ -624,7 +601,7 @@ UNUSUAL = (
             Edit("callbacks.py", "", UNFREEZE, "create_callbacks"),
             Edit(
                 "callbacks.py",
-                "from ..engine.callbacks import Callback\n",
+                at.CALLBACK_IMPORT,
                 "import keras\n\nfrom ..engine.callbacks import Callback, Event, at_step\n",
             ),
             Edit(
@@ -643,18 +620,18 @@ UNUSUAL = (
             Edit("data.py", "labels int64 (n,).", "labels by head."),
             before("data.py", "def _load_digits(", TWO_LABELS),
             *in_model(
-                (LOGITS, LOGITS + '\n    even = layers.Dense(2, dtype=keras.config.floatx(), name="even")(x)'),
+                (at.CLASS_LOGITS, at.CLASS_LOGITS + '\n    even = layers.Dense(2, dtype=keras.config.floatx(), name="even")(x)'),
                 ("keras.Model(images, logits)", 'keras.Model(images, {"digit": logits, "even": even})'),
                 ("logits float32 (batch, classes)", "logits of each head float32 (batch, classes)"),
             ),
             in_losses(
-                f"    entropy = {ENTROPY}\n"
+                f"    entropy = {at.SPARSE}\n"
                 "    return dict.fromkeys(HEADS, entropy)\n"
             ),
             after("losses.py", "import TaskConfig\n", '\n'
 'HEADS = ("digit", "even")  # outputs of the model and labels; a label of -1 is missing\n'),
             Edit("losses.py", "", HEADS_COUNT, "count"),
-            Edit("metrics.py", ACCURACY, '{f"{head}_accuracy": keras.metrics.SparseCategoricalAccuracy() for head in HEADS}'),
+            Edit("metrics.py", at.ACCURACY, '{f"{head}_accuracy": keras.metrics.SparseCategoricalAccuracy() for head in HEADS}'),
             after("metrics.py", "import TaskConfig\n", 'from .losses import HEADS\n'),
             Edit("steps.py", "import compute_loss", "import HEADS, weights_of_heads"),
             Edit(
@@ -663,7 +640,7 @@ UNUSUAL = (
                 "Batch = tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]  # images, labels, weights (batch,)",
             ),
             *steps(HEADS, evaluated(HEADS)),
-            Edit("steps.py", NO_TERMS, "TERMS = HEADS  # the loss of each head is reported too\n"),
+            Edit("steps.py", at.NO_TERMS, "TERMS = HEADS  # the loss of each head is reported too\n"),
             Edit(
                 "config.py",
                 '    monitor: str = "validation_accuracy"  # column of history.csv that selects the best weights\n',
@@ -683,8 +660,8 @@ UNUSUAL = (
                 ("CLASSES = 10\n", 'CLASSES = 10\nTEACHER = Path(__file__).with_name("teacher.keras")\n'),
             ),
             in_losses(
-                f"    hard = {ENTROPY}\n"
-                f"    soft = {ENTROPY.replace('Sparse', '')}\n"
+                f"    hard = {at.SPARSE}\n"
+                f"    soft = {at.SPARSE.replace('Sparse', '')}\n"
                 '    return {"hard": hard, "soft": soft}\n'
             ),
             Edit(
