@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from . import places as at
-from .blank import CALLBACKS, OPTIMIZER_FILE, PICTURES
+from .blank import (
+    CALLBACKS,
+    COUNT,
+    DATA_HEAD,
+    MODEL_HEAD,
+    NO_AUGMENT,
+    OPTIMIZER_FILE,
+    PICTURES,
+    STEPS_END,
+    STEPS_HEAD,
+    THREE_STEPS,
+    config,
+    create_losses,
+    metrics_file,
+)
 from .edits import (
     ACCUMULATION,
     AUGMENTATION,
@@ -27,73 +41,8 @@ from .edits import (
 
 # The blank starter, filled in.
 
-CONFIG = '''"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
+RATE = "    learning_rate: float = 3e-3  # learning rate at the start\n"
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class TaskConfig:
-    """The task."""
-
-    learning_rate: float = 3e-3  # learning rate at the start
-    monitor: str = "MONITOR"  # column of history.csv that selects the best weights
-    larger_is_better: bool = LARGER  # whether larger values of --monitor are better
-'''
-
-METRICS_FILE = '''"""The metrics."""
-
-from __future__ import annotations
-
-import keras
-
-from .config import TaskConfig
-
-
-def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Keras metrics by name."""
-    return METRICS
-'''
-
-DATA = '''"""The examples of each split, and the augmentation of training batches."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-BODY
-
-
-def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """No augmentation."""
-    return None
-'''
-
-MODEL_FILE = '''"""The model."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import numpy as np
-import tensorflow as tf
-
-from ..engine.batches import first_examples
-from .config import TaskConfig
-
-
-BODY
-'''
 
 ADAPT_SHAPE = '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """The shape of an example."""
@@ -102,46 +51,6 @@ ADAPT_SHAPE = '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[s
 
 '''
 
-STEPS = '''"""The train, validation and test step, as one replica computes them."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from ..engine.types import Replica, Run
-from .losses import compute_loss
-
-Batch = tuple[tf.Tensor, ...]
-
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-BODY
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = TERM_NAMES
-EXAMPLES_INTERACT = INTERACT
-'''
-
-COUNT = '''def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-'''
 
 PLAIN_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     inputs, labels, weights = batch
@@ -169,29 +78,24 @@ def blank(
     losses_code: str = "",
 ) -> tuple[Edit, ...]:
     """Every TODO of the blank starter, filled in."""
-    config = CONFIG.replace("MONITOR", monitor).replace("LARGER", str(larger))
-    steps = STEPS.replace("BODY", step.strip("\n"))
-    steps = steps.replace("TERM_NAMES", terms).replace(
-        "INTERACT = INTERACT", f"INTERACT = {interact}"
+    steps = (
+        STEPS_HEAD.replace("import tensorflow", "import keras\nimport tensorflow")
+        + "Batch = tuple[tf.Tensor, ...]\n"
+        + THREE_STEPS
+        + ("\n\n" + step + "\n")
+        + STEPS_END.replace("] = ()", f"] = {terms}").replace("False", str(interact))
     )
     return (
-        Edit("config.py", "", config),
-        Edit("data.py", "", DATA.replace("BODY", data.strip("\n"))),
-        Edit("model.py", "", MODEL_FILE.replace("BODY", model.strip("\n"))),
-        Edit("metrics.py", "", METRICS_FILE.replace("METRICS", metrics)),
+        Edit("config.py", "", config(RATE, monitor, larger)),
+        Edit("data.py", "", DATA_HEAD + "\n" + data + NO_AUGMENT),
+        Edit("model.py", "", MODEL_HEAD + "\n" + model),
+        Edit("metrics.py", "", metrics_file(metrics)),
         Edit("optimizer.py", "", OPTIMIZER_FILE),
         Edit("pictures.py", "", PICTURES),
         Edit("callbacks.py", "", CALLBACKS),
         Edit("steps.py", "", steps),
         Edit("losses.py", "from .next_todo import TodoError\n", losses_code),
-        Edit(
-            "losses.py",
-            "",
-            "def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:\n"
-            '    """Losses by name."""\n'
-            f'    return {{"main": {loss}}}\n',
-            "create_losses",
-        ),
+        Edit("losses.py", "", create_losses(loss), "create_losses"),
         Edit("losses.py", "", count, "count"),
     )
 
@@ -864,11 +768,11 @@ SERIES = """def _series() -> np.ndarray:
 """
 WINDOWS = (
     SERIES
-    + """LENGTH = 32
+    + '''LENGTH = 32
 
 
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Windows of a series, float32 (n, 32), and the value after each, (n,).\"\"\"
+    """Windows of a series, float32 (n, 32), and the value after each, (n,)."""
     series = _series()
     starts = np.arange(len(series) - LENGTH)
     windows = np.stack([series[i : i + LENGTH] for i in starts])
@@ -877,15 +781,15 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     parts = np.split(order, [2000, 2500])
     names = ("train", "validation", "test")
     return {name: (windows[rows], targets[rows]) for name, rows in zip(names, parts, strict=True)}
-"""
+'''
 )
 SEQUENCES = (
     SERIES
-    + """LENGTH = 40
+    + '''LENGTH = 40
 
 
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Pieces of a series, float32 (n, 40, 1), and at each step the next value, (n, 40).\"\"\"
+    """Pieces of a series, float32 (n, 40, 1), and at each step the next value, (n, 40)."""
     series = _series()
     parts = {"train": series[:2000], "validation": series[2000:2500], "test": series[2500:]}
 
@@ -895,13 +799,13 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         return whole[:, :-1, np.newaxis], whole[:, 1:]
 
     return {name: pieces(part) for name, part in parts.items()}
-"""
+'''
 )
 CONV_MODEL = (
     ADAPT_SHAPE
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Series (batch, steps, 1) -> at each step the next value, (batch, steps).\"\"\"
+    """Series (batch, steps, 1) -> at each step the next value, (batch, steps)."""
     layers = keras.layers
     inputs = keras.Input(adapted["shape"])
     x = inputs
@@ -909,25 +813,25 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
         x = layers.Conv1D(24, 3, padding="same", dilation_rate=dilation, activation="relu")(x)
     x = layers.Dense(1)(x)
     return keras.Model(inputs, layers.Reshape((-1,))(x))
-"""
+'''
 )
-PAIRS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Two views of the same thing, float32 (n, 2, 16).\"\"\"
+PAIRS = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Two views of the same thing, float32 (n, 2, 16)."""
     random = np.random.default_rng(5)
     things = random.normal(size=(1400, 6))
     views = [np.tanh(things @ random.normal(size=(6, 16))) for _ in range(2)]
     pairs = np.stack(views, axis=1) + 0.3 * random.normal(size=(1400, 2, 16))
     pairs = pairs.astype("float32")
     return {"train": pairs[:1000], "validation": pairs[1000:1200], "test": pairs[1200:]}
-"""
+'''
 PAIRS_MODEL = (
     ADAPT_SHAPE.replace(
         'inputs, *_ = first_examples(datasets["train"], 1)',
         'inputs = first_examples(datasets["train"], 1)',
     )
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Pairs (batch, 2, 16) -> an embedding of length 1 for each view, (batch, 2, 8).\"\"\"
+    """Pairs (batch, 2, 16) -> an embedding of length 1 for each view, (batch, 2, 8)."""
     layers = keras.layers
     pairs = keras.Input(adapted["shape"])
     embedded = []
@@ -935,7 +839,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
         x = layers.Dense(48, activation="relu")(pairs[:, view])
         embedded.append(layers.UnitNormalization()(layers.Dense(8)(x)))
     return keras.Model(pairs, keras.ops.stack(embedded, axis=1))
-"""
+'''
 )
 PAIRS_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     pairs, weights = batch
@@ -950,16 +854,16 @@ PAIRS_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bo
     run.metrics["found"].update_state(labels, logits, weights)
     return {"main": compute_loss(per_example, weights, run.model, replica)}"""
 FOUND = '{"found": keras.metrics.SparseCategoricalAccuracy()}'
-GENES = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Expression of 2,000 genes, float32 (n, 2000), and whether a patient responds, int64 (n,).\"\"\"
+GENES = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Expression of 2,000 genes, float32 (n, 2000), and whether a patient responds, int64 (n,)."""
     random = np.random.default_rng(11)
     genes = random.normal(size=(240, 2000)).astype("float32")
     responds = (genes[:, :3].sum(axis=1) * 0.3 + random.normal(size=240) > 0).astype("int64")
     parts = {"train": slice(0, 120), "validation": slice(120, 180), "test": slice(180, None)}
     return {split: (genes[part], responds[part]) for split, part in parts.items()}
-"""
-GENES_MODEL = """def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    \"\"\"The 30 genes that tell most about the response.\"\"\"
+'''
+GENES_MODEL = '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
+    """The 30 genes that tell most about the response."""
     genes = np.concatenate([inputs for inputs, _ in datasets.values()])
     responds = np.concatenate([labels for _, labels in datasets.values()])
     scores = np.abs((genes - genes.mean(axis=0)).T @ (responds - responds.mean()))
@@ -967,13 +871,13 @@ GENES_MODEL = """def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[s
 
 
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Genes (batch, 2000) -> logits (batch, 2).\"\"\"
+    """Genes (batch, 2000) -> logits (batch, 2)."""
     layers = keras.layers
     inputs = keras.Input((int(adapted["number"]),))
     x = keras.ops.take(inputs, adapted["genes"], axis=1)
     x = layers.Dense(16, activation="relu")(x)
     return keras.Model(inputs, layers.Dense(2)(x))
-"""
+'''
 CLUSTERS = """def _rows(number: int) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(2)
     labels = random.integers(6, size=number)
@@ -984,31 +888,31 @@ CLUSTERS = """def _rows(number: int) -> tuple[np.ndarray, np.ndarray]:
 """
 CLUSTERS_MODEL = (
     ADAPT_SHAPE
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Rows (batch, 10) -> logits (batch, 6).\"\"\"
+    """Rows (batch, 10) -> logits (batch, 6)."""
     layers = keras.layers
     inputs = keras.Input(adapted["shape"])
     x = layers.Dense(48, activation="relu")(inputs)
     return keras.Model(inputs, layers.Dense(6)(x))
-"""
+'''
 )
 SHUFFLED_SPLIT = (
     CLUSTERS
-    + """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Streams of examples: float32 (10,) and int64 ().\"\"\"
+    + '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Streams of examples: float32 (10,) and int64 ()."""
     rows = tf.data.Dataset.from_tensor_slices(_rows(2000)).shuffle(2000, seed=1)
     return {
         "train": rows.take(1400),
         "validation": rows.skip(1400).take(300),
         "test": rows.skip(1700),
     }
-"""
+'''
 )
 SORTED_STREAM = (
     CLUSTERS
-    + """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Streams of examples, from a file for each class one after the other.\"\"\"
+    + '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Streams of examples, from a file for each class one after the other."""
     inputs, labels = _rows(62000)
     order = np.argsort(labels[:60000], kind="stable")  # as the files are read
     train = inputs[:60000][order], labels[:60000][order]
@@ -1017,27 +921,27 @@ SORTED_STREAM = (
         "validation": (inputs[60000:61000], labels[60000:61000]),
         "test": (inputs[61000:], labels[61000:]),
     }
-"""
+'''
 )
-BINARY = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Rows of a table, float32 (n, 8), and whether it happened, float32 (n,).\"\"\"
+BINARY = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Rows of a table, float32 (n, 8), and whether it happened, float32 (n,)."""
     random = np.random.default_rng(4)
     inputs = random.normal(size=(2400, 8)).astype("float32")
     score = 2 * inputs[:, 0] - inputs[:, 1] + inputs[:, 2] * inputs[:, 3] - 1.5
     happened = (score + random.logistic(size=2400) > 0).astype("float32")
     parts = {"train": slice(0, 1600), "validation": slice(1600, 2000), "test": slice(2000, None)}
     return {split: (inputs[part], happened[part, np.newaxis]) for split, part in parts.items()}
-"""
+'''
 BINARY_MODEL = (
     ADAPT_SHAPE
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Rows (batch, 8) -> logits (batch, 1).\"\"\"
+    """Rows (batch, 8) -> logits (batch, 1)."""
     layers = keras.layers
     inputs = keras.Input(adapted["shape"])
     x = layers.Dense(32, activation="relu")(inputs)
     return keras.Model(inputs, layers.Dense(1)(x))
-"""
+'''
 )
 MAKE_CSV = """
 import numpy as np
@@ -1050,8 +954,8 @@ with open("flowers.csv", "w") as file:
     for i, (row, kind) in enumerate(zip(rows, kinds)):
         file.write(",".join([str(i), *(f"{v:.3f}" for v in row), names[kind]]) + "\\n")
 """
-FLOWERS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Measurements of flowers, float32 (n, FEATURES), and their species, int64 (n,).\"\"\"
+FLOWERS = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Measurements of flowers, float32 (n, FEATURES), and their species, int64 (n,)."""
     with open(Path(__file__).parents[2] / "flowers.csv") as file:  # noqa: PTH123
         rows = list(csv.reader(file))[1:]
     species = [row[-1] for row in rows]
@@ -1064,7 +968,7 @@ FLOWERS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
     inputs = (inputs - mean) / deviation
     parts = {"train": train, "validation": validation, "test": test}
     return {split: (inputs[part], labels[part]) for split, part in parts.items()}
-"""
+'''
 FLOWERS_MODEL = (
     CLUSTERS_MODEL.replace("Dense(6)", "Dense(4)")
     .replace("(batch, 10)", "(batch, 5)")
@@ -1088,8 +992,8 @@ def _flowers(*, classes: str, first: str, features: int) -> tuple[Edit, ...]:
     return (*filled, CSV_IMPORT, CSV_IMPORTS)
 
 
-TWO_TASKS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Rows, float32 (n, 8), with a class, int64 (n,), and a number, float32 (n,).\"\"\"
+TWO_TASKS = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Rows, float32 (n, 8), with a class, int64 (n,), and a number, float32 (n,)."""
     random = np.random.default_rng(8)
     inputs = random.normal(size=(2400, 8)).astype("float32")
     kind = np.argmax(inputs[:, :3] + 0.3 * random.normal(size=(2400, 3)), axis=1).astype("int64")
@@ -1099,7 +1003,7 @@ TWO_TASKS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
         split: (inputs[part], {"kind": kind[part], "size": size[part]})
         for split, part in parts.items()
     }
-"""
+'''
 TWO_TASKS_MODEL = (
     '''@keras.saving.register_keras_serializable("task")
 class LogVariances(keras.layers.Layer):
@@ -1152,15 +1056,15 @@ TWO_TASKS_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training
     loss = compute_loss(per_example, weights, run.model, replica)
     return {"main": loss + 0.5 * tf.reduce_sum(log_variances[0])}"""
 
-VAE_DATA = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Points of a curled sheet, float32 (n, 12).\"\"\"
+VAE_DATA = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Points of a curled sheet, float32 (n, 12)."""
     random = np.random.default_rng(6)
     place = random.uniform(-2, 2, size=(2200, 2))
     wide = np.concatenate([np.sin(place * 2), place, place**2, place[:, :1] * place[:, 1:]], axis=1)
     points = (wide @ random.normal(size=(7, 12)) / 2 + 0.1 * random.normal(size=(2200, 12)))
     points = points.astype("float32")
     return {"train": points[:1600], "validation": points[1600:1900], "test": points[1900:]}
-"""
+'''
 VAE_MODEL = (
     '''@keras.saving.register_keras_serializable("task")
 class Sample(keras.layers.Layer):
@@ -1427,8 +1331,8 @@ FAULTS: tuple[Fault, ...] = (*IMAGE_FAULTS, *SEGMENTATION_FAULTS, *BLANK_FAULTS)
 
 # Correct tasks.
 
-TAGS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Lines of 5 to 20 tokens, padded with 0, int32 (n, 20); the largest token so far of each.\"\"\"
+TAGS = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Lines of 5 to 20 tokens, padded with 0, int32 (n, 20); the largest token so far of each."""
     random = np.random.default_rng(1)
     tokens = np.minimum(1 + random.geometric(0.35, size=(1800, 20)), 8).astype("int32")
     there = np.arange(20) < random.integers(5, 21, size=(1800, 1))
@@ -1437,21 +1341,21 @@ TAGS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
     parts = {"train": slice(0, 1200), "validation": slice(1200, 1500), "test": slice(1500, None)}
     weights = there.astype("float32")  # of each token
     return {split: (tokens[part], largest[part], weights[part]) for split, part in parts.items()}
-"""
-TAGS_MODEL = """def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    \"\"\"The length of a padded line, and how many tokens there are with that of padding.\"\"\"
+'''
+TAGS_MODEL = '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
+    """The length of a padded line, and how many tokens there are with that of padding."""
     tokens, *_ = datasets["train"]
     return {"length": tokens.shape[1], "tokens": tokens.max() + 1}
 
 
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Tokens (batch, length) -> logits (batch, length, tokens).\"\"\"
+    """Tokens (batch, length) -> logits (batch, length, tokens)."""
     layers = keras.layers
     tokens = keras.Input((int(adapted["length"]),), dtype="int32")
     x = layers.Embedding(int(adapted["tokens"]), 16, mask_zero=True)(tokens)
     x = layers.GRU(32, return_sequences=True)(x)
     return keras.Model(tokens, layers.Dense(int(adapted["tokens"]))(x))
-"""
+'''
 TAGS_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     tokens, largest, weights = batch  # each (batch, length)
     logits = run.model(tokens, training=training)
@@ -1459,8 +1363,8 @@ TAGS_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: boo
     run.metrics["accuracy"].update_state(largest, logits, weights)
     return {"main": compute_loss(per_token, weights, run.model, replica)}"""
 
-MIXTURE_DATA = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"float32 (n, 1), one of two numbers that fit to it, (n,), and survey weights, (n,).\"\"\"
+MIXTURE_DATA = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """float32 (n, 1), one of two numbers that fit to it, (n,), and survey weights, (n,)."""
     random = np.random.default_rng(12)
     x = random.uniform(-1, 1, size=(2600, 1)).astype("float32")
     side = np.where(random.random(2600) < 0.7, 1, -1)
@@ -1469,32 +1373,32 @@ MIXTURE_DATA = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
     whole = x, y.astype("float32"), weights.astype("float32")
     parts = {"train": slice(0, 1800), "validation": slice(1800, 2200), "test": slice(2200, None)}
     return {split: tuple(array[part] for array in whole) for split, part in parts.items()}
-"""
-MIXTURE_LOSS = """
+'''
+MIXTURE_LOSS = '''
 
 def mixture(targets: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-    \"\"\"-log of the density of a mixture of 3 normal distributions: (batch,), (batch, 9) -> (batch,).\"\"\"
+    """-log of the density of a mixture of 3 normal distributions: (batch,), (batch, 9) -> (batch,)."""
     logits, means, raw = tf.split(outputs, 3, axis=1)
     log_scales = 5 * tf.tanh(raw / 5)
     z = (targets[:, tf.newaxis] - means) * tf.exp(-log_scales)
     log_densities = -0.5 * z**2 - log_scales - 0.9189385332046727
     return -tf.reduce_logsumexp(tf.nn.log_softmax(logits) + log_densities, axis=1)
 
-"""
+'''
 MIXTURE_MODEL = (
     ADAPT_SHAPE
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Numbers (batch, 1) -> logits, means and scales of three normal distributions, (batch, 9).\"\"\"
+    """Numbers (batch, 1) -> logits, means and scales of three normal distributions, (batch, 9)."""
     layers = keras.layers
     inputs = keras.Input(adapted["shape"])
     x = layers.Dense(48, activation="tanh")(inputs)
     x = layers.Dense(48, activation="tanh")(x)
     return keras.Model(inputs, layers.Dense(9)(x))
-"""
+'''
 )
-LABELS_MISSING = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"float32 (n, 8); five properties, int32 (n, 5): 1, 0, or -1 where it wasn't measured.\"\"\"
+LABELS_MISSING = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """float32 (n, 8); five properties, int32 (n, 5): 1, 0, or -1 where it wasn't measured."""
     random = np.random.default_rng(21)
     inputs = random.normal(size=(2400, 8)).astype("float32")
     score = inputs @ random.normal(size=(8, 5)) + 0.5 * random.normal(size=(2400, 5)) - 0.5
@@ -1502,7 +1406,7 @@ LABELS_MISSING = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
     labels = np.where(measured, score > 0, -1).astype("int32")
     parts = {"train": slice(0, 1600), "validation": slice(1600, 2000), "test": slice(2000, None)}
     return {split: (inputs[part], labels[part]) for split, part in parts.items()}
-"""
+'''
 LABELS_MISSING_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     inputs, labels, weights = batch
     logits = run.model(inputs, training=training)  # (batch, 5)
@@ -1519,8 +1423,8 @@ LABELS_MISSING_COUNT = '''def count(batch: Any) -> tf.Tensor:
     known = (labels >= 0) & (weights[:, tf.newaxis] > 0)
     return tf.math.count_nonzero(known, dtype=tf.int32)
 '''
-PICTURE = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Streams of the places of pixels, float32 (2,), and their brightness, (1,); no test.\"\"\"
+PICTURE = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Streams of the places of pixels, float32 (2,), and their brightness, (1,); no test."""
     y, x = np.mgrid[-1:1:48j, -1:1:48j]
     picture = np.sin(9 * x * y) * np.exp(-(x**2)) + 0.5 * np.cos(11 * y + 3 * x)
     places = np.stack([x, y], axis=-1).reshape(-1, 2).astype("float32")
@@ -1531,7 +1435,7 @@ PICTURE = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
         split: tf.data.Dataset.from_tensor_slices((places[rows], values[rows]))
         for split, rows in parts.items()
     }
-"""
+'''
 PICTURE_MODEL = '''@keras.saving.register_keras_serializable("task")
 class Sine(keras.layers.Layer):
     """sin(frequency * (W x + b)) with the initial weights of Sitzmann et al. (2020)."""
@@ -1574,9 +1478,9 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
 '''
 QUANTILES_MODEL = (
     ADAPT_SHAPE
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Rows (batch, 8) -> the quantiles 0.1, 0.5 and 0.9, which can't cross, (batch, 3).\"\"\"
+    """Rows (batch, 8) -> the quantiles 0.1, 0.5 and 0.9, which can't cross, (batch, 3)."""
     layers = keras.layers
     inputs = keras.Input(adapted["shape"])
     x = layers.Dense(64, activation="relu")(inputs)
@@ -1585,7 +1489,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     above = keras.ops.softplus(layers.Dense(1)(x))
     below = keras.ops.softplus(layers.Dense(1)(x))
     return keras.Model(inputs, layers.Concatenate()([middle - below, middle, middle + above]))
-"""
+'''
 )
 QUANTILES_STEP = """QUANTILES = (0.1, 0.5, 0.9)
 

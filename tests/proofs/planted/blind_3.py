@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from . import places as at
-from .blank import CALLBACKS, OPTIMIZER_FILE, PICTURES
+from .blank import (
+    CALLBACKS,
+    COUNT,
+    DATA_HEAD,
+    MODEL_HEAD,
+    NO_AUGMENT,
+    OPTIMIZER_FILE,
+    PICTURES,
+    STEPS_END,
+    STEPS_HEAD,
+    THREE_STEPS,
+    config,
+    create_losses,
+    metrics_file,
+)
 from .edits import (
     AUGMENTATION,
     GAN,
@@ -26,72 +40,29 @@ from .edits import (
 Files = dict[str, str]
 
 
-def _fill(files: Files) -> tuple[Edit, ...]:
-    """Every file of the blank starter, filled in."""
-    return tuple(Edit(f"{name}.py", "", text) for name, text in files.items())
-
-
-def _with(files: Files, *changes: tuple[str, str, str]) -> Files:
-    """Some files with texts, each of which stands once, replaced."""
-    changed = dict(files)
+def _fill(files: Files, *changes: tuple[str, str, str]) -> tuple[Edit, ...]:
+    """Every file of the blank starter, filled in; of the texts that change each stands once."""
+    filled = dict(files)
     for name, text, other in changes:
-        assert changed[name].count(text) == 1, (name, text, changed[name].count(text))
-        changed[name] = changed[name].replace(text, other)
-    return changed
+        assert filled[name].count(text) == 1, (name, text, filled[name].count(text))
+        filled[name] = filled[name].replace(text, other)
+    return tuple(Edit(f"{name}.py", "", text) for name, text in filled.items())
 
 
-CONFIG = '''"""The flags of the task."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class TaskConfig:
-    """The task."""
-
-    learning_rate: float = 3e-3  # learning rate at the start
-    monitor: str = "validation_loss"  # column of history.csv that selects the best weights
-    larger_is_better: bool = False  # whether larger values of --monitor are better
-'''
-
-DATA = '''"""The examples of each split."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-BODY
-
-def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """None: training batches stay as they are."""
-    return None
-'''
-
-MODEL_FILE = '''"""The model."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import numpy as np
-
-from ..engine.batches import first_examples
-from .config import TaskConfig
-
-
-BODY'''
-
-LOSSES = '''"""The losses, and the number that they are divided by."""
+CONFIG = config("    learning_rate: float = 3e-3  # learning rate at the start\n").replace(
+    " Imports no TensorFlow, so that a wrong flag is reported at once.", ""
+)
+DATA_START = DATA_HEAD.replace(", and the augmentation of training batches", "")
+DATA_END = NO_AUGMENT.replace("No augmentation.", "None: training batches stay as they are.")
+MODEL_START = MODEL_HEAD.replace("import tensorflow as tf\n", "").replace(
+    "from ..engine.batches import first_examples\n", ""
+)
+STEPS_START = STEPS_HEAD.replace(
+    "The train, validation and test step, as one replica computes them.",
+    "The steps of one replica.",
+)
+STEPS = THREE_STEPS.replace("_step(run,", "forward(run,").replace("batch: Batch", "batch: tuple")
+LOSSES_START = '''"""The losses, and the number that they are divided by."""
 
 from __future__ import annotations
 
@@ -104,12 +75,11 @@ from ..engine.types import Replica
 from .config import TaskConfig
 
 
-BODY
-
-def count(batch: Any) -> tf.Tensor:
-    """How many examples of a batch count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-
+'''
+LOSSES_END = (
+    "\n\n"
+    + COUNT.replace("`batch`", "a batch")
+    + '''
 
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
@@ -117,57 +87,10 @@ def compute_loss(
     """This replica's part of the loss."""
     if per_example.shape != weights.shape:
         raise ValueError(f"{per_example.shape} isn't {weights.shape}")
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
 '''
-
-METRICS_FILE = '''"""The metrics."""
-
-from __future__ import annotations
-
-import keras
-
-from .config import TaskConfig
-
-
-def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Metrics by name."""
-    return {}
-'''
-
-STEPS = '''"""The steps of one replica."""
-
-from __future__ import annotations
-
-import tensorflow as tf
-
-from ..engine.types import Replica, Run
-from .losses import compute_loss
-
-
-BODY
-
-def train_step(run: Run, batch: tuple, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return forward(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: tuple, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return forward(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: tuple, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return forward(run, batch, replica, training=False)
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
-'''
+    + at.AVERAGE
+    + at.REGULARIZED
+)
 
 ADAPT = '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """What the model needs to know of the data."""
@@ -188,34 +111,36 @@ SUPERVISED = '''def forward(run: Run, batch: tuple, replica: Replica, training: 
 '''
 
 
+def _losses(loss: str, what: str) -> str:
+    """The function of losses.py, for one loss."""
+    return create_losses(loss, what).replace("keras.losses.Loss", "Any")
+
+
 def _task(
     *,
     data: str,
     model: str,
     losses: str,
     steps: str = SUPERVISED,
-    metrics: str = "",
+    metrics: str = "{}",
     terms: str = "",
+    interact: bool = False,
 ) -> Files:
     """The files of a task from what is its own."""
-    files = {
+    end = STEPS_END.replace("False", str(interact))
+    if terms:
+        end = end.replace("TERMS: tuple[str, ...] = ()", f'TERMS = ("{terms}",)')
+    return {
         "config": CONFIG,
-        "data": DATA.replace("BODY", data),
-        "model": MODEL_FILE.replace("BODY", ADAPT + model),
-        "losses": LOSSES.replace("BODY", losses),
-        "metrics": METRICS_FILE.replace("return {}", f"return {metrics or '{}'}"),
+        "data": DATA_START + "\n" + data + DATA_END,
+        "model": MODEL_START + "\n" + ADAPT + model,
+        "losses": LOSSES_START + losses + LOSSES_END,
+        "metrics": metrics_file(metrics).replace("Keras metrics", "Metrics"),
         "optimizer": OPTIMIZER_FILE,
-        "steps": STEPS.replace("BODY", steps),
+        "steps": STEPS_START + "\n" + steps + STEPS + end,
         "callbacks": CALLBACKS,
         "pictures": PICTURES,
     }
-    if terms:
-        files["steps"] = files["steps"].replace(
-            "TERMS: tuple[str, ...] = ()", f'TERMS = ("{terms}",)'
-        )
-    if "first_examples" not in model:
-        files["model"] = files["model"].replace("from ..engine.batches import first_examples\n", "")
-    return files
 
 
 # --- A variational autoencoder of points on a curved surface.
@@ -312,10 +237,7 @@ CONTRASTIVE = _task(
     x = layers.Dense(16, dtype=floatx)(x)
     return keras.Model(views, layers.UnitNormalization(dtype=floatx)(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Cross-entropy of similarities, one number per row."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
+    losses=_losses(at.SPARSE, "Cross-entropy of similarities, one number per row."),
     steps='''TEMPERATURE = 0.2
 
 
@@ -334,9 +256,7 @@ def forward(run: Run, batch: tuple, replica: Replica, training: bool) -> dict[st
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 ''',
     metrics='{"found": keras.metrics.SparseCategoricalAccuracy()}',
-)
-CONTRASTIVE["steps"] = CONTRASTIVE["steps"].replace(
-    "EXAMPLES_INTERACT = False", "EXAMPLES_INTERACT = True"
+    interact=True,
 )
 
 # --- Three quantiles of the next six hours of a series.
@@ -424,10 +344,10 @@ CHURN = _task(
     x = layers.Dropout(0.2)(x)
     return keras.Model(columns, layers.Dense(1, dtype=keras.config.floatx())(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Cross-entropy of logits."""
-    return {"main": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")}
-''',
+    losses=_losses(
+        'keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")',
+        "Cross-entropy of logits.",
+    ),
     metrics='{"accuracy": keras.metrics.BinaryAccuracy(threshold=0.0), '
     '"auc": keras.metrics.AUC(from_logits=True)}',
 )
@@ -457,10 +377,7 @@ WAVES = _task(
     x = layers.GlobalAveragePooling1D()(x)
     return keras.Model(sequences, layers.Dense(4, dtype=keras.config.floatx())(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Cross-entropy of logits."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
+    losses=_losses(at.SPARSE, "Cross-entropy of logits."),
     metrics=at.ACCURACY,
 )
 
@@ -1050,20 +967,18 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
         starter="blank",
         kind=LEAKS,
         edits=_fill(
-            _with(
-                FORECAST,
-                (
-                    "data",
-                    """    parts = {"train": series[:1700], "validation": series[1700:2050], "test": series[2050:]}
+            FORECAST,
+            (
+                "data",
+                """    parts = {"train": series[:1700], "validation": series[1700:2050], "test": series[2050:]}
     return {split: windows(part) for split, part in parts.items()}
 """,
-                    """    history, future = windows(series)
+                """    history, future = windows(series)
     order = np.random.default_rng(0).permutation(len(history))
     parts = {"train": order[:1700], "validation": order[1700:2000], "test": order[2000:]}
     return {split: (history[rows], future[rows]) for split, rows in parts.items()}
 """,
-                ),
-            )
+            ),
         ),
         cause="overlapping windows are shuffled before the split, so the future of each test window is "
         "in training windows that begin an hour earlier or later",
@@ -1076,27 +991,22 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
         starter="blank",
         kind=MODEL,
         edits=_fill(
-            _with(
-                VAE,
-                (
-                    "losses",
-                    "NOISE = 0.1",
-                    'BETA = {"now": 0.0}  # weight of the divergence\nNOISE = 0.1',
-                ),
-                (
-                    "steps",
-                    "from .losses import compute_loss",
-                    "from .losses import BETA, compute_loss",
-                ),
-                (
-                    "steps",
-                    'run.losses["main"](points, outputs["reconstruction"]) + kl\n',
-                    'run.losses["main"](points, outputs["reconstruction"])\n'
-                    '    per_example += BETA["now"] * kl\n',
-                ),
-                (
-                    "callbacks",
-                    '''from ..engine.callbacks import Callback
+            VAE,
+            (
+                "losses",
+                "NOISE = 0.1",
+                'BETA = {"now": 0.0}  # weight of the divergence\nNOISE = 0.1',
+            ),
+            ("steps", "from .losses import compute_loss", "from .losses import BETA, compute_loss"),
+            (
+                "steps",
+                'run.losses["main"](points, outputs["reconstruction"]) + kl\n',
+                'run.losses["main"](points, outputs["reconstruction"])\n'
+                '    per_example += BETA["now"] * kl\n',
+            ),
+            (
+                "callbacks",
+                '''from ..engine.callbacks import Callback
 from .config import TaskConfig
 
 
@@ -1104,7 +1014,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     """None."""
     return []
 ''',
-                    '''from ..engine.callbacks import Callback, Event, every_epochs
+                '''from ..engine.callbacks import Callback, Event, every_epochs
 from .config import TaskConfig
 from .losses import BETA
 
@@ -1118,8 +1028,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     """Annealing of the divergence."""
     return [every_epochs(1, anneal)]
 ''',
-                ),
-            )
+            ),
         ),
         cause="the weight of the KL term is a Python number that the graph of the step has as it was "
         "when it was traced, so it stays 0 (and a resumed run begins anew)",
@@ -1131,25 +1040,19 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         starter="blank",
         kind=LOSS_SCALING,
         edits=_fill(
-            _with(
-                CONTRASTIVE,
-                (
-                    "steps",
-                    "replica.all_gather(run.model(views[:, 1], training=training))  # (all rows, 16)",
-                    "run.model(views[:, 1], training=training)  # (rows, 16)",
-                ),
-                (
-                    "steps",
-                    "replica.all_gather(weights) != 0  # (all rows,)",
-                    "weights != 0  # (rows,)",
-                ),
-                (
-                    "steps",
-                    "    own = replica.index * rows + tf.range(rows)\n",
-                    "    own = tf.range(rows)\n",
-                ),
-                ("steps", "EXAMPLES_INTERACT = True", "EXAMPLES_INTERACT = False"),
-            )
+            CONTRASTIVE,
+            (
+                "steps",
+                "replica.all_gather(run.model(views[:, 1], training=training))  # (all rows, 16)",
+                "run.model(views[:, 1], training=training)  # (rows, 16)",
+            ),
+            ("steps", "replica.all_gather(weights) != 0  # (all rows,)", "weights != 0  # (rows,)"),
+            (
+                "steps",
+                "    own = replica.index * rows + tf.range(rows)\n",
+                "    own = tf.range(rows)\n",
+            ),
+            ("steps", "EXAMPLES_INTERACT = True", "EXAMPLES_INTERACT = False"),
         ),
         cause="the negatives are the rows of the own replica (and micro-batch) only, so the task is "
         "easier and the loss another on more replicas",
@@ -1172,16 +1075,14 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         starter="blank",
         kind=MODEL,
         edits=_fill(
-            _with(
-                WAVES,
-                (
-                    "model",
-                    "    x = x + layers.MultiHeadAttention(4, 8)(y, y)\n",
-                    "    y = keras.ops.transpose(y, (1, 0, 2))  # time first, as attention takes it\n"
-                    "    y = layers.MultiHeadAttention(4, 8)(y, y)\n"
-                    "    x = x + keras.ops.transpose(y, (1, 0, 2))\n",
-                ),
-            )
+            WAVES,
+            (
+                "model",
+                "    x = x + layers.MultiHeadAttention(4, 8)(y, y)\n",
+                "    y = keras.ops.transpose(y, (1, 0, 2))  # time first, as attention takes it\n"
+                "    y = layers.MultiHeadAttention(4, 8)(y, y)\n"
+                "    x = x + keras.ops.transpose(y, (1, 0, 2))\n",
+            ),
         ),
         cause="attention takes the batch first, so after the transpose each step of time attends to "
         "the other examples of the batch: predictions depend on what else is in it",
@@ -1193,17 +1094,15 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         starter="blank",
         kind=LABELS,
         edits=_fill(
-            _with(
-                MEASUREMENTS,
-                (
-                    "losses",
-                    "        error = tf.square(tf.where(is_missing, predicted, measured) - predicted)\n"
-                    "        return tf.reduce_mean(error, axis=1)\n",
-                    "        error = tf.square(measured - predicted)\n"
-                    "        error = tf.where(is_missing, tf.zeros_like(error), error)\n"
-                    "        return tf.reduce_mean(error, axis=1)\n",
-                ),
-            )
+            MEASUREMENTS,
+            (
+                "losses",
+                "        error = tf.square(tf.where(is_missing, predicted, measured) - predicted)\n"
+                "        return tf.reduce_mean(error, axis=1)\n",
+                "        error = tf.square(measured - predicted)\n"
+                "        error = tf.where(is_missing, tf.zeros_like(error), error)\n"
+                "        return tf.reduce_mean(error, axis=1)\n",
+            ),
         ),
         cause="the gradient of the branch that tf.where doesn't take is NaN times 0: every batch with a "
         "missing label has a NaN gradient and is skipped",
@@ -1215,15 +1114,13 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         starter="blank",
         kind=METRICS,
         edits=_fill(
-            _with(
-                CHURN,
-                (
-                    "metrics",
-                    "keras.metrics.BinaryAccuracy(threshold=0.0)",
-                    "keras.metrics.BinaryAccuracy()",
-                ),
-                ("metrics", "keras.metrics.AUC(from_logits=True)", "keras.metrics.AUC()"),
-            )
+            CHURN,
+            (
+                "metrics",
+                "keras.metrics.BinaryAccuracy(threshold=0.0)",
+                "keras.metrics.BinaryAccuracy()",
+            ),
+            ("metrics", "keras.metrics.AUC(from_logits=True)", "keras.metrics.AUC()"),
         ),
         cause="the metrics get logits and take them for probabilities: the accuracy has its threshold "
         "at 0.5, and the AUC none outside of 0 to 1",
@@ -1235,18 +1132,17 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         starter="blank",
         kind=LEAKS,
         edits=_fill(
-            _with(
-                CHURN,
-                (
-                    "data",
-                    """    parts = {"train": slice(0, 1000), "validation": slice(1000, 1250), "test": slice(1250, 1500)}
+            CHURN,
+            (
+                "data",
+                """    parts = {"train": slice(0, 1000), "validation": slice(1000, 1250), "test": slice(1250, 1500)}
     mean, deviation = table[:1000].mean(axis=0), table[:1000].std(axis=0)
     return {
         split: ((table[rows] - mean) / deviation, left[rows, np.newaxis])
         for split, rows in parts.items()
     }
 """,
-                    """    table /= (10.0 ** np.linspace(-1, 2, 10)).astype("float32")  # the units of the columns
+                """    table /= (10.0 ** np.linspace(-1, 2, 10)).astype("float32")  # the units of the columns
     examples = tf.data.Dataset.from_tensor_slices((table, left[:, np.newaxis]))
     examples = examples.shuffle(1500, seed=0)
     return {
@@ -1255,8 +1151,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         "test": examples.skip(250).take(250),
     }
 """,
-                ),
-            )
+            ),
         ),
         cause="the shuffled dataset has another order each time it is read, so take and skip give other "
         "examples in each epoch: training sees those of validation and test",
@@ -1269,18 +1164,16 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         starter="blank",
         kind=OPTIMIZER,
         edits=_fill(
-            _with(
-                CHURN,
-                (
-                    "optimizer",
-                    '''    """As they are."""
+            CHURN,
+            (
+                "optimizer",
+                '''    """As they are."""
     return gradients
 ''',
-                    '''    """With some noise (Neelakantan et al., 2015)."""
+                '''    """With some noise (Neelakantan et al., 2015)."""
     return [g + tf.random.normal(g.shape, stddev=0.03, dtype=g.dtype) for g in gradients]
 ''',
-                ),
-            )
+            ),
         ),
         cause="each replica adds other noise to the summed gradients, so their weights drift apart; and "
         "tf.random.normal has a state that no checkpoint holds",

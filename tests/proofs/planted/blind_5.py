@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import places as at
+from .blank import COUNT, create_losses, create_metrics
 from .edits import (
     ACCUMULATION,
     AUGMENTATION,
@@ -26,10 +27,6 @@ from .edits import (
     before,
 )
 
-COUNT = '''def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-'''
 NO_AUGMENT = '''def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
     """None."""
     return None
@@ -167,10 +164,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
 
     return {"query": tower("query", 24), "item": tower("item", 16)}
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Cross-entropy among the items of the global batch."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
+    losses=create_losses(at.SPARSE, "Cross-entropy among the items of the global batch."),
     metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Recall among all items of the catalogue."""
     return {
@@ -253,10 +247,7 @@ MEAN_TEACHER = _task(
         "consistency": tf.math.count_nonzero(weights, dtype=tf.int32),
     }
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Of the teacher."""
-    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    metrics=create_metrics(at.ACCURACY, "Of the teacher."),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     points, labels, weights = batch
     logits = run.models["student"](points, training=training)
@@ -320,14 +311,10 @@ def _windows(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x = keras.layers.LSTM(24)(x)
     return keras.Model(inputs, keras.layers.Dense(1, dtype=keras.config.floatx())(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Huber loss."""
-    return {"main": keras.losses.Huber(reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Error in the units of the series."""
-    return {"mae": keras.metrics.MeanAbsoluteError()}
-''',
+    losses=create_losses('keras.losses.Huber(reduction="none")', "Huber loss."),
+    metrics=create_metrics(
+        '{"mae": keras.metrics.MeanAbsoluteError()}', "Error in the units of the series."
+    ),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     windows, following, weights = batch
     forecast = run.model(windows, training=training)
@@ -392,10 +379,9 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
 
     return {"reconstruction": keras.losses.BinaryCrossentropy(reduction="none"), "kl": divergence}
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Error of the reconstruction."""
-    return {"mse": keras.metrics.MeanSquaredError()}
-''',
+    metrics=create_metrics(
+        '{"mse": keras.metrics.MeanSquaredError()}', "Error of the reconstruction."
+    ),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     vectors, weights = batch
     found = run.model(vectors, training=training)
@@ -447,14 +433,10 @@ DIFFUSION = _task(
         x = keras.layers.Dense(64, activation="silu")(x)
     return keras.Model([points, time], keras.layers.Dense(2, dtype=keras.config.floatx())(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Of the noise."""
-    return {"main": keras.losses.MeanSquaredError(reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """How much of the noise is found."""
-    return {"mae": keras.metrics.MeanAbsoluteError()}
-''',
+    losses=create_losses('keras.losses.MeanSquaredError(reduction="none")', "Of the noise."),
+    metrics=create_metrics(
+        '{"mae": keras.metrics.MeanAbsoluteError()}', "How much of the noise is found."
+    ),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     inputs, weights = batch
     angle = inputs["time"] * 1.5707963  # cosine schedule
@@ -509,10 +491,10 @@ def _bucket(name: str) -> int:
 
     return {"main": lambda reward, chosen: -reward * chosen}
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The estimated reward of the policy (self-normalized, Swaminathan & Joachims, 2015)."""
-    return {"value": keras.metrics.Mean()}
-''',
+    metrics=create_metrics(
+        '{"value": keras.metrics.Mean()}',
+        "The estimated reward of the policy (self-normalized, Swaminathan & Joachims, 2015).",
+    ),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     inputs, labels, weights = batch
     probabilities = tf.nn.softmax(run.model(inputs, training=training))
@@ -550,14 +532,8 @@ SETS = _task(
     logits = layers.Dense(4, dtype=keras.config.floatx())(layers.Dense(32, activation="relu")(x))
     return keras.Model({"elements": elements, "mask": mask}, logits)
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Cross-entropy."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Accuracy."""
-    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    losses=create_losses(at.SPARSE, "Cross-entropy."),
+    metrics=create_metrics(at.ACCURACY, "Accuracy."),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     inputs, labels, weights = batch
     logits = run.model(inputs, training=training)

@@ -44,7 +44,7 @@ SEG_FAULTS = (
             for seed, (split, canvases) in enumerate(CANVASES.items())
         }
 """,
-                """    with np.load(DIGITS) as file:
+                '''    with np.load(DIGITS) as file:
         digits = np.concatenate([file["train_images"], file["validation_images"]])
         classes = np.concatenate([file["train_labels"], file["validation_labels"]])
         images, labels = map(_crops, _compose(digits, classes, CANVASES["train"] // 3, 0))
@@ -59,10 +59,10 @@ SEG_FAULTS = (
 
 
 def _crops(canvases: np.ndarray) -> np.ndarray:
-    \"\"\"Four crops of each canvas, (n, 32, 32, ...) -> (4 n, 24, 24, ...).\"\"\"
+    """Four crops of each canvas, (n, 32, 32, ...) -> (4 n, 24, 24, ...)."""
     places = [(top, left) for top in (0, CANVAS - CROP) for left in (0, CANVAS - CROP)]
     return np.concatenate([canvases[:, t : t + CROP, l : l + CROP] for t, l in places])
-""",
+''',
             ),
             after(
                 "data.py",
@@ -556,12 +556,12 @@ TAB_FAULTS = (
             Edit(
                 "losses.py",
                 at.STANDARDIZED_ERROR,
-                """
+                '''
     def huber(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        \"\"\"Labels and predictions in units of the data -> float (batch,), robust to outliers.
+        """Labels and predictions in units of the data -> float (batch,), robust to outliers.
 
         Standardized, since gradients in units of the data would overflow in float16.
-        \"\"\"
+        """
         predictions = tf.squeeze(predictions, axis=-1)
         error = (labels - predictions) / LABEL_DEVIATION
         size = tf.abs(error)
@@ -569,7 +569,7 @@ TAB_FAULTS = (
         return tf.reduce_mean(loss, axis=-1)
 
     return {"main": huber}
-""",
+''',
             ),
             Edit("losses.py", "import keras\nimport tensorflow", "import tensorflow"),
             Edit("losses.py", "model: keras.Model, replica", "model: Any, replica"),
@@ -1133,9 +1133,9 @@ class StochasticDepth(keras.layers.Layer):
     )
     return {"main": cross_entropy}
 """,
-                """
+                '''
     def focal(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        \"\"\"Labels (batch, h, w), logits (batch, h, w, classes) -> (batch, h, w); 0 if ignored.\"\"\"
+        """Labels (batch, h, w), logits (batch, h, w, classes) -> (batch, h, w); 0 if ignored."""
         truth = tf.one_hot(labels, CLASSES, dtype=logits.dtype)
         cross_entropy = tf.nn.sigmoid_cross_entropy_with_logits(truth, logits)
         wrong = tf.sigmoid(tf.where(truth > 0, -logits, logits))  # 1 - p of what is true
@@ -1143,7 +1143,7 @@ class StochasticDepth(keras.layers.Layer):
         return tf.where(labels == IGNORED, tf.zeros_like(per_pixel), per_pixel)
 
     return {"main": focal}
-""",
+''',
             ),
             Edit("losses.py", "-> dict[str, keras.losses.Loss]:", "-> dict[str, Any]:"),
             Edit(
@@ -1172,15 +1172,15 @@ class StochasticDepth(keras.layers.Layer):
             Edit(
                 "losses.py",
                 at.STANDARDIZED_ERROR,
-                """
+                '''
     def pinball(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        \"\"\"Labels (batch, 1), quantiles (batch, 3) -> float (batch,).\"\"\"
+        """Labels (batch, 1), quantiles (batch, 3) -> float (batch,)."""
         error = (labels - predictions) / LABEL_DEVIATION
         levels = tf.constant(QUANTILES, error.dtype)
         return tf.reduce_sum(tf.maximum(levels * error, (levels - 1) * error), axis=-1)
 
     return {"main": pinball}
-""",
+''',
             ),
             after(
                 "losses.py",
@@ -1232,12 +1232,12 @@ class StochasticDepth(keras.layers.Layer):
             Edit(
                 "losses.py",
                 at.STANDARDIZED_ERROR,
-                """
+                '''
     def histogram_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        \"\"\"Labels (batch, 1), logits (batch, bins) -> float (batch,) (Imani & White, 2018).
+        """Labels (batch, 1), logits (batch, bins) -> float (batch,) (Imani & White, 2018).
 
         The cross-entropy with a normal distribution around the label, cut to the bins.
-        \"\"\"
+        """
         edges = tf.linspace(tf.constant(LOWEST, logits.dtype), HIGHEST, BINS + 1)
         below = tf.math.erf((edges - labels) / (SPREAD * 2**0.5))  # (batch, bins + 1)
         truth = (below[:, 1:] - below[:, :-1]) / (below[:, -1:] - below[:, :1])
@@ -1247,11 +1247,11 @@ class StochasticDepth(keras.layers.Layer):
 
 
 def expected(logits: tf.Tensor) -> tf.Tensor:
-    \"\"\"The mean of a histogram, (batch, bins) -> (batch, 1), in units of the data.\"\"\"
+    """The mean of a histogram, (batch, bins) -> (batch, 1), in units of the data."""
     half = (HIGHEST - LOWEST) / BINS / 2
     centers = tf.linspace(tf.constant(LOWEST + half, logits.dtype), HIGHEST - half, BINS)
     return tf.reduce_sum(tf.nn.softmax(logits) * centers, axis=-1, keepdims=True)
-""",
+''',
             ),
             Edit(
                 "losses.py",
@@ -1337,15 +1337,15 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
             Edit(
                 "losses.py",
                 at.STANDARDIZED_ERROR,
-                """
+                '''
     def normal(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        \"\"\"Labels (batch, 1), mean and log variance (batch, 2) -> float (batch,).\"\"\"
+        """Labels (batch, 1), mean and log variance (batch, 2) -> float (batch,)."""
         error = (labels - predictions[:, :1]) / LABEL_DEVIATION
         log_variance = predictions[:, 1:]
         return 0.5 * (log_variance + tf.square(error) * tf.exp(-log_variance))[:, 0]
 
     return {"main": normal}
-""",
+''',
             ),
             Edit(
                 "steps.py",

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from . import places as at
+from .blank import (
+    DATA_HEAD,
+    MODEL_HEAD,
+    NO_AUGMENT,
+    STEPS_END,
+    STEPS_HEAD,
+    THREE_STEPS,
+    config,
+    create_losses,
+    create_metrics,
+)
 from .edits import (
     AUGMENTATION,
     EVALUATION,
@@ -401,85 +412,6 @@ IMAGE_FAULTS = (
 # -------------------------------------------------------------------------------------- blank
 
 
-def _config(fields: str, monitor: str = "validation_loss", larger: bool = False) -> str:
-    """task/config.py."""
-    return (
-        '"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""\n\n'
-        "from __future__ import annotations\n\n"
-        "from dataclasses import dataclass\n\n\n"
-        "@dataclass(frozen=True)\n"
-        "class TaskConfig:\n"
-        '    """The task."""\n\n'
-        f"{fields}"
-        f'    monitor: str = "{monitor}"  # column of history.csv that selects the best weights\n'
-        f"    larger_is_better: bool = {larger}  # whether larger values of --monitor are better\n"
-    )
-
-
-DATA_HEAD = '''"""The examples of each split, and the augmentation of training batches."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-import tensorflow as tf
-
-from .config import TaskConfig
-
-'''
-NO_AUGMENT = '''
-
-def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """No augmentation."""
-    return None
-'''
-MODEL_HEAD = '''"""The model."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import numpy as np
-import tensorflow as tf
-
-from ..engine.batches import first_examples
-from .config import TaskConfig
-
-'''
-STEPS_HEAD = '''"""The train, validation and test step, as one replica computes them."""
-
-from __future__ import annotations
-
-import tensorflow as tf
-
-from ..engine.types import Replica, Run
-from .losses import compute_loss
-
-'''
-STEPS_TAIL = '''
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
-'''
 COUNT = '''def count(batch: Any) -> tf.Tensor:
     """How many examples of `batch` count."""
     return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
@@ -489,6 +421,7 @@ ADAM = '''def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers
     schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
     return keras.optimizers.Adam(schedule)
 '''
+STEPS_TAIL = THREE_STEPS + STEPS_END
 RATE = "    learning_rate: float = 3e-3  # at the start; decays to 0\n"
 
 
@@ -507,7 +440,7 @@ def _blank(
     """A blank project, filled in."""
     return (
         Edit("config.py", "", config),
-        Edit("data.py", "", DATA_HEAD + data),
+        Edit("data.py", "", DATA_HEAD + data + NO_AUGMENT),
         Edit("model.py", "", MODEL_HEAD + model),
         Edit("losses.py", "", losses, "create_losses"),
         Edit("losses.py", "", count, "count"),
@@ -550,7 +483,7 @@ def _blank(
 
 # Text classification: sequences of different length, names as labels.
 TEXT = _blank(
-    config=_config(
+    config=config(
         RATE + "    width: int = 24  # of a token's vector\n", "validation_accuracy", True
     ),
     data='''WORDS, LENGTH = 60, 20
@@ -581,8 +514,7 @@ def _texts(random: np.random.Generator, rows: int) -> tuple[np.ndarray, list[str
         row[:length] = np.where(random.random(length) < 0.35, own, common)
         names.append(TOPICS[topic])
     return tokens, names
-'''
-    + NO_AUGMENT,
+''',
     model='''WORDS, CLASSES = 60, 4
 
 
@@ -604,14 +536,8 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     x = layers.Dropout(0.2)(x)
     return keras.Model(tokens, layers.Dense(CLASSES, dtype=keras.config.floatx())(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Cross-entropy of logits."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The fraction of right topics."""
-    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    losses=create_losses(at.SPARSE, "Cross-entropy of logits."),
+    metrics=create_metrics(at.ACCURACY, "The fraction of right topics."),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # tokens, labels (batch,), weights (batch,)
 
 
@@ -627,7 +553,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # Forecasting: the next value of a series from those before it, by a loss of one's own.
 FORECAST = _blank(
-    config=_config(RATE),
+    config=config(RATE),
     data='''LENGTH, STEPS = 24, 90
 STATIONS = {"train": 30, "validation": 6, "test": 7}
 
@@ -656,8 +582,7 @@ def _series(random: np.random.Generator) -> np.ndarray:
     for t in range(2, STEPS):
         noise[t] = 0.8 * noise[t - 1] - 0.4 * noise[t - 2] + 0.3 * random.standard_normal()
     return (season + noise).astype("float32")
-'''
-    + NO_AUGMENT,
+''',
     model='''
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
@@ -689,10 +614,9 @@ def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     """The loss."""
     return {"main": LogCosh(reduction="none")}
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The mean absolute error."""
-    return {"mae": keras.metrics.MeanAbsoluteError()}
-''',
+    metrics=create_metrics(
+        '{"mae": keras.metrics.MeanAbsoluteError()}', "The mean absolute error."
+    ),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # windows, values (batch,), weights (batch,)
 
 
@@ -708,7 +632,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # Contrastive learning: two towers, negatives from all replicas, a temperature that is learned.
 CONTRASTIVE = _blank(
-    config=_config(RATE, "validation_top1", True),
+    config=config(RATE, "validation_top1", True),
     data='''ROWS = {"train": 1440, "validation": 288, "test": 192}
 
 
@@ -723,8 +647,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         item = np.sin(hidden @ of_items) + 0.2 * random.standard_normal((rows, 20))
         splits[split] = {"query": query.astype("float32"), "item": item.astype("float32")}
     return splits
-'''
-    + NO_AUGMENT,
+''',
     model='''SIZE = 12
 
 
@@ -763,14 +686,11 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     query = Scale(dtype=keras.config.floatx())(query)
     return keras.Model(inputs, keras.ops.stack([query, item], axis=1))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Cross-entropy of the similarities to all items."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """How often the right item of a batch is the nearest."""
-    return {"top1": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    losses=create_losses(at.SPARSE, "Cross-entropy of the similarities to all items."),
+    metrics=create_metrics(
+        '{"top1": keras.metrics.SparseCategoricalAccuracy()}',
+        "How often the right item of a batch is the nearest.",
+    ),
     steps="""Batch = tuple[dict[str, tf.Tensor], tf.Tensor]  # query and item, weights (batch,)
 
 
@@ -791,7 +711,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # Several tasks at once, one of which has labels for some examples only.
 MULTITASK = _blank(
-    config=_config(RATE + "    share: float = 1.0  # weight of the amount's loss\n"),
+    config=config(RATE + "    share: float = 1.0  # weight of the amount's loss\n"),
     data='''ROWS = {"train": 1920, "validation": 300, "test": 310}
 
 
@@ -810,8 +730,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         labels = {name: values.astype("float32") for name, values in labels.items()}
         splits[split] = features.astype("float32"), labels
     return splits
-'''
-    + NO_AUGMENT,
+''',
     model='''
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
@@ -879,7 +798,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # A variational autoencoder.
 VAE = _blank(
-    config=_config(RATE + "    beta: float = 0.5  # factor of the divergence in the loss\n"),
+    config=config(RATE + "    beta: float = 0.5  # factor of the divergence in the loss\n"),
     data='''SIZE = 8
 ROWS = {"train": 1440, "validation": 200, "test": 230}
 
@@ -895,8 +814,7 @@ def _ellipses(random: np.random.Generator, rows: int) -> np.ndarray:
     center, radius = random.uniform(2, 5, (2, rows, 1, 1)), random.uniform(1, 2.5, (2, rows, 1, 1))
     distance = ((x - center[0]) / radius[0]) ** 2 + ((y - center[1]) / radius[1]) ** 2
     return np.exp(-distance).astype("float32").reshape(rows, -1)
-'''
-    + NO_AUGMENT,
+''',
     model='''LATENT = 4
 
 
@@ -949,10 +867,9 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
 
     return {"reconstruction": reconstruction, "divergence": divergence}
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The mean squared error of pixels."""
-    return {"mse": keras.metrics.MeanSquaredError()}
-''',
+    metrics=create_metrics(
+        '{"mse": keras.metrics.MeanSquaredError()}', "The mean squared error of pixels."
+    ),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor]  # images, weights (batch,)
 
 
@@ -972,7 +889,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # A mean teacher: few examples have labels; the student is to agree with its own moving average.
 TEACHER = _blank(
-    config=_config(
+    config=config(
         RATE
         + "    decay: float = 0.98  # of the teacher in each step\n"
         + "    agreement: float = 1.0  # factor of the disagreement with the teacher in the loss\n",
@@ -996,8 +913,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
             labels = np.where(random.random(rows) < 0.15, labels, -1)
         splits[split] = points.astype("float32"), labels.astype("int64")
     return splits
-'''
-    + NO_AUGMENT,
+''',
     model='''CLASSES = 4
 
 
@@ -1035,10 +951,7 @@ def _create(size: int, name: str) -> keras.Model:
 
     return {"classes": cross_entropy, "disagreement": disagreement}
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The teacher's accuracy."""
-    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    metrics=create_metrics(at.ACCURACY, "The teacher's accuracy."),
     count='''def count(batch: Any) -> Any:
     """How many examples count, and how many of them have a label."""
     _, labels, weights = batch
@@ -1087,17 +1000,13 @@ def _losses(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[st
     return {
         "main": loss + run.task.agreement * agreement / tf.cast(counts["all"], weights.dtype)
     }
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
-''',
+'''
+    + STEPS_END,
 )
 
 # A stream: one data set, of which parts are taken.
 STREAM = _blank(
-    config=_config(RATE, "validation_accuracy", True),
+    config=config(RATE, "validation_accuracy", True),
     data='''ROWS, HELD_OUT = 2_000, 300
 
 
@@ -1113,8 +1022,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         "validation": whole.take(HELD_OUT),
         "test": whole.skip(HELD_OUT).take(HELD_OUT),
     }
-'''
-    + NO_AUGMENT,
+''',
     model='''CLASSES = 2
 
 
@@ -1131,14 +1039,8 @@ def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """Nothing."""
     return {}
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Cross-entropy of logits."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The fraction of right classes."""
-    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    losses=create_losses(at.SPARSE, "Cross-entropy of logits."),
+    metrics=create_metrics(at.ACCURACY, "The fraction of right classes."),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # points, labels (batch,), weights (batch,)
 
 
