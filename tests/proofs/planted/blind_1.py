@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import kinds
 from . import places as at
 from .blank import (
     CALLBACKS,
@@ -18,26 +19,7 @@ from .blank import (
     create_losses,
     metrics_file,
 )
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    DENOMINATORS,
-    EVALUATION,
-    LABELS,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    STREAMS,
-    Change,
-    Edit,
-    Fault,
-    after,
-    before,
-    train_weights,
-)
+from .edits import Change, Edit, Fault, after, before, train_weights
 
 # The blank starter, filled in.
 
@@ -148,7 +130,7 @@ IMAGE_FAULTS = (
                 "        dy = tf.random.stateless_uniform((rows, 1), seed, -most, most)\n",
             ),
         ),
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         cause="Two draws with the same stateless seed give the same numbers, so dx == dy: images "
         "are shifted along one diagonal only.",
         file="data.py",
@@ -175,7 +157,7 @@ IMAGE_FAULTS = (
                 "    splits = {name: (images[part], labels[part]) for name, part in parts.items()}\n",
             ),
         ),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="Copies of the same image with a little noise are in training, validation and test: "
         "the evaluation is of images that training has seen.",
         file="data.py",
@@ -193,7 +175,7 @@ IMAGE_FAULTS = (
                 "    x = keras.ops.sum(keras.ops.softmax(scores, axis=0) * x, axis=1)  # (batch, 64)\n",
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="softmax(axis=0) normalizes over the examples of the replica's batch: a prediction "
         "depends on which other examples are in the batch, and differs between replicas.",
         file="model.py",
@@ -212,7 +194,7 @@ IMAGE_FAULTS = (
                 "train_step",
             ),
         ),
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="The class frequencies are those of one replica's part of the batch, so the loss and "
         "its gradient are other ones on another number of replicas or micro-batches.",
         file="steps.py",
@@ -253,7 +235,7 @@ IMAGE_FAULTS = (
                 "*",
             ),
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="A metric's variables are summed over the replicas, and a maximum isn't a sum: on N "
         "replicas it is about N times too large.",
         file="metrics.py",
@@ -299,7 +281,7 @@ IMAGE_FAULTS = (
                 "*",
             ),
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="reset_state leaves the examples of earlier epochs in the denominator: the recall "
         "falls from validation to validation, whatever the model does.",
         file="metrics.py",
@@ -316,7 +298,7 @@ IMAGE_FAULTS = (
                 "    schedule = keras.optimizers.schedules.ExponentialDecay(task.learning_rate, 1, 0.9)\n",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="A schedule counts steps, not epochs: with 0.9 a step the learning rate is a "
         "millionth after 132 steps, and most of the run trains nothing.",
         file="optimizer.py",
@@ -332,7 +314,7 @@ IMAGE_FAULTS = (
                 "    return [g + tf.random.normal(g.shape, stddev=1e-3, dtype=g.dtype) for g in gradients]\n",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="tf.random.normal draws other numbers on each replica, after the gradients are summed, "
         "so the replicas' weights drift apart; a resumed run draws others too.",
         file="optimizer.py",
@@ -355,7 +337,7 @@ IMAGE_FAULTS = (
             ),
             after("model.py", FLATTEN, "    x = Binary()(layers.Dense(96)(x))\n"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="stop_gradient is around x as well, not around (code - x) only: nothing before the "
         "binary code gets a gradient of the loss, so the convolutions never learn.",
         file="model.py",
@@ -392,7 +374,7 @@ IMAGE_FAULTS = (
                 "model.py", FLATTEN, FLATTEN.replace("Flatten()(x)", "Flatten()(RunningScale()(x))")
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="A tf.Variable in a layer is no weight of the Keras model: neither checkpoints nor "
         "the best weights have it, so a resumed or evaluated model divides by another scale; a "
         "skipped step changes it too.",
@@ -434,7 +416,7 @@ IMAGE_FAULTS = (
                 "    return keras.optimizers.Adam(task.learning_rate)  # see callbacks.py\n",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="Plateau has no get_state and set_state: a resumed run forgets the best loss and how "
         "long it has waited, and has other learning rates than one that wasn't interrupted.",
         file="callbacks.py",
@@ -465,7 +447,7 @@ IMAGE_FAULTS = (
             ),
             Edit("data.py", "    if not task.shift:\n", "    if True:  # Shifted does it\n"),
         ),
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         cause="What a row is depends on how many were read before, by any thread: a step sees other "
         "images in every run and after a resume.",
         file="data.py",
@@ -520,7 +502,7 @@ teacher.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=T
 teacher.fit(x, y, epochs=8, verbose=0)
 teacher.save("teacher.keras")
 """,
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="The teacher is a model like the student, and the only optimizer trains all models: "
         "the soft targets get a gradient, and the teacher moves to what the student says.",
         file="model.py",
@@ -545,7 +527,7 @@ teacher.save("teacher.keras")
                 '    logits = layers.Average(dtype=keras.config.floatx(), name="logits")(heads)\n',
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="One initializer object gives the same values at every call: the five heads start "
         "alike, get the same gradients, and stay one head.",
         file="model.py",
@@ -580,7 +562,7 @@ teacher.save("teacher.keras")
             ),
             after("model.py", at.HIDDEN, "    for _ in range(4):\n        x = Residual(128)(x)\n"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="np.random.rand is called once, when the step is traced: a block is left out in every "
         "step, so it never learns and evaluation uses it untrained, or in none; replicas differ.",
         file="model.py",
@@ -598,7 +580,7 @@ teacher.save("teacher.keras")
                 "    x = layers.Lambda(lambda t: keras.ops.tanh(bottleneck(t)), output_shape=(24,))(x)\n",
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="The Dense layer in the Lambda is no part of the model: its weights are never trained "
         "and never saved.",
         file="model.py",
@@ -618,7 +600,7 @@ teacher.save("teacher.keras")
                 "    return tf.cast(tf.reduce_sum(weights), tf.int32)  # a weighted mean\n",
             ),
         ),
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         cause="Each replica's sum of weights is cut to a whole number before they are summed, so the "
         "loss is divided by another number on N replicas, and by zero where a part has little weight.",
         file="losses.py",
@@ -641,7 +623,7 @@ teacher.save("teacher.keras")
             ),
         ),
         flags=("--accumulate", "4"),
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         cause="Terms are summed over replicas and micro-batches like losses: a mean of each part is "
         "reported N times too large, and counts padding in evaluation.",
         file="steps.py",
@@ -671,7 +653,7 @@ teacher.save("teacher.keras")
                 "    return keras.optimizers.Adam(Warmup(schedule))\n",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="Python counts the calls while the graph is made, not the steps: the graph has a "
         "constant factor of 1% or so, the warm-up never ends, and what is shown is another rate.",
         file="optimizer.py",
@@ -689,7 +671,7 @@ SEGMENTATION_FAULTS = (
         name="the labels are flipped along the other axis",
         starter="segmentation",
         edits=(after("data.py", "        images, labels, weights = batch\n", FLIP),),
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         cause="tf.image.flip_left_right takes labels (batch, h, w) for one image (h, w, channels) "
         "and flips its rows: the labels are upside down while the image is mirrored.",
         file="data.py",
@@ -699,7 +681,7 @@ SEGMENTATION_FAULTS = (
         name="the moving averages are slower than the run",
         starter="segmentation",
         edits=(Edit("model.py", "momentum=0.9, epsilon=0.1", "momentum=0.9997, epsilon=0.1"),),
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="With momentum 0.9997 the moving statistics are still nine tenths of their start after "
         "the 320 steps of the run: validation normalizes by numbers that aren't those of the data.",
         file="model.py",
@@ -727,7 +709,7 @@ SEGMENTATION_FAULTS = (
                 "*",
             ),
         ),
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="The Dice coefficients are of all pixels in the replica's part of the batch, padding "
         "included: N replicas have another loss than one, and evaluation depends on the batches.",
         file="steps.py",
@@ -750,7 +732,7 @@ SEGMENTATION_FAULTS = (
                 "*",
             ),
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="The label 255 is no class: the accuracy counts every ignored pixel as a mistake and "
         "can't reach 1.",
         file="metrics.py",
@@ -1122,7 +1104,7 @@ BLANK_FAULTS = (
             loss=SQUARED,
             step=PER_ROW_SQUARED,
         ),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="Windows that differ by one step are in training and in validation and test, and the "
         "value to predict stands in training windows: the evaluation isn't of unseen data.",
         file="data.py",
@@ -1133,7 +1115,7 @@ BLANK_FAULTS = (
         name="a forecast sees the next value through its convolutions",
         starter="blank",
         edits=blank(data=SEQUENCES, model=CONV_MODEL, loss=SQUARED, step=PLAIN_STEP),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause='Conv1D with padding="same" looks at later steps: the value to predict at a step is '
         "the input of the next one.",
         file="model.py",
@@ -1151,7 +1133,7 @@ BLANK_FAULTS = (
             metrics=FOUND,
             interact=True,
         ),
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="The candidates are those of all replicas, but the labels start at 0 on each: on every "
         "replica but the first, a pair's partner is taken for a negative and another for it.",
         file="steps.py",
@@ -1170,7 +1152,7 @@ BLANK_FAULTS = (
             larger=True,
         ),
         flags=("--global-batch-size", "24"),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="adapt chooses the genes by the labels of validation and test too, so that chance "
         "correlations of these look like skill.",
         file="model.py",
@@ -1185,7 +1167,7 @@ BLANK_FAULTS = (
             loss=SQUARED,
             step=PER_ROW_SQUARED,
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="The output can't be negative, and half of the targets are.",
         file="model.py",
         named=r"(?i)relu|negative|(output|prediction)s?.{0,60}(range|below|reach|least|never|positive|between)|"
@@ -1205,7 +1187,7 @@ BLANK_FAULTS = (
                 "tf.reduce_mean(tf.square(targets - predictions), axis=-1)  # (batch,)",
             ),
         ),
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="targets (batch,) - predictions (batch, 1) is (batch, batch): each prediction is "
         "compared with all targets, and the model learns their mean.",
         file="steps.py",
@@ -1223,7 +1205,7 @@ BLANK_FAULTS = (
             monitor="validation_accuracy",
             larger=True,
         ),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="shuffle makes another order each time the stream is read, so take and skip give other "
         "examples: after some epochs training has seen all of validation and test.",
         file="data.py",
@@ -1241,7 +1223,7 @@ BLANK_FAULTS = (
             monitor="validation_accuracy",
             larger=True,
         ),
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         cause="60,000 examples in the order of their classes go through a shuffle buffer of 10,000: "
         "a batch has one or two of the six classes, and the last class of the epoch wins.",
         file="data.py",
@@ -1258,7 +1240,7 @@ BLANK_FAULTS = (
             monitor="validation_auc",
             larger=True,
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="AUC's thresholds lie between 0 and 1, and logits don't: all below 0 and all above 1 "
         "are taken for equal, and the value is wrong and selects the wrong weights.",
         file="metrics.py",
@@ -1269,7 +1251,7 @@ BLANK_FAULTS = (
         starter="blank",
         edits=_flowers(classes="sorted(set(species))", first="", features=6),
         preparation=MAKE_CSV,
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="The file is sorted by species, and its first column numbers the rows: the model reads "
         "the species from the number, in validation and test too.",
         file="data.py",
@@ -1281,7 +1263,7 @@ BLANK_FAULTS = (
         starter="blank",
         edits=_flowers(classes="set(species)", first="1", features=5),
         preparation=MAKE_CSV,
-        kind=LABELS,
+        kind=kinds.LABELS,
         cause="The order of a set of texts is another one in each process: a resumed or evaluated "
         "run takes the classes for each other.",
         file="data.py",
@@ -1300,7 +1282,7 @@ BLANK_FAULTS = (
             monitor="validation_accuracy",
             larger=True,
         ),
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         cause="The log-variances don't depend on the examples and are added whole on each replica "
         "and micro-batch: N replicas add them N times, and weigh the tasks otherwise than one.",
         file="steps.py",
@@ -1317,7 +1299,7 @@ BLANK_FAULTS = (
             step=VAE_STEP,
             metrics='{"kl": keras.metrics.Mean()}',
         ),
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="In evaluation replica.step is the number of the batch: beta starts at 0 there, so the "
         "validation loss leaves out nearly all of the KL term, depends on how the data is cut "
         "into batches, and selects the wrong weights.",

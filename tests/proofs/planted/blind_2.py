@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
+from . import kinds
 from . import places as at
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    EVALUATION,
-    GAN,
-    INPUTS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    STREAMS,
-    Change,
-    Edit,
-    Fault,
-    after,
-    before,
-)
+from .edits import Change, Edit, Fault, after, before
 
 # Texts of the starters.
 TABLE_HIDDEN = "    hidden = layers.Dropout(task.dropout)(hidden)\n"
@@ -76,7 +58,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="conv1d sees next tokens",
         starter="language_model",
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         file="model.py",
         cause="a Conv1D with padding 'same' shows each position the next token, its own target: "
         "loss and exact match of validation look perfect, and decoding writes nonsense",
@@ -93,7 +75,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="perplexity as mean of exponentials",
         starter="language_model",
-        kind=METRICS,
+        kind=kinds.METRICS,
         file="steps.py",
         cause="perplexity is averaged over the batches of replicas, exp(loss) of each, where it is "
         "exp of the mean loss: it depends on the batch size and the number of replicas",
@@ -117,7 +99,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="gradient noise of each replica",
         starter="language_model",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         file="optimizer.py",
         cause="tf.random.normal in process_gradients draws other noise on each replica, so their "
         "weights drift apart; and a resumed run draws again what it drew at its start",
@@ -137,7 +119,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a generator of dates for each split",
         starter="language_model",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         file="data.py",
         cause="each split draws its dates with a generator of the same seed, so that all dates of "
         "validation and test are dates of training, many in the very same line",
@@ -182,7 +164,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="stream from a generator with a memory",
         starter="language_model",
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         file="data.py",
         cause="the generator behind from_generator draws from a random.Random that lives on from "
         "pass to pass, so a pass can't be made again: a resumed run, or another worker, gets other "
@@ -325,7 +307,7 @@ class EmbeddingNoise(keras.layers.Layer):
     Fault(
         name="generated images rounded to gray levels",
         starter="gan",
-        kind=GAN,
+        kind=kinds.GAN,
         file="model.py",
         cause="the generator rounds its images to the 17 gray levels of the data; rounding has no "
         "gradient, so the generator never learns",
@@ -342,7 +324,7 @@ class EmbeddingNoise(keras.layers.Layer):
     Fault(
         name="feature matching of a replicas means",
         starter="gan",
-        kind=GAN,
+        kind=kinds.GAN,
         file="steps.py",
         cause="feature matching compares means over the replica's own rows: the square of a "
         "difference of means isn't additive, so N replicas train another loss than one",
@@ -372,7 +354,7 @@ class EmbeddingNoise(keras.layers.Layer):
     Fault(
         name="only training images are scaled for tanh",
         starter="gan",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         file="data.py",
         cause="the generator was changed to tanh, and create_augment scales training images to "
         "[-1, 1], but those of validation and test stay in [0, 1]: the Frechet distance that "
@@ -446,7 +428,7 @@ class EmbeddingNoise(keras.layers.Layer):
     Fault(
         name="regularization of the other model",
         starter="gan",
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         file="steps.py",
         cause="the discriminator's train step adds the regularization of the generator, which has "
         "none: the L2 of the discriminator's weights has no effect in training",
@@ -469,7 +451,7 @@ class EmbeddingNoise(keras.layers.Layer):
     Fault(
         name="split by hash of a text",
         starter="tabular_regression",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         file="data.py",
         cause="Python's hash of a text is another one in each process: every run, resume, worker "
         "and evaluation has another split, so rows that a model was trained on become test rows",
@@ -490,7 +472,7 @@ class EmbeddingNoise(keras.layers.Layer):
     Fault(
         name="noisy copies before the split",
         starter="tabular_regression",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         file="data.py",
         cause="each row gets noisy copies before the split, so nearly every test row has a copy in "
         "the training data, with the same label: R2 on the test data is a fiction",
@@ -517,7 +499,7 @@ class EmbeddingNoise(keras.layers.Layer):
     Fault(
         name="largest error added over replicas",
         starter="tabular_regression",
-        kind=METRICS,
+        kind=kinds.METRICS,
         file="metrics.py",
         cause="the metric keeps a maximum in a variable, and such variables are added over the "
         "replicas: N replicas report about N times the largest error",
@@ -561,7 +543,7 @@ class EmbeddingNoise(keras.layers.Layer):
     Fault(
         name="each error with every scale",
         starter="tabular_regression",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         file="losses.py",
         cause="errors (batch, 1) are divided by scales (batch,): that is (batch, batch), every "
         "error with the scale of every other row, so the model can't learn whose error is large",
@@ -604,7 +586,7 @@ class EmbeddingNoise(keras.layers.Layer):
     Fault(
         name="learned scale that no optimizer has",
         starter="tabular_regression",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         file="losses.py",
         cause="the learned shape of the loss is a variable of create_losses and of no model, so no "
         "optimizer trains it and no checkpoint has it: it stays as it began",
@@ -629,7 +611,7 @@ class EmbeddingNoise(keras.layers.Layer):
     Fault(
         name="noise layer also in evaluation",
         starter="tabular_regression",
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         file="model.py",
         cause="a layer of the owner's adds noise whatever `training` is, so validation, test and "
         "the exported model predict with noise",
@@ -669,7 +651,7 @@ class FeatureNoise(keras.layers.Layer):
     Fault(
         name="gate inside a lambda layer",
         starter="tabular_regression",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="model.py",
         cause="the Dense layer is called inside a Lambda layer, so its weights belong to no model: "
         "they are neither trained nor saved",
@@ -688,7 +670,7 @@ class FeatureNoise(keras.layers.Layer):
     Fault(
         name="sum over rows in add loss",
         starter="tabular_regression",
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         file="model.py",
         cause="a layer adds the sum over its rows by add_loss, which is divided by the number of "
         "replicas like weight regularization: N replicas, or micro-batches, regularize another "
@@ -716,7 +698,7 @@ class Sparse(keras.layers.Layer):
     Fault(
         name="own l2 in every micro batch",
         starter="tabular_regression",
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         file="steps.py",
         flags=("--accumulate", "4"),
         cause="the step adds a penalty of the weights divided by the replicas, and not by the "
@@ -738,7 +720,7 @@ class Sparse(keras.layers.Layer):
     # Images.
     Fault(
         name="positives of replica 0",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         file="steps.py",
         cause="the contrastive term compares a replica's rows with those of all replicas, but looks "
         "for the positives in the first rows, which are those of replica 0: on all other replicas "
@@ -802,7 +784,7 @@ class Sparse(keras.layers.Layer):
     ),
     Fault(
         name="rows standardized in place",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         file="data.py",
         cause="__getitem__ standardizes a view of the array in place, so each epoch standardizes "
         "the images once more: they grow from epoch to epoch, and a resumed run sees others",
@@ -820,7 +802,7 @@ class Sparse(keras.layers.Layer):
     ),
     Fault(
         name="one seed for both shifts",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         file="data.py",
         cause="the shifts in x and y are drawn with the same seed, so they are equal: images move "
         "along the diagonal only",

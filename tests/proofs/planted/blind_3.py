@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import kinds
 from . import places as at
 from .blank import (
     CALLBACKS,
@@ -18,24 +19,7 @@ from .blank import (
     create_losses,
     metrics_file,
 )
-from .edits import (
-    AUGMENTATION,
-    GAN,
-    INPUTS,
-    LABELS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    Change,
-    Edit,
-    Fault,
-    after,
-    before,
-)
+from .edits import Change, Edit, Fault, after, before
 
 Files = dict[str, str]
 
@@ -552,7 +536,7 @@ def _dice(axes: str) -> tuple[Edit, ...]:
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="folders read class by class then cut",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         edits=(
             Edit(
                 "data.py",
@@ -571,7 +555,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="hard digits repeated before the split",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         edits=(
             Edit(
                 "data.py",
@@ -595,7 +579,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="class codes by first appearance in each split",
-        kind=LABELS,
+        kind=kinds.LABELS,
         edits=(
             Edit(
                 "data.py",
@@ -626,7 +610,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the shifts along both axes are one draw",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         edits=(
             Edit(
                 "data.py",
@@ -645,7 +629,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="frozen clone without the pretrained weights",
-        kind=MODEL,
+        kind=kinds.MODEL,
         edits=(
             before(
                 "model.py",
@@ -712,7 +696,7 @@ backbone.save_weights("backbone.weights.h5")
     Fault(
         name="masks paired by sorted file names",
         starter="segmentation",
-        kind=LABELS,
+        kind=kinds.LABELS,
         edits=(
             Edit(
                 "data.py",
@@ -744,7 +728,7 @@ backbone.save_weights("backbone.weights.h5")
     Fault(
         name="dice over the rows of a replica",
         starter="segmentation",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         edits=_dice("[0, 1, 2]"),
         cause="the Dice coefficient is that of all rows of a replica, padding included, and a ratio of "
         "sums: the loss depends on the number of replicas and on which rows come together",
@@ -755,7 +739,7 @@ backbone.save_weights("backbone.weights.h5")
     Fault(
         name="convolutions that see the next tokens",
         starter="language_model",
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         edits=(
             Edit(
                 "model.py",
@@ -773,7 +757,7 @@ backbone.save_weights("backbone.weights.h5")
     Fault(
         name="schedule that counts its own calls",
         starter="language_model",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
             Edit(
                 "optimizer.py",
@@ -819,7 +803,7 @@ backbone.save_weights("backbone.weights.h5")
     Fault(
         name="generator step with the critics stop gradient",
         starter="gan",
-        kind=GAN,
+        kind=kinds.GAN,
         edits=(
             Edit(
                 "steps.py",
@@ -839,7 +823,7 @@ backbone.save_weights("backbone.weights.h5")
     Fault(
         name="real images from minus one to one",
         starter="gan",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         edits=(
             Edit(
                 "data.py",
@@ -855,7 +839,7 @@ backbone.save_weights("backbone.weights.h5")
     Fault(
         name="labels without their last axis broadcast",
         starter="tabular_regression",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         edits=(
             Edit(
                 "losses.py",
@@ -874,7 +858,7 @@ backbone.save_weights("backbone.weights.h5")
     Fault(
         name="r2 as a mean over batches",
         starter="tabular_regression",
-        kind=METRICS,
+        kind=kinds.METRICS,
         edits=(
             Edit(
                 "metrics.py",
@@ -916,7 +900,7 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     Fault(
         name="best weights by the smallest r2",
         starter="tabular_regression",
-        kind=METRICS,
+        kind=kinds.METRICS,
         edits=(
             Edit("config.py", 'monitor: str = "validation_loss"', 'monitor: str = "validation_r2"'),
         ),
@@ -928,7 +912,7 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     Fault(
         name="sparse inputs by an unscaled penalty",
         starter="tabular_regression",
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         edits=(
             Edit(
                 "steps.py",
@@ -948,7 +932,7 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     Fault(
         name="plateau forgotten on resume",
         starter="tabular_regression",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
             Edit("callbacks.py", "", PLATEAU),
             Edit(
@@ -965,7 +949,7 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     Fault(
         name="windows shuffled before the split",
         starter="blank",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         edits=_fill(
             FORECAST,
             (
@@ -989,7 +973,7 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     Fault(
         name="annealing in a python number",
         starter="blank",
-        kind=MODEL,
+        kind=kinds.MODEL,
         edits=_fill(
             VAE,
             (
@@ -1038,7 +1022,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="negatives of the replica alone",
         starter="blank",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         edits=_fill(
             CONTRASTIVE,
             (
@@ -1062,7 +1046,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="teacher learns from its student",
         starter="blank",
-        kind=MODEL,
+        kind=kinds.MODEL,
         edits=_fill(DISTILLATION),
         preparation=TRAIN_TEACHER,
         cause="the teacher isn't frozen and the only optimizer trains all models, so it is pulled to "
@@ -1073,7 +1057,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="attention over the batch",
         starter="blank",
-        kind=MODEL,
+        kind=kinds.MODEL,
         edits=_fill(
             WAVES,
             (
@@ -1092,7 +1076,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="missing measurements by where after the square",
         starter="blank",
-        kind=LABELS,
+        kind=kinds.LABELS,
         edits=_fill(
             MEASUREMENTS,
             (
@@ -1112,7 +1096,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="accuracy of logits at one half",
         starter="blank",
-        kind=METRICS,
+        kind=kinds.METRICS,
         edits=_fill(
             CHURN,
             (
@@ -1130,7 +1114,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="shuffled stream taken apart",
         starter="blank",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         edits=_fill(
             CHURN,
             (
@@ -1162,7 +1146,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="noise on gradients, drawn by each replica",
         starter="blank",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=_fill(
             CHURN,
             (

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
+from . import kinds
 from . import places as at
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    DENOMINATORS,
-    EVALUATION,
-    INPUTS,
-    LABELS,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    Change,
-    Edit,
-    Fault,
-    after,
-    before,
-)
+from .edits import Change, Edit, Fault, after, before
 
 # Lines of the starters that several changes replace.
 ARRAYS = '(images.astype("float32")[..., np.newaxis], labels.astype("int64"))'
@@ -105,7 +89,7 @@ UNLABELED = after(
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="mixup whose labels have the share of the other picture",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         file="data.py",
         cause="the image is `share` of the first picture and the label `share` of the second: the "
         "label names the fainter picture",
@@ -131,7 +115,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="slow weights of lookahead in a Python list",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         file="callbacks.py",
         cause="the slow weights are in no checkpoint: a resumed run starts them anew from the fast "
         "ones, and differs from one that wasn't interrupted",
@@ -168,7 +152,7 @@ class Lookahead:
     ),
     Fault(
         name="divergence of two dropout passes between logits",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="steps.py",
         cause="KLDivergence takes probabilities and gets logits, which it clips to [1e-7, 1]: the "
         "term is no divergence, can be negative, and has no gradient for most classes",
@@ -196,7 +180,7 @@ class Lookahead:
     ),
     Fault(
         name="copies moved by a pixel before the split",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         file="data.py",
         cause="images are copied, moved by a pixel, before train and validation are divided: the "
         "validation data holds moved copies of training images, so accuracy is too good",
@@ -226,7 +210,7 @@ class Lookahead:
     Fault(
         name="columns standardized within each split",
         starter="tabular_regression",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         file="data.py",
         cause="each split is standardized by means and deviations of its own, so that the same "
         "patient has other inputs in another split; what predict reads isn't scaled at all",
@@ -242,7 +226,7 @@ class Lookahead:
     Fault(
         name="largest error as a metric that is summed over replicas",
         starter="tabular_regression",
-        kind=METRICS,
+        kind=kinds.METRICS,
         file="metrics.py",
         cause="a metric's variables are summed over the replicas, and the sum of each one's largest "
         "error isn't the largest error of all",
@@ -284,7 +268,7 @@ class MaxError(keras.metrics.Metric):
     Fault(
         name="softmax over rows of pixels in a Dice loss",
         starter="segmentation",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="losses.py",
         cause="the softmax is over axis 1, the rows of the image, as for channels-first data, and not "
         "over the classes, so the loss doesn't make classes compete and the argmax means little",
@@ -324,7 +308,7 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     Fault(
         name="map of pixel weights that stays while the image is warped",
         starter="segmentation",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         file="data.py",
         cause="the augmentation warps image and labels and leaves the map of weights, which stresses "
         "the borders of digits, where it was: other pixels are stressed",
@@ -373,7 +357,7 @@ def _weight_map(labels: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="running class prior in a tf.Variable of the loss",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="losses.py",
         cause="the prior is a variable of no model and no metric: no checkpoint has it, evaluation "
         "changes it, and a skipped step isn't taken back",
@@ -404,7 +388,7 @@ class LogitAdjusted:
     ),
     Fault(
         name="calibration error whose bins are overwritten",
-        kind=METRICS,
+        kind=kinds.METRICS,
         file="metrics.py",
         cause="tensor_scatter_nd_update with repeated bins keeps one example of each bin and batch, so "
         "the metric leaves out nearly all examples and depends on their order and on batches",
@@ -468,7 +452,7 @@ class CalibrationError(keras.metrics.Metric):
     ),
     Fault(
         name="boundaries of the schedule in epochs",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         file="optimizer.py",
         cause="the boundaries 20, 30 and 36 are epochs of 40, and the schedule counts steps: the "
         "learning rate is a thousandth after 3 epochs",
@@ -488,7 +472,7 @@ class CalibrationError(keras.metrics.Metric):
     ),
     Fault(
         name="plateau of an accuracy as if smaller were better",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         file="callbacks.py",
         cause="the callback waits for the accuracy to fall below the first one, so it halves the "
         "learning rate every second epoch while the accuracy improves",
@@ -540,7 +524,7 @@ class HalveOnPlateau:
     ),
     Fault(
         name="slower early layers by smaller gradients for Adam",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         file="optimizer.py",
         cause="Adam divides by the size of the gradients, so a tenth of the gradient makes the same "
         "step: the convolutions don't learn more slowly",
@@ -562,7 +546,7 @@ class HalveOnPlateau:
     Fault(
         name="gradients of biases centered",
         starter="tabular_regression",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         file="optimizer.py",
         cause="gradient centralization is for kernels; on a bias of one number the gradient minus its "
         "mean is 0, so the last bias never trains, and the other biases lose their common part",
@@ -580,7 +564,7 @@ class HalveOnPlateau:
     ),
     Fault(
         name="learned weights of two losses that belong to no model",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="losses.py",
         cause="the log variances are Keras variables of the loss: no optimizer trains them and no "
         "checkpoint has them, so the weights of the losses stay at 1",
@@ -614,7 +598,7 @@ class UncertaintyWeighted:
     ),
     Fault(
         name="hardest half of one replica's rows",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         file="steps.py",
         cause="which examples are hard is decided among the rows of one replica (or micro-batch), "
         "padding included, so more replicas train on other examples",
@@ -635,7 +619,7 @@ class UncertaintyWeighted:
     Fault(
         name="log-cosh of labels without their last axis",
         starter="tabular_regression",
-        kind=LABELS,
+        kind=kinds.LABELS,
         file="losses.py",
         cause="labels (batch,) minus predictions (batch, 1) is (batch, batch): each prediction is "
         "compared with the labels of all other examples, so the model learns one number for all",
@@ -658,7 +642,7 @@ class UncertaintyWeighted:
     Fault(
         name="missing values become 0 before they are scaled",
         starter="tabular_regression",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         file="model.py",
         cause="a missing blood pressure becomes 0 mm Hg, seven deviations below the mean, and "
         "cholesterol likewise: missing values are extreme outliers for the model",
@@ -678,7 +662,7 @@ class UncertaintyWeighted:
     ),
     Fault(
         name="stochastic depth that isn't scaled",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="model.py",
         cause="in training half of the branches are dropped and the others aren't doubled, so in "
         "evaluation the branches contribute twice as much as the layers after them have learned",
@@ -721,7 +705,7 @@ class DropPath(keras.layers.Layer):
     ),
     Fault(
         name="brightness in units of 8-bit images",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         file="data.py",
         cause="images are in [0, 1] and the brightness changes by up to 32: after clipping nearly "
         "every training image is all black or all white",
@@ -743,7 +727,7 @@ class DropPath(keras.layers.Layer):
     Fault(
         name="empty cells read as 0 when predicting",
         starter="tabular_regression",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         file="predictions.py",
         cause="training has NaN where a value is missing, and predict reads an empty cell as 0, which "
         "the model takes for a measurement far below all others",
@@ -753,7 +737,7 @@ class DropPath(keras.layers.Layer):
     Fault(
         name="test in logarithms of the label",
         starter="tabular_regression",
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         file="steps.py",
         cause="the model predicts the logarithm; training and validation take exp for the metrics and "
         "the test step doesn't, so its mean absolute error and R2 are meaningless",
@@ -804,7 +788,7 @@ class DropPath(keras.layers.Layer):
     ),
     Fault(
         name="error rate of which more is better",
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         file="config.py",
         cause="the monitored column is now an error rate, and larger_is_better is still true: the "
         "worst weights of the run are kept as the best, and tested",
@@ -830,7 +814,7 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
     ),
     Fault(
         name="numbers of the classes from a set of names",
-        kind=LABELS,
+        kind=kinds.LABELS,
         file="data.py",
         cause="the order of a set of strings is another one in each process (PYTHONHASHSEED), so a "
         "resumed run, evaluate and predict number the classes otherwise than training did",
@@ -854,7 +838,7 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
     Fault(
         name="strength of the augmentation counted in a tf.Variable",
         starter="segmentation",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         file="data.py",
         cause="the augmentation counts its calls in a variable instead of using the seed or step: "
         "a resumed run starts at strength 0 again, and which batch gets which strength depends on "
@@ -880,7 +864,7 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
     ),
     Fault(
         name="focus of the loss that a callback raises in vain",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="losses.py",
         cause="gamma is a Python number, which the graph of the step has as a constant: the callback "
         "changes it and nothing happens, so the focal loss stays cross-entropy",
@@ -924,7 +908,7 @@ class Focal:
     ),
     Fault(
         name="orthogonality penalty in each micro-batch",
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         file="steps.py",
         cause="the penalty of the weights is divided by the replicas and not by the micro-batches, so "
         "with --accumulate 2 it counts twice",
@@ -953,7 +937,7 @@ class Focal:
     Fault(
         name="sum of weights cut to an integer on each replica",
         starter="tabular_regression",
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         file="losses.py",
         cause="the sum of the weights of a replica, such as 3.4, becomes 3 before it is summed over "
         "the replicas, so the loss and its gradients grow with their number",
@@ -976,7 +960,7 @@ class Focal:
     Fault(
         name="batch normalization of my own, by one replica's rows",
         starter="segmentation",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="model.py",
         cause="the layer takes mean and variance of its own replica's rows, and each replica has "
         "moving averages of its own, of which one is saved; the engine synchronizes only Keras' layer",
@@ -1024,7 +1008,7 @@ class RunningNorm(keras.layers.Layer):
     Fault(
         name="ignored pixels become the last class",
         starter="segmentation",
-        kind=LABELS,
+        kind=kinds.LABELS,
         file="losses.py",
         cause="the label 255 of ignored pixels is cut to 10, the class of the digit 9, and the loss "
         "doesn't leave them out: the rim of every digit is taught as a 9",
@@ -1057,7 +1041,7 @@ class RunningNorm(keras.layers.Layer):
     ),
     Fault(
         name="accuracy over images without a label",
-        kind=METRICS,
+        kind=kinds.METRICS,
         file="steps.py",
         cause="three quarters of the training images have the label -1 for unknown; the loss leaves "
         "them out, the accuracy counts each as wrong, so that it can't exceed a quarter",
@@ -1082,7 +1066,7 @@ class RunningNorm(keras.layers.Layer):
     ),
     Fault(
         name="mean teacher whose weights can be trained",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="model.py",
         cause="the teacher's layers are trainable, so its moving averages, written in the train step, "
         "are dropped and the optimizer gives it zero gradients: it stays at its first, random weights",

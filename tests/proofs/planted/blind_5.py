@@ -2,30 +2,10 @@
 
 from __future__ import annotations
 
+from . import kinds
 from . import places as at
 from .blank import COUNT, create_losses, create_metrics
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    EVALUATION,
-    GAN,
-    INPUTS,
-    LABELS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    STREAMS,
-    WEIGHTS,
-    Change,
-    Edit,
-    Fault,
-    after,
-    before,
-)
+from .edits import Change, Edit, Fault, after, before
 
 NO_AUGMENT = '''def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
     """None."""
@@ -809,7 +789,7 @@ FAULTS: tuple[Fault, ...] = (
                 "steps.py", "place = replica.index * item.shape[0] + tf.range(", "place = tf.range("
             ),
         ),
-        kind=LABELS,
+        kind=kinds.LABELS,
         cause="the items of all replicas are gathered, but each replica takes the first rows as its "
         "own: all replicas but the first learn to match queries with other queries' items",
         file="steps.py",
@@ -827,7 +807,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
         ),
         flags=("--last-batch", "pad", "--global-batch-size", "144"),
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         cause="the items of rows that only fill up a batch are negatives of the real queries, which "
         "changes the loss of the last batch, in training and in evaluation",
         file="steps.py",
@@ -841,7 +821,7 @@ FAULTS: tuple[Fault, ...] = (
             Edit("steps.py", "EXAMPLES_INTERACT = True", "EXAMPLES_INTERACT = False"),
         ),
         flags=("--accumulate", "2"),
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         cause="negatives come from the batch and EXAMPLES_INTERACT says they don't, so --accumulate "
         "silently trains with half of the negatives",
         file="steps.py",
@@ -851,7 +831,7 @@ FAULTS: tuple[Fault, ...] = (
         name="recall among the items of the replica's part of a batch",
         starter="blank",
         edits=(*RETRIEVAL, Edit("steps.py", CATALOGUE, IN_BATCH)),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="the recall that selects the best weights is computed among this replica's rows, padding "
         "and duplicates included, so it rises with more replicas or smaller batches",
         file="steps.py",
@@ -882,7 +862,7 @@ FAULTS: tuple[Fault, ...] = (
                 'run.models["teacher"](points["teacher"],',
             ),
         ),
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         cause="both views are drawn with the same seed and so are the same, and the student has no "
         "noise to become invariant to",
         file="data.py",
@@ -892,7 +872,7 @@ FAULTS: tuple[Fault, ...] = (
         name="average of the weights in a list",
         starter="blank",
         edits=(*MEAN_TEACHER, Edit("callbacks.py", "", AVERAGE, "_average")),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="the moving average lives in a Python list that no checkpoint holds: a resumed run "
         "overwrites the teacher with the student and starts averaging anew",
         file="callbacks.py",
@@ -908,7 +888,7 @@ FAULTS: tuple[Fault, ...] = (
                 "data.py", "windows[:, :-1, np.newaxis].copy()", "windows[:, 1:, np.newaxis].copy()"
             ),
         ),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="windows are one step late: the value to be forecast is the last of the inputs, so the "
         "model copies it and its error means nothing",
         file="data.py",
@@ -918,7 +898,7 @@ FAULTS: tuple[Fault, ...] = (
         name="gradient centralization of biases",
         starter="blank",
         edits=(*FORECAST, Edit("optimizer.py", "", CENTRALIZE, "process_gradients")),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="over no axes the mean of a bias's gradient is the gradient itself, so what remains is 0 "
         "and no bias ever trains",
         file="optimizer.py",
@@ -929,7 +909,7 @@ FAULTS: tuple[Fault, ...] = (
         name="splits of a dataset that is shuffled anew each time",
         starter="blank",
         edits=(*SETS, Edit("data.py", "", ONE_DATASET, "create_datasets")),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="shuffle has another order each time it is read, so take and skip give other examples: "
         "those of validation and test are trained on in other epochs",
         file="data.py",
@@ -942,7 +922,7 @@ FAULTS: tuple[Fault, ...] = (
             *SETS,
             Edit("model.py", "attention_mask=mask[:, None, :]", "attention_mask=mask[:, :, None]"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="the mask hides the queries of padding and not its keys: real elements attend to padding, "
         "so what a set gives depends on what pads it",
         file="model.py",
@@ -961,7 +941,7 @@ FAULTS: tuple[Fault, ...] = (
                 '    run.metrics["accuracy"].update_state(labels, logits, first * weights)\n',
             ),
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="replicas see different rows and their metrics are summed: with the others' weights set "
         "to 0 the accuracy is that of a part of the data",
         file="steps.py",
@@ -978,7 +958,7 @@ FAULTS: tuple[Fault, ...] = (
                 "    random = np.random.default_rng(seed)\n\n    def examples():\n",
             ),
         ),
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         cause="the random generator is made once and outlives an epoch: each validation is of other "
         "examples, and a resumed run reads others than one that goes on",
         file="data.py",
@@ -997,7 +977,7 @@ FAULTS: tuple[Fault, ...] = (
                 'layers.Dense(64, activation="relu")(RunningCenter(name="running_center")(inputs))',
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="each replica averages its own rows, padding included, and nothing is summed: replicas "
         "hold different centers, of which a checkpoint keeps one",
         file="model.py",
@@ -1016,7 +996,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit("model.py", "seed=self.seed_generator", "seed=1337"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="with an integer keras.random draws the same noise in every step and on every replica, "
         "so the decoder learns that noise",
         file="model.py",
@@ -1040,7 +1020,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit("steps.py", "    beta = tf.ones((), kl.dtype)\n" + ANNEALED, ""),
         ),
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         cause="what add_loss gets is a sum over the rows of a replica, padding included, and is divided "
         "by the replicas: half as strong on two replicas, and proportional to the batch size",
         file="model.py",
@@ -1064,7 +1044,7 @@ FAULTS: tuple[Fault, ...] = (
                 "create_callbacks",
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="the number is a constant of the graph since the first trace: the divergence has weight 0 "
         "in the whole run, whatever the callback sets",
         file="steps.py",
@@ -1096,7 +1076,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             before("callbacks.py", "from ..engine.callbacks", "import tensorflow as tf\n\n"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="the variable belongs to no model and is in no checkpoint: a resumed run anneals from 0 "
         "once more",
         file="losses.py",
@@ -1110,7 +1090,7 @@ FAULTS: tuple[Fault, ...] = (
             Edit("data.py", "split: (1 / (1 + np.exp(", "split: (2 / (1 + np.exp("),
             Edit("data.py", '@ mix))).astype("float32")', '@ mix)) - 1).astype("float32")'),
         ),
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         cause="vectors are scaled to [-1, 1] while the decoder ends with a sigmoid and binary "
         "cross-entropy, which has no minimum for labels below 0",
         file="data.py",
@@ -1125,7 +1105,7 @@ FAULTS: tuple[Fault, ...] = (
             Edit("steps.py", "", QUANTIZED_STEP, "_step"),
             Edit("steps.py", '("kl",)', "()"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="argmin has no gradient and there is no straight-through estimator: the encoder keeps its "
         "initial weights",
         file="model.py",
@@ -1145,7 +1125,7 @@ FAULTS: tuple[Fault, ...] = (
                 '    per_example = run.losses["main"](advantage, chosen)  # (batch,)\n',
             ),
         ),
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="mean and deviation are those of a replica's rows, padding included: another loss on "
         "another number of replicas, with --accumulate, and in a short batch",
         file="steps.py",
@@ -1162,7 +1142,7 @@ FAULTS: tuple[Fault, ...] = (
                 '(labels["reward"], chosen) * weights  # by inverse propensity\n',
             ),
         ),
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         cause="compute_loss multiplies by the weights again, so that examples count by the square of "
         "the inverse propensity and the estimate is biased",
         file="steps.py",
@@ -1175,7 +1155,7 @@ FAULTS: tuple[Fault, ...] = (
             *BANDIT,
             Edit("data.py", "zlib.crc32(name.encode()) % BUCKETS", "hash(name) % BUCKETS"),
         ),
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         cause="Python salts the hashes of texts in each process: a resumed run, and predict, look up "
         "other rows of the embedding than those that were trained",
         file="data.py",
@@ -1192,7 +1172,7 @@ FAULTS: tuple[Fault, ...] = (
                 "    x = layers.GroupNormalization(8)(x)\n    # Full",
             ),
         ),
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         cause="GroupNormalization takes mean and variance over all positions, so a token is predicted "
         "with knowledge of those after it, which are missing when the model writes",
         file="model.py",
@@ -1213,7 +1193,7 @@ FAULTS: tuple[Fault, ...] = (
                 "        super().update_state(tf.exp(mean))\n",
             ),
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="a mean of the exponentials of batches isn't the exponential of the mean: it depends on "
         "batch size, replicas and padding",
         file="metrics.py",
@@ -1226,7 +1206,7 @@ FAULTS: tuple[Fault, ...] = (
             *PERPLEXITY,
             Edit("config.py", '"validation_exact_match"', '"validation_perplexity"'),
         ),
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="--larger-is-better is left as it was for exact matches: the weights with the worst "
         "perplexity are kept and tested",
         file="config.py",
@@ -1244,7 +1224,7 @@ FAULTS: tuple[Fault, ...] = (
                 "test_step",
             ),
         ),
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="the metric was added to the train and validation steps only: the test reports the "
         "perplexity 1 of no token at all",
         file="steps.py",
@@ -1264,7 +1244,7 @@ FAULTS: tuple[Fault, ...] = (
                 "train_step",
             ),
         ),
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         cause="Python counts when the step is traced and not when it runs: the curriculum stays at its "
         "first stage and the end of answers is never trained",
         file="steps.py",
@@ -1281,7 +1261,7 @@ FAULTS: tuple[Fault, ...] = (
                 "process_gradients",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="the noise is drawn on each replica after the sum, so replicas apply different gradients "
         "and their weights drift apart; and a resumed run draws others",
         file="optimizer.py",
@@ -1299,7 +1279,7 @@ FAULTS: tuple[Fault, ...] = (
                 "tf.reduce_sum(tf.square(gradients))",
             ),
         ),
-        kind=GAN,
+        kind=kinds.GAN,
         cause="the norm is that of the gradients of all images of a replica together, not of each one: "
         "the slope that is asked for falls with the batch size and rises with the replicas",
         file="losses.py",
@@ -1316,7 +1296,7 @@ FAULTS: tuple[Fault, ...] = (
                 "TRAIN_STEPS = (discriminator_step, discriminator_step, discriminator_step, generator_step)",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="the critic's optimizer makes three updates in each step and its schedule counts updates: "
         "with decay_steps=steps its learning rate is 0 for two thirds of the run",
         file="optimizer.py",
@@ -1333,7 +1313,7 @@ FAULTS: tuple[Fault, ...] = (
                 'initializer="random_normal"',
             ),
         ),
-        kind=GAN,
+        kind=kinds.GAN,
         cause="the vector is a trainable weight: the optimizer moves it, and what the layer assigns in a "
         "step is lost, so the power iteration never proceeds",
         file="model.py",

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
+from . import kinds
 from . import places as at
-from .edits import (
-    AUGMENTATION,
-    EVALUATION,
-    INPUTS,
-    LABELS,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    STREAMS,
-    WEIGHTS,
-    Change,
-    Edit,
-    Fault,
-    after,
-    before,
-)
+from .edits import Change, Edit, Fault, after, before
 
 # ---------------------------------------------------------------- segmentation
 
@@ -28,7 +12,7 @@ SEG_FAULTS = (
     Fault(
         name="overlapping crops split at random",
         starter="segmentation",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="Canvases are cut into overlapping crops first, and the crops are then divided at "
         "random, so most validation crops show pixels (and labels) that training crops have too: "
         "the validation score is too good and selects overfitted weights.",
@@ -79,7 +63,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     Fault(
         name="image and mask warped with different seeds",
         starter="segmentation",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         cause="The labels are warped with another seed than their image, so the masks of training "
         "lie elsewhere than the digits.",
         file="data.py",
@@ -124,7 +108,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     Fault(
         name="dice over each replicas batch",
         starter="segmentation",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="The Dice loss is a ratio of sums over the examples of one replica; the mean of the "
         "replicas' ratios isn't the ratio of the batch, so N replicas (or micro-batches) train "
         "otherwise than one; padding of weight 0 counts too.",
@@ -167,7 +151,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     Fault(
         name="batch norm momentum of long runs",
         starter="segmentation",
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="BatchNormalization's momentum 0.999 (TF-slim's default) needs thousands of steps; "
         "in this run of some 300 the moving averages stay near their initial values, so "
         "evaluation is far from what training sees.",
@@ -185,7 +169,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     Fault(
         name="cross entropy takes logits for probabilities",
         starter="segmentation",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="from_logits=True is missing, so the loss clips logits to [0, 1] as if they were "
         "probabilities: most gradients are 0 and it isn't the cross-entropy.",
         file="losses.py",
@@ -207,7 +191,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     Fault(
         name="decay per epoch made every step",
         starter="segmentation",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="The decay of 0.9 meant for each epoch is made in each step (decay_steps=1): after "
         "some 60 steps the learning rate is nearly 0, and the rest of the run trains nothing.",
         file="optimizer.py",
@@ -227,7 +211,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     Fault(
         name="train step calls model without training",
         starter="segmentation",
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="The train step calls the model without training=True, so batch normalization uses "
         "its moving averages, which never move: the model trains unnormalized.",
         file="steps.py",
@@ -244,7 +228,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
 IMG_FAULTS = (
     Fault(
         name="split by take and skip after shuffle",
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         cause="take and skip of a dataset that is shuffled anew in each iteration: in each epoch "
         "other examples are the validation data, so training sees them too.",
         file="data.py",
@@ -276,7 +260,7 @@ IMG_FAULTS = (
     ),
     Fault(
         name="prediction reader without standardization",
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="Training images are standardized in create_datasets, and the reader of picture "
         "files only divides by 255: predictions of files are those of other inputs.",
         file="predictions.py",
@@ -312,7 +296,7 @@ IMG_FAULTS = (
     ),
     Fault(
         name="keras random layer in the pipeline",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         cause="A random layer of Keras with a seed generator of its own ignores the seed of the "
         "step: a resumed run starts its random numbers again, and the batches of a step are not "
         "the same wherever a run starts.",
@@ -343,7 +327,7 @@ IMG_FAULTS = (
     ),
     Fault(
         name="monitors a loss as if larger were better",
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="The monitor was changed from accuracy to the loss, and larger_is_better is still "
         "true: the weights with the worst validation loss are tested and exported.",
         file="config.py",
@@ -358,7 +342,7 @@ IMG_FAULTS = (
     ),
     Fault(
         name="metric resets two of three counts",
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="The metric's reset_state forgets one of its variables, so predictions of earlier "
         "epochs count in each later one and F1 falls with every validation.",
         file="metrics.py",
@@ -427,7 +411,7 @@ class MacroF1(keras.metrics.Metric):
     ),
     Fault(
         name="images standardized by the whole batch",
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="The mean and deviation meant for each image are taken over all axes, the batch too: "
         "an example's prediction depends on which others are in its batch, and on padding, at "
         "test time as well.",
@@ -448,7 +432,7 @@ class MacroF1(keras.metrics.Metric):
     ),
     Fault(
         name="position embedding in a tf variable",
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="The embedding is a tf.Variable, which Keras 3 doesn't track: it is neither trained "
         "nor part of checkpoints and exported models.",
         file="model.py",
@@ -479,7 +463,7 @@ class PositionEmbedding(keras.layers.Layer):
     ),
     Fault(
         name="gradient noise drawn on each replica",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="The noise of the gradients comes from tf.random.normal, a state of the process: each "
         "replica adds other noise to the summed gradients, so the copies of the weights drift "
         "apart, and a resumed run draws other numbers.",
@@ -500,7 +484,7 @@ class PositionEmbedding(keras.layers.Layer):
     ),
     Fault(
         name="loss ramp counted in python",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="The weight of the consistency loss grows with a Python counter, which only moves "
         "when the step is traced: it stays at its first value for the whole run, and differs "
         "with the number of replicas and after a resume.",
@@ -546,7 +530,7 @@ TAB_FAULTS = (
     Fault(
         name="custom loss broadcasts labels and predictions",
         starter="tabular_regression",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="Labels (batch, 1) minus predictions (batch,) is (batch, batch): each label is "
         "compared with every prediction, so the model learns to predict the mean.",
         file="losses.py",
@@ -578,7 +562,7 @@ TAB_FAULTS = (
     Fault(
         name="code for missing values taken as a number",
         starter="tabular_regression",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         cause="Missing values are coded -999 and nothing replaces the code: it goes into the mean "
         "and variance of its column and into the model as a measured value.",
         file="data.py",
@@ -600,7 +584,7 @@ TAB_FAULTS = (
     Fault(
         name="each split standardized by itself",
         starter="tabular_regression",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         cause="Each split is standardized with its own mean and deviation, so the same patient "
         "has other inputs in training, validation and test, and predictions of new rows use none.",
         file="data.py",
@@ -619,7 +603,7 @@ TAB_FAULTS = (
     Fault(
         name="weighted mean on each replica",
         starter="tabular_regression",
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         cause="Each replica divides by the sum of its own weights, and the means are averaged: "
         "replicas with small sums of weights, or with padding, count too much, and N replicas "
         "don't train like one.",
@@ -644,7 +628,7 @@ TAB_FAULTS = (
     Fault(
         name="rmse averaged over batches",
         starter="tabular_regression",
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="The RMSE of each replica's batch is averaged by a Mean metric: the mean of square "
         "roots isn't the root of the mean, and short batches count as much as full ones, so the "
         "number depends on the batch size and on the number of replicas.",
@@ -680,7 +664,7 @@ TAB_FAULTS = (
     Fault(
         name="plateau callback forgets at resume",
         starter="tabular_regression",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="The best loss and the count of validations without progress are in a closure, which "
         "no checkpoint has: a resumed run starts to count again, and halves the learning rate at "
         "other times than a run without interruption.",
@@ -727,7 +711,7 @@ TAB_FAULTS = (
     Fault(
         name="table sorted without its target",
         starter="tabular_regression",
-        kind=LABELS,
+        kind=kinds.LABELS,
         cause="The rows are sorted by age so that every fold has all ages, and the target isn't: "
         "each patient gets the label of another one.",
         file="data.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import kinds
 from . import places as at
 from .blank import (
     DATA_HEAD,
@@ -14,24 +15,7 @@ from .blank import (
     create_losses,
     create_metrics,
 )
-from .edits import (
-    AUGMENTATION,
-    EVALUATION,
-    GAN,
-    INPUTS,
-    LABELS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    Change,
-    Edit,
-    Fault,
-    after,
-    before,
-)
+from .edits import Change, Edit, Fault, after, before
 
 # ------------------------------------------------------------------------------ language model
 
@@ -39,7 +23,7 @@ LM_FAULTS = (
     Fault(
         name="language model: shifted twice",
         starter="language_model",
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         edits=(
             Edit(
                 "steps.py",
@@ -64,7 +48,7 @@ LM_FAULTS = (
     Fault(
         name="language model: padding mask inverted",
         starter="language_model",
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         edits=(
             before(
                 "model.py",
@@ -93,7 +77,7 @@ LM_FAULTS = (
     Fault(
         name="language model: metric without weights",
         starter="language_model",
-        kind=METRICS,
+        kind=kinds.METRICS,
         edits=(
             Edit(
                 "steps.py",
@@ -110,7 +94,7 @@ LM_FAULTS = (
     Fault(
         name="language model: reader pads left",
         starter="language_model",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         edits=(
             Edit(
                 "predictions.py",
@@ -133,7 +117,7 @@ GAN_FAULTS = (
     Fault(
         name="GAN: discriminator frozen",
         starter="gan",
-        kind=GAN,
+        kind=kinds.GAN,
         edits=(
             Edit(
                 "model.py",
@@ -159,7 +143,7 @@ GAN_FAULTS = (
     Fault(
         name="GAN: schedule of several updates",
         starter="gan",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
             Edit(
                 "steps.py",
@@ -176,7 +160,7 @@ GAN_FAULTS = (
     Fault(
         name="GAN: hinge signs",
         starter="gan",
-        kind=GAN,
+        kind=kinds.GAN,
         edits=(
             Edit(
                 "losses.py",
@@ -200,7 +184,7 @@ GAN_FAULTS = (
     Fault(
         name="GAN: evaluates with batch statistics",
         starter="gan",
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         edits=(
             Edit(
                 "model.py",
@@ -226,7 +210,7 @@ GAN_FAULTS = (
     Fault(
         name="GAN: penalty mean of replica",
         starter="gan",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         edits=(
             Edit(
                 "steps.py",
@@ -259,7 +243,7 @@ GAN_FAULTS = (
 IMAGE_FAULTS = (
     Fault(
         name="image shifts of numpy",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         edits=(
             Edit(
                 "data.py",
@@ -275,7 +259,7 @@ IMAGE_FAULTS = (
     ),
     Fault(
         name="image decays each step",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
             Edit(
                 "optimizer.py",
@@ -293,7 +277,7 @@ IMAGE_FAULTS = (
     ),
     Fault(
         name="image f1 of batches",
-        kind=METRICS,
+        kind=kinds.METRICS,
         edits=(
             Edit(
                 "metrics.py",
@@ -334,7 +318,7 @@ IMAGE_FAULTS = (
     ),
     Fault(
         name="image standardized in steps",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         edits=(
             after(
                 "steps.py",
@@ -359,7 +343,7 @@ IMAGE_FAULTS = (
     ),
     Fault(
         name="image plateau in a closure",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
             Edit("optimizer.py", at.ADAM, "    return keras.optimizers.Adam(task.learning_rate)\n"),
             Edit(
@@ -392,7 +376,7 @@ IMAGE_FAULTS = (
     ),
     Fault(
         name="image gradient noise",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
             Edit(
                 "optimizer.py",
@@ -1058,7 +1042,7 @@ BLANK_FAULTS = (
     Fault(
         name="text labels encoded by split",
         starter="blank",
-        kind=LABELS,
+        kind=kinds.LABELS,
         edits=(
             *TEXT,
             Edit(
@@ -1084,7 +1068,7 @@ BLANK_FAULTS = (
     Fault(
         name="forecast target in window",
         starter="blank",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         edits=(
             *FORECAST,
             Edit(
@@ -1101,7 +1085,7 @@ BLANK_FAULTS = (
     Fault(
         name="forecast loss broadcasts",
         starter="blank",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         edits=(
             *FORECAST,
             Edit(
@@ -1116,7 +1100,7 @@ BLANK_FAULTS = (
     Fault(
         name="contrastive temperature of tensorflow",
         starter="blank",
-        kind=MODEL,
+        kind=kinds.MODEL,
         edits=(
             *CONTRASTIVE,
             Edit(
@@ -1135,7 +1119,7 @@ BLANK_FAULTS = (
     Fault(
         name="multitask mean of replica",
         starter="blank",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         edits=(
             *MULTITASK,
             Edit(
@@ -1154,7 +1138,7 @@ BLANK_FAULTS = (
     Fault(
         name="teacher is trained",
         starter="blank",
-        kind=MODEL,
+        kind=kinds.MODEL,
         edits=(*TEACHER, Edit("model.py", "    teacher.trainable = False\n", "")),
         cause="the only optimizer trains all models that aren't frozen: the teacher gets gradients "
         "of the disagreement and Adam moves it, besides its moving average; it should follow the "
@@ -1165,7 +1149,7 @@ BLANK_FAULTS = (
     Fault(
         name="vae noise of a fixed seed",
         starter="blank",
-        kind=MODEL,
+        kind=kinds.MODEL,
         edits=(
             *VAE,
             Edit("model.py", "seed=self.seed_generator)", "seed=1337)"),
@@ -1186,7 +1170,7 @@ BLANK_FAULTS = (
     Fault(
         name="stream split after reshuffling",
         starter="blank",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         edits=(*STREAM, Edit("data.py", ", reshuffle_each_iteration=False)", ")")),
         cause="shuffle makes another order in each iteration, before take and skip: in every epoch "
         "other examples are in training and in validation, so that the model is trained on "

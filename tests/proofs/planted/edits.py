@@ -10,21 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from .kinds import *  # noqa: F403 - a set may import its kinds together with Edit and Fault
 from .places import ARRAYS, END_OF_ARRAYS
 
 PACKAGE = "my_experiment"
 DEFAULT = "image_classification"
-LOSS_SCALING, WEIGHTS, REGULARIZATION = "loss scaling", "weights", "regularization"
-DENOMINATORS, ACCUMULATION = "denominators", "accumulation"
-LABELS, INPUTS, LEAKS, AUGMENTATION, STREAMS = (
-    "labels",
-    "inputs",
-    "leaks",
-    "augmentation",
-    "streams",
-)
-MODEL, LANGUAGE_MODEL, GAN = "model", "language model", "GAN"
-METRICS, OPTIMIZER, EVALUATION = "metrics", "optimizer", "evaluation"
 
 
 class Edit(NamedTuple):

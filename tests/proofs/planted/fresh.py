@@ -2,29 +2,9 @@
 
 from __future__ import annotations
 
+from . import kinds
 from . import places as at
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    DENOMINATORS,
-    EVALUATION,
-    GAN,
-    INPUTS,
-    LABELS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    STREAMS,
-    WEIGHTS,
-    Edit,
-    Fault,
-    after,
-    before,
-)
+from .edits import Edit, Fault, after, before
 
 # Texts of the starters that several faults replace.
 LOSS = "compute_loss(per_example, weights, run.model, replica)"
@@ -33,7 +13,7 @@ EVENT_IMPORT = "from ..engine.callbacks import Callback, Event, every_epochs\n"
 
 LOSSES = (
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a Dice term of each replica's rows, added undivided",
         starter="segmentation",
         file="steps.py",
@@ -63,7 +43,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a z-loss that is the mean over this replica's tokens",
         starter="language_model",
         file="steps.py",
@@ -80,7 +60,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a cross-entropy written by hand, with a mean over the classes",
         file="losses.py",
         cause="reduce_mean over the classes where reduce_sum belongs: the loss is a tenth of the "
@@ -101,7 +81,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="balancing weights written into an array of integers",
         starter="tabular_regression",
         file="data.py",
@@ -127,7 +107,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="tile instead of repeat: pixels get the weights of other images",
         starter="segmentation",
         file="metrics.py",
@@ -145,7 +125,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="the total variation of an image, a sum beside a mean over pixels",
         starter="segmentation",
         file="steps.py",
@@ -161,7 +141,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="a callback halves the L2 factor, a Python number that the graph has traced",
         file="callbacks.py",
         cause="the factor of a keras regularizer is a Python number, a constant in the traced "
@@ -184,7 +164,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="count counts labels that aren't zero, as if they were weights",
         file="losses.py",
         cause="count looks at batch[1], the labels, and not at the weights: zeros, which are the "
@@ -201,7 +181,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="count counts complete rows, and the loss is one of all rows",
         starter="tabular_regression",
         file="losses.py",
@@ -220,7 +200,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="a contrast between the images of a micro-batch, undeclared",
         file="steps.py",
         cause="the contrastive term compares an image with those of its replica's micro-batch "
@@ -241,7 +221,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="errors are divided by the deviation of the micro-batch's labels",
         starter="tabular_regression",
         file="losses.py",
@@ -259,7 +239,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="instance noise seeded by the step: the same on all replicas and micro-batches",
         starter="gan",
         file="steps.py",
@@ -288,7 +268,7 @@ LOSSES = (
 
 DATA = (
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="the digit 0 has the label of the background",
         starter="segmentation",
         file="data.py",
@@ -303,7 +283,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="labels up to 346 are stored in uint8",
         starter="tabular_regression",
         file="data.py",
@@ -318,7 +298,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="moved copies of the images at the end, labels repeated in place",
         file="data.py",
         cause="images are (all, all again), but np.repeat makes labels (first, first, second, "
@@ -339,7 +319,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="missing values are -999",
         starter="tabular_regression",
         file="data.py",
@@ -354,7 +334,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="missing values are NaN in training and zeros in evaluation",
         starter="tabular_regression",
         file="data.py",
@@ -375,7 +355,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="uniform latents in training, normal ones in evaluation",
         starter="gan",
         file="data.py",
@@ -384,7 +364,7 @@ DATA = (
         edits=(Edit("data.py", "tf.random.stateless_normal(", "tf.random.stateless_uniform("),),
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="the split is drawn without a seed",
         starter="tabular_regression",
         file="data.py",
@@ -399,7 +379,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="dates are drawn with replacement",
         starter="language_model",
         file="data.py",
@@ -414,7 +394,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="canvases of all splits from the training digits, at other places",
         starter="segmentation",
         file="data.py",
@@ -429,7 +409,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="digits are flipped, as photographs would be",
         file="data.py",
         cause="flipped digits aren't digits, and a 6 upside down is a 9: the label is wrong for "
@@ -448,7 +428,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="mixup with the shares of the labels exchanged",
         file="data.py",
         cause="an image gets `share` of the first image and the label 1 - share of the first "
@@ -479,7 +459,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="tokens change places with neighbors after the targets were made",
         starter="language_model",
         file="data.py",
@@ -504,7 +484,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="take and skip of different numbers: splits of a stream overlap",
         file="data.py",
         cause="training takes 1300 images of the stream and validation skips 1200: a hundred "
@@ -526,7 +506,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="images are filtered before they are zipped with labels",
         file="data.py",
         cause="faint images are taken out of the stream of images and their labels stay in the "
@@ -570,7 +550,7 @@ OWN_ATTENTION = """\
 
 MODELS = (
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="global pooling of channels first, of data with channels last",
         file="model.py",
         cause='data_format="channels_first" averages over columns and channels: two numbers of '
@@ -584,7 +564,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="the output of the dropout layer isn't used",
         starter="tabular_regression",
         file="model.py",
@@ -599,7 +579,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="batch normalization as a layer of one's own, of each replica's rows",
         file="model.py",
         cause="the layer takes mean and variance over one replica's rows, padding too, and each "
@@ -644,7 +624,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         name="heads are split by a reshape without a transpose",
         starter="language_model",
         file="model.py",
@@ -665,7 +645,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         name="a padding mask that is true for what is ignored, as in PyTorch",
         starter="language_model",
         file="model.py",
@@ -688,7 +668,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         name="the answer begins with the end of the prompt, one token early",
         starter="language_model",
         file="data.py",
@@ -699,7 +679,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="a gradient penalty with one norm for the whole batch",
         starter="gan",
         file="steps.py",
@@ -724,7 +704,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="smoothed labels of real images are 0.1 instead of 0.9",
         starter="gan",
         file="losses.py",
@@ -739,7 +719,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="the discriminator is frozen, as in the recipe with compile",
         starter="gan",
         file="model.py",
@@ -762,7 +742,7 @@ MODELS = (
 
 TRAINING = (
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="the distance of generated images to generated images",
         starter="gan",
         file="steps.py",
@@ -778,7 +758,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="a reset that forgets the count",
         starter="tabular_regression",
         file="metrics.py",
@@ -830,7 +810,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="perplexity as the mean of exponentials",
         starter="language_model",
         file="steps.py",
@@ -851,7 +831,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients are clipped to 0 to 1 instead of -1 to 1",
         file="optimizer.py",
         cause="clip_by_value with a lower end of 0 makes every negative gradient zero: weights can "
@@ -865,7 +845,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the two betas of Adam are exchanged",
         starter="segmentation",
         file="optimizer.py",
@@ -880,7 +860,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a callback halves the learning rate whenever validation improves",
         starter="tabular_regression",
         file="callbacks.py",
@@ -911,7 +891,7 @@ def _slow_down(event: Event) -> None:
         ),
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the best weights are those with the best training accuracy",
         file="config.py",
         cause="--monitor is a column of the training data, so overfitting selects the weights: it "
@@ -925,7 +905,7 @@ def _slow_down(event: Event) -> None:
         ),
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="predictions of mirrored canvases aren't mirrored back",
         starter="segmentation",
         file="steps.py",
@@ -942,7 +922,7 @@ def _slow_down(event: Event) -> None:
         ),
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="answers are sampled, other ones in every evaluation",
         starter="language_model",
         file="model.py",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from . import kinds
 from . import places as at
-from .edits import GAN, LANGUAGE_MODEL, MODEL, Edit, Fault, after, before
+from .edits import Edit, Fault, after, before
 
 FLATTEN = "    x = layers.Flatten()(x)\n"
 IN_TRAINING = "    predictions = run.model(images, training=True)  # (batch, classes)\n"
@@ -16,7 +17,7 @@ def model(text: str, other: str) -> tuple[Edit, ...]:
 
 MODELS = (
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="softmax in the last layer, and a loss that wants logits",
         edits=model(
             at.CLASS_LOGITS,
@@ -26,7 +27,7 @@ MODELS = (
         cause="predictions are probabilities, and from_logits=True takes the softmax again",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a sigmoid at the end of the discriminator, under from_logits",
         starter="gan",
         edits=model(
@@ -37,7 +38,7 @@ MODELS = (
         cause="the discriminator gives probabilities where the loss expects logits",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a softmax layer behind the logits of each pixel",
         starter="segmentation",
         edits=model(
@@ -48,7 +49,7 @@ MODELS = (
         cause="predictions are probabilities, and from_logits=True takes the softmax again",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="logits, and a loss without from_logits",
         edits=(
             Edit(
@@ -62,7 +63,7 @@ MODELS = (
         named=r"create it with from_logits=True",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="attention over the rows of the batch, by a softmax of axis 0",
         edits=model(
             at.HIDDEN, at.HIDDEN + "    x = x * keras.ops.softmax(layers.Dense(128)(x), axis=0)\n"
@@ -72,7 +73,7 @@ MODELS = (
         named=r"computes something over the batch, as by a mean over axis 0",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="training=False in the train step",
         edits=(
             Edit(
@@ -83,7 +84,7 @@ MODELS = (
         cause="dropout is off in training: the train step calls the model with training=False",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="normalization statistics that never move: training=False in the train step",
         starter="segmentation",
         edits=(
@@ -96,7 +97,7 @@ MODELS = (
         named=r"batch_normalization is called with training=False in the train step",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="relu on standardized predictions",
         starter="tabular_regression",
         edits=model(
@@ -107,7 +108,7 @@ MODELS = (
         cause="the last layer of a regression has a relu: nothing below the mean can be predicted",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a sigmoid on a regression in units of the data",
         starter="tabular_regression",
         edits=model(
@@ -119,7 +120,7 @@ MODELS = (
         named=r"the last activation can't give such values",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="stop_gradient behind the convolutions",
         edits=model(FLATTEN, "    x = layers.Flatten()(keras.ops.stop_gradient(x))\n"),
         file="model.py",
@@ -127,7 +128,7 @@ MODELS = (
         named=r"none for conv2d/bias.*tf\.stop_gradient",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="hidden units are rounded",
         starter="tabular_regression",
         edits=model(
@@ -138,7 +139,7 @@ MODELS = (
         cause="rounding has no gradient, so the hidden layer doesn't learn",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="BatchNormalization with training=True written into the model",
         edits=model(
             "x = layers.LayerNormalization()(x)  # per example, so replicas needn't exchange "
@@ -149,7 +150,7 @@ MODELS = (
         cause="evaluation normalizes by the statistics of its batch: training=True in the model",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="normalization statistics that need ten thousand steps",
         starter="segmentation",
         edits=model("momentum=0.9, epsilon=0.1", "momentum=0.9999, epsilon=0.1"),
@@ -157,7 +158,7 @@ MODELS = (
         cause="momentum of BatchNormalization is so high that evaluation uses its initial values",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a bias of -10 before a relu",
         edits=model(
             at.HIDDEN,
@@ -170,7 +171,7 @@ MODELS = (
         named=r"units that are all dead|dead units",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="weights that start at zero behind a relu",
         starter="tabular_regression",
         edits=model(
@@ -181,7 +182,7 @@ MODELS = (
         cause="the hidden layer starts at zero, where relu has no gradient: it never learns",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="each block takes the images again",
         edits=model(
             'x = layers.Conv2D(filters, 3, padding="same", kernel_regularizer=l2)(x)',
@@ -191,7 +192,7 @@ MODELS = (
         cause="the first block isn't part of the model",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="the batch is standardized by hand",
         edits=model(
             at.HIDDEN,
@@ -202,7 +203,7 @@ MODELS = (
         cause="predictions depend on the other rows of the batch, in evaluation too",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a tf.Variable counts steps for a warm-up of the loss",
         edits=(
             before("steps.py", "# TODO(11)", "SEEN = tf.Variable(0.0, trainable=False)\n\n\n"),
@@ -217,7 +218,7 @@ MODELS = (
         cause="a tf.Variable counts once per replica and is in no checkpoint: use replica.step",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="noise from tf.random.normal in the train step",
         edits=(
             before(
@@ -230,7 +231,7 @@ MODELS = (
         cause="tf.random in a step isn't derived from the seed and the step: use replica.seed",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="noise from numpy, drawn when the step is traced",
         edits=(
             before("steps.py", "import tensorflow as tf\n", "import numpy as np\n"),
@@ -244,7 +245,7 @@ MODELS = (
         cause="numpy draws while the step is traced: the noise is the same in every step",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="word dropout with the seed (0, 1) in every step",
         starter="language_model",
         edits=(
@@ -260,7 +261,7 @@ MODELS = (
         named=r"its seed is a constant; use replica\.seed",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="the fraction to keep, given as the fraction to drop",
         edits=(Edit("config.py", "dropout: float = 0.3", "dropout: float = 0.97"),),
         file="config.py",
@@ -268,7 +269,7 @@ MODELS = (
         named=r"dropout|\brate\b",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="predictions are standardized instead of brought back to units",
         starter="tabular_regression",
         edits=model(
@@ -279,7 +280,7 @@ MODELS = (
         cause="predictions are on another scale than labels: invert=True is missing",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="the table's prediction uses the hidden layer's bias only",
         starter="tabular_regression",
         edits=model(
@@ -291,7 +292,7 @@ MODELS = (
         named=r"outputs don't depend on the inputs",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="sampled units from tf.random.uniform inside a layer",
         edits=(
             after("model.py", "import keras\n", "import tensorflow as tf\n"),
@@ -313,7 +314,7 @@ MODELS = (
         named=r"drop_rows.*tf\.random\.normal and its like",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="dropout written by hand that is always on",
         starter="tabular_regression",
         edits=model(
@@ -330,7 +331,7 @@ SHIFT = "    tokens, targets = lines[:, :-1], lines[:, 1:]\n"
 
 LANGUAGE_MODELS = (
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="attention without a causal mask",
         edits=model(ATTENTION, "attention(y, y)"),
@@ -339,7 +340,7 @@ LANGUAGE_MODELS = (
         named=r"attention without a causal mask",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="targets that aren't shifted",
         edits=(Edit("data.py", SHIFT, "    tokens, targets = lines[:, :-1], lines[:, :-1]\n"),),
@@ -347,7 +348,7 @@ LANGUAGE_MODELS = (
         cause="targets are the inputs themselves: the model learns to copy",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="targets shifted the wrong way",
         edits=(Edit("data.py", SHIFT, "    tokens, targets = lines[:, 1:], lines[:, :-1]\n"),),
@@ -355,7 +356,7 @@ LANGUAGE_MODELS = (
         cause="targets are the tokens before, which the model has seen",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="the loss counts padding",
         edits=(
@@ -369,7 +370,7 @@ LANGUAGE_MODELS = (
         cause="padding tokens have weight 1: loss and accuracy are mostly about zeros",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="normalization over the positions of a line",
         edits=model(
@@ -380,7 +381,7 @@ LANGUAGE_MODELS = (
         cause="normalization over time lets a token see later ones",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="attention among the lines of a batch",
         edits=model(
@@ -393,7 +394,7 @@ LANGUAGE_MODELS = (
         cause="batch and time axis are exchanged: rows of the batch attend to each other",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="the mean of all positions is added to each",
         edits=model(
@@ -411,7 +412,7 @@ ON_GENERATED = "    on_generated = discriminator(generated, training=True)  # (b
 
 GANS = (
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="labels of real and generated images exchanged in one of two losses",
         edits=(
@@ -430,7 +431,7 @@ GANS = (
         cause="discriminator and generator want the same: labels are exchanged in one loss",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="the generator is rewarded when it is found out",
         edits=(
@@ -444,7 +445,7 @@ GANS = (
         cause="the generator's loss falls when the discriminator is right: wrong label",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="the generator's loss goes to the discriminator's optimizer",
         edits=(
@@ -460,7 +461,7 @@ GANS = (
         named=r"must return a loss named 'generator'",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="one optimizer for both models",
         edits=(
@@ -487,7 +488,7 @@ GANS = (
         cause="each step trains both models, so each loss undoes the other",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="stop_gradient copied into the generator's step",
         edits=(
@@ -502,7 +503,7 @@ GANS = (
         cause="the generator gets no gradient: stop_gradient",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="the generator is judged by real images",
         edits=(
@@ -522,7 +523,7 @@ GANS = (
         cause="the generator's loss doesn't depend on the generator: it gets no gradient",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="the discriminator sees generated images twice and no real ones",
         edits=(
@@ -537,7 +538,7 @@ GANS = (
         cause="the train step doesn't use the real images",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="latents multiplied by the noise level, which is zero",
         edits=(

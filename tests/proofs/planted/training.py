@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from . import kinds
 from . import places as at
-from .edits import EVALUATION, METRICS, OPTIMIZER, Edit, Fault, after, before
+from .edits import Edit, Fault, after, before
 
 ACCURACY = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
 RATE = "CosineDecay(task.learning_rate,"
@@ -24,7 +25,7 @@ def processed(*lines: str) -> tuple[Edit, ...]:
 
 MEASURED = (
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="accuracy without weights",
         edits=(accuracy('run.metrics["accuracy"].update_state(labels, predictions)'),),
         file="steps.py",
@@ -32,7 +33,7 @@ MEASURED = (
         named=r"validation_accuracy .* or padding counts",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="a threshold of 0.5 on logits",
         starter="gan",
         edits=(
@@ -55,7 +56,7 @@ MEASURED = (
         named=r"real_accuracy .* compares logits with the threshold of a probability",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="the mean of the scaled loss, as a metric",
         starter="tabular_regression",
         edits=(
@@ -76,7 +77,7 @@ MEASURED = (
         cause="the metric is fed the scaled loss of one replica",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="a mean of the batches' means",
         starter="tabular_regression",
         edits=(
@@ -97,7 +98,7 @@ MEASURED = (
         named=r"the metric mae gets a single number.*feed it per-example values and weights",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="accuracy of each label with each prediction",
         edits=(
             Edit("metrics.py", "keras.metrics.SparseCategoricalAccuracy()", "keras.metrics.Mean()"),
@@ -110,7 +111,7 @@ MEASURED = (
         cause="labels (batch, 1) and predictions (batch,) broadcast to (batch, batch)",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="updated twice in validation, once without weights",
         edits=(
             accuracy(
@@ -122,7 +123,7 @@ MEASURED = (
         cause="the metric is updated twice in validation, so padding counts",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="the best weights are those with the lowest accuracy",
         edits=(
             Edit("config.py", "larger_is_better: bool = True", "larger_is_better: bool = False"),
@@ -131,7 +132,7 @@ MEASURED = (
         cause="larger_is_better is wrong for an accuracy: the worst weights are selected",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="a larger loss is better",
         starter="tabular_regression",
         edits=(
@@ -142,7 +143,7 @@ MEASURED = (
         named=r"larger_is_better in task/config\.py says so",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="whole lines must match, prompts too",
         starter="language_model",
         edits=(
@@ -156,7 +157,7 @@ MEASURED = (
         cause="the metric ignores the weights: prompts and padded rows count",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="top ten of ten classes, called accuracy",
         edits=(
             Edit(
@@ -169,7 +170,7 @@ MEASURED = (
         cause="the metric is 1 whatever the model predicts",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="accuracy of the last batch only",
         edits=(accuracy('run.metrics["accuracy"].reset_state()\n    ' + ACCURACY),),
         file="steps.py",
@@ -177,7 +178,7 @@ MEASURED = (
         named=r"\breset|last batch",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="R2 of labels given as predictions",
         starter="tabular_regression",
         edits=(
@@ -195,7 +196,7 @@ MEASURED = (
 
 OPTIMIZING = (
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the learning rate divided by the replicas",
         edits=(
             Edit(
@@ -211,7 +212,7 @@ OPTIMIZING = (
         named=r"the learning rate is 0\.002 .* it depends on the number of replicas",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the linear scaling rule for a global batch that doesn't grow",
         starter="tabular_regression",
         edits=(
@@ -227,14 +228,14 @@ OPTIMIZING = (
         named=r"on one replica and 0\.02 on two: it depends on the number of replicas",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the decay ends after a tenth of the run",
         edits=(Edit("optimizer.py", "decay_steps=steps)", "decay_steps=steps // 10)"),),
         file="optimizer.py",
         cause="the learning rate is 0 for nine tenths of the run",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a decay over 40 epochs, given as 40 steps",
         starter="language_model",
         edits=(Edit("optimizer.py", "decay_steps=steps - warmup,", "decay_steps=40,"),),
@@ -242,7 +243,7 @@ OPTIMIZING = (
         cause="decay_steps is a number of epochs: the learning rate is 0 after few steps",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="piecewise rates at epochs 10 and 20",
         starter="segmentation",
         edits=(
@@ -258,7 +259,7 @@ OPTIMIZING = (
         named=r"it counts train steps, not epochs",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a warm-up of ten thousand steps in a run of a thousand",
         starter="language_model",
         edits=(
@@ -272,7 +273,7 @@ OPTIMIZING = (
         named=r"the warm-up is longer than the run",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients with the other sign",
         edits=processed("return [-gradient for gradient in gradients]"),
         file="optimizer.py",
@@ -280,14 +281,14 @@ OPTIMIZING = (
         named=r"multiplies every gradient by -1",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a learning rate of 2 instead of 2e-3",
         edits=(Edit("config.py", "learning_rate: float = 2e-3", "learning_rate: float = 2.0"),),
         file="config.py",
         cause="the learning rate is a thousand times too large",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a learning rate of 1e-9",
         starter="tabular_regression",
         edits=(Edit("config.py", "learning_rate: float = 1e-2", "learning_rate: float = 1e-9"),),
@@ -296,7 +297,7 @@ OPTIMIZING = (
         named=r"too (low|small)",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients divided by the replicas, after the sum",
         starter="tabular_regression",
         edits=processed(
@@ -307,7 +308,7 @@ OPTIMIZING = (
         cause="gradients are divided by the number of replicas, though their sum is the gradient",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients of convolutions set to zero, from an old experiment",
         edits=processed(
             "return [",
@@ -319,7 +320,7 @@ OPTIMIZING = (
         cause="layers don't learn: process_gradients sets their gradients to zero",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients of embeddings set to zero, by their path",
         starter="language_model",
         edits=processed(
@@ -332,7 +333,7 @@ OPTIMIZING = (
         named=r"embedding/embeddings.*process_gradients sets it to 0",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the generator's step isn't in TRAIN_STEPS",
         starter="gan",
         edits=(
@@ -347,7 +348,7 @@ OPTIMIZING = (
         named=r"TRAIN_STEPS|no (train )?step|never train|generator_step",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="weight decay in percent",
         starter="tabular_regression",
         edits=(Edit("config.py", "weight_decay: float = 1e-2", "weight_decay: float = 90.0"),),
@@ -355,7 +356,7 @@ OPTIMIZING = (
         cause="weight decay takes most of each weight in every step",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the gradient of predictions is clipped by its norm on each replica",
         edits=(
             before(
@@ -377,7 +378,7 @@ OPTIMIZING = (
         named=r"gradients are changed before they are added",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients normalized on each replica through a gradient of one's own",
         starter="tabular_regression",
         edits=(
@@ -400,7 +401,7 @@ OPTIMIZING = (
         named=r"gradients are changed before they are summed",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the probability of the right class is minimized",
         starter="segmentation",
         edits=(
@@ -417,7 +418,7 @@ OPTIMIZING = (
         cause="the loss is larger for better predictions: its sign is wrong",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a squared error with a minus, because R2 has one",
         starter="tabular_regression",
         edits=(
@@ -432,7 +433,7 @@ OPTIMIZING = (
         cause="the loss is smaller for worse predictions: its sign is wrong",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="noise on gradients, drawn by each replica for itself",
         edits=processed(
             "return [g + tf.random.normal(tf.shape(g), 0, 1e-3, g.dtype) for g in gradients]"
@@ -444,7 +445,7 @@ OPTIMIZING = (
 
 EVALUATING = (
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="training=True in the validation step",
         edits=(Edit("steps.py", "training=False", "training=True", "validation_step"),),
         file="steps.py",
@@ -452,7 +453,7 @@ EVALUATING = (
         named=r"dropout is called with training=True",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="training=True in the test step",
         starter="tabular_regression",
         edits=(Edit("steps.py", "training=False", "training=True", "test_step"),),
@@ -461,7 +462,7 @@ EVALUATING = (
         named=r"dropout is called with training=True",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the validation step calls the train step",
         starter="segmentation",
         edits=(
@@ -477,7 +478,7 @@ EVALUATING = (
         named=r"batch_normalization is called with training=True",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the validation loss divided by the batch size again",
         edits=(
             Edit(
@@ -493,7 +494,7 @@ EVALUATING = (
         named=r"the validation step averages over a replica's rows",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="a batch that isn't full is left out of validation",
         edits=(
             after(
@@ -507,7 +508,7 @@ EVALUATING = (
         cause="validation leaves out the last examples, because they don't fill a batch",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="eight rows of each batch, from a debugging session",
         edits=(
             Edit(
@@ -522,7 +523,7 @@ EVALUATING = (
         named=r"leaves? out|left out|first rows|every example once",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="half of the test rows",
         starter="tabular_regression",
         edits=(
@@ -538,7 +539,7 @@ EVALUATING = (
         cause="the test leaves out half of the rows of each batch",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="test-time augmentation with tf.random.normal",
         edits=(
             before(
@@ -552,7 +553,7 @@ EVALUATING = (
         cause="validation draws random numbers without a seed: it isn't the same twice",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the discriminator's validation loss under both names",
         starter="gan",
         edits=(
@@ -566,7 +567,7 @@ EVALUATING = (
         cause="the generator's validation loss is the discriminator's",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="a running mean of losses in a tf.Variable, moved by validation too",
         starter="tabular_regression",
         edits=(
@@ -583,7 +584,7 @@ EVALUATING = (
         cause="validation changes a variable that training uses, which is in no checkpoint",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="validation of the mean prediction of the batch",
         starter="tabular_regression",
         edits=(
@@ -599,7 +600,7 @@ EVALUATING = (
         named=r"labels of (its|the) batch|predictions (use|depend|change|are changed)",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the validation of the language model forgets the weights of padding",
         starter="language_model",
         edits=(

@@ -2,31 +2,9 @@
 
 from __future__ import annotations
 
+from . import kinds
 from . import places as at
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    DENOMINATORS,
-    EVALUATION,
-    GAN,
-    INPUTS,
-    LABELS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    STREAMS,
-    WEIGHTS,
-    Change,
-    Edit,
-    Fault,
-    after,
-    before,
-    train_weights,
-)
+from .edits import Change, Edit, Fault, after, before, train_weights
 
 # Texts of the starters that several changes replace.
 MAIN = '{"main": compute_loss(per_example, weights, run.model, replica)}'
@@ -37,7 +15,7 @@ ACCURACY = '    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}\n
 
 LOSSES = (
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a weighted mean on each replica, divided by the replicas",
         starter="tabular_regression",
         file="losses.py",
@@ -54,7 +32,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="feature matching by the mean images of a replica",
         starter="gan",
         file="steps.py",
@@ -80,7 +58,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="R-Drop: compute_loss for each of two terms",
         file="steps.py",
         cause="compute_loss adds the model's regularization, and is called twice in the train "
@@ -101,7 +79,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="all tokens that aren't padding are counted, prompts too",
         starter="language_model",
         file="losses.py",
@@ -117,7 +95,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="the sum of the weights, cast to an int",
         starter="tabular_regression",
         file="losses.py",
@@ -128,7 +106,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="pixels are counted under a loss that is a mean over pixels",
         starter="segmentation",
         file="losses.py",
@@ -145,7 +123,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="the loss is divided by the micro-batches, as in PyTorch",
         file="losses.py",
         cause="global_count is that of the whole batch already: dividing by the micro-batches too "
@@ -161,7 +139,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="images and labels are shuffled after their weights were made",
         file="data.py",
         cause="the weights keep the old order, so that they weigh other examples",
@@ -172,7 +150,7 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="weights of the answer start one token early",
         starter="language_model",
         file="data.py",
@@ -190,7 +168,7 @@ LOSSES = (
 
 DATA = (
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="each split's labels are standardized by their own mean",
         starter="tabular_regression",
         file="data.py",
@@ -210,7 +188,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="targets are shifted in the data, and in the loss again",
         starter="language_model",
         file="steps.py",
@@ -232,7 +210,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="training images and labels are shuffled one after the other",
         file="data.py",
         cause="two calls of shuffle draw two orders: images no longer stand beside their labels",
@@ -249,7 +227,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="missing values are filled with 0 before they are scaled",
         starter="tabular_regression",
         file="data.py",
@@ -264,14 +242,14 @@ DATA = (
         ),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="gray values are scaled by an integer division",
         file="data.py",
         cause="// rounds down: all gray values but the darkest become 0",
         edits=(Edit("data.py", '_images"] / 16', '_images"] // 16'),),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="training lines are put into lower case",
         starter="language_model",
         file="data.py",
@@ -286,7 +264,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="days are drawn with replacement",
         starter="language_model",
         file="data.py",
@@ -301,7 +279,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="validation rows stay in the training data",
         starter="tabular_regression",
         file="data.py",
@@ -315,7 +293,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="mixup of the images without their labels",
         file="data.py",
         cause="an image is mixed with another one by a share from 0 to 1, and keeps its own label "
@@ -334,7 +312,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="the contrast of a batch is drawn with NumPy",
         starter="segmentation",
         file="data.py",
@@ -349,7 +327,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="both directions of the shift are drawn with one seed",
         file="data.py",
         cause="stateless draws from the same seed are equal: images move along one diagonal only",
@@ -366,7 +344,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="a stream is shuffled, then split by take and skip",
         file="data.py",
         cause="shuffle draws a new order for each pass, so that the 300 validation images are other "
@@ -393,7 +371,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="validation canvases are composed anew in every pass",
         starter="segmentation",
         file="data.py",
@@ -428,7 +406,7 @@ DATA = (
 
 MODELS = (
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="the train step doesn't say that it trains",
         starter="segmentation",
         file="steps.py",
@@ -439,7 +417,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="attention pooling with a softmax over the batch",
         file="model.py",
         cause="axis=0 is the batch: the weights of a place add up to 1 over the images of a "
@@ -457,7 +435,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         name="a convolution over neighbors on both sides",
         starter="language_model",
         file="model.py",
@@ -472,7 +450,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="all layers but the last are frozen, at random values",
         file="model.py",
         cause="the layers are frozen as for fine-tuning, and nothing loads trained weights into "
@@ -491,7 +469,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a ReLU on the standardized prediction",
         starter="tabular_regression",
         file="model.py",
@@ -506,7 +484,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="stochastic depth that doesn't scale what it keeps",
         starter="language_model",
         file="model.py",
@@ -548,7 +526,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="noise on training images from tf.random.normal",
         file="steps.py",
         cause="tf.random.normal has a state outside of the run: a resumed run draws other noise, "
@@ -563,7 +541,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="a sigmoid before a cross-entropy of logits",
         starter="gan",
         file="model.py",
@@ -578,7 +556,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="a hinge loss with its signs exchanged",
         starter="gan",
         file="losses.py",
@@ -600,7 +578,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="a gradient penalty with one norm for all rows",
         starter="gan",
         file="steps.py",
@@ -624,7 +602,7 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="the generator ends with tanh, real images are in [0, 1]",
         starter="gan",
         file="model.py",
@@ -641,7 +619,7 @@ MODELS = (
 
 TRAINING = (
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="the accuracy of tokens gets no weights",
         starter="language_model",
         file="steps.py",
@@ -656,7 +634,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="an RMSE that is the mean of the batches' RMSEs",
         starter="tabular_regression",
         file="steps.py",
@@ -674,7 +652,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="a reported term is the mean over one replica's rows",
         file="steps.py",
         cause="what steps return is added over the replicas: the term is N times too large on N "
@@ -691,7 +669,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the test step is a copy of the train step",
         starter="segmentation",
         file="steps.py",
@@ -707,7 +685,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the best weights are those of the largest loss",
         starter="tabular_regression",
         file="config.py",
@@ -717,7 +695,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a decay meant for each epoch, in each step",
         file="optimizer.py",
         cause="schedules count steps: decay_steps=1 takes 5% off in every step, and after an "
@@ -735,7 +713,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a plateau is remembered in a closure",
         starter="tabular_regression",
         file="callbacks.py",
@@ -772,7 +750,7 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a callback anneals a Python number that the loss reads",
         starter="segmentation",
         file="losses.py",
@@ -800,7 +778,7 @@ def _anneal(event: Event) -> None:
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradient noise that every replica draws for itself",
         file="optimizer.py",
         cause="process_gradients runs on each replica, and tf.random.normal gives each another "
@@ -815,7 +793,7 @@ def _anneal(event: Event) -> None:
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients are centralized, those of biases too",
         starter="language_model",
         file="optimizer.py",
