@@ -19,7 +19,7 @@ from .blank import (
     create_losses,
     metrics_file,
 )
-from .edits import Change, Edit, Fault, after, before, train_weights
+from .edits import Change, Edit, Fault, after, before, train_weights, with_arrays
 
 # The blank starter, filled in.
 
@@ -439,12 +439,7 @@ IMAGE_FAULTS = (
                 "        move = tuple(self.random.integers(-1, 2, size=2))\n"
                 "        return np.roll(self.images[row], move, axis=(0, 1)), self.labels[row]\n\n\n",
             ),
-            Edit("data.py", at.ARRAYS, "    arrays = {\n        split: (images"),
-            after(
-                "data.py",
-                at.END_OF_ARRAYS,
-                '    return arrays | {"train": Shifted(*arrays["train"])}\n',
-            ),
+            *with_arrays('    return arrays | {"train": Shifted(*arrays["train"])}\n'),
             Edit("data.py", "    if not task.shift:\n", "    if True:  # Shifted does it\n"),
         ),
         kind=kinds.AUGMENTATION,

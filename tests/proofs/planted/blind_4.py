@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import kinds
 from . import places as at
-from .edits import Change, Edit, Fault, after, before
+from .edits import Change, Edit, Fault, after, before, with_arrays
 
 # Lines of the starters that several changes replace.
 ARRAYS = '(images.astype("float32")[..., np.newaxis], labels.astype("int64"))'
@@ -1079,10 +1079,7 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="long tail with effective numbers, focal loss and macro F1",
         edits=(
-            Edit("data.py", at.ARRAYS, "    arrays = {\n        split: (images"),
-            after(
-                "data.py",
-                at.END_OF_ARRAYS,
+            *with_arrays(
                 '''    images, labels = arrays["train"]
     kept = _long_tail(labels)
     return arrays | {"train": (images[kept], labels[kept], _effective_numbers(labels[kept]))}
@@ -1101,7 +1098,7 @@ def _effective_numbers(labels: np.ndarray, beta: float = 0.99) -> np.ndarray:
     """Weights float32 (n,) with a mean of 1 (Cui et al., 2019)."""
     weights = ((1 - beta) / (1 - beta ** np.bincount(labels)))[labels]
     return (weights / weights.mean()).astype("float32")
-''',
+'''
             ),
             after(
                 "losses.py",

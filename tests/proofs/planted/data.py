@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import kinds
 from . import places as at
-from .edits import Edit, Fault, after, before
+from .edits import Edit, Fault, after, before, with_arrays
 
 # Of the image classification: where arrays become splits.
 ARRAYS = """\
@@ -695,18 +695,11 @@ AUGMENTING = (
     ),
 )
 
-STREAM = (Edit("data.py", at.ARRAYS, "    arrays = {\n        split: (images"),)
 
-
-def stream(lines: str) -> Edit:
-    """A function for the training data; `lines` give it, from images and labels."""
-    return Edit(
-        "data.py",
-        at.END_OF_ARRAYS,
-        "        for split, (images, labels) in splits.items()\n    }\n"
-        '    images, labels = arrays["train"]\n'
-        + lines
-        + '    return arrays | {"train": stream}\n',
+def stream(lines: str) -> tuple[Edit, ...]:
+    """A stream as the training data; `lines` make it, from images and labels."""
+    return with_arrays(
+        '    images, labels = arrays["train"]\n' + lines + '    return arrays | {"train": stream}\n'
     )
 
 
@@ -714,12 +707,9 @@ STREAMING = (
     Fault(
         kind=kinds.STREAMS,
         name="a stream that shuffles itself anew whenever it is read",
-        edits=(
-            *STREAM,
-            stream(
-                "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
-                "    stream = stream.shuffle(1200)\n"
-            ),
+        edits=stream(
+            "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
+            "    stream = stream.shuffle(1200)\n"
         ),
         file="data.py",
         cause="the stream is in another order each time it is read: a run can't be resumed exactly",
@@ -728,11 +718,8 @@ STREAMING = (
     Fault(
         kind=kinds.STREAMS,
         name="the stream repeats for all epochs",
-        edits=(
-            *STREAM,
-            stream(
-                "    stream = tf.data.Dataset.from_tensor_slices((images, labels)).repeat(40)\n"
-            ),
+        edits=stream(
+            "    stream = tf.data.Dataset.from_tensor_slices((images, labels)).repeat(40)\n"
         ),
         file="data.py",
         cause="the stream repeats the data: an epoch is forty passes",
@@ -740,13 +727,10 @@ STREAMING = (
     Fault(
         kind=kinds.STREAMS,
         name="cache after the random flips",
-        edits=(
-            *STREAM,
-            stream(
-                "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
-                "    stream = stream.map(lambda x, y: (x + tf.random.normal(x.shape, 0, 0.1), y))\n"
-                "    stream = stream.cache()\n"
-            ),
+        edits=stream(
+            "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
+            "    stream = stream.map(lambda x, y: (x + tf.random.normal(x.shape, 0, 0.1), y))\n"
+            "    stream = stream.cache()\n"
         ),
         file="data.py",
         cause="random numbers are drawn before cache: each epoch gets the same ones, a resume others",
@@ -754,12 +738,9 @@ STREAMING = (
     Fault(
         kind=kinds.STREAMS,
         name="noise from tf.random in the stream",
-        edits=(
-            *STREAM,
-            stream(
-                "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
-                "    stream = stream.map(lambda x, y: (x + tf.random.normal(x.shape, 0, 0.3), y))\n"
-            ),
+        edits=stream(
+            "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
+            "    stream = stream.map(lambda x, y: (x + tf.random.normal(x.shape, 0, 0.3), y))\n"
         ),
         file="data.py",
         cause="the stream draws random numbers without a seed: a batch can't be made again",
@@ -768,16 +749,13 @@ STREAMING = (
     Fault(
         kind=kinds.STREAMS,
         name="images and labels are shuffled, each by itself, then zipped",
-        edits=(
-            *STREAM,
-            stream(
-                "    parts = [tf.data.Dataset.from_tensor_slices(a) for a in (images, labels)]\n"
-                "    parts = [\n"
-                "        part.shuffle(1200, seed=i, reshuffle_each_iteration=False)\n"
-                "        for i, part in enumerate(parts)\n"
-                "    ]\n"
-                "    stream = tf.data.Dataset.zip(*parts)\n"
-            ),
+        edits=stream(
+            "    parts = [tf.data.Dataset.from_tensor_slices(a) for a in (images, labels)]\n"
+            "    parts = [\n"
+            "        part.shuffle(1200, seed=i, reshuffle_each_iteration=False)\n"
+            "        for i, part in enumerate(parts)\n"
+            "    ]\n"
+            "    stream = tf.data.Dataset.zip(*parts)\n"
         ),
         file="data.py",
         cause="labels are shuffled apart from their inputs",
@@ -786,16 +764,11 @@ STREAMING = (
     Fault(
         kind=kinds.STREAMS,
         name="a cardinality of 320 for a validation stream of 297",
-        edits=(
-            Edit("data.py", at.ARRAYS, "    arrays = {\n        split: (images"),
-            after(
-                "data.py",
-                at.END_OF_ARRAYS,
-                '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
-                "    validation = validation.filter(lambda x, y: tf.reduce_max(x) > 0)\n"
-                "    size = tf.data.experimental.assert_cardinality(320)\n"
-                '    return arrays | {"validation": validation.apply(size)}\n',
-            ),
+        edits=with_arrays(
+            '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
+            "    validation = validation.filter(lambda x, y: tf.reduce_max(x) > 0)\n"
+            "    size = tf.data.experimental.assert_cardinality(320)\n"
+            '    return arrays | {"validation": validation.apply(size)}\n'
         ),
         file="data.py",
         cause="the stream has fewer examples than its cardinality says: the first validation fails",
@@ -803,14 +776,11 @@ STREAMING = (
     Fault(
         kind=kinds.STREAMS,
         name="a generator that can be read once",
-        edits=(
-            *STREAM,
-            stream(
-                "    rows = iter(zip(images, labels))\n"
-                "    spec = (tf.TensorSpec((8, 8, 1)), tf.TensorSpec((), tf.int64))\n"
-                "    stream = tf.data.Dataset.from_generator(lambda: rows, output_signature=spec)\n"
-                "    stream = stream.apply(tf.data.experimental.assert_cardinality(1200))\n"
-            ),
+        edits=stream(
+            "    rows = iter(zip(images, labels))\n"
+            "    spec = (tf.TensorSpec((8, 8, 1)), tf.TensorSpec((), tf.int64))\n"
+            "    stream = tf.data.Dataset.from_generator(lambda: rows, output_signature=spec)\n"
+            "    stream = stream.apply(tf.data.experimental.assert_cardinality(1200))\n"
         ),
         file="data.py",
         cause="the stream is empty when it is read a second time",
@@ -818,14 +788,9 @@ STREAMING = (
     Fault(
         kind=kinds.STREAMS,
         name="validation images twice, from repeat",
-        edits=(
-            Edit("data.py", at.ARRAYS, "    arrays = {\n        split: (images"),
-            after(
-                "data.py",
-                at.END_OF_ARRAYS,
-                '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
-                '    return arrays | {"validation": validation.shuffle(300).repeat(2).take(400)}\n',
-            ),
+        edits=with_arrays(
+            '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
+            '    return arrays | {"validation": validation.shuffle(300).repeat(2).take(400)}\n'
         ),
         file="data.py",
         cause="validation examples count twice, others once, in another order each time",
@@ -834,13 +799,10 @@ STREAMING = (
     Fault(
         kind=kinds.STREAMS,
         name="classes one after the other, more than the shuffle buffer's reach",
-        edits=(
-            *STREAM,
-            stream(
-                "    order = np.argsort(labels, kind='stable')\n"
-                "    images, labels = np.repeat(images[order], 20, 0), np.repeat(labels[order], 20)\n"
-                "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
-            ),
+        edits=stream(
+            "    order = np.argsort(labels, kind='stable')\n"
+            "    images, labels = np.repeat(images[order], 20, 0), np.repeat(labels[order], 20)\n"
+            "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
         ),
         file="data.py",
         cause="the stream is sorted by class, and the shuffle buffer holds only a part of it",

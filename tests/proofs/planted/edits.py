@@ -97,17 +97,18 @@ def _function(source: str, name: str) -> tuple[int, int]:
     raise ValueError(f"there is no function {name}")
 
 
-def train_weights(lines: str) -> tuple[Edit, ...]:
-    """Training data of the images with weights, which `lines` make from labels."""
+def with_arrays(lines: str) -> tuple[Edit, ...]:
+    """Lines that return the data of the images, made from `arrays`, the arrays of each split."""
     return (
         Edit("data.py", ARRAYS, ARRAYS.replace("return", "arrays =")),
-        Edit(
-            "data.py",
-            END_OF_ARRAYS,
-            END_OF_ARRAYS
-            + '    images, labels = arrays["train"]\n'
-            + lines
-            + "    return arrays | "
-            '{"train": (images, labels, weights.astype("float32"))}\n',
-        ),
+        after("data.py", END_OF_ARRAYS, lines),
+    )
+
+
+def train_weights(lines: str) -> tuple[Edit, ...]:
+    """Training data of the images with weights, which `lines` make from labels."""
+    return with_arrays(
+        '    images, labels = arrays["train"]\n'
+        + lines
+        + '    return arrays | {"train": (images, labels, weights.astype("float32"))}\n'
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import places as at
-from .edits import Change, Edit, after, before, train_weights
+from .edits import Change, Edit, after, before, train_weights, with_arrays
 
 PICTURES = Edit(
     "pictures.py",
@@ -584,14 +584,9 @@ TASKS = (
     ),
     Change(
         name="training data as a stream",
-        edits=(
-            Edit("data.py", at.ARRAYS, at.ARRAYS.replace("return", "arrays =")),
-            after(
-                "data.py",
-                at.END_OF_ARRAYS,
-                '    stream = tf.data.Dataset.from_tensor_slices(arrays["train"])\n'
-                + '    return arrays | {"train": stream}\n',
-            ),
+        edits=with_arrays(
+            '    stream = tf.data.Dataset.from_tensor_slices(arrays["train"])\n'
+            + '    return arrays | {"train": stream}\n'
         ),
     ),
     Change(
