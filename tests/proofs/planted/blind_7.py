@@ -1269,19 +1269,8 @@ TASKS: tuple[Change, ...] = (
             ),
             Edit(
                 "model.py",
-                """    # 0, 1, 2, ... in each row, computed from `tokens` to be part of the model.
-    positions = keras.ops.cumsum(keras.ops.ones_like(tokens), axis=1) - 1  # (batch, T)
-    x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)
-    x = x + layers.Embedding(length, task.width)(positions)
-    for _ in range(task.layers):
-        # Padding needs no mask: it comes last, and no token attends to a later one.
-        y = layers.LayerNormalization()(x)
-        attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)
-        x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))
-        y = layers.LayerNormalization()(x)
-        y = layers.Dense(4 * task.width, activation="gelu")(y)
-        x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
-    x = layers.LayerNormalization()(x)
+                at.TRANSFORMER
+                + """\
     # Full precision even under --precision float16, where the loss of such logits could overflow.
     logits = layers.Dense(TOKENS, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(tokens, logits)

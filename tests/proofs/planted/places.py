@@ -102,6 +102,26 @@ ATTENTION = """\
         attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)
         x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))
 """
+TRANSFORMER = (
+    """\
+    # 0, 1, 2, ... in each row, computed from `tokens` to be part of the model.
+    positions = keras.ops.cumsum(keras.ops.ones_like(tokens), axis=1) - 1  # (batch, T)
+    x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)
+"""
+    + POSITIONS
+    + """\
+    for _ in range(task.layers):
+        # Padding needs no mask: it comes last, and no token attends to a later one.
+        y = layers.LayerNormalization()(x)
+"""
+    + ATTENTION
+    + """\
+        y = layers.LayerNormalization()(x)
+        y = layers.Dense(4 * task.width, activation="gelu")(y)
+        x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
+    x = layers.LayerNormalization()(x)
+"""
+)
 
 # model.py of the GAN
 BOTH_MODELS = """\

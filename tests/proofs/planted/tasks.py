@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
+from . import blank
 from . import places as at
 from .edits import Change, Edit, after, before, train_weights, with_arrays
 
 PICTURES = Edit(
     "pictures.py",
     "",
-    '''\
-"""No pictures."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-''',
+    blank.PICTURES.replace(
+        "Pictures of training examples and of predictions: none.", "No pictures."
+    ),
 )
 LOWEST_LOSS = (
     Edit("config.py", '"validation_accuracy"', '"validation_loss"'),
@@ -211,22 +197,6 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 '''
-
-TRANSFORMER = """\
-    # 0, 1, 2, ... in each row, computed from `tokens` to be part of the model.
-    positions = keras.ops.cumsum(keras.ops.ones_like(tokens), axis=1) - 1  # (batch, T)
-    x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)
-    x = x + layers.Embedding(length, task.width)(positions)
-    for _ in range(task.layers):
-        # Padding needs no mask: it comes last, and no token attends to a later one.
-        y = layers.LayerNormalization()(x)
-        attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)
-        x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))
-        y = layers.LayerNormalization()(x)
-        y = layers.Dense(4 * task.width, activation="gelu")(y)
-        x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
-    x = layers.LayerNormalization()(x)
-"""
 
 PENALTY = """\
     with tf.GradientTape() as tape:  # inside the engine's
@@ -782,7 +752,7 @@ TASKS = (
         starter="language_model",
         edits=in_model(
             (
-                TRANSFORMER,
+                at.TRANSFORMER,
                 "    x = layers.Embedding(TOKENS, task.width, mask_zero=True)(tokens)\n"
                 "    x = layers.GRU(task.width, return_sequences=True)(x)  # (batch, T, width)\n",
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import places as at
+from .blank import CALLBACKS, THREE_STEPS
 from .edits import PACKAGE, Change, Edit, after, before
 from .tasks import ADAM, LABELS, LOWEST_LOSS, PICTURES, SUM_OF_SQUARES, in_losses, in_model
 
@@ -315,21 +316,14 @@ FORECAST_OPTIMIZER = (
     Edit("optimizer.py", "from .next_todo import TodoError\n", ""),
 )
 
-FORECAST_CALLBACKS = '''\
-"""Functions that are called during training."""
+FORECAST_CALLBACKS = CALLBACKS.replace(
+    '"""None."""',
+    '"""Callbacks, called between steps; '
+    'they can save, stop, freeze layers or set learning rates."""',
+)
 
-from __future__ import annotations
-
-from ..engine.callbacks import Callback
-from .config import TaskConfig
-
-
-def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
-    return []
-'''
-
-FORECAST_STEPS = '''\
+FORECAST_STEPS = (
+    '''\
 """The train, validation and test step, as one replica computes them.
 
 A step gets this replica's part of a batch, updates the metrics and returns the loss that each
@@ -345,22 +339,11 @@ from .data import FUTURE
 from .losses import compute_loss, weights_of_values
 
 Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # past, future (batch, FUTURE), weights (batch,)
-
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The same as in validation."""
-    return _step(run, batch, replica, training=False)
-
+'''
+    + THREE_STEPS.replace(
+        "The test loss of this replica's part of a batch.", "The same as in validation."
+    )
+    + '''
 
 def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[str, tf.Tensor]:
     """The mean squared error of the values that are there."""
@@ -379,6 +362,7 @@ TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be
 # True if an example's loss depends on the others of its batch, as with negatives from the batch.
 EXAMPLES_INTERACT = False
 '''
+)
 
 BACKBONE = f"""\
 import keras
