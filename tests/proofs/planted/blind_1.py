@@ -82,6 +82,19 @@ def blank(
     )
 
 
+def classifier(*, data: str, model: str, step: str = PLAIN_STEP) -> tuple[Edit, ...]:
+    """The blank starter filled in with a classifier, whose accuracy is monitored."""
+    return blank(
+        data=data,
+        model=model,
+        loss=at.SPARSE,
+        step=step,
+        metrics=at.ACCURACY,
+        monitor="validation_accuracy",
+        larger=True,
+    )
+
+
 # Parts that several changes share.
 
 MODEL_START = "CLASSES = 10\n"
@@ -958,14 +971,7 @@ CSV_IMPORT = before("data.py", "from collections.abc import Callable\n", "import
 def _flowers(*, classes: str, first: str, features: int) -> tuple[Edit, ...]:
     """Flowers from a CSV file: their classes in order, the first column, and how many there are."""
     data = FLOWERS.replace("UNIQUE", classes).replace("FIRST", first)
-    filled = blank(
-        data=data.replace("FEATURES", str(features)),
-        model=FLOWERS_MODEL,
-        loss=at.SPARSE,
-        metrics=at.ACCURACY,
-        monitor="validation_accuracy",
-        larger=True,
-    )
+    filled = classifier(data=data.replace("FEATURES", str(features)), model=FLOWERS_MODEL)
     return (*filled, CSV_IMPORT, CSV_IMPORTS)
 
 
@@ -1138,14 +1144,7 @@ BLANK_FAULTS = (
     Fault(
         name="features are selected with the labels of all splits",
         starter="blank",
-        edits=blank(
-            data=GENES,
-            model=GENES_MODEL,
-            loss=at.SPARSE,
-            metrics=at.ACCURACY,
-            monitor="validation_accuracy",
-            larger=True,
-        ),
+        edits=classifier(data=GENES, model=GENES_MODEL),
         flags=("--global-batch-size", "24"),
         kind=kinds.LEAKS,
         cause="adapt chooses the genes by the labels of validation and test too, so that chance "
@@ -1192,14 +1191,7 @@ BLANK_FAULTS = (
     Fault(
         name="a shuffled stream is split by take and skip",
         starter="blank",
-        edits=blank(
-            data=SHUFFLED_SPLIT,
-            model=CLUSTERS_MODEL,
-            loss=at.SPARSE,
-            metrics=at.ACCURACY,
-            monitor="validation_accuracy",
-            larger=True,
-        ),
+        edits=classifier(data=SHUFFLED_SPLIT, model=CLUSTERS_MODEL),
         kind=kinds.LEAKS,
         cause="shuffle makes another order each time the stream is read, so take and skip give other "
         "examples: after some epochs training has seen all of validation and test.",
@@ -1210,14 +1202,7 @@ BLANK_FAULTS = (
     Fault(
         name="a stream is sorted by class beyond the shuffle buffer",
         starter="blank",
-        edits=blank(
-            data=SORTED_STREAM,
-            model=CLUSTERS_MODEL,
-            loss=at.SPARSE,
-            metrics=at.ACCURACY,
-            monitor="validation_accuracy",
-            larger=True,
-        ),
+        edits=classifier(data=SORTED_STREAM, model=CLUSTERS_MODEL),
         kind=kinds.STREAMS,
         cause="60,000 examples in the order of their classes go through a shuffle buffer of 10,000: "
         "a batch has one or two of the six classes, and the last class of the epoch wins.",
@@ -1268,15 +1253,7 @@ BLANK_FAULTS = (
     Fault(
         name="the uncertainties of tasks are added on every replica",
         starter="blank",
-        edits=blank(
-            data=TWO_TASKS,
-            model=TWO_TASKS_MODEL,
-            loss=at.SPARSE,
-            step=TWO_TASKS_STEP,
-            metrics=at.ACCURACY,
-            monitor="validation_accuracy",
-            larger=True,
-        ),
+        edits=classifier(data=TWO_TASKS, model=TWO_TASKS_MODEL, step=TWO_TASKS_STEP),
         kind=kinds.REGULARIZATION,
         cause="The log-variances don't depend on the examples and are added whole on each replica "
         "and micro-batch: N replicas add them N times, and weigh the tasks otherwise than one.",
@@ -1538,15 +1515,7 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="padded lines with a weight and a label for each token",
         starter="blank",
-        edits=blank(
-            data=TAGS,
-            model=TAGS_MODEL,
-            loss=at.SPARSE,
-            step=TAGS_STEP,
-            metrics=at.ACCURACY,
-            monitor="validation_accuracy",
-            larger=True,
-        ),
+        edits=classifier(data=TAGS, model=TAGS_MODEL, step=TAGS_STEP),
     ),
     Change(
         name="pairs with the candidates of all replicas",
