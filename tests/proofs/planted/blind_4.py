@@ -86,6 +86,28 @@ UNLABELED = after(
 """,
 )
 
+DROP_PATH = '''@keras.saving.register_keras_serializable()
+class DropPath(keras.layers.Layer):
+    """Stochastic depth (Huang et al., 2016): drops a residual branch of some images."""
+
+    def __init__(self, rate: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rate = rate
+        self.seed_generator = keras.random.SeedGenerator()
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        """A branch (batch, h, w, filters), in training 0 for some images and larger for others."""
+        if not training:
+            return x
+        shape = (keras.ops.shape(x)[0], 1, 1, 1)
+        kept = keras.random.uniform(shape, seed=self.seed_generator) >= self.rate
+        return x * keras.ops.cast(kept, x.dtype) / (1 - self.rate)
+
+    def get_config(self) -> dict[str, Any]:
+        """For .keras files."""
+        return super().get_config() | {"rate": self.rate}
+'''
+
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="mixup whose labels have the share of the other picture",
@@ -671,29 +693,8 @@ class UncertaintyWeighted:
             after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''
-
-@keras.saving.register_keras_serializable()
-class DropPath(keras.layers.Layer):
-    """Stochastic depth (Huang et al., 2016): drops a residual branch of some images."""
-
-    def __init__(self, rate: float, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.rate = rate
-        self.seed_generator = keras.random.SeedGenerator()
-
-    def call(self, x: Any, training: bool = False) -> Any:
-        """A branch (batch, h, w, filters), in training 0 for some images."""
-        if not training:
-            return x
-        shape = (keras.ops.shape(x)[0], 1, 1, 1)
-        kept = keras.random.uniform(shape, seed=self.seed_generator) >= self.rate
-        return x * keras.ops.cast(kept, x.dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """For .keras files."""
-        return super().get_config() | {"rate": self.rate}
-''',
+                "\n\n"
+                + DROP_PATH.replace(" and larger for others", "").replace(" / (1 - self.rate)", ""),
             ),
             after(
                 "model.py",
@@ -1557,30 +1558,12 @@ class StandardizedConv(keras.layers.Layer):
             after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''SCALE = 16.0  # of cosines, to become logits
+                """SCALE = 16.0  # of cosines, to become logits
 
 
-@keras.saving.register_keras_serializable()
-class DropPath(keras.layers.Layer):
-    """Stochastic depth (Huang et al., 2016): drops a residual branch of some images."""
-
-    def __init__(self, rate: float, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.rate = rate
-        self.seed_generator = keras.random.SeedGenerator()
-
-    def call(self, x: Any, training: bool = False) -> Any:
-        """A branch (batch, h, w, filters), in training 0 for some images and larger for others."""
-        if not training:
-            return x
-        shape = (keras.ops.shape(x)[0], 1, 1, 1)
-        kept = keras.random.uniform(shape, seed=self.seed_generator) >= self.rate
-        return x * keras.ops.cast(kept, x.dtype) / (1 - self.rate)
-
-    def get_config(self) -> dict[str, Any]:
-        """For .keras files."""
-        return super().get_config() | {"rate": self.rate}
-
+"""
+                + DROP_PATH
+                + '''
 
 @keras.saving.register_keras_serializable()
 class Cosines(keras.layers.Layer):
