@@ -53,6 +53,27 @@ STANDARDIZED = '''class Standardized:
 
 '''
 
+# For models that give several numbers for a row, the prediction first.
+TABLE_METRICS_OF_FIRST = tuple(
+    Edit("steps.py", line, line.replace("predictions", "predictions[:, :1]"), "*")
+    for line in (at.UPDATE_R2, at.UPDATE_MAE)
+)
+LOG_SCALE_TOO = Edit(
+    "model.py",
+    "    return keras.Model(inputs, unscale(x))\n",
+    "    log_scale = layers.Dense(1, dtype=floatx)(hidden)\n"
+    "    log_scale = 3 * ops.tanh(log_scale / 3)\n"
+    "    return keras.Model(inputs, layers.Concatenate(dtype=floatx)([unscale(x), log_scale]))\n",
+)
+LIKELIHOOD = '''    def negative_log_likelihood(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        """Labels (batch, 1), predictions (batch, 2) of mean and log scale -> (batch,)."""
+        mean, log_scale = predictions[:, :1], predictions[:, 1:]
+        error = (labels - mean) / LABEL_DEVIATION
+        return tf.reduce_mean(log_scale + 0.5 * tf.square(error * tf.exp(-log_scale)), axis=-1)
+
+    return {"main": negative_log_likelihood}
+'''
+
 FAULTS: tuple[Fault, ...] = (
     # The language model.
     Fault(
@@ -553,34 +574,10 @@ class EmbeddingNoise(keras.layers.Layer):
             Edit(
                 "losses.py",
                 '    return {"main": standardized_error}\n',
-                '''    def negative_log_likelihood(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Labels (batch, 1), predictions (batch, 2) of mean and log scale -> (batch,)."""
-        mean, log_scale = predictions[:, :1], predictions[:, 1]
-        error = (labels - mean) / LABEL_DEVIATION
-        return tf.reduce_mean(log_scale + 0.5 * tf.square(error * tf.exp(-log_scale)), axis=-1)
-
-    return {"main": negative_log_likelihood}
-''',
+                LIKELIHOOD.replace("predictions[:, 1:]", "predictions[:, 1]"),
             ),
-            Edit(
-                "model.py",
-                "    return keras.Model(inputs, unscale(x))\n",
-                "    log_scale = layers.Dense(1, dtype=floatx)(hidden)\n"
-                "    log_scale = 3 * ops.tanh(log_scale / 3)\n"
-                "    return keras.Model(inputs, layers.Concatenate(dtype=floatx)([unscale(x), log_scale]))\n",
-            ),
-            Edit(
-                "steps.py",
-                at.UPDATE_R2,
-                at.UPDATE_R2.replace("predictions", "predictions[:, :1]"),
-                where="*",
-            ),
-            Edit(
-                "steps.py",
-                at.UPDATE_MAE,
-                '    run.metrics["mae"].update_state(labels, predictions[:, :1], weights)\n',
-                where="*",
-            ),
+            LOG_SCALE_TOO,
+            *TABLE_METRICS_OF_FIRST,
         ),
     ),
     Fault(
@@ -871,21 +868,6 @@ class Centers(keras.layers.Layer):
 )
 
 # Correct, and unusual.
-TABLE_METRICS_OF_FIRST = (
-    Edit(
-        "steps.py",
-        at.UPDATE_R2,
-        at.UPDATE_R2.replace("predictions", "predictions[:, :1]"),
-        where="*",
-    ),
-    Edit(
-        "steps.py",
-        at.UPDATE_MAE,
-        at.UPDATE_MAE.replace("predictions", "predictions[:, :1]"),
-        where="*",
-    ),
-)
-
 TASKS: tuple[Change, ...] = (
     Change(
         name="wasserstein with gradient penalty",
@@ -1137,25 +1119,8 @@ class TiedEmbedding(keras.layers.Embedding):
         name="a scale for each prediction",
         starter="tabular_regression",
         edits=(
-            Edit(
-                "losses.py",
-                '    return {"main": standardized_error}\n',
-                '''    def negative_log_likelihood(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Labels (batch, 1), predictions (batch, 2) of mean and log scale -> (batch,)."""
-        mean, log_scale = predictions[:, :1], predictions[:, 1:]
-        error = (labels - mean) / LABEL_DEVIATION
-        return tf.reduce_mean(log_scale + 0.5 * tf.square(error * tf.exp(-log_scale)), axis=-1)
-
-    return {"main": negative_log_likelihood}
-''',
-            ),
-            Edit(
-                "model.py",
-                "    return keras.Model(inputs, unscale(x))\n",
-                "    log_scale = layers.Dense(1, dtype=floatx)(hidden)\n"
-                "    log_scale = 3 * ops.tanh(log_scale / 3)\n"
-                "    return keras.Model(inputs, layers.Concatenate(dtype=floatx)([unscale(x), log_scale]))\n",
-            ),
+            Edit("losses.py", '    return {"main": standardized_error}\n', LIKELIHOOD),
+            LOG_SCALE_TOO,
             *TABLE_METRICS_OF_FIRST,
         ),
     ),

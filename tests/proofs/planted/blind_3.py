@@ -524,11 +524,7 @@ def _dice(axes: str) -> tuple[Edit, ...]:
     """The Dice loss beside the cross-entropy, with sums over some axes."""
     return (
         Edit("losses.py", "# TODO(10)", BATCH_DICE.replace("AXES", axes)),
-        Edit(
-            "steps.py",
-            "import average_over_pixels, compute_loss",
-            "import average_over_pixels, compute_loss, dice",
-        ),
+        Edit("steps.py", at.LOSSES_IMPORT, at.LOSSES_IMPORT + ", dice"),
         after("steps.py", at.OF_PIXELS, "    per_example += dice(labels, logits)\n", "*"),
     )
 

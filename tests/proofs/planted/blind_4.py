@@ -313,11 +313,7 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return 1 - tf.reduce_mean((2 * both + 1) / (sizes + 1), axis=1)
 ''',
             ),
-            Edit(
-                "steps.py",
-                "import average_over_pixels, compute_loss",
-                "import compute_loss, dice_loss",
-            ),
+            Edit("steps.py", at.LOSSES_IMPORT, "import compute_loss, dice_loss"),
             Edit(
                 "steps.py",
                 '    per_pixel = run.losses["main"](labels, logits)  # (batch, h, w)\n'

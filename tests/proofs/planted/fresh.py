@@ -34,11 +34,7 @@ LOSSES = (
 
 ''',
             ),
-            Edit(
-                "steps.py",
-                "import average_over_pixels, compute_loss",
-                "import average_over_pixels, compute_loss, dice_loss",
-            ),
+            Edit("steps.py", at.LOSSES_IMPORT, at.LOSSES_IMPORT + ", dice_loss"),
             Edit("steps.py", LOSS, LOSS + " + dice_loss(labels, logits)", "*"),
         ),
     ),

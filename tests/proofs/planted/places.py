@@ -153,6 +153,7 @@ NO_TERMS = (
 )
 
 # steps.py of the segmentation
+LOSSES_IMPORT = "import average_over_pixels, compute_loss"
 OF_PIXELS = (
     "    per_example = "
     "average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"

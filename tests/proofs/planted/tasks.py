@@ -774,11 +774,7 @@ TASKS = (
         edits=(
             before("losses.py", "# TODO(10)", DICE),
             Edit("losses.py", "import IGNORED\n", "import CLASSES, IGNORED\n"),
-            Edit(
-                "steps.py",
-                "import average_over_pixels, compute_loss",
-                "import average_over_pixels, compute_loss, dice",
-            ),
+            Edit("steps.py", at.LOSSES_IMPORT, at.LOSSES_IMPORT + ", dice"),
             after(
                 "steps.py",
                 "run.task.foreground_weight)  # (batch,)\n",

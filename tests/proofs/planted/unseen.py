@@ -1035,11 +1035,7 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
 
 ''',
             ),
-            Edit(
-                "steps.py",
-                "import average_over_pixels, compute_loss",
-                "import average_over_pixels, compute_loss, dice",
-            ),
+            Edit("steps.py", at.LOSSES_IMPORT, at.LOSSES_IMPORT + ", dice"),
             after("steps.py", at.OF_PIXELS, "    per_example += dice(labels, logits)\n", "*"),
         ),
     ),
