@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from . import kinds
+from . import blank, kinds
 from . import places as at
-from .blank import (
-    CALLBACKS,
-    COUNT,
-    DATA_HEAD,
-    MODEL_HEAD,
-    NO_AUGMENT,
-    OPTIMIZER_FILE,
-    PICTURES,
-    STEPS_END,
-    STEPS_HEAD,
-    THREE_STEPS,
-    config,
-    create_losses,
-    metrics_file,
-)
 from .edits import Change, Edit, Fault, after, before, train_weights, with_arrays
 
 # The blank starter, filled in.
@@ -45,7 +30,7 @@ PLAIN_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bo
 SQUARED = 'keras.losses.MeanSquaredError(reduction="none")'
 
 
-def blank(
+def filled(
     *,
     data: str,
     model: str,
@@ -54,37 +39,37 @@ def blank(
     metrics: str = "{}",
     monitor: str = "validation_loss",
     larger: bool = False,
-    count: str = COUNT,
+    count: str = blank.COUNT,
     terms: str = "()",
     interact: bool = False,
     losses_code: str = "",
 ) -> tuple[Edit, ...]:
     """Every TODO of the blank starter, filled in."""
     steps = (
-        STEPS_HEAD.replace("import tensorflow", "import keras\nimport tensorflow")
+        blank.STEPS_HEAD.replace("import tensorflow", "import keras\nimport tensorflow")
         + "Batch = tuple[tf.Tensor, ...]\n"
-        + THREE_STEPS
+        + blank.THREE_STEPS
         + ("\n\n" + step + "\n")
-        + STEPS_END.replace("] = ()", f"] = {terms}").replace("False", str(interact))
+        + blank.STEPS_END.replace("] = ()", f"] = {terms}").replace("False", str(interact))
     )
     return (
-        Edit("config.py", "", config(RATE, monitor, larger)),
-        Edit("data.py", "", DATA_HEAD + "\n" + data + NO_AUGMENT),
-        Edit("model.py", "", MODEL_HEAD + "\n" + model),
-        Edit("metrics.py", "", metrics_file(metrics)),
-        Edit("optimizer.py", "", OPTIMIZER_FILE),
-        Edit("pictures.py", "", PICTURES),
-        Edit("callbacks.py", "", CALLBACKS),
+        Edit("config.py", "", blank.config(RATE, monitor, larger)),
+        Edit("data.py", "", blank.DATA_HEAD + "\n" + data + blank.NO_AUGMENT),
+        Edit("model.py", "", blank.MODEL_HEAD + "\n" + model),
+        Edit("metrics.py", "", blank.metrics_file(metrics)),
+        Edit("optimizer.py", "", blank.OPTIMIZER_FILE),
+        Edit("pictures.py", "", blank.PICTURES),
+        Edit("callbacks.py", "", blank.CALLBACKS),
         Edit("steps.py", "", steps),
         Edit("losses.py", "from .next_todo import TodoError\n", losses_code),
-        Edit("losses.py", "", create_losses(loss), "create_losses"),
+        Edit("losses.py", "", blank.create_losses(loss), "create_losses"),
         Edit("losses.py", "", count, "count"),
     )
 
 
 def classifier(*, data: str, model: str, step: str = PLAIN_STEP) -> tuple[Edit, ...]:
     """The blank starter filled in with a classifier, whose accuracy is monitored."""
-    return blank(
+    return filled(
         data=data,
         model=model,
         loss=at.SPARSE,
@@ -971,8 +956,8 @@ CSV_IMPORT = before("data.py", "from collections.abc import Callable\n", "import
 def _flowers(*, classes: str, first: str, features: int) -> tuple[Edit, ...]:
     """Flowers from a CSV file: their classes in order, the first column, and how many there are."""
     data = FLOWERS.replace("UNIQUE", classes).replace("FIRST", first)
-    filled = classifier(data=data.replace("FEATURES", str(features)), model=FLOWERS_MODEL)
-    return (*filled, CSV_IMPORT, CSV_IMPORTS)
+    task = classifier(data=data.replace("FEATURES", str(features)), model=FLOWERS_MODEL)
+    return (*task, CSV_IMPORT, CSV_IMPORTS)
 
 
 TWO_TASKS = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
@@ -1099,7 +1084,7 @@ BLANK_FAULTS = (
     Fault(
         name="overlapping windows are split at random",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=WINDOWS,
             model=TABLE_MODEL.replace("(batch, 8)", "(batch, 32)"),
             loss=SQUARED,
@@ -1115,7 +1100,7 @@ BLANK_FAULTS = (
     Fault(
         name="a forecast sees the next value through its convolutions",
         starter="blank",
-        edits=blank(data=SEQUENCES, model=CONV_MODEL, loss=SQUARED, step=PLAIN_STEP),
+        edits=filled(data=SEQUENCES, model=CONV_MODEL, loss=SQUARED, step=PLAIN_STEP),
         kind=kinds.LEAKS,
         cause='Conv1D with padding="same" looks at later steps: the value to predict at a step is '
         "the input of the next one.",
@@ -1126,7 +1111,7 @@ BLANK_FAULTS = (
     Fault(
         name="the positives are at the wrong rows on other replicas",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=PAIRS,
             model=PAIRS_MODEL,
             loss=at.SPARSE,
@@ -1155,7 +1140,7 @@ BLANK_FAULTS = (
     Fault(
         name="a ReLU ends a regression of standardized numbers",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=TABLE,
             model=TABLE_MODEL.replace("layers.Dense(1)", 'layers.Dense(1, activation="relu")'),
             loss=SQUARED,
@@ -1170,7 +1155,7 @@ BLANK_FAULTS = (
     Fault(
         name="targets and predictions are broadcast against each other",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=TABLE,
             model=TABLE_MODEL.replace("layers.Reshape(())(x)", "x").replace(
                 "each, (batch,)", "each, (batch, 1)"
@@ -1212,7 +1197,7 @@ BLANK_FAULTS = (
     Fault(
         name="AUC takes logits for probabilities",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=BINARY,
             model=BINARY_MODEL,
             metrics='{"auc": keras.metrics.AUC()}',
@@ -1264,7 +1249,7 @@ BLANK_FAULTS = (
     Fault(
         name="validation anneals by the number of its batch",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=VAE_DATA,
             model=VAE_MODEL,
             loss=SQUARED,
@@ -1491,7 +1476,7 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="a variational autoencoder whose KL term is annealed in training only",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=VAE_DATA,
             model=VAE_MODEL,
             loss=SQUARED,
@@ -1520,7 +1505,7 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="pairs with the candidates of all replicas",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=PAIRS,
             model=PAIRS_MODEL,
             loss=at.SPARSE,
@@ -1536,7 +1521,7 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="a mixture density network with survey weights and a negative loss",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=MIXTURE_DATA, model=MIXTURE_MODEL, loss="mixture", losses_code=MIXTURE_LOSS
         ),
     ),
@@ -1581,7 +1566,7 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="properties of which many weren't measured",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=LABELS_MISSING,
             model=BINARY_MODEL.replace("Dense(1)", "Dense(5)").replace("(batch, 1)", "(batch, 5)"),
             loss='keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")',
@@ -1595,12 +1580,12 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="a network of sines learns one picture from a stream of its pixels",
         starter="blank",
-        edits=blank(data=PICTURE, model=PICTURE_MODEL, loss=SQUARED),
+        edits=filled(data=PICTURE, model=PICTURE_MODEL, loss=SQUARED),
     ),
     Change(
         name="three quantiles that can't cross",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=TABLE,
             model=QUANTILES_MODEL,
             loss=SQUARED,

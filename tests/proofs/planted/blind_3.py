@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from . import kinds
+from . import blank, kinds
 from . import places as at
-from .blank import (
-    CALLBACKS,
-    COUNT,
-    DATA_HEAD,
-    MODEL_HEAD,
-    NO_AUGMENT,
-    OPTIMIZER_FILE,
-    PICTURES,
-    STEPS_END,
-    STEPS_HEAD,
-    THREE_STEPS,
-    config,
-    create_losses,
-    metrics_file,
-)
 from .edits import Change, Edit, Fault, after, before
 
 Files = dict[str, str]
@@ -33,19 +18,21 @@ def _fill(files: Files, *changes: tuple[str, str, str]) -> tuple[Edit, ...]:
     return tuple(Edit(f"{name}.py", "", text) for name, text in filled.items())
 
 
-CONFIG = config("    learning_rate: float = 3e-3  # learning rate at the start\n").replace(
+CONFIG = blank.config("    learning_rate: float = 3e-3  # learning rate at the start\n").replace(
     " Imports no TensorFlow, so that a wrong flag is reported at once.", ""
 )
-DATA_START = DATA_HEAD.replace(", and the augmentation of training batches", "")
-DATA_END = NO_AUGMENT.replace("No augmentation.", "None: training batches stay as they are.")
-MODEL_START = MODEL_HEAD.replace("import tensorflow as tf\n", "").replace(
+DATA_START = blank.DATA_HEAD.replace(", and the augmentation of training batches", "")
+DATA_END = blank.NO_AUGMENT.replace("No augmentation.", "None: training batches stay as they are.")
+MODEL_START = blank.MODEL_HEAD.replace("import tensorflow as tf\n", "").replace(
     "from ..engine.batches import first_examples\n", ""
 )
-STEPS_START = STEPS_HEAD.replace(
+STEPS_START = blank.STEPS_HEAD.replace(
     "The train, validation and test step, as one replica computes them.",
     "The steps of one replica.",
 )
-STEPS = THREE_STEPS.replace("_step(run,", "forward(run,").replace("batch: Batch", "batch: tuple")
+STEPS = blank.THREE_STEPS.replace("_step(run,", "forward(run,").replace(
+    "batch: Batch", "batch: tuple"
+)
 LOSSES_START = '''"""The losses, and the number that they are divided by."""
 
 from __future__ import annotations
@@ -62,7 +49,7 @@ from .config import TaskConfig
 '''
 LOSSES_END = (
     "\n\n"
-    + COUNT.replace("`batch`", "a batch")
+    + blank.COUNT.replace("`batch`", "a batch")
     + '''
 
 def compute_loss(
@@ -97,7 +84,7 @@ SUPERVISED = '''def forward(run: Run, batch: tuple, replica: Replica, training: 
 
 def _losses(loss: str, what: str) -> str:
     """The function of losses.py, for one loss."""
-    return create_losses(loss, what).replace("keras.losses.Loss", "Any")
+    return blank.create_losses(loss, what).replace("keras.losses.Loss", "Any")
 
 
 def _task(
@@ -111,7 +98,7 @@ def _task(
     interact: bool = False,
 ) -> Files:
     """The files of a task from what is its own."""
-    end = STEPS_END.replace("False", str(interact))
+    end = blank.STEPS_END.replace("False", str(interact))
     if terms:
         end = end.replace("TERMS: tuple[str, ...] = ()", f'TERMS = ("{terms}",)')
     return {
@@ -119,11 +106,11 @@ def _task(
         "data": DATA_START + "\n" + data + DATA_END,
         "model": MODEL_START + "\n" + ADAPT + model,
         "losses": LOSSES_START + losses + LOSSES_END,
-        "metrics": metrics_file(metrics).replace("Keras metrics", "Metrics"),
-        "optimizer": OPTIMIZER_FILE,
+        "metrics": blank.metrics_file(metrics).replace("Keras metrics", "Metrics"),
+        "optimizer": blank.OPTIMIZER_FILE,
         "steps": STEPS_START + "\n" + steps + STEPS + end,
-        "callbacks": CALLBACKS,
-        "pictures": PICTURES,
+        "callbacks": blank.CALLBACKS,
+        "pictures": blank.PICTURES,
     }
 
 

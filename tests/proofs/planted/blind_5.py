@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from . import kinds
+from . import blank, kinds
 from . import places as at
-from .blank import COUNT, create_losses, create_metrics
 from .edits import Change, Edit, Fault, after, before
 
 NO_AUGMENT = '''def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
@@ -22,7 +21,7 @@ def _task(
     steps: str,
     settings: str = "",
     augment: str = NO_AUGMENT,
-    count: str = COUNT,
+    count: str = blank.COUNT,
     callbacks: str = "    return []\n",
     optimizer: str = "    return keras.optimizers.Adam(3e-3)\n",
     interact: bool = False,
@@ -144,7 +143,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
 
     return {"query": tower("query", 24), "item": tower("item", 16)}
 ''',
-    losses=create_losses(at.SPARSE, "Cross-entropy among the items of the global batch."),
+    losses=blank.create_losses(at.SPARSE, "Cross-entropy among the items of the global batch."),
     metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Recall among all items of the catalogue."""
     return {
@@ -227,7 +226,7 @@ MEAN_TEACHER = _task(
         "consistency": tf.math.count_nonzero(weights, dtype=tf.int32),
     }
 ''',
-    metrics=create_metrics(at.ACCURACY, "Of the teacher."),
+    metrics=blank.create_metrics(at.ACCURACY, "Of the teacher."),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     points, labels, weights = batch
     logits = run.models["student"](points, training=training)
@@ -291,8 +290,8 @@ def _windows(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x = keras.layers.LSTM(24)(x)
     return keras.Model(inputs, keras.layers.Dense(1, dtype=keras.config.floatx())(x))
 ''',
-    losses=create_losses('keras.losses.Huber(reduction="none")', "Huber loss."),
-    metrics=create_metrics(
+    losses=blank.create_losses('keras.losses.Huber(reduction="none")', "Huber loss."),
+    metrics=blank.create_metrics(
         '{"mae": keras.metrics.MeanAbsoluteError()}', "Error in the units of the series."
     ),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
@@ -359,7 +358,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
 
     return {"reconstruction": keras.losses.BinaryCrossentropy(reduction="none"), "kl": divergence}
 ''',
-    metrics=create_metrics(
+    metrics=blank.create_metrics(
         '{"mse": keras.metrics.MeanSquaredError()}', "Error of the reconstruction."
     ),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
@@ -413,8 +412,8 @@ DIFFUSION = _task(
         x = keras.layers.Dense(64, activation="silu")(x)
     return keras.Model([points, time], keras.layers.Dense(2, dtype=keras.config.floatx())(x))
 ''',
-    losses=create_losses('keras.losses.MeanSquaredError(reduction="none")', "Of the noise."),
-    metrics=create_metrics(
+    losses=blank.create_losses('keras.losses.MeanSquaredError(reduction="none")', "Of the noise."),
+    metrics=blank.create_metrics(
         '{"mae": keras.metrics.MeanAbsoluteError()}', "How much of the noise is found."
     ),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
@@ -471,7 +470,7 @@ def _bucket(name: str) -> int:
 
     return {"main": lambda reward, chosen: -reward * chosen}
 ''',
-    metrics=create_metrics(
+    metrics=blank.create_metrics(
         '{"value": keras.metrics.Mean()}',
         "The estimated reward of the policy (self-normalized, Swaminathan & Joachims, 2015).",
     ),
@@ -512,8 +511,8 @@ SETS = _task(
     logits = layers.Dense(4, dtype=keras.config.floatx())(layers.Dense(32, activation="relu")(x))
     return keras.Model({"elements": elements, "mask": mask}, logits)
 ''',
-    losses=create_losses(at.SPARSE, "Cross-entropy."),
-    metrics=create_metrics(at.ACCURACY, "Accuracy."),
+    losses=blank.create_losses(at.SPARSE, "Cross-entropy."),
+    metrics=blank.create_metrics(at.ACCURACY, "Accuracy."),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     inputs, labels, weights = batch
     logits = run.model(inputs, training=training)

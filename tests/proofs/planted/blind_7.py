@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from . import kinds
+from . import blank, kinds
 from . import places as at
-from .blank import (
-    DATA_HEAD,
-    MODEL_HEAD,
-    NO_AUGMENT,
-    STEPS_END,
-    STEPS_HEAD,
-    THREE_STEPS,
-    config,
-    create_losses,
-    create_metrics,
-)
 from .edits import Change, Edit, Fault, after, before
 
 # ------------------------------------------------------------------------------ language model
@@ -396,16 +385,13 @@ IMAGE_FAULTS = (
 # -------------------------------------------------------------------------------------- blank
 
 
-COUNT = '''def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-'''
+COUNT = blank.COUNT.replace(", an int32 scalar", "")
 ADAM = '''def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
     """Adam, its learning rate decayed to 0."""
     schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
     return keras.optimizers.Adam(schedule)
 '''
-STEPS_TAIL = THREE_STEPS + STEPS_END
+STEPS_TAIL = blank.THREE_STEPS + blank.STEPS_END
 RATE = "    learning_rate: float = 3e-3  # at the start; decays to 0\n"
 
 
@@ -424,8 +410,8 @@ def _blank(
     """A blank project, filled in."""
     return (
         Edit("config.py", "", config),
-        Edit("data.py", "", DATA_HEAD + data + NO_AUGMENT),
-        Edit("model.py", "", MODEL_HEAD + model),
+        Edit("data.py", "", blank.DATA_HEAD + data + blank.NO_AUGMENT),
+        Edit("model.py", "", blank.MODEL_HEAD + model),
         Edit("losses.py", "", losses, "create_losses"),
         Edit("losses.py", "", count, "count"),
         Edit("metrics.py", "", metrics, "create_metrics"),
@@ -461,13 +447,13 @@ def _blank(
             '    """Draw nothing."""\n    return\n',
             "draw_predictions",
         ),
-        Edit("steps.py", "", STEPS_HEAD + steps),
+        Edit("steps.py", "", blank.STEPS_HEAD + steps),
     )
 
 
 # Text classification: sequences of different length, names as labels.
 TEXT = _blank(
-    config=config(
+    config=blank.config(
         RATE + "    width: int = 24  # of a token's vector\n", "validation_accuracy", True
     ),
     data='''WORDS, LENGTH = 60, 20
@@ -520,8 +506,8 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     x = layers.Dropout(0.2)(x)
     return keras.Model(tokens, layers.Dense(CLASSES, dtype=keras.config.floatx())(x))
 ''',
-    losses=create_losses(at.SPARSE, "Cross-entropy of logits."),
-    metrics=create_metrics(at.ACCURACY, "The fraction of right topics."),
+    losses=blank.create_losses(at.SPARSE, "Cross-entropy of logits."),
+    metrics=blank.create_metrics(at.ACCURACY, "The fraction of right topics."),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # tokens, labels (batch,), weights (batch,)
 
 
@@ -537,7 +523,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # Forecasting: the next value of a series from those before it, by a loss of one's own.
 FORECAST = _blank(
-    config=config(RATE),
+    config=blank.config(RATE),
     data='''LENGTH, STEPS = 24, 90
 STATIONS = {"train": 30, "validation": 6, "test": 7}
 
@@ -598,7 +584,7 @@ def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     """The loss."""
     return {"main": LogCosh(reduction="none")}
 ''',
-    metrics=create_metrics(
+    metrics=blank.create_metrics(
         '{"mae": keras.metrics.MeanAbsoluteError()}', "The mean absolute error."
     ),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # windows, values (batch,), weights (batch,)
@@ -616,7 +602,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # Contrastive learning: two towers, negatives from all replicas, a temperature that is learned.
 CONTRASTIVE = _blank(
-    config=config(RATE, "validation_top1", True),
+    config=blank.config(RATE, "validation_top1", True),
     data='''ROWS = {"train": 1440, "validation": 288, "test": 192}
 
 
@@ -670,8 +656,8 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     query = Scale(dtype=keras.config.floatx())(query)
     return keras.Model(inputs, keras.ops.stack([query, item], axis=1))
 ''',
-    losses=create_losses(at.SPARSE, "Cross-entropy of the similarities to all items."),
-    metrics=create_metrics(
+    losses=blank.create_losses(at.SPARSE, "Cross-entropy of the similarities to all items."),
+    metrics=blank.create_metrics(
         '{"top1": keras.metrics.SparseCategoricalAccuracy()}',
         "How often the right item of a batch is the nearest.",
     ),
@@ -695,7 +681,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # Several tasks at once, one of which has labels for some examples only.
 MULTITASK = _blank(
-    config=config(RATE + "    share: float = 1.0  # weight of the amount's loss\n"),
+    config=blank.config(RATE + "    share: float = 1.0  # weight of the amount's loss\n"),
     data='''ROWS = {"train": 1920, "validation": 300, "test": 310}
 
 
@@ -782,7 +768,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # A variational autoencoder.
 VAE = _blank(
-    config=config(RATE + "    beta: float = 0.5  # factor of the divergence in the loss\n"),
+    config=blank.config(RATE + "    beta: float = 0.5  # factor of the divergence in the loss\n"),
     data='''SIZE = 8
 ROWS = {"train": 1440, "validation": 200, "test": 230}
 
@@ -851,7 +837,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
 
     return {"reconstruction": reconstruction, "divergence": divergence}
 ''',
-    metrics=create_metrics(
+    metrics=blank.create_metrics(
         '{"mse": keras.metrics.MeanSquaredError()}', "The mean squared error of pixels."
     ),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor]  # images, weights (batch,)
@@ -873,7 +859,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # A mean teacher: few examples have labels; the student is to agree with its own moving average.
 TEACHER = _blank(
-    config=config(
+    config=blank.config(
         RATE
         + "    decay: float = 0.98  # of the teacher in each step\n"
         + "    agreement: float = 1.0  # factor of the disagreement with the teacher in the loss\n",
@@ -935,7 +921,7 @@ def _create(size: int, name: str) -> keras.Model:
 
     return {"classes": cross_entropy, "disagreement": disagreement}
 ''',
-    metrics=create_metrics(at.ACCURACY, "The teacher's accuracy."),
+    metrics=blank.create_metrics(at.ACCURACY, "The teacher's accuracy."),
     count='''def count(batch: Any) -> Any:
     """How many examples count, and how many of them have a label."""
     _, labels, weights = batch
@@ -985,12 +971,12 @@ def _losses(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[st
         "main": loss + run.task.agreement * agreement / tf.cast(counts["all"], weights.dtype)
     }
 '''
-    + STEPS_END,
+    + blank.STEPS_END,
 )
 
 # A stream: one data set, of which parts are taken.
 STREAM = _blank(
-    config=config(RATE, "validation_accuracy", True),
+    config=blank.config(RATE, "validation_accuracy", True),
     data='''ROWS, HELD_OUT = 2_000, 300
 
 
@@ -1023,8 +1009,8 @@ def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """Nothing."""
     return {}
 ''',
-    losses=create_losses(at.SPARSE, "Cross-entropy of logits."),
-    metrics=create_metrics(at.ACCURACY, "The fraction of right classes."),
+    losses=blank.create_losses(at.SPARSE, "Cross-entropy of logits."),
+    metrics=blank.create_metrics(at.ACCURACY, "The fraction of right classes."),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # points, labels (batch,), weights (batch,)
 
 

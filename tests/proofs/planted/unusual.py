@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from . import blank
 from . import places as at
-from .blank import CALLBACKS, THREE_STEPS
 from .edits import PACKAGE, Change, Edit, after, before
 from .tasks import ADAM, LABELS, LOWEST_LOSS, PICTURES, SUM_OF_SQUARES, in_losses, in_model
 
@@ -316,7 +316,7 @@ FORECAST_OPTIMIZER = (
     Edit("optimizer.py", "from .next_todo import TodoError\n", ""),
 )
 
-FORECAST_CALLBACKS = CALLBACKS.replace(
+FORECAST_CALLBACKS = blank.CALLBACKS.replace(
     '"""None."""',
     '"""Callbacks, called between steps; '
     'they can save, stop, freeze layers or set learning rates."""',
@@ -340,7 +340,7 @@ from .losses import compute_loss, weights_of_values
 
 Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # past, future (batch, FUTURE), weights (batch,)
 '''
-    + THREE_STEPS.replace(
+    + blank.THREE_STEPS.replace(
         "The test loss of this replica's part of a batch.", "The same as in validation."
     )
     + '''
