@@ -938,7 +938,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
             ),
             Edit(
                 "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)",
+                at.GAN_STEPS,
                 "TRAIN_STEPS = (more_discriminator_step, discriminator_step, generator_step)",
             ),
             Edit("config.py", "dropout: float = 0.3", "dropout: float = 0.0"),

@@ -1291,7 +1291,7 @@ FAULTS: tuple[Fault, ...] = (
             *WGAN,
             Edit(
                 "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)",
+                at.GAN_STEPS,
                 "TRAIN_STEPS = (discriminator_step, discriminator_step, discriminator_step, generator_step)",
             ),
         ),

@@ -136,7 +136,7 @@ GAN_FAULTS = (
         edits=(
             Edit(
                 "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)",
+                at.GAN_STEPS,
                 "TRAIN_STEPS = (discriminator_step, discriminator_step, discriminator_step, generator_step)",
             ),
         ),
@@ -1314,7 +1314,7 @@ TASKS: tuple[Change, ...] = (
             ),
             Edit(
                 "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)",
+                at.GAN_STEPS,
                 "TRAIN_STEPS = (discriminator_step, discriminator_step, generator_step)",
             ),
             after(

@@ -159,5 +159,8 @@ OF_PIXELS = (
     "average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
 )
 
+# steps.py of the GAN
+GAN_STEPS = "TRAIN_STEPS = (discriminator_step, generator_step)"
+
 # steps.py of the language model
 UPDATE_TOKEN_ACCURACY = '    run.metrics["token_accuracy"].update_state(targets, logits, weights)\n'

@@ -36,7 +36,7 @@ def in_model(*replacements: tuple[str, str]) -> tuple[Edit, ...]:
 
 def in_losses(other: str) -> Edit:
     """What the image classification returns as its losses instead of the cross-entropy."""
-    return Edit("losses.py", f'    return {{"main": {at.SPARSE}}}\n', other)
+    return Edit("losses.py", at.CROSS_ENTROPY, other)
 
 
 def in_steps(step: str) -> tuple[Edit, ...]:

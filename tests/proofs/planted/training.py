@@ -336,13 +336,7 @@ OPTIMIZING = (
         kind=kinds.OPTIMIZER,
         name="the generator's step isn't in TRAIN_STEPS",
         starter="gan",
-        edits=(
-            Edit(
-                "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)",
-                "TRAIN_STEPS = (discriminator_step,)",
-            ),
-        ),
+        edits=(Edit("steps.py", at.GAN_STEPS, "TRAIN_STEPS = (discriminator_step,)"),),
         file="steps.py",
         cause="the generator never trains",
         named=r"TRAIN_STEPS|no (train )?step|never train|generator_step",
