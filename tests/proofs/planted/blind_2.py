@@ -8,7 +8,6 @@ from .edits import Change, Edit, Fault, after, before
 
 # Texts of the starters.
 TABLE_HIDDEN = "    hidden = layers.Dropout(task.dropout)(hidden)\n"
-TABLE_X = "    x = layers.Concatenate()([numeric, ops.cast(missing, floatx), sex])"
 DOCSTRING_END = '    """One gradient for each of `variables`, the same on every replica."""\n'
 
 LOOKAHEAD = '''
@@ -764,11 +763,7 @@ class Sparse(keras.layers.Layer):
                 '    per_example += SETTINGS["confidence"] * negative_entropy\n',
                 "train_step",
             ),
-            Edit(
-                "callbacks.py",
-                at.CALLBACK_IMPORT,
-                "from ..engine.callbacks import Callback, Event, every_epochs\n",
-            ),
+            Edit("callbacks.py", at.CALLBACK_IMPORT, at.IMPORT_FOR_EPOCHS),
             after("callbacks.py", at.CONFIG_IMPORT, "from .steps import SETTINGS\n"),
             Edit(
                 "callbacks.py",

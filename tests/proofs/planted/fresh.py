@@ -9,7 +9,6 @@ from .edits import Edit, Fault, after, before
 # Texts of the starters that several faults replace.
 LOSS = "compute_loss(per_example, weights, run.model, replica)"
 TOKEN_LOSS = "compute_loss(per_token, weights, run.model, replica)"
-EVENT_IMPORT = "from ..engine.callbacks import Callback, Event, every_epochs\n"
 
 LOSSES = (
     Fault(
@@ -143,7 +142,7 @@ LOSSES = (
         cause="the factor of a keras regularizer is a Python number, a constant in the traced "
         "step: the callback changes nothing, and a resumed run traces another factor",
         edits=(
-            Edit("callbacks.py", at.CALLBACK_IMPORT, EVENT_IMPORT),
+            Edit("callbacks.py", at.CALLBACK_IMPORT, at.IMPORT_FOR_EPOCHS),
             Edit(
                 "callbacks.py",
                 at.NO_CALLBACKS,
@@ -870,7 +869,7 @@ TRAINING = (
                 "    return keras.optimizers.AdamW(schedule, ",
                 "    return keras.optimizers.AdamW(task.learning_rate, ",
             ),
-            Edit("callbacks.py", at.CALLBACK_IMPORT, EVENT_IMPORT),
+            Edit("callbacks.py", at.CALLBACK_IMPORT, at.IMPORT_FOR_EPOCHS),
             Edit("callbacks.py", at.NO_CALLBACKS, "    return [every_epochs(1, _slow_down)]\n"),
             before(
                 "callbacks.py",

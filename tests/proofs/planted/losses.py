@@ -7,8 +7,8 @@ from . import places as at
 from .edits import Edit, Fault, before, train_weights
 
 OF_TOKENS = at.AVERAGE.replace("per_example", "per_token")
-PER_EXAMPLE = 'per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
-TRAINED = 'return {"main": compute_loss(per_example, weights, run.model, replica)}'
+PER_EXAMPLE = at.PER_EXAMPLE.lstrip()
+TRAINED = at.MAIN_LOSS.strip()
 
 
 def average(other: str) -> Edit:

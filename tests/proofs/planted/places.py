@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # callbacks.py
 CALLBACK_IMPORT = "from ..engine.callbacks import Callback\n"
+IMPORT_FOR_EPOCHS = CALLBACK_IMPORT.replace("Callback", "Callback, Event, every_epochs")
 CONFIG_IMPORT = "from .config import TaskConfig\n"  # of most other files too
 NO_CALLBACKS = "    return []\n"
 

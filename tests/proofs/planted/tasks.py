@@ -23,9 +23,8 @@ NORMALIZED = (
 )
 IN_TRAINING = "predictions = run.model(images, training=True)  # (batch, classes)"
 LABELS = 'labels.astype("int64")'
-PER_EXAMPLE = 'per_example = run.losses["main"](labels, predictions)  # (batch,)'
-UPDATE = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
-STANDARDIZED = "return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)"
+UPDATE = at.UPDATE_ACCURACY.strip()
+STANDARDIZED = at.OF_STANDARDIZED.strip()
 ADAM = "return keras.optimizers.Adam(schedule)"
 
 

@@ -6,11 +6,10 @@ from . import kinds
 from . import places as at
 from .edits import Edit, Fault, after, before
 
-ACCURACY = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
+ACCURACY = at.UPDATE_ACCURACY.strip()
 RATE = "CosineDecay(task.learning_rate,"
 IN_EVALUATION = "predictions = run.model(images, training=False)  # (batch, classes)"
-IMPORTED = "import keras\nimport tensorflow as tf\n"
-RETURNED = 'return {"main": compute_loss(per_example, weights, run.model, replica)}'
+RETURNED = at.MAIN_LOSS.strip()
 
 
 def accuracy(other: str, where: str = "*") -> Edit:

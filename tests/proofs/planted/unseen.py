@@ -8,9 +8,7 @@ from .edits import Change, Edit, Fault, after, before, train_weights
 
 # Texts of the starters that several changes replace.
 MAIN = '{"main": compute_loss(per_example, weights, run.model, replica)}'
-CALLBACKS = "from ..engine.callbacks import Callback, Event, every_epochs\n"
 TF = "import tensorflow as tf\n"
-LOGITS = '    logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)\n'
 ACCURACY = '    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}\n'
 
 LOSSES = (
@@ -720,7 +718,7 @@ TRAINING = (
         cause="the best loss and the epochs since then aren't in a checkpoint, for the callback "
         "has no get_state and set_state: a resumed run halves the learning rate at other steps",
         edits=(
-            Edit("callbacks.py", at.CALLBACK_IMPORT, CALLBACKS),
+            Edit("callbacks.py", at.CALLBACK_IMPORT, at.IMPORT_FOR_EPOCHS),
             Edit(
                 "callbacks.py",
                 at.NO_CALLBACKS,
@@ -757,7 +755,9 @@ TRAINING = (
         cause="the step is traced once and keeps the number's first value: the weight of the "
         "foreground never changes, until a resumed run traces again",
         edits=(
-            Edit("callbacks.py", at.CALLBACK_IMPORT, CALLBACKS + "from . import losses\n"),
+            Edit(
+                "callbacks.py", at.CALLBACK_IMPORT, at.IMPORT_FOR_EPOCHS + "from . import losses\n"
+            ),
             Edit(
                 "callbacks.py",
                 at.NO_CALLBACKS,
