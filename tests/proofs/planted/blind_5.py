@@ -6,10 +6,7 @@ from . import blank, kinds
 from . import places as at
 from .edits import Change, Edit, Fault, after, before
 
-NO_AUGMENT = '''def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """None."""
-    return None
-'''
+NO_AUGMENT = blank.NO_AUGMENT.lstrip().replace("No augmentation.", "None.")
 
 
 def _task(

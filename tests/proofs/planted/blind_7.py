@@ -102,6 +102,19 @@ LM_FAULTS = (
 
 # ----------------------------------------------------------------------------------------- GAN
 
+# A hinge loss of the discriminator with the wrong signs.
+SWAPPED_HINGE = (
+    Edit(
+        "losses.py",
+        at.DISCRIMINATOR_LOSS,
+        "        loss_on_real = tf.nn.relu(1 + on_real[:, 0])  # (batch,)\n"
+        "        loss_on_generated = tf.nn.relu(1 - on_generated[:, 0])  # (batch,)\n"
+        "        return (loss_on_real + loss_on_generated) / 2\n",
+    ),
+    Edit("losses.py", at.GENERATOR_LOSS, "        return -on_generated[:, 0]  # (batch,)\n"),
+    Edit("losses.py", at.BINARY_CROSS_ENTROPY, ""),
+)
+
 GAN_FAULTS = (
     Fault(
         name="GAN: discriminator frozen",
@@ -150,19 +163,7 @@ GAN_FAULTS = (
         name="GAN: hinge signs",
         starter="gan",
         kind=kinds.GAN,
-        edits=(
-            Edit(
-                "losses.py",
-                at.DISCRIMINATOR_LOSS,
-                "        loss_on_real = tf.nn.relu(1 + on_real[:, 0])  # (batch,)\n"
-                "        loss_on_generated = tf.nn.relu(1 - on_generated[:, 0])  # (batch,)\n"
-                "        return (loss_on_real + loss_on_generated) / 2\n",
-            ),
-            Edit(
-                "losses.py", at.GENERATOR_LOSS, "        return -on_generated[:, 0]  # (batch,)\n"
-            ),
-            Edit("losses.py", at.BINARY_CROSS_ENTROPY, ""),
-        ),
+        edits=SWAPPED_HINGE,
         cause="the signs of the discriminator's hinge loss are swapped: it is low if generated "
         "images have high logits, which the generator's loss wants too: the models help each other, "
         "and images become nothing like real ones",
@@ -1283,12 +1284,7 @@ TASKS: tuple[Change, ...] = (
         name="GAN: hinge r1 two updates",
         starter="gan",
         edits=(
-            *(
-                edit
-                for fault in GAN_FAULTS
-                if fault.name == "GAN: hinge signs"
-                for edit in fault.edits
-            ),
+            *SWAPPED_HINGE,
             Edit("losses.py", "tf.nn.relu(1 + on_real[:, 0])", "tf.nn.relu(1 - on_real[:, 0])"),
             Edit(
                 "losses.py",
