@@ -504,13 +504,13 @@ BATCH_DICE = '''def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return 1 - tf.reduce_mean((2 * common + 1) / (total + 1), axis=-1)
 
 
-# TODO(10)'''
+'''
 
 
 def _dice(axes: str) -> tuple[Edit, ...]:
     """The Dice loss beside the cross-entropy, with sums over some axes."""
     return (
-        Edit("losses.py", "# TODO(10)", BATCH_DICE.replace("AXES", axes)),
+        before("losses.py", "# TODO(10)", BATCH_DICE.replace("AXES", axes)),
         Edit("steps.py", at.LOSSES_IMPORT, at.LOSSES_IMPORT + ", dice"),
         after("steps.py", at.OF_PIXELS, "    per_example += dice(labels, logits)\n", "*"),
     )
