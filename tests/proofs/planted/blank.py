@@ -55,3 +55,124 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw nothing."""
 '''
+
+DATA_HEAD = '''"""The examples of each split, and the augmentation of training batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .config import TaskConfig
+
+'''
+
+NO_AUGMENT = '''
+
+def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
+    """No augmentation."""
+    return None
+'''
+
+MODEL_HEAD = '''"""The model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..engine.batches import first_examples
+from .config import TaskConfig
+
+'''
+
+COUNT = '''def count(batch: Any) -> tf.Tensor:
+    """How many examples of `batch` count, an int32 scalar."""
+    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
+'''
+
+STEPS_HEAD = '''"""The train, validation and test step, as one replica computes them."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from ..engine.types import Replica, Run
+from .losses import compute_loss
+
+'''
+
+# All three call _step, which the task has.
+THREE_STEPS = '''
+
+def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
+    """The training loss of this replica's part of a batch."""
+    return _step(run, batch, replica, training=True)
+
+
+def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
+    """The validation loss of this replica's part of a batch."""
+    return _step(run, batch, replica, training=False)
+
+
+def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
+    """The test loss of this replica's part of a batch."""
+    return _step(run, batch, replica, training=False)
+'''
+
+STEPS_END = """
+
+TRAIN_STEPS = (train_step,)
+TERMS: tuple[str, ...] = ()
+EXAMPLES_INTERACT = False
+"""
+
+
+def config(fields: str, monitor: str = "validation_loss", larger: bool = False) -> str:
+    """config.py with some fields."""
+    return (
+        '"""The flags of the task. '
+        'Imports no TensorFlow, so that a wrong flag is reported at once."""\n\n'
+        "from __future__ import annotations\n\n"
+        "from dataclasses import dataclass\n\n\n"
+        "@dataclass(frozen=True)\n"
+        "class TaskConfig:\n"
+        '    """The task."""\n\n'
+        f"{fields}"
+        f'    monitor: str = "{monitor}"  # column of history.csv that selects the best weights\n'
+        f"    larger_is_better: bool = {larger}  # whether larger values of --monitor are better\n"
+    )
+
+
+def create_losses(loss: str, what: str = "Losses by name.") -> str:
+    """The function of losses.py, for one loss."""
+    return (
+        "def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:\n"
+        f'    """{what}"""\n'
+        f'    return {{"main": {loss}}}\n'
+    )
+
+
+def create_metrics(metrics: str, what: str = "Keras metrics by name.") -> str:
+    """The function of metrics.py, for metrics by name."""
+    return (
+        "def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:\n"
+        f'    """{what}"""\n'
+        f"    return {metrics}\n"
+    )
+
+
+def metrics_file(metrics: str) -> str:
+    """metrics.py."""
+    return (
+        '"""The metrics."""\n\n'
+        "from __future__ import annotations\n\n"
+        "import keras\n\n"
+        "from .config import TaskConfig\n\n\n"
+    ) + create_metrics(metrics)

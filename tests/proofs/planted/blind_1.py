@@ -2,95 +2,14 @@
 
 from __future__ import annotations
 
-from .blank import CALLBACKS, OPTIMIZER_FILE, PICTURES
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    DENOMINATORS,
-    EVALUATION,
-    LABELS,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    STREAMS,
-    Change,
-    Edit,
-    Fault,
-    train_weights,
-)
+from . import blank, kinds
+from . import places as at
+from .edits import Change, Edit, Fault, after, before, train_weights, with_arrays
 
 # The blank starter, filled in.
 
-CONFIG = '''"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
+RATE = "    learning_rate: float = 3e-3  # learning rate at the start\n"
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class TaskConfig:
-    """The task."""
-
-    learning_rate: float = 3e-3  # learning rate at the start
-    monitor: str = "MONITOR"  # column of history.csv that selects the best weights
-    larger_is_better: bool = LARGER  # whether larger values of --monitor are better
-'''
-
-METRICS_FILE = '''"""The metrics."""
-
-from __future__ import annotations
-
-import keras
-
-from .config import TaskConfig
-
-
-def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Keras metrics by name."""
-    return METRICS
-'''
-
-DATA = '''"""The examples of each split, and the augmentation of training batches."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-BODY
-
-
-def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """No augmentation."""
-    return None
-'''
-
-MODEL_FILE = '''"""The model."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import numpy as np
-import tensorflow as tf
-
-from ..engine.batches import first_examples
-from .config import TaskConfig
-
-
-BODY
-'''
 
 ADAPT_SHAPE = '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """The shape of an example."""
@@ -99,46 +18,6 @@ ADAPT_SHAPE = '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[s
 
 '''
 
-STEPS = '''"""The train, validation and test step, as one replica computes them."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from ..engine.types import Replica, Run
-from .losses import compute_loss
-
-Batch = tuple[tf.Tensor, ...]
-
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-BODY
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = TERM_NAMES
-EXAMPLES_INTERACT = INTERACT
-'''
-
-COUNT = '''def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-'''
 
 PLAIN_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     inputs, labels, weights = batch
@@ -148,11 +27,10 @@ PLAIN_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bo
         metric.update_state(labels, predictions, weights)
     return {"main": compute_loss(per_example, weights, run.model, replica)}"""
 
-SPARSE = 'keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")'
 SQUARED = 'keras.losses.MeanSquaredError(reduction="none")'
 
 
-def blank(
+def filled(
     *,
     data: str,
     model: str,
@@ -161,45 +39,51 @@ def blank(
     metrics: str = "{}",
     monitor: str = "validation_loss",
     larger: bool = False,
-    count: str = COUNT,
+    count: str = blank.COUNT,
     terms: str = "()",
     interact: bool = False,
     losses_code: str = "",
 ) -> tuple[Edit, ...]:
     """Every TODO of the blank starter, filled in."""
-    config = CONFIG.replace("MONITOR", monitor).replace("LARGER", str(larger))
-    steps = STEPS.replace("BODY", step.strip("\n"))
-    steps = steps.replace("TERM_NAMES", terms).replace(
-        "INTERACT = INTERACT", f"INTERACT = {interact}"
+    steps = (
+        blank.STEPS_HEAD.replace("import tensorflow", "import keras\nimport tensorflow")
+        + "Batch = tuple[tf.Tensor, ...]\n"
+        + blank.THREE_STEPS
+        + ("\n\n" + step + "\n")
+        + blank.STEPS_END.replace("] = ()", f"] = {terms}").replace("False", str(interact))
     )
     return (
-        Edit("config.py", "", config),
-        Edit("data.py", "", DATA.replace("BODY", data.strip("\n"))),
-        Edit("model.py", "", MODEL_FILE.replace("BODY", model.strip("\n"))),
-        Edit("metrics.py", "", METRICS_FILE.replace("METRICS", metrics)),
-        Edit("optimizer.py", "", OPTIMIZER_FILE),
-        Edit("pictures.py", "", PICTURES),
-        Edit("callbacks.py", "", CALLBACKS),
+        Edit("config.py", "", blank.config(RATE, monitor, larger)),
+        Edit("data.py", "", blank.DATA_HEAD + "\n" + data + blank.NO_AUGMENT),
+        Edit("model.py", "", blank.MODEL_HEAD + "\n" + model),
+        Edit("metrics.py", "", blank.metrics_file(metrics)),
+        Edit("optimizer.py", "", blank.OPTIMIZER_FILE),
+        Edit("pictures.py", "", blank.PICTURES),
+        Edit("callbacks.py", "", blank.CALLBACKS),
         Edit("steps.py", "", steps),
         Edit("losses.py", "from .next_todo import TodoError\n", losses_code),
-        Edit(
-            "losses.py",
-            "",
-            "def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:\n"
-            '    """Losses by name."""\n'
-            f'    return {{"main": {loss}}}\n',
-            "create_losses",
-        ),
+        Edit("losses.py", "", blank.create_losses(loss), "create_losses"),
         Edit("losses.py", "", count, "count"),
+    )
+
+
+def classifier(*, data: str, model: str, step: str = PLAIN_STEP) -> tuple[Edit, ...]:
+    """The blank starter filled in with a classifier, whose accuracy is monitored."""
+    return filled(
+        data=data,
+        model=model,
+        loss=at.SPARSE,
+        step=step,
+        metrics=at.ACCURACY,
+        monitor="validation_accuracy",
+        larger=True,
     )
 
 
 # Parts that several changes share.
 
-UPDATE = '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
 MODEL_START = "CLASSES = 10\n"
 FLATTEN = "    x = layers.Flatten()(x)\n    x = layers.Dropout(task.dropout)(x)\n"
-PER_EXAMPLE = '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
 TABLE = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """Rows of a table: float32 (n, 8), and float32 targets (n,)."""
     random = np.random.default_rng(7)
@@ -238,14 +122,13 @@ IMAGE_FAULTS = (
         edits=(
             Edit(
                 "data.py",
-                "        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, -task.shift, task.shift)\n"
-                "        dx, dy = tf.split(shifts, 2, axis=1)  # each (batch, 1)\n",
+                at.SHIFTS + at.SHIFTS_OF_AXES,
                 "        rows, most = images.shape[0], task.shift\n"
                 "        dx = tf.random.stateless_uniform((rows, 1), seed, -most, most)\n"
                 "        dy = tf.random.stateless_uniform((rows, 1), seed, -most, most)\n",
             ),
         ),
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         cause="Two draws with the same stateless seed give the same numbers, so dx == dy: images "
         "are shifted along one diagonal only.",
         file="data.py",
@@ -257,7 +140,7 @@ IMAGE_FAULTS = (
         edits=(
             Edit(
                 "data.py",
-                '    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()\n',
+                at.LOADED,
                 '    loaded = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()\n'
                 "    images = np.concatenate([images for images, _ in loaded.values()])\n"
                 "    labels = np.concatenate([labels for _, labels in loaded.values()])\n"
@@ -272,7 +155,7 @@ IMAGE_FAULTS = (
                 "    splits = {name: (images[part], labels[part]) for name, part in parts.items()}\n",
             ),
         ),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="Copies of the same image with a little noise are in training, validation and test: "
         "the evaluation is of images that training has seen.",
         file="data.py",
@@ -290,7 +173,7 @@ IMAGE_FAULTS = (
                 "    x = keras.ops.sum(keras.ops.softmax(scores, axis=0) * x, axis=1)  # (batch, 64)\n",
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="softmax(axis=0) normalizes over the examples of the replica's batch: a prediction "
         "depends on which other examples are in the batch, and differs between replicas.",
         file="model.py",
@@ -300,16 +183,16 @@ IMAGE_FAULTS = (
     Fault(
         name="class weights are those of the replica's batch",
         edits=(
-            Edit(
+            after(
                 "steps.py",
-                PER_EXAMPLE,
-                PER_EXAMPLE + "    # Every class counts alike, however often it is in the batch.\n"
+                at.PER_EXAMPLE,
+                "    # Every class counts alike, however often it is in the batch.\n"
                 "    shares = tf.reduce_mean(tf.one_hot(labels, 10, dtype=per_example.dtype), axis=0)\n"
                 "    per_example *= tf.gather(tf.math.divide_no_nan(tf.ones_like(shares) / 10, shares), labels)\n",
                 "train_step",
             ),
         ),
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="The class frequencies are those of one replica's part of the batch, so the loss and "
         "its gradient are other ones on another number of replicas or micro-batches.",
         file="steps.py",
@@ -319,7 +202,7 @@ IMAGE_FAULTS = (
     Fault(
         name="a metric of the largest loss is summed over replicas",
         edits=(
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
                 "class WorstLoss(keras.metrics.Metric):\n"
@@ -336,23 +219,21 @@ IMAGE_FAULTS = (
                 "        self.worst.assign(keras.ops.maximum(self.worst, keras.ops.max(losses)))\n\n"
                 "    def result(self):\n"
                 '        """The largest one."""\n'
-                "        return self.worst\n\n\n"
-                "# TODO(6)",
+                "        return self.worst\n\n\n",
             ),
             Edit(
                 "metrics.py",
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy(), "worst_loss": WorstLoss()}',
             ),
-            Edit(
+            after(
                 "steps.py",
-                UPDATE,
-                UPDATE
-                + '    run.metrics["worst_loss"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_ACCURACY,
+                '    run.metrics["worst_loss"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="A metric's variables are summed over the replicas, and a maximum isn't a sum: on N "
         "replicas it is about N times too large.",
         file="metrics.py",
@@ -361,7 +242,7 @@ IMAGE_FAULTS = (
     Fault(
         name="a metric's reset_state forgets a variable",
         edits=(
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
                 "class MacroRecall(keras.metrics.Metric):\n"
@@ -384,22 +265,21 @@ IMAGE_FAULTS = (
                 "        return keras.ops.mean(self.found / keras.ops.maximum(self.there, 1.0))\n\n"
                 "    def reset_state(self) -> None:\n"
                 '        """Start anew."""\n'
-                "        self.found.assign(keras.ops.zeros_like(self.found))\n\n\n"
-                "# TODO(6)",
+                "        self.found.assign(keras.ops.zeros_like(self.found))\n\n\n",
             ),
             Edit(
                 "metrics.py",
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy(), "recall": MacroRecall()}',
             ),
-            Edit(
+            after(
                 "steps.py",
-                UPDATE,
-                UPDATE + '    run.metrics["recall"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_ACCURACY,
+                '    run.metrics["recall"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="reset_state leaves the examples of earlier epochs in the denominator: the recall "
         "falls from validation to validation, whatever the model does.",
         file="metrics.py",
@@ -411,12 +291,12 @@ IMAGE_FAULTS = (
         edits=(
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n",
+                at.SCHEDULE,
                 "    # A tenth less after every epoch.\n"
                 "    schedule = keras.optimizers.schedules.ExponentialDecay(task.learning_rate, 1, 0.9)\n",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="A schedule counts steps, not epochs: with 0.9 a step the learning rate is a "
         "millionth after 132 steps, and most of the run trains nothing.",
         file="optimizer.py",
@@ -432,7 +312,7 @@ IMAGE_FAULTS = (
                 "    return [g + tf.random.normal(g.shape, stddev=1e-3, dtype=g.dtype) for g in gradients]\n",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="tf.random.normal draws other numbers on each replica, after the gradients are summed, "
         "so the replicas' weights drift apart; a resumed run draws others too.",
         file="optimizer.py",
@@ -441,10 +321,10 @@ IMAGE_FAULTS = (
     Fault(
         name="a straight-through estimator stops the gradient",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 MODEL_START,
-                MODEL_START + "\n\n"
+                "\n\n"
                 '@keras.saving.register_keras_serializable("task")\n'
                 "class Binary(keras.layers.Layer):\n"
                 '    """Features as -1 or 1; the gradient goes straight through."""\n\n'
@@ -453,9 +333,9 @@ IMAGE_FAULTS = (
                 "        code = keras.ops.where(x > 0, keras.ops.ones_like(x), -keras.ops.ones_like(x))\n"
                 "        return keras.ops.stop_gradient(x + (code - x))\n",
             ),
-            Edit("model.py", FLATTEN, FLATTEN + "    x = Binary()(layers.Dense(96)(x))\n"),
+            after("model.py", FLATTEN, "    x = Binary()(layers.Dense(96)(x))\n"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="stop_gradient is around x as well, not around (code - x) only: nothing before the "
         "binary code gets a gradient of the loss, so the convolutions never learn.",
         file="model.py",
@@ -465,15 +345,11 @@ IMAGE_FAULTS = (
     Fault(
         name="a layer keeps its running scale in a tf.Variable",
         edits=(
-            Edit(
-                "model.py",
-                "import numpy as np\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
-            Edit(
+            after("model.py", "import numpy as np\n", "import tensorflow as tf\n"),
+            after(
                 "model.py",
                 MODEL_START,
-                MODEL_START + "\n\n"
+                "\n\n"
                 '@keras.saving.register_keras_serializable("task")\n'
                 "class RunningScale(keras.layers.Layer):\n"
                 '    """Divides by a running mean of the size of the features."""\n\n'
@@ -496,7 +372,7 @@ IMAGE_FAULTS = (
                 "model.py", FLATTEN, FLATTEN.replace("Flatten()(x)", "Flatten()(RunningScale()(x))")
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="A tf.Variable in a layer is no weight of the Keras model: neither checkpoints nor "
         "the best weights have it, so a resumed or evaluated model divides by another scale; a "
         "skipped step changes it too.",
@@ -534,12 +410,11 @@ IMAGE_FAULTS = (
             ),
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-                "    return keras.optimizers.Adam(schedule)\n",
+                at.ADAM,
                 "    return keras.optimizers.Adam(task.learning_rate)  # see callbacks.py\n",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="Plateau has no get_state and set_state: a resumed run forgets the best loss and how "
         "long it has waited, and has other learning rates than one that wasn't interrupted.",
         file="callbacks.py",
@@ -548,7 +423,7 @@ IMAGE_FAULTS = (
     Fault(
         name="random shifts are drawn when a row is read",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "# TODO(2)",
                 "class Shifted:\n"
@@ -560,23 +435,12 @@ IMAGE_FAULTS = (
                 "        return len(self.labels)\n\n"
                 "    def __getitem__(self, row: int) -> tuple[np.ndarray, np.ndarray]:\n"
                 "        move = tuple(self.random.integers(-1, 2, size=2))\n"
-                "        return np.roll(self.images[row], move, axis=(0, 1)), self.labels[row]\n\n\n"
-                "# TODO(2)",
+                "        return np.roll(self.images[row], move, axis=(0, 1)), self.labels[row]\n\n\n",
             ),
-            Edit(
-                "data.py",
-                "    return {\n        split: (images",
-                "    arrays = {\n        split: (images",
-            ),
-            Edit(
-                "data.py",
-                "        for split, (images, labels) in splits.items()\n    }\n",
-                "        for split, (images, labels) in splits.items()\n    }\n"
-                '    return arrays | {"train": Shifted(*arrays["train"])}\n',
-            ),
+            *with_arrays('    return arrays | {"train": Shifted(*arrays["train"])}\n'),
             Edit("data.py", "    if not task.shift:\n", "    if True:  # Shifted does it\n"),
         ),
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         cause="What a row is depends on how many were read before, by any thread: a step sees other "
         "images in every run and after a resume.",
         file="data.py",
@@ -586,11 +450,7 @@ IMAGE_FAULTS = (
     Fault(
         name="the teacher trains with the student",
         edits=(
-            Edit(
-                "model.py",
-                "from typing import Any\n",
-                "from pathlib import Path\nfrom typing import Any\n",
-            ),
+            before("model.py", "from typing import Any\n", "from pathlib import Path\n"),
             Edit(
                 "model.py",
                 "    return keras.Model(images, logits)\n",
@@ -609,10 +469,10 @@ IMAGE_FAULTS = (
                 "*",
             ),
             Edit("steps.py", "run.model, replica)", 'run.models["student"], replica)', "*"),
-            Edit(
+            after(
                 "steps.py",
-                PER_EXAMPLE,
-                PER_EXAMPLE + "    # Hinton et al. (2015), with a temperature of 3.\n"
+                at.PER_EXAMPLE,
+                "    # Hinton et al. (2015), with a temperature of 3.\n"
                 '    taught = tf.nn.softmax(run.models["teacher"](images, training=False) / 3)\n'
                 "    soft = tf.nn.softmax_cross_entropy_with_logits(taught, predictions / 3)  # (batch,)\n"
                 "    per_example = 0.5 * per_example + 0.5 * 9 * soft\n",
@@ -635,7 +495,7 @@ teacher.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=T
 teacher.fit(x, y, epochs=8, verbose=0)
 teacher.save("teacher.keras")
 """,
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="The teacher is a model like the student, and the only optimizer trains all models: "
         "the soft targets get a gradient, and the teacher moves to what the student says.",
         file="model.py",
@@ -660,7 +520,7 @@ teacher.save("teacher.keras")
                 '    logits = layers.Average(dtype=keras.config.floatx(), name="logits")(heads)\n',
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="One initializer object gives the same values at every call: the five heads start "
         "alike, get the same gradients, and stay one head.",
         file="model.py",
@@ -670,10 +530,10 @@ teacher.save("teacher.keras")
     Fault(
         name="stochastic depth is decided while the graph is made",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 MODEL_START,
-                MODEL_START + "\n\n"
+                "\n\n"
                 '@keras.saving.register_keras_serializable("task")\n'
                 "class Residual(keras.layers.Layer):\n"
                 '    """A dense block beside a shortcut; training leaves out every second one."""\n\n'
@@ -693,15 +553,9 @@ teacher.save("teacher.keras")
                 "            return x\n"
                 "        return x + self.dense(x)\n",
             ),
-            Edit(
-                "model.py",
-                '    x = layers.Dense(128, activation="relu")(x)\n',
-                '    x = layers.Dense(128, activation="relu")(x)\n'
-                "    for _ in range(4):\n"
-                "        x = Residual(128)(x)\n",
-            ),
+            after("model.py", at.HIDDEN, "    for _ in range(4):\n        x = Residual(128)(x)\n"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="np.random.rand is called once, when the step is traced: a block is left out in every "
         "step, so it never learns and evaluation uses it untrained, or in none; replicas differ.",
         file="model.py",
@@ -711,15 +565,15 @@ teacher.save("teacher.keras")
     Fault(
         name="a layer is hidden in a Lambda",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 FLATTEN,
-                FLATTEN + "    bottleneck = layers.Dense(24)\n"
+                "    bottleneck = layers.Dense(24)\n"
                 "    bottleneck.build((None, x.shape[-1]))\n"
                 "    x = layers.Lambda(lambda t: keras.ops.tanh(bottleneck(t)), output_shape=(24,))(x)\n",
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="The Dense layer in the Lambda is no part of the model: its weights are never trained "
         "and never saved.",
         file="model.py",
@@ -735,11 +589,11 @@ teacher.save("teacher.keras")
             ),
             Edit(
                 "losses.py",
-                "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n",
+                at.COUNTED,
                 "    return tf.cast(tf.reduce_sum(weights), tf.int32)  # a weighted mean\n",
             ),
         ),
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         cause="Each replica's sum of weights is cut to a whole number before they are summed, so the "
         "loss is divided by another number on N replicas, and by zero where a part has little weight.",
         file="losses.py",
@@ -750,7 +604,7 @@ teacher.save("teacher.keras")
         edits=(
             Edit(
                 "steps.py",
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
+                at.MAIN_LOSS,
                 "    probabilities = tf.nn.softmax(predictions)\n"
                 "    entropy = -tf.reduce_sum(probabilities * tf.nn.log_softmax(predictions), axis=1)\n"
                 "    loss = compute_loss(per_example, weights, run.model, replica)\n"
@@ -762,7 +616,7 @@ teacher.save("teacher.keras")
             ),
         ),
         flags=("--accumulate", "4"),
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         cause="Terms are summed over replicas and micro-batches like losses: a mean of each part is "
         "reported N times too large, and counts padding in evaluation.",
         file="steps.py",
@@ -771,7 +625,7 @@ teacher.save("teacher.keras")
     Fault(
         name="a schedule counts its own calls",
         edits=(
-            Edit(
+            before(
                 "optimizer.py",
                 "# TODO(7)",
                 "class Warmup(keras.optimizers.schedules.LearningRateSchedule):\n"
@@ -784,8 +638,7 @@ teacher.save("teacher.keras")
                 "        return self.inner(step) * min(1.0, self.made / self.steps)\n\n"
                 "    def get_config(self):\n"
                 '        """The arguments."""\n'
-                '        return {"inner": self.inner, "steps": self.steps}\n\n\n'
-                "# TODO(7)",
+                '        return {"inner": self.inner, "steps": self.steps}\n\n\n',
             ),
             Edit(
                 "optimizer.py",
@@ -793,7 +646,7 @@ teacher.save("teacher.keras")
                 "    return keras.optimizers.Adam(Warmup(schedule))\n",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="Python counts the calls while the graph is made, not the steps: the graph has a "
         "constant factor of 1% or so, the warm-up never ends, and what is shown is another rate.",
         file="optimizer.py",
@@ -801,8 +654,7 @@ teacher.save("teacher.keras")
     ),
 )
 
-FLIP = """        images, labels, weights = batch
-        coin = tf.random.stateless_uniform((images.shape[0],), tf.random.experimental.stateless_split(seed, 2)[1]) < 0.5
+FLIP = """        coin = tf.random.stateless_uniform((images.shape[0],), tf.random.experimental.stateless_split(seed, 2)[1]) < 0.5
         images = tf.where(coin[:, None, None, None], tf.image.flip_left_right(images), images)
         labels = tf.where(coin[:, None, None], tf.image.flip_left_right(labels), labels)
 """
@@ -811,8 +663,8 @@ SEGMENTATION_FAULTS = (
     Fault(
         name="the labels are flipped along the other axis",
         starter="segmentation",
-        edits=(Edit("data.py", "        images, labels, weights = batch\n", FLIP),),
-        kind=AUGMENTATION,
+        edits=(after("data.py", "        images, labels, weights = batch\n", FLIP),),
+        kind=kinds.AUGMENTATION,
         cause="tf.image.flip_left_right takes labels (batch, h, w) for one image (h, w, channels) "
         "and flips its rows: the labels are upside down while the image is mirrored.",
         file="data.py",
@@ -822,7 +674,7 @@ SEGMENTATION_FAULTS = (
         name="the moving averages are slower than the run",
         starter="segmentation",
         edits=(Edit("model.py", "momentum=0.9, epsilon=0.1", "momentum=0.9997, epsilon=0.1"),),
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="With momentum 0.9997 the moving statistics are still nine tenths of their start after "
         "the 320 steps of the run: validation normalizes by numbers that aren't those of the data.",
         file="model.py",
@@ -832,7 +684,7 @@ SEGMENTATION_FAULTS = (
         name="the Dice loss is that of the replica's batch",
         starter="segmentation",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 "def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:\n"
@@ -841,18 +693,16 @@ SEGMENTATION_FAULTS = (
                 "    found = tf.nn.softmax(logits) * tf.reduce_sum(wanted, axis=-1, keepdims=True)\n"
                 "    both = tf.reduce_sum(wanted * found, axis=[0, 1, 2])\n"
                 "    each = tf.reduce_sum(wanted + found, axis=[0, 1, 2])\n"
-                "    return 1 - tf.reduce_mean((2 * both + 1) / (each + 1))\n\n\n"
-                "# TODO(11)",
+                "    return 1 - tf.reduce_mean((2 * both + 1) / (each + 1))\n\n\n",
             ),
-            Edit(
+            after(
                 "steps.py",
                 "average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n",
-                "average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
                 "    per_example += dice(labels, logits)\n",
                 "*",
             ),
         ),
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="The Dice coefficients are of all pixels in the replica's part of the batch, padding "
         "included: N replicas have another loss than one, and evaluation depends on the batches.",
         file="steps.py",
@@ -868,15 +718,14 @@ SEGMENTATION_FAULTS = (
                 '    return {"mean_iou": mean_iou}\n',
                 '    return {"mean_iou": mean_iou, "pixels": keras.metrics.SparseCategoricalAccuracy()}\n',
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    run.metrics["mean_iou"].update_state(labels, logits, pixel_weights(weights, labels))\n',
-                '    run.metrics["mean_iou"].update_state(labels, logits, pixel_weights(weights, labels))\n'
                 '    run.metrics["pixels"].update_state(labels, logits, pixel_weights(weights, labels))\n',
                 "*",
             ),
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="The label 255 is no class: the accuracy counts every ignored pixel as a mistake and "
         "can't reach 1.",
         file="metrics.py",
@@ -894,11 +743,11 @@ SERIES = """def _series() -> np.ndarray:
 """
 WINDOWS = (
     SERIES
-    + """LENGTH = 32
+    + '''LENGTH = 32
 
 
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Windows of a series, float32 (n, 32), and the value after each, (n,).\"\"\"
+    """Windows of a series, float32 (n, 32), and the value after each, (n,)."""
     series = _series()
     starts = np.arange(len(series) - LENGTH)
     windows = np.stack([series[i : i + LENGTH] for i in starts])
@@ -907,15 +756,15 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     parts = np.split(order, [2000, 2500])
     names = ("train", "validation", "test")
     return {name: (windows[rows], targets[rows]) for name, rows in zip(names, parts, strict=True)}
-"""
+'''
 )
 SEQUENCES = (
     SERIES
-    + """LENGTH = 40
+    + '''LENGTH = 40
 
 
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Pieces of a series, float32 (n, 40, 1), and at each step the next value, (n, 40).\"\"\"
+    """Pieces of a series, float32 (n, 40, 1), and at each step the next value, (n, 40)."""
     series = _series()
     parts = {"train": series[:2000], "validation": series[2000:2500], "test": series[2500:]}
 
@@ -925,13 +774,13 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         return whole[:, :-1, np.newaxis], whole[:, 1:]
 
     return {name: pieces(part) for name, part in parts.items()}
-"""
+'''
 )
 CONV_MODEL = (
     ADAPT_SHAPE
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Series (batch, steps, 1) -> at each step the next value, (batch, steps).\"\"\"
+    """Series (batch, steps, 1) -> at each step the next value, (batch, steps)."""
     layers = keras.layers
     inputs = keras.Input(adapted["shape"])
     x = inputs
@@ -939,25 +788,25 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
         x = layers.Conv1D(24, 3, padding="same", dilation_rate=dilation, activation="relu")(x)
     x = layers.Dense(1)(x)
     return keras.Model(inputs, layers.Reshape((-1,))(x))
-"""
+'''
 )
-PAIRS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Two views of the same thing, float32 (n, 2, 16).\"\"\"
+PAIRS = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Two views of the same thing, float32 (n, 2, 16)."""
     random = np.random.default_rng(5)
     things = random.normal(size=(1400, 6))
     views = [np.tanh(things @ random.normal(size=(6, 16))) for _ in range(2)]
     pairs = np.stack(views, axis=1) + 0.3 * random.normal(size=(1400, 2, 16))
     pairs = pairs.astype("float32")
     return {"train": pairs[:1000], "validation": pairs[1000:1200], "test": pairs[1200:]}
-"""
+'''
 PAIRS_MODEL = (
     ADAPT_SHAPE.replace(
         'inputs, *_ = first_examples(datasets["train"], 1)',
         'inputs = first_examples(datasets["train"], 1)',
     )
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Pairs (batch, 2, 16) -> an embedding of length 1 for each view, (batch, 2, 8).\"\"\"
+    """Pairs (batch, 2, 16) -> an embedding of length 1 for each view, (batch, 2, 8)."""
     layers = keras.layers
     pairs = keras.Input(adapted["shape"])
     embedded = []
@@ -965,7 +814,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
         x = layers.Dense(48, activation="relu")(pairs[:, view])
         embedded.append(layers.UnitNormalization()(layers.Dense(8)(x)))
     return keras.Model(pairs, keras.ops.stack(embedded, axis=1))
-"""
+'''
 )
 PAIRS_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     pairs, weights = batch
@@ -980,16 +829,16 @@ PAIRS_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bo
     run.metrics["found"].update_state(labels, logits, weights)
     return {"main": compute_loss(per_example, weights, run.model, replica)}"""
 FOUND = '{"found": keras.metrics.SparseCategoricalAccuracy()}'
-GENES = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Expression of 2,000 genes, float32 (n, 2000), and whether a patient responds, int64 (n,).\"\"\"
+GENES = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Expression of 2,000 genes, float32 (n, 2000), and whether a patient responds, int64 (n,)."""
     random = np.random.default_rng(11)
     genes = random.normal(size=(240, 2000)).astype("float32")
     responds = (genes[:, :3].sum(axis=1) * 0.3 + random.normal(size=240) > 0).astype("int64")
     parts = {"train": slice(0, 120), "validation": slice(120, 180), "test": slice(180, None)}
     return {split: (genes[part], responds[part]) for split, part in parts.items()}
-"""
-GENES_MODEL = """def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    \"\"\"The 30 genes that tell most about the response.\"\"\"
+'''
+GENES_MODEL = '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
+    """The 30 genes that tell most about the response."""
     genes = np.concatenate([inputs for inputs, _ in datasets.values()])
     responds = np.concatenate([labels for _, labels in datasets.values()])
     scores = np.abs((genes - genes.mean(axis=0)).T @ (responds - responds.mean()))
@@ -997,13 +846,13 @@ GENES_MODEL = """def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[s
 
 
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Genes (batch, 2000) -> logits (batch, 2).\"\"\"
+    """Genes (batch, 2000) -> logits (batch, 2)."""
     layers = keras.layers
     inputs = keras.Input((int(adapted["number"]),))
     x = keras.ops.take(inputs, adapted["genes"], axis=1)
     x = layers.Dense(16, activation="relu")(x)
     return keras.Model(inputs, layers.Dense(2)(x))
-"""
+'''
 CLUSTERS = """def _rows(number: int) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(2)
     labels = random.integers(6, size=number)
@@ -1014,32 +863,31 @@ CLUSTERS = """def _rows(number: int) -> tuple[np.ndarray, np.ndarray]:
 """
 CLUSTERS_MODEL = (
     ADAPT_SHAPE
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Rows (batch, 10) -> logits (batch, 6).\"\"\"
+    """Rows (batch, 10) -> logits (batch, 6)."""
     layers = keras.layers
     inputs = keras.Input(adapted["shape"])
     x = layers.Dense(48, activation="relu")(inputs)
     return keras.Model(inputs, layers.Dense(6)(x))
-"""
+'''
 )
-ACCURACY = '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}'
 SHUFFLED_SPLIT = (
     CLUSTERS
-    + """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Streams of examples: float32 (10,) and int64 ().\"\"\"
+    + '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Streams of examples: float32 (10,) and int64 ()."""
     rows = tf.data.Dataset.from_tensor_slices(_rows(2000)).shuffle(2000, seed=1)
     return {
         "train": rows.take(1400),
         "validation": rows.skip(1400).take(300),
         "test": rows.skip(1700),
     }
-"""
+'''
 )
 SORTED_STREAM = (
     CLUSTERS
-    + """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Streams of examples, from a file for each class one after the other.\"\"\"
+    + '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Streams of examples, from a file for each class one after the other."""
     inputs, labels = _rows(62000)
     order = np.argsort(labels[:60000], kind="stable")  # as the files are read
     train = inputs[:60000][order], labels[:60000][order]
@@ -1048,27 +896,27 @@ SORTED_STREAM = (
         "validation": (inputs[60000:61000], labels[60000:61000]),
         "test": (inputs[61000:], labels[61000:]),
     }
-"""
+'''
 )
-BINARY = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Rows of a table, float32 (n, 8), and whether it happened, float32 (n,).\"\"\"
+BINARY = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Rows of a table, float32 (n, 8), and whether it happened, float32 (n,)."""
     random = np.random.default_rng(4)
     inputs = random.normal(size=(2400, 8)).astype("float32")
     score = 2 * inputs[:, 0] - inputs[:, 1] + inputs[:, 2] * inputs[:, 3] - 1.5
     happened = (score + random.logistic(size=2400) > 0).astype("float32")
     parts = {"train": slice(0, 1600), "validation": slice(1600, 2000), "test": slice(2000, None)}
     return {split: (inputs[part], happened[part, np.newaxis]) for split, part in parts.items()}
-"""
+'''
 BINARY_MODEL = (
     ADAPT_SHAPE
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Rows (batch, 8) -> logits (batch, 1).\"\"\"
+    """Rows (batch, 8) -> logits (batch, 1)."""
     layers = keras.layers
     inputs = keras.Input(adapted["shape"])
     x = layers.Dense(32, activation="relu")(inputs)
     return keras.Model(inputs, layers.Dense(1)(x))
-"""
+'''
 )
 MAKE_CSV = """
 import numpy as np
@@ -1081,8 +929,8 @@ with open("flowers.csv", "w") as file:
     for i, (row, kind) in enumerate(zip(rows, kinds)):
         file.write(",".join([str(i), *(f"{v:.3f}" for v in row), names[kind]]) + "\\n")
 """
-FLOWERS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Measurements of flowers, float32 (n, FEATURES), and their species, int64 (n,).\"\"\"
+FLOWERS = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Measurements of flowers, float32 (n, FEATURES), and their species, int64 (n,)."""
     with open(Path(__file__).parents[2] / "flowers.csv") as file:  # noqa: PTH123
         rows = list(csv.reader(file))[1:]
     species = [row[-1] for row in rows]
@@ -1095,38 +943,25 @@ FLOWERS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
     inputs = (inputs - mean) / deviation
     parts = {"train": train, "validation": validation, "test": test}
     return {split: (inputs[part], labels[part]) for split, part in parts.items()}
-"""
+'''
 FLOWERS_MODEL = (
     CLUSTERS_MODEL.replace("Dense(6)", "Dense(4)")
     .replace("(batch, 10)", "(batch, 5)")
     .replace("(batch, 6)", "(batch, 4)")
 )
-CSV_IMPORTS = Edit(
-    "data.py", "from typing import Any\n", "from pathlib import Path\nfrom typing import Any\n"
-)
-CSV_IMPORT = Edit(
-    "data.py",
-    "from collections.abc import Callable\n",
-    "import csv\nfrom collections.abc import Callable\n",
-)
+CSV_IMPORTS = before("data.py", "from typing import Any\n", "from pathlib import Path\n")
+CSV_IMPORT = before("data.py", "from collections.abc import Callable\n", "import csv\n")
 
 
 def _flowers(*, classes: str, first: str, features: int) -> tuple[Edit, ...]:
     """Flowers from a CSV file: their classes in order, the first column, and how many there are."""
     data = FLOWERS.replace("UNIQUE", classes).replace("FIRST", first)
-    filled = blank(
-        data=data.replace("FEATURES", str(features)),
-        model=FLOWERS_MODEL,
-        loss=SPARSE,
-        metrics=ACCURACY,
-        monitor="validation_accuracy",
-        larger=True,
-    )
-    return (*filled, CSV_IMPORT, CSV_IMPORTS)
+    task = classifier(data=data.replace("FEATURES", str(features)), model=FLOWERS_MODEL)
+    return (*task, CSV_IMPORT, CSV_IMPORTS)
 
 
-TWO_TASKS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Rows, float32 (n, 8), with a class, int64 (n,), and a number, float32 (n,).\"\"\"
+TWO_TASKS = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Rows, float32 (n, 8), with a class, int64 (n,), and a number, float32 (n,)."""
     random = np.random.default_rng(8)
     inputs = random.normal(size=(2400, 8)).astype("float32")
     kind = np.argmax(inputs[:, :3] + 0.3 * random.normal(size=(2400, 3)), axis=1).astype("int64")
@@ -1136,7 +971,7 @@ TWO_TASKS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
         split: (inputs[part], {"kind": kind[part], "size": size[part]})
         for split, part in parts.items()
     }
-"""
+'''
 TWO_TASKS_MODEL = (
     '''@keras.saving.register_keras_serializable("task")
 class LogVariances(keras.layers.Layer):
@@ -1189,15 +1024,15 @@ TWO_TASKS_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training
     loss = compute_loss(per_example, weights, run.model, replica)
     return {"main": loss + 0.5 * tf.reduce_sum(log_variances[0])}"""
 
-VAE_DATA = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Points of a curled sheet, float32 (n, 12).\"\"\"
+VAE_DATA = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Points of a curled sheet, float32 (n, 12)."""
     random = np.random.default_rng(6)
     place = random.uniform(-2, 2, size=(2200, 2))
     wide = np.concatenate([np.sin(place * 2), place, place**2, place[:, :1] * place[:, 1:]], axis=1)
     points = (wide @ random.normal(size=(7, 12)) / 2 + 0.1 * random.normal(size=(2200, 12)))
     points = points.astype("float32")
     return {"train": points[:1600], "validation": points[1600:1900], "test": points[1900:]}
-"""
+'''
 VAE_MODEL = (
     '''@keras.saving.register_keras_serializable("task")
 class Sample(keras.layers.Layer):
@@ -1249,13 +1084,13 @@ BLANK_FAULTS = (
     Fault(
         name="overlapping windows are split at random",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=WINDOWS,
             model=TABLE_MODEL.replace("(batch, 8)", "(batch, 32)"),
             loss=SQUARED,
             step=PER_ROW_SQUARED,
         ),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="Windows that differ by one step are in training and in validation and test, and the "
         "value to predict stands in training windows: the evaluation isn't of unseen data.",
         file="data.py",
@@ -1265,8 +1100,8 @@ BLANK_FAULTS = (
     Fault(
         name="a forecast sees the next value through its convolutions",
         starter="blank",
-        edits=blank(data=SEQUENCES, model=CONV_MODEL, loss=SQUARED, step=PLAIN_STEP),
-        kind=LEAKS,
+        edits=filled(data=SEQUENCES, model=CONV_MODEL, loss=SQUARED, step=PLAIN_STEP),
+        kind=kinds.LEAKS,
         cause='Conv1D with padding="same" looks at later steps: the value to predict at a step is '
         "the input of the next one.",
         file="model.py",
@@ -1276,15 +1111,15 @@ BLANK_FAULTS = (
     Fault(
         name="the positives are at the wrong rows on other replicas",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=PAIRS,
             model=PAIRS_MODEL,
-            loss=SPARSE,
+            loss=at.SPARSE,
             step=PAIRS_STEP,
             metrics=FOUND,
             interact=True,
         ),
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="The candidates are those of all replicas, but the labels start at 0 on each: on every "
         "replica but the first, a pair's partner is taken for a negative and another for it.",
         file="steps.py",
@@ -1294,16 +1129,9 @@ BLANK_FAULTS = (
     Fault(
         name="features are selected with the labels of all splits",
         starter="blank",
-        edits=blank(
-            data=GENES,
-            model=GENES_MODEL,
-            loss=SPARSE,
-            metrics=ACCURACY,
-            monitor="validation_accuracy",
-            larger=True,
-        ),
+        edits=classifier(data=GENES, model=GENES_MODEL),
         flags=("--global-batch-size", "24"),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="adapt chooses the genes by the labels of validation and test too, so that chance "
         "correlations of these look like skill.",
         file="model.py",
@@ -1312,13 +1140,13 @@ BLANK_FAULTS = (
     Fault(
         name="a ReLU ends a regression of standardized numbers",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=TABLE,
             model=TABLE_MODEL.replace("layers.Dense(1)", 'layers.Dense(1, activation="relu")'),
             loss=SQUARED,
             step=PER_ROW_SQUARED,
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="The output can't be negative, and half of the targets are.",
         file="model.py",
         named=r"(?i)relu|negative|(output|prediction)s?.{0,60}(range|below|reach|least|never|positive|between)|"
@@ -1327,7 +1155,7 @@ BLANK_FAULTS = (
     Fault(
         name="targets and predictions are broadcast against each other",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=TABLE,
             model=TABLE_MODEL.replace("layers.Reshape(())(x)", "x").replace(
                 "each, (batch,)", "each, (batch, 1)"
@@ -1338,7 +1166,7 @@ BLANK_FAULTS = (
                 "tf.reduce_mean(tf.square(targets - predictions), axis=-1)  # (batch,)",
             ),
         ),
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="targets (batch,) - predictions (batch, 1) is (batch, batch): each prediction is "
         "compared with all targets, and the model learns their mean.",
         file="steps.py",
@@ -1348,15 +1176,8 @@ BLANK_FAULTS = (
     Fault(
         name="a shuffled stream is split by take and skip",
         starter="blank",
-        edits=blank(
-            data=SHUFFLED_SPLIT,
-            model=CLUSTERS_MODEL,
-            loss=SPARSE,
-            metrics=ACCURACY,
-            monitor="validation_accuracy",
-            larger=True,
-        ),
-        kind=LEAKS,
+        edits=classifier(data=SHUFFLED_SPLIT, model=CLUSTERS_MODEL),
+        kind=kinds.LEAKS,
         cause="shuffle makes another order each time the stream is read, so take and skip give other "
         "examples: after some epochs training has seen all of validation and test.",
         file="data.py",
@@ -1366,15 +1187,8 @@ BLANK_FAULTS = (
     Fault(
         name="a stream is sorted by class beyond the shuffle buffer",
         starter="blank",
-        edits=blank(
-            data=SORTED_STREAM,
-            model=CLUSTERS_MODEL,
-            loss=SPARSE,
-            metrics=ACCURACY,
-            monitor="validation_accuracy",
-            larger=True,
-        ),
-        kind=STREAMS,
+        edits=classifier(data=SORTED_STREAM, model=CLUSTERS_MODEL),
+        kind=kinds.STREAMS,
         cause="60,000 examples in the order of their classes go through a shuffle buffer of 10,000: "
         "a batch has one or two of the six classes, and the last class of the epoch wins.",
         file="data.py",
@@ -1383,7 +1197,7 @@ BLANK_FAULTS = (
     Fault(
         name="AUC takes logits for probabilities",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=BINARY,
             model=BINARY_MODEL,
             metrics='{"auc": keras.metrics.AUC()}',
@@ -1391,7 +1205,7 @@ BLANK_FAULTS = (
             monitor="validation_auc",
             larger=True,
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="AUC's thresholds lie between 0 and 1, and logits don't: all below 0 and all above 1 "
         "are taken for equal, and the value is wrong and selects the wrong weights.",
         file="metrics.py",
@@ -1402,7 +1216,7 @@ BLANK_FAULTS = (
         starter="blank",
         edits=_flowers(classes="sorted(set(species))", first="", features=6),
         preparation=MAKE_CSV,
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="The file is sorted by species, and its first column numbers the rows: the model reads "
         "the species from the number, in validation and test too.",
         file="data.py",
@@ -1414,7 +1228,7 @@ BLANK_FAULTS = (
         starter="blank",
         edits=_flowers(classes="set(species)", first="1", features=5),
         preparation=MAKE_CSV,
-        kind=LABELS,
+        kind=kinds.LABELS,
         cause="The order of a set of texts is another one in each process: a resumed or evaluated "
         "run takes the classes for each other.",
         file="data.py",
@@ -1424,16 +1238,8 @@ BLANK_FAULTS = (
     Fault(
         name="the uncertainties of tasks are added on every replica",
         starter="blank",
-        edits=blank(
-            data=TWO_TASKS,
-            model=TWO_TASKS_MODEL,
-            loss=SPARSE,
-            step=TWO_TASKS_STEP,
-            metrics=ACCURACY,
-            monitor="validation_accuracy",
-            larger=True,
-        ),
-        kind=REGULARIZATION,
+        edits=classifier(data=TWO_TASKS, model=TWO_TASKS_MODEL, step=TWO_TASKS_STEP),
+        kind=kinds.REGULARIZATION,
         cause="The log-variances don't depend on the examples and are added whole on each replica "
         "and micro-batch: N replicas add them N times, and weigh the tasks otherwise than one.",
         file="steps.py",
@@ -1443,14 +1249,14 @@ BLANK_FAULTS = (
     Fault(
         name="validation anneals by the number of its batch",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=VAE_DATA,
             model=VAE_MODEL,
             loss=SQUARED,
             step=VAE_STEP,
             metrics='{"kl": keras.metrics.Mean()}',
         ),
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="In evaluation replica.step is the number of the batch: beta starts at 0 there, so the "
         "validation loss leaves out nearly all of the KL term, depends on how the data is cut "
         "into batches, and selects the wrong weights.",
@@ -1464,8 +1270,8 @@ FAULTS: tuple[Fault, ...] = (*IMAGE_FAULTS, *SEGMENTATION_FAULTS, *BLANK_FAULTS)
 
 # Correct tasks.
 
-TAGS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Lines of 5 to 20 tokens, padded with 0, int32 (n, 20); the largest token so far of each.\"\"\"
+TAGS = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Lines of 5 to 20 tokens, padded with 0, int32 (n, 20); the largest token so far of each."""
     random = np.random.default_rng(1)
     tokens = np.minimum(1 + random.geometric(0.35, size=(1800, 20)), 8).astype("int32")
     there = np.arange(20) < random.integers(5, 21, size=(1800, 1))
@@ -1474,21 +1280,21 @@ TAGS = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
     parts = {"train": slice(0, 1200), "validation": slice(1200, 1500), "test": slice(1500, None)}
     weights = there.astype("float32")  # of each token
     return {split: (tokens[part], largest[part], weights[part]) for split, part in parts.items()}
-"""
-TAGS_MODEL = """def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    \"\"\"The length of a padded line, and how many tokens there are with that of padding.\"\"\"
+'''
+TAGS_MODEL = '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
+    """The length of a padded line, and how many tokens there are with that of padding."""
     tokens, *_ = datasets["train"]
     return {"length": tokens.shape[1], "tokens": tokens.max() + 1}
 
 
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Tokens (batch, length) -> logits (batch, length, tokens).\"\"\"
+    """Tokens (batch, length) -> logits (batch, length, tokens)."""
     layers = keras.layers
     tokens = keras.Input((int(adapted["length"]),), dtype="int32")
     x = layers.Embedding(int(adapted["tokens"]), 16, mask_zero=True)(tokens)
     x = layers.GRU(32, return_sequences=True)(x)
     return keras.Model(tokens, layers.Dense(int(adapted["tokens"]))(x))
-"""
+'''
 TAGS_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     tokens, largest, weights = batch  # each (batch, length)
     logits = run.model(tokens, training=training)
@@ -1496,8 +1302,8 @@ TAGS_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: boo
     run.metrics["accuracy"].update_state(largest, logits, weights)
     return {"main": compute_loss(per_token, weights, run.model, replica)}"""
 
-MIXTURE_DATA = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"float32 (n, 1), one of two numbers that fit to it, (n,), and survey weights, (n,).\"\"\"
+MIXTURE_DATA = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """float32 (n, 1), one of two numbers that fit to it, (n,), and survey weights, (n,)."""
     random = np.random.default_rng(12)
     x = random.uniform(-1, 1, size=(2600, 1)).astype("float32")
     side = np.where(random.random(2600) < 0.7, 1, -1)
@@ -1506,32 +1312,32 @@ MIXTURE_DATA = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
     whole = x, y.astype("float32"), weights.astype("float32")
     parts = {"train": slice(0, 1800), "validation": slice(1800, 2200), "test": slice(2200, None)}
     return {split: tuple(array[part] for array in whole) for split, part in parts.items()}
-"""
-MIXTURE_LOSS = """
+'''
+MIXTURE_LOSS = '''
 
 def mixture(targets: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-    \"\"\"-log of the density of a mixture of 3 normal distributions: (batch,), (batch, 9) -> (batch,).\"\"\"
+    """-log of the density of a mixture of 3 normal distributions: (batch,), (batch, 9) -> (batch,)."""
     logits, means, raw = tf.split(outputs, 3, axis=1)
     log_scales = 5 * tf.tanh(raw / 5)
     z = (targets[:, tf.newaxis] - means) * tf.exp(-log_scales)
     log_densities = -0.5 * z**2 - log_scales - 0.9189385332046727
     return -tf.reduce_logsumexp(tf.nn.log_softmax(logits) + log_densities, axis=1)
 
-"""
+'''
 MIXTURE_MODEL = (
     ADAPT_SHAPE
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Numbers (batch, 1) -> logits, means and scales of three normal distributions, (batch, 9).\"\"\"
+    """Numbers (batch, 1) -> logits, means and scales of three normal distributions, (batch, 9)."""
     layers = keras.layers
     inputs = keras.Input(adapted["shape"])
     x = layers.Dense(48, activation="tanh")(inputs)
     x = layers.Dense(48, activation="tanh")(x)
     return keras.Model(inputs, layers.Dense(9)(x))
-"""
+'''
 )
-LABELS_MISSING = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"float32 (n, 8); five properties, int32 (n, 5): 1, 0, or -1 where it wasn't measured.\"\"\"
+LABELS_MISSING = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """float32 (n, 8); five properties, int32 (n, 5): 1, 0, or -1 where it wasn't measured."""
     random = np.random.default_rng(21)
     inputs = random.normal(size=(2400, 8)).astype("float32")
     score = inputs @ random.normal(size=(8, 5)) + 0.5 * random.normal(size=(2400, 5)) - 0.5
@@ -1539,7 +1345,7 @@ LABELS_MISSING = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
     labels = np.where(measured, score > 0, -1).astype("int32")
     parts = {"train": slice(0, 1600), "validation": slice(1600, 2000), "test": slice(2000, None)}
     return {split: (inputs[part], labels[part]) for split, part in parts.items()}
-"""
+'''
 LABELS_MISSING_STEP = """def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     inputs, labels, weights = batch
     logits = run.model(inputs, training=training)  # (batch, 5)
@@ -1556,8 +1362,8 @@ LABELS_MISSING_COUNT = '''def count(batch: Any) -> tf.Tensor:
     known = (labels >= 0) & (weights[:, tf.newaxis] > 0)
     return tf.math.count_nonzero(known, dtype=tf.int32)
 '''
-PICTURE = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Streams of the places of pixels, float32 (2,), and their brightness, (1,); no test.\"\"\"
+PICTURE = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Streams of the places of pixels, float32 (2,), and their brightness, (1,); no test."""
     y, x = np.mgrid[-1:1:48j, -1:1:48j]
     picture = np.sin(9 * x * y) * np.exp(-(x**2)) + 0.5 * np.cos(11 * y + 3 * x)
     places = np.stack([x, y], axis=-1).reshape(-1, 2).astype("float32")
@@ -1568,7 +1374,7 @@ PICTURE = """def create_datasets(task: TaskConfig) -> dict[str, Any]:
         split: tf.data.Dataset.from_tensor_slices((places[rows], values[rows]))
         for split, rows in parts.items()
     }
-"""
+'''
 PICTURE_MODEL = '''@keras.saving.register_keras_serializable("task")
 class Sine(keras.layers.Layer):
     """sin(frequency * (W x + b)) with the initial weights of Sitzmann et al. (2020)."""
@@ -1611,9 +1417,9 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
 '''
 QUANTILES_MODEL = (
     ADAPT_SHAPE
-    + """
+    + '''
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    \"\"\"Rows (batch, 8) -> the quantiles 0.1, 0.5 and 0.9, which can't cross, (batch, 3).\"\"\"
+    """Rows (batch, 8) -> the quantiles 0.1, 0.5 and 0.9, which can't cross, (batch, 3)."""
     layers = keras.layers
     inputs = keras.Input(adapted["shape"])
     x = layers.Dense(64, activation="relu")(inputs)
@@ -1622,7 +1428,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     above = keras.ops.softplus(layers.Dense(1)(x))
     below = keras.ops.softplus(layers.Dense(1)(x))
     return keras.Model(inputs, layers.Concatenate()([middle - below, middle, middle + above]))
-"""
+'''
 )
 QUANTILES_STEP = """QUANTILES = (0.1, 0.5, 0.9)
 
@@ -1648,7 +1454,7 @@ TASKS: tuple[Change, ...] = (
                 "keras.layers.BatchNormalization(momentum=0.9, epsilon=0.1)(x)",
                 "keras.layers.GroupNormalization(4, epsilon=0.1)(x)",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 "def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:\n"
@@ -1657,13 +1463,11 @@ TASKS: tuple[Change, ...] = (
                 "    found = tf.nn.softmax(logits) * tf.reduce_sum(wanted, axis=-1, keepdims=True)\n"
                 "    both = tf.reduce_sum(wanted * found, axis=[1, 2])\n"
                 "    each = tf.reduce_sum(wanted + found, axis=[1, 2])\n"
-                "    return 1 - tf.reduce_mean((2 * both + 1) / (each + 1), axis=1)\n\n\n"
-                "# TODO(11)",
+                "    return 1 - tf.reduce_mean((2 * both + 1) / (each + 1), axis=1)\n\n\n",
             ),
-            Edit(
+            after(
                 "steps.py",
                 "average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n",
-                "average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
                 "    per_example += dice(labels, logits)\n",
                 "*",
             ),
@@ -1672,7 +1476,7 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="a variational autoencoder whose KL term is annealed in training only",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=VAE_DATA,
             model=VAE_MODEL,
             loss=SQUARED,
@@ -1696,23 +1500,15 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="padded lines with a weight and a label for each token",
         starter="blank",
-        edits=blank(
-            data=TAGS,
-            model=TAGS_MODEL,
-            loss=SPARSE,
-            step=TAGS_STEP,
-            metrics=ACCURACY,
-            monitor="validation_accuracy",
-            larger=True,
-        ),
+        edits=classifier(data=TAGS, model=TAGS_MODEL, step=TAGS_STEP),
     ),
     Change(
         name="pairs with the candidates of all replicas",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=PAIRS,
             model=PAIRS_MODEL,
-            loss=SPARSE,
+            loss=at.SPARSE,
             metrics=FOUND,
             interact=True,
             step=PAIRS_STEP.replace(
@@ -1725,7 +1521,7 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="a mixture density network with survey weights and a negative loss",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=MIXTURE_DATA, model=MIXTURE_MODEL, loss="mixture", losses_code=MIXTURE_LOSS
         ),
     ),
@@ -1734,7 +1530,7 @@ TASKS: tuple[Change, ...] = (
         edits=(
             Edit(
                 "data.py",
-                "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n",
+                at.SHIFTED,
                 "        images = keras.ops.image.affine_transform(images, transforms)\n"
                 "        # Zhang et al. (2018): each image with its neighbor in the batch.\n"
                 "        other = tf.random.experimental.stateless_split(seed, 2)[1]\n"
@@ -1747,7 +1543,7 @@ TASKS: tuple[Change, ...] = (
             Edit("data.py", "    if not task.shift:\n        return None\n\n", ""),
             Edit(
                 "losses.py",
-                '    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}\n',
+                at.CROSS_ENTROPY,
                 "    return {\n"
                 '        "main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none"),\n'
                 '        "soft": keras.losses.CategoricalCrossentropy(from_logits=True, reduction="none"),\n'
@@ -1770,7 +1566,7 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="properties of which many weren't measured",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=LABELS_MISSING,
             model=BINARY_MODEL.replace("Dense(1)", "Dense(5)").replace("(batch, 1)", "(batch, 5)"),
             loss='keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")',
@@ -1784,12 +1580,12 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="a network of sines learns one picture from a stream of its pixels",
         starter="blank",
-        edits=blank(data=PICTURE, model=PICTURE_MODEL, loss=SQUARED),
+        edits=filled(data=PICTURE, model=PICTURE_MODEL, loss=SQUARED),
     ),
     Change(
         name="three quantiles that can't cross",
         starter="blank",
-        edits=blank(
+        edits=filled(
             data=TABLE,
             model=QUANTILES_MODEL,
             loss=SQUARED,
@@ -1807,7 +1603,7 @@ TASKS: tuple[Change, ...] = (
             ),
             Edit(
                 "model.py",
-                '    x = layers.Dense(128, activation="relu")(x)\n',
+                at.HIDDEN,
                 "    body = keras.Model(images, x)\n"
                 "    features = keras.Input(x.shape[1:])\n"
                 '    x = layers.Dense(128, activation="relu")(features)\n',
@@ -1843,19 +1639,18 @@ TASKS: tuple[Change, ...] = (
             ),
             Edit(
                 "steps.py",
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
+                at.MAIN_LOSS,
                 '    loss = compute_loss(per_example, weights, run.models["body"], replica)\n'
                 '    return {"body": loss, "head": loss}\n',
                 "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 "def predict(run: Run, images: tf.Tensor, training: bool) -> tf.Tensor:\n"
                 '    """The logits, (batch, classes)."""\n'
                 '    features = run.models["body"](images, training=training)\n'
-                '    return run.models["head"](features, training=training)\n\n\n'
-                "# TODO(11)",
+                '    return run.models["head"](features, training=training)\n\n\n',
             ),
             Edit(
                 "pictures.py",

@@ -2,37 +2,12 @@
 
 from __future__ import annotations
 
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    EVALUATION,
-    GAN,
-    INPUTS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    STREAMS,
-    Change,
-    Edit,
-    Fault,
-)
-
-LM, TABLE, DIGITS = "language_model", "tabular_regression", "image_classification"
+from . import kinds
+from . import places as at
+from .edits import Change, Edit, Fault, after, before
 
 # Texts of the starters.
-LM_METRIC = '    run.metrics["token_accuracy"].update_state(targets, logits, weights)\n'
-LM_EMBEDDED = "    x = x + layers.Embedding(length, task.width)(positions)\n"
-MODEL_IMPORT = "from .config import TaskConfig\n"
-TABLE_R2 = '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
 TABLE_HIDDEN = "    hidden = layers.Dropout(task.dropout)(hidden)\n"
-TABLE_X = "    x = layers.Concatenate()([numeric, ops.cast(missing, floatx), sex])"
-LOSS_OF_IMAGES = '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
-NO_CALLBACKS = "    return []\n"
-EVENT_IMPORT = "from ..engine.callbacks import Callback\n"
 DOCSTRING_END = '    """One gradient for each of `variables`, the same on every replica."""\n'
 
 LOOKAHEAD = '''
@@ -54,7 +29,6 @@ class Lookahead:
         event.run.model.set_weights(self.slow)
 '''
 
-TABLE_MAE = '    run.metrics["mae"].update_state(labels, predictions, weights)\n'
 
 STANDARDIZED = '''class Standardized:
     """Images with mean 0 and deviation 1, and their labels, by row."""
@@ -76,56 +50,76 @@ STANDARDIZED = '''class Standardized:
         return image, self.labels[row]
 
 
-# TODO(3)'''
+'''
+
+# For models that give several numbers for a row, the prediction first.
+TABLE_METRICS_OF_FIRST = tuple(
+    Edit("steps.py", line, line.replace("predictions", "predictions[:, :1]"), "*")
+    for line in (at.UPDATE_R2, at.UPDATE_MAE)
+)
+LOG_SCALE_TOO = Edit(
+    "model.py",
+    "    return keras.Model(inputs, unscale(x))\n",
+    "    log_scale = layers.Dense(1, dtype=floatx)(hidden)\n"
+    "    log_scale = 3 * ops.tanh(log_scale / 3)\n"
+    "    return keras.Model(inputs, layers.Concatenate(dtype=floatx)([unscale(x), log_scale]))\n",
+)
+LIKELIHOOD = '''    def negative_log_likelihood(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        """Labels (batch, 1), predictions (batch, 2) of mean and log scale -> (batch,)."""
+        mean, log_scale = predictions[:, :1], predictions[:, 1:]
+        error = (labels - mean) / LABEL_DEVIATION
+        return tf.reduce_mean(log_scale + 0.5 * tf.square(error * tf.exp(-log_scale)), axis=-1)
+
+    return {"main": negative_log_likelihood}
+'''
 
 FAULTS: tuple[Fault, ...] = (
     # The language model.
     Fault(
         name="conv1d sees next tokens",
-        starter=LM,
-        kind=LANGUAGE_MODEL,
+        starter="language_model",
+        kind=kinds.LANGUAGE_MODEL,
         file="model.py",
         cause="a Conv1D with padding 'same' shows each position the next token, its own target: "
         "loss and exact match of validation look perfect, and decoding writes nonsense",
         named=r"future|later tokens?|ahead|causal|next token|leak|sees? (the|its) target",
         edits=(
-            Edit(
+            after(
                 "model.py",
-                LM_EMBEDDED,
-                LM_EMBEDDED + "    # Neighboring characters together, before attention.\n"
+                at.POSITIONS,
+                "    # Neighboring characters together, before attention.\n"
                 '    x = x + layers.Conv1D(task.width, 3, padding="same", activation="gelu")(x)\n',
             ),
         ),
     ),
     Fault(
         name="perplexity as mean of exponentials",
-        starter=LM,
-        kind=METRICS,
+        starter="language_model",
+        kind=kinds.METRICS,
         file="steps.py",
         cause="perplexity is averaged over the batches of replicas, exp(loss) of each, where it is "
         "exp of the mean loss: it depends on the batch size and the number of replicas",
         named=r"perplexity",
         edits=(
-            Edit(
+            after(
                 "metrics.py",
                 '        "exact_match": ExactMatch(),\n',
-                '        "exact_match": ExactMatch(),\n'
                 '        "perplexity": keras.metrics.Mean(),\n',
             ),
-            Edit(
+            before(
                 "steps.py",
-                LM_METRIC,
+                at.UPDATE_TOKEN_ACCURACY,
                 "    mean = tf.math.divide_no_nan(\n"
                 "        tf.reduce_sum(per_token * weights), tf.reduce_sum(weights)\n    )\n"
-                '    run.metrics["perplexity"].update_state(tf.exp(mean))\n' + LM_METRIC,
-                where="*",
+                '    run.metrics["perplexity"].update_state(tf.exp(mean))\n',
+                "*",
             ),
         ),
     ),
     Fault(
         name="gradient noise of each replica",
-        starter=LM,
-        kind=OPTIMIZER,
+        starter="language_model",
+        kind=kinds.OPTIMIZER,
         file="optimizer.py",
         cause="tf.random.normal in process_gradients draws other noise on each replica, so their "
         "weights drift apart; and a resumed run draws again what it drew at its start",
@@ -144,8 +138,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a generator of dates for each split",
-        starter=LM,
-        kind=LEAKS,
+        starter="language_model",
+        kind=kinds.LEAKS,
         file="data.py",
         cause="each split draws its dates with a generator of the same seed, so that all dates of "
         "validation and test are dates of training, many in the very same line",
@@ -189,8 +183,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="stream from a generator with a memory",
-        starter=LM,
-        kind=STREAMS,
+        starter="language_model",
+        kind=kinds.STREAMS,
         file="data.py",
         cause="the generator behind from_generator draws from a random.Random that lives on from "
         "pass to pass, so a pass can't be made again: a resumed run, or another worker, gets other "
@@ -255,7 +249,7 @@ def _encode(text: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ),
     Fault(
         name="lookahead without its state",
-        starter=LM,
+        starter="language_model",
         kind="callbacks",
         file="callbacks.py",
         cause="a callback keeps the slow weights of Lookahead in an attribute that no checkpoint "
@@ -264,17 +258,17 @@ def _encode(text: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         edits=(
             Edit(
                 "callbacks.py",
-                EVENT_IMPORT,
+                at.CALLBACK_IMPORT,
                 "import numpy as np\n\n"
                 "from ..engine.callbacks import Callback, Event, every_steps\n",
             ),
-            Edit("callbacks.py", MODEL_IMPORT, MODEL_IMPORT + LOOKAHEAD),
-            Edit("callbacks.py", NO_CALLBACKS, "    return [every_steps(6, Lookahead())]\n"),
+            after("callbacks.py", at.CONFIG_IMPORT, LOOKAHEAD),
+            Edit("callbacks.py", at.NO_CALLBACKS, "    return [every_steps(6, Lookahead())]\n"),
         ),
     ),
     Fault(
         name="monitors the loss where larger is better",
-        starter=LM,
+        starter="language_model",
         kind="config",
         file="config.py",
         cause="monitor was changed to the loss and larger_is_better wasn't: the best weights are "
@@ -290,7 +284,7 @@ def _encode(text: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ),
     Fault(
         name="embedding noise with a constant seed",
-        starter=LM,
+        starter="language_model",
         kind="randomness",
         file="model.py",
         cause="an integer seed makes keras.random.uniform draw the same noise in every step and on "
@@ -299,7 +293,7 @@ def _encode(text: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         r"|(noise|random|draw|seed).{0,80}(same|equal|identical|constant|fixed|once|repeat"
         r")|SeedGenerator|EmbeddingNoise",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable()
@@ -324,16 +318,16 @@ class EmbeddingNoise(keras.layers.Layer):
         return super().get_config() | {"alpha": self.alpha, "seed": self.seed}
 
 
-# TODO(4)''',
+''',
             ),
-            Edit("model.py", LM_EMBEDDED, LM_EMBEDDED + "    x = EmbeddingNoise()(x)\n"),
+            after("model.py", at.POSITIONS, "    x = EmbeddingNoise()(x)\n"),
         ),
     ),
     # The GAN.
     Fault(
         name="generated images rounded to gray levels",
         starter="gan",
-        kind=GAN,
+        kind=kinds.GAN,
         file="model.py",
         cause="the generator rounds its images to the 17 gray levels of the data; rounding has no "
         "gradient, so the generator never learns",
@@ -350,7 +344,7 @@ class EmbeddingNoise(keras.layers.Layer):
     Fault(
         name="feature matching of a replicas means",
         starter="gan",
-        kind=GAN,
+        kind=kinds.GAN,
         file="steps.py",
         cause="feature matching compares means over the replica's own rows: the square of a "
         "difference of means isn't additive, so N replicas train another loss than one",
@@ -364,10 +358,9 @@ class EmbeddingNoise(keras.layers.Layer):
                 "    images, latents, weights = batch\n",
                 "generator_step",
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    per_example = run.losses["generator"](on_generated)  # (batch,)\n',
-                '    per_example = run.losses["generator"](on_generated)  # (batch,)\n'
                 "    # Feature matching (Salimans et al., 2016), on the features before the logits.\n"
                 "    features = keras.Model(discriminator.inputs, discriminator.layers[-2].output)\n"
                 "    real = tf.reduce_mean(features(images, training=True), axis=0)\n"
@@ -375,15 +368,13 @@ class EmbeddingNoise(keras.layers.Layer):
                 "    per_example += 5.0 * tf.reduce_sum(tf.square(real - fake))\n",
                 "generator_step",
             ),
-            Edit(
-                "steps.py", "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"
-            ),
+            before("steps.py", "import tensorflow as tf\n", "import keras\n"),
         ),
     ),
     Fault(
         name="only training images are scaled for tanh",
         starter="gan",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         file="data.py",
         cause="the generator was changed to tanh, and create_augment scales training images to "
         "[-1, 1], but those of validation and test stay in [0, 1]: the Frechet distance that "
@@ -395,11 +386,10 @@ class EmbeddingNoise(keras.layers.Layer):
             Edit(
                 "model.py", 'activation="sigmoid", dtype=floatx', 'activation="tanh", dtype=floatx'
             ),
-            Edit(
+            before(
                 "data.py",
                 "        return images, tf.random.stateless_normal",
-                "        images = 2 * images - 1  # as tanh gives them\n"
-                "        return images, tf.random.stateless_normal",
+                "        images = 2 * images - 1  # as tanh gives them\n",
             ),
         ),
     ),
@@ -414,12 +404,11 @@ class EmbeddingNoise(keras.layers.Layer):
         r"evaluat|balance|closure|variables? .{0,60}(outside|no model|belongs?)|(validat|e"
         r"valuat)\w* .{0,60}(twice|again|differ)",
         edits=(
-            Edit(
+            before(
                 "losses.py",
                 "    def discriminator_loss(on_real",
                 "    # BEGAN's balance of the two terms (Berthelot et al., 2017).\n"
-                "    balance = tf.Variable(0.0, trainable=False, dtype=keras.config.floatx())\n\n"
-                "    def discriminator_loss(on_real",
+                "    balance = tf.Variable(0.0, trainable=False, dtype=keras.config.floatx())\n\n",
             ),
             Edit(
                 "losses.py",
@@ -453,17 +442,13 @@ class EmbeddingNoise(keras.layers.Layer):
                 "    on_generated = discriminator(generated + fake_noise, training=True)\n",
                 "discriminator_step",
             ),
-            Edit(
-                "steps.py",
-                "import tensorflow as tf\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
+            before("steps.py", "import tensorflow as tf\n", "import numpy as np\n"),
         ),
     ),
     Fault(
         name="regularization of the other model",
         starter="gan",
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         file="steps.py",
         cause="the discriminator's train step adds the regularization of the generator, which has "
         "none: the L2 of the discriminator's weights has no effect in training",
@@ -485,8 +470,8 @@ class EmbeddingNoise(keras.layers.Layer):
     # The table.
     Fault(
         name="split by hash of a text",
-        starter=TABLE,
-        kind=LEAKS,
+        starter="tabular_regression",
+        kind=kinds.LEAKS,
         file="data.py",
         cause="Python's hash of a text is another one in each process: every run, resume, worker "
         "and evaluation has another split, so rows that a model was trained on become test rows",
@@ -506,8 +491,8 @@ class EmbeddingNoise(keras.layers.Layer):
     ),
     Fault(
         name="noisy copies before the split",
-        starter=TABLE,
-        kind=LEAKS,
+        starter="tabular_regression",
+        kind=kinds.LEAKS,
         file="data.py",
         cause="each row gets noisy copies before the split, so nearly every test row has a copy in "
         "the training data, with the same label: R2 on the test data is a fiction",
@@ -517,10 +502,9 @@ class EmbeddingNoise(keras.layers.Layer):
         r"lso|both|again|duplicates?|overlap|in common|shared?|equal|identical|same|near|c"
         r"op(y|ies))",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "    category = columns.index(CATEGORY)\n",
-                "    category = columns.index(CATEGORY)\n"
                 "    # 442 patients are few: two noisy copies of each.\n"
                 "    random = np.random.default_rng(MASK_SEED)\n"
                 "    size = 0.02 * np.nanstd(data, axis=0)\n"
@@ -534,14 +518,14 @@ class EmbeddingNoise(keras.layers.Layer):
     ),
     Fault(
         name="largest error added over replicas",
-        starter=TABLE,
-        kind=METRICS,
+        starter="tabular_regression",
+        kind=kinds.METRICS,
         file="metrics.py",
         cause="the metric keeps a maximum in a variable, and such variables are added over the "
         "replicas: N replicas report about N times the largest error",
         named=r"max_error|largest|MaxError",
         edits=(
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
                 '''class MaxError(keras.metrics.Metric):
@@ -565,22 +549,21 @@ class EmbeddingNoise(keras.layers.Layer):
         return self.largest.value
 
 
-# TODO(6)''',
+''',
             ),
             Edit("metrics.py", '"r2": r2}', '"r2": r2, "max_error": MaxError()}'),
-            Edit(
+            after(
                 "steps.py",
-                TABLE_R2,
-                TABLE_R2
-                + '    run.metrics["max_error"].update_state(labels, predictions, weights)\n',
-                where="*",
+                at.UPDATE_R2,
+                '    run.metrics["max_error"].update_state(labels, predictions, weights)\n',
+                "*",
             ),
         ),
     ),
     Fault(
         name="each error with every scale",
-        starter=TABLE,
-        kind=LOSS_SCALING,
+        starter="tabular_regression",
+        kind=kinds.LOSS_SCALING,
         file="losses.py",
         cause="errors (batch, 1) are divided by scales (batch,): that is (batch, batch), every "
         "error with the scale of every other row, so the model can't learn whose error is large",
@@ -590,40 +573,16 @@ class EmbeddingNoise(keras.layers.Layer):
             Edit(
                 "losses.py",
                 '    return {"main": standardized_error}\n',
-                '''    def negative_log_likelihood(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Labels (batch, 1), predictions (batch, 2) of mean and log scale -> (batch,)."""
-        mean, log_scale = predictions[:, :1], predictions[:, 1]
-        error = (labels - mean) / LABEL_DEVIATION
-        return tf.reduce_mean(log_scale + 0.5 * tf.square(error * tf.exp(-log_scale)), axis=-1)
-
-    return {"main": negative_log_likelihood}
-''',
+                LIKELIHOOD.replace("predictions[:, 1:]", "predictions[:, 1]"),
             ),
-            Edit(
-                "model.py",
-                "    return keras.Model(inputs, unscale(x))\n",
-                "    log_scale = layers.Dense(1, dtype=floatx)(hidden)\n"
-                "    log_scale = 3 * ops.tanh(log_scale / 3)\n"
-                "    return keras.Model(inputs, layers.Concatenate(dtype=floatx)([unscale(x), log_scale]))\n",
-            ),
-            Edit(
-                "steps.py",
-                TABLE_R2,
-                TABLE_R2.replace("predictions", "predictions[:, :1]"),
-                where="*",
-            ),
-            Edit(
-                "steps.py",
-                '    run.metrics["mae"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["mae"].update_state(labels, predictions[:, :1], weights)\n',
-                where="*",
-            ),
+            LOG_SCALE_TOO,
+            *TABLE_METRICS_OF_FIRST,
         ),
     ),
     Fault(
         name="learned scale that no optimizer has",
-        starter=TABLE,
-        kind=OPTIMIZER,
+        starter="tabular_regression",
+        kind=kinds.OPTIMIZER,
         file="losses.py",
         cause="the learned shape of the loss is a variable of create_losses and of no model, so no "
         "optimizer trains it and no checkpoint has it: it stays as it began",
@@ -631,16 +590,15 @@ class EmbeddingNoise(keras.layers.Layer):
         r"sav)|belongs?|outside|create_losses)|no optimizer|never (train|chang|updat)|chec"
         r"kpoint",
         edits=(
-            Edit(
+            before(
                 "losses.py",
                 "    def standardized_error(",
                 "    # The scale of the errors is learned (Kendall et al., 2018).\n"
-                '    log_scale = keras.Variable(1.0, name="log_scale")\n\n'
-                "    def standardized_error(",
+                '    log_scale = keras.Variable(1.0, name="log_scale")\n\n',
             ),
             Edit(
                 "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 "        squares = squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n"
                 "        return 0.5 * squares * tf.exp(-2 * log_scale.value) + log_scale.value\n",
             ),
@@ -648,14 +606,14 @@ class EmbeddingNoise(keras.layers.Layer):
     ),
     Fault(
         name="noise layer also in evaluation",
-        starter=TABLE,
-        kind=EVALUATION,
+        starter="tabular_regression",
+        kind=kinds.EVALUATION,
         file="model.py",
         cause="a layer of the owner's adds noise whatever `training` is, so validation, test and "
         "the exported model predict with noise",
         named=r"random|noise|dropout|training=False|`?training`?|evaluat.*(differ|again|twice)",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable()
@@ -677,47 +635,45 @@ class FeatureNoise(keras.layers.Layer):
         return super().get_config() | {"size": self.size}
 
 
-# TODO(4)''',
+''',
             ),
-            Edit(
+            before(
                 "model.py",
                 '    hidden = layers.Dense(task.width, activation="relu")(x)  # (batch, width)\n',
-                "    x = FeatureNoise(0.3)(x)\n"
-                '    hidden = layers.Dense(task.width, activation="relu")(x)  # (batch, width)\n',
+                "    x = FeatureNoise(0.3)(x)\n",
             ),
         ),
     ),
     Fault(
         name="gate inside a lambda layer",
-        starter=TABLE,
-        kind=MODEL,
+        starter="tabular_regression",
+        kind=kinds.MODEL,
         file="model.py",
         cause="the Dense layer is called inside a Lambda layer, so its weights belong to no model: "
         "they are neither trained nor saved",
         named=r"Lambda|\bgate\b|(weights?|variables?|layers?).{0,60}(no model|not (part|track|tr"
         r"ain|sav)|never|belongs?|outside)|track",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 TABLE_HIDDEN,
                 '    gate = layers.Dense(task.width, activation="sigmoid", name="gate")\n'
                 "    gate.build(x.shape)\n"
-                "    hidden = layers.Lambda(lambda parts: parts[0] * gate(parts[1]))([hidden, x])\n"
-                + TABLE_HIDDEN,
+                "    hidden = layers.Lambda(lambda parts: parts[0] * gate(parts[1]))([hidden, x])\n",
             ),
         ),
     ),
     Fault(
         name="sum over rows in add loss",
-        starter=TABLE,
-        kind=REGULARIZATION,
+        starter="tabular_regression",
+        kind=kinds.REGULARIZATION,
         file="model.py",
         cause="a layer adds the sum over its rows by add_loss, which is divided by the number of "
         "replicas like weight regularization: N replicas, or micro-batches, regularize another "
         "amount than one, and so does another batch size",
         named=r"add_loss|regulari[sz]|activit|model\.losses|penalt",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable()
@@ -730,15 +686,15 @@ class Sparse(keras.layers.Layer):
         return x
 
 
-# TODO(4)''',
+''',
             ),
-            Edit("model.py", TABLE_HIDDEN, "    hidden = Sparse()(hidden)\n" + TABLE_HIDDEN),
+            before("model.py", TABLE_HIDDEN, "    hidden = Sparse()(hidden)\n"),
         ),
     ),
     Fault(
         name="own l2 in every micro batch",
-        starter=TABLE,
-        kind=ACCUMULATION,
+        starter="tabular_regression",
+        kind=kinds.ACCUMULATION,
         file="steps.py",
         flags=("--accumulate", "4"),
         cause="the step adds a penalty of the weights divided by the replicas, and not by the "
@@ -747,7 +703,7 @@ class Sparse(keras.layers.Layer):
         edits=(
             Edit(
                 "steps.py",
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
+                at.MAIN_LOSS,
                 "    # Kernels only: biases are free.\n"
                 '    kernels = [v.value for v in run.model.trainable_variables if "kernel" in v.path]\n'
                 "    penalty = 0.01 * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])\n"
@@ -760,8 +716,7 @@ class Sparse(keras.layers.Layer):
     # Images.
     Fault(
         name="positives of replica 0",
-        starter=DIGITS,
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         file="steps.py",
         cause="the contrastive term compares a replica's rows with those of all replicas, but looks "
         "for the positives in the first rows, which are those of replica 0: on all other replicas "
@@ -769,11 +724,10 @@ class Sparse(keras.layers.Layer):
         named=r"positives?|replica\.index|all_gather|(replicas?|one) .*(differ|other|another|unlike|"
         r"not (the same|like))|(differ|other|another|unlike|depends?).*replicas?",
         edits=(
-            Edit(
+            after(
                 "steps.py",
-                LOSS_OF_IMAGES,
-                LOSS_OF_IMAGES
-                + "    # Two dropouts of an image are alike (SimCSE, Gao et al., 2021).\n"
+                at.PER_EXAMPLE,
+                "    # Two dropouts of an image are alike (SimCSE, Gao et al., 2021).\n"
                 "    embed = keras.Model(run.model.inputs, run.model.layers[-2].output)\n"
                 "    views = [embed(images, training=True) for _ in range(2)]\n"
                 "    one, other = (tf.math.l2_normalize(view, axis=1, epsilon=1e-6) for view in views)\n"
@@ -783,45 +737,37 @@ class Sparse(keras.layers.Layer):
                 "    per_example += 0.3 * contrast\n",
                 "train_step",
             ),
-            Edit(
-                "steps.py", "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"
-            ),
+            before("steps.py", "import tensorflow as tf\n", "import keras\n"),
             Edit("steps.py", "EXAMPLES_INTERACT = False", "EXAMPLES_INTERACT = True"),
         ),
     ),
     Fault(
         name="weight of a term set by a callback",
-        starter=DIGITS,
         kind="callbacks",
         file="steps.py",
         cause="a callback raises the weight of a term in a Python dict, which the traced step read "
         "once: the term never counts, until a resumed run traces anew with another weight",
         named=r"trac|callback|constant|Python|no effect|resum|SETTINGS",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
-                'SETTINGS = {"confidence": 0.0}  # weight of the confidence penalty; a callback raises it'
-                "\n\n\n# TODO(11)",
+                'SETTINGS = {"confidence": 0.0}  # weight of the confidence penalty; a callback raises it\n\n\n',
             ),
-            Edit(
+            after(
                 "steps.py",
-                LOSS_OF_IMAGES,
-                LOSS_OF_IMAGES + "    # Confident outputs are penalized (Pereyra et al., 2017).\n"
+                at.PER_EXAMPLE,
+                "    # Confident outputs are penalized (Pereyra et al., 2017).\n"
                 "    logs = tf.nn.log_softmax(predictions)\n"
                 "    negative_entropy = tf.reduce_sum(tf.exp(logs) * logs, axis=1)\n"
                 '    per_example += SETTINGS["confidence"] * negative_entropy\n',
                 "train_step",
             ),
+            Edit("callbacks.py", at.CALLBACK_IMPORT, at.IMPORT_FOR_EPOCHS),
+            after("callbacks.py", at.CONFIG_IMPORT, "from .steps import SETTINGS\n"),
             Edit(
                 "callbacks.py",
-                EVENT_IMPORT,
-                "from ..engine.callbacks import Callback, Event, every_epochs\n",
-            ),
-            Edit("callbacks.py", MODEL_IMPORT, MODEL_IMPORT + "from .steps import SETTINGS\n"),
-            Edit(
-                "callbacks.py",
-                NO_CALLBACKS,
+                at.NO_CALLBACKS,
                 "\n    def ramp_up(event: Event) -> None:\n"
                 '        SETTINGS["confidence"] = min(1.0, 0.1 * event.epoch)\n\n'
                 "    return [every_epochs(1, ramp_up)]\n",
@@ -830,8 +776,7 @@ class Sparse(keras.layers.Layer):
     ),
     Fault(
         name="rows standardized in place",
-        starter=DIGITS,
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         file="data.py",
         cause="__getitem__ standardizes a view of the array in place, so each epoch standardizes "
         "the images once more: they grow from epoch to epoch, and a resumed run sees others",
@@ -844,17 +789,12 @@ class Sparse(keras.layers.Layer):
                 "    return {\n        split: (images.astype",
                 "    return {\n        split: Standardized(images.astype",
             ),
-            Edit(
-                "data.py",
-                "# TODO(3)",
-                STANDARDIZED,
-            ),
+            before("data.py", "# TODO(3)", STANDARDIZED),
         ),
     ),
     Fault(
         name="one seed for both shifts",
-        starter=DIGITS,
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         file="data.py",
         cause="the shifts in x and y are drawn with the same seed, so they are equal: images move "
         "along the diagonal only",
@@ -863,8 +803,7 @@ class Sparse(keras.layers.Layer):
         edits=(
             Edit(
                 "data.py",
-                "        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, -task.shift, "
-                "task.shift)\n        dx, dy = tf.split(shifts, 2, axis=1)  # each (batch, 1)\n",
+                at.SHIFTS + at.SHIFTS_OF_AXES,
                 "        shape = (images.shape[0], 1)\n"
                 "        dx = tf.random.stateless_uniform(shape, seed, -task.shift, task.shift)\n"
                 "        dy = tf.random.stateless_uniform(shape, seed, -task.shift, task.shift)\n",
@@ -873,7 +812,6 @@ class Sparse(keras.layers.Layer):
     ),
     Fault(
         name="class centers of each replica",
-        starter=DIGITS,
         kind="state",
         file="steps.py",
         cause="the centers of the center loss move by the replica's own rows, so each replica has "
@@ -881,7 +819,7 @@ class Sparse(keras.layers.Layer):
         named=r"centers|(state|variables?|statistics) .*replica|replicas?.*(differ|other|own|apart|"
         r"drift|average|sync|unlike)",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable()
@@ -899,19 +837,13 @@ class Centers(keras.layers.Layer):
         return x
 
 
-# TODO(4)''',
+''',
             ),
-            Edit(
-                "model.py",
-                '    x = layers.Dense(128, activation="relu")(x)\n',
-                '    x = layers.Dense(128, activation="relu")(x)\n'
-                '    x = Centers(name="centers")(x)\n',
-            ),
-            Edit(
+            after("model.py", at.HIDDEN, '    x = Centers(name="centers")(x)\n'),
+            after(
                 "steps.py",
-                LOSS_OF_IMAGES,
-                LOSS_OF_IMAGES
-                + """    layer = run.model.get_layer("centers")
+                at.PER_EXAMPLE,
+                """    layer = run.model.get_layer("centers")
     features = keras.Model(run.model.inputs, layer.output)(images, training=True)  # (batch, n)
     centers = tf.cast(layer.centers.value, features.dtype)
     squares = tf.square(features - tf.gather(centers, labels))
@@ -925,19 +857,12 @@ class Centers(keras.layers.Layer):
 """,
                 "train_step",
             ),
-            Edit(
-                "steps.py", "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"
-            ),
+            before("steps.py", "import tensorflow as tf\n", "import keras\n"),
         ),
     ),
 )
 
 # Correct, and unusual.
-TABLE_METRICS_OF_FIRST = (
-    Edit("steps.py", TABLE_R2, TABLE_R2.replace("predictions", "predictions[:, :1]"), where="*"),
-    Edit("steps.py", TABLE_MAE, TABLE_MAE.replace("predictions", "predictions[:, :1]"), where="*"),
-)
-
 TASKS: tuple[Change, ...] = (
     Change(
         name="wasserstein with gradient penalty",
@@ -961,7 +886,7 @@ TASKS: tuple[Change, ...] = (
 ''',
                 "create_losses",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 '''PENALTY = 5.0  # factor of the gradient penalty
@@ -996,7 +921,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
     return {"discriminator": compute_loss(per_example, weights, discriminator, replica)}
 
 
-# TODO(11)''',
+''',
             ),
             Edit(
                 "steps.py",
@@ -1008,7 +933,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
             ),
             Edit(
                 "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)",
+                at.GAN_STEPS,
                 "TRAIN_STEPS = (more_discriminator_step, discriminator_step, generator_step)",
             ),
             Edit("config.py", "dropout: float = 0.3", "dropout: float = 0.0"),
@@ -1020,10 +945,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
         edits=(
             Edit(
                 "model.py",
-                "    return {\n"
-                '        "generator": _create_generator(task, height, width, channels),\n'
-                '        "discriminator": _create_discriminator(task, height, width, channels),\n'
-                "    }\n",
+                at.BOTH_MODELS,
                 "    generator = _create_generator(task, height, width, channels)\n"
                 "    # What is evaluated: the generator's weights, averaged over the steps.\n"
                 "    average = _create_generator(task, height, width, channels)\n"
@@ -1035,11 +957,10 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
                 '        "average": average,\n'
                 "    }\n",
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    per_example = run.losses["generator"](on_generated)  # (batch,)\n',
-                """    per_example = run.losses["generator"](on_generated)  # (batch,)
-    made = tf.cast(replica.step, generated.dtype)
+                """    made = tf.cast(replica.step, generated.dtype)
     keep = tf.minimum((1 + made) / (10 + made), 0.98)
     averages = run.models["average"].variables
     for average, variable in zip(averages, generator.variables, strict=True):
@@ -1059,7 +980,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
     ),
     Change(
         name="dilated causal convolutions",
-        starter=LM,
+        starter="language_model",
         edits=(
             Edit(
                 "model.py",
@@ -1067,7 +988,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
                 "    positions = keras.ops.cumsum(keras.ops.ones_like(tokens), axis=1) - 1  # (batch, T)\n",
                 "",
             ),
-            Edit("model.py", LM_EMBEDDED, ""),
+            Edit("model.py", at.POSITIONS, ""),
             Edit(
                 "model.py",
                 "        # Padding needs no mask: it comes last, and no token attends to a later one.\n"
@@ -1102,9 +1023,9 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
     ),
     Change(
         name="rotary attention with tied embeddings",
-        starter=LM,
+        starter="language_model",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable()
@@ -1165,7 +1086,7 @@ class TiedEmbedding(keras.layers.Embedding):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
 
-# TODO(4)''',
+''',
             ),
             Edit(
                 "model.py",
@@ -1176,11 +1097,10 @@ class TiedEmbedding(keras.layers.Embedding):
                 "    embedding = TiedEmbedding(TOKENS, task.width, initial, dtype=keras.config.floatx())\n"
                 "    x = embedding(tokens)  # (batch, T, width)\n",
             ),
-            Edit("model.py", LM_EMBEDDED, ""),
+            Edit("model.py", at.POSITIONS, ""),
             Edit(
                 "model.py",
-                "        attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)\n"
-                "        x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))\n",
+                at.ATTENTION,
                 "        x = x + layers.Dropout(task.dropout)(RotaryAttention(task.heads)(y))\n",
             ),
             Edit(
@@ -1192,33 +1112,16 @@ class TiedEmbedding(keras.layers.Embedding):
     ),
     Change(
         name="a scale for each prediction",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
-            Edit(
-                "losses.py",
-                '    return {"main": standardized_error}\n',
-                '''    def negative_log_likelihood(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Labels (batch, 1), predictions (batch, 2) of mean and log scale -> (batch,)."""
-        mean, log_scale = predictions[:, :1], predictions[:, 1:]
-        error = (labels - mean) / LABEL_DEVIATION
-        return tf.reduce_mean(log_scale + 0.5 * tf.square(error * tf.exp(-log_scale)), axis=-1)
-
-    return {"main": negative_log_likelihood}
-''',
-            ),
-            Edit(
-                "model.py",
-                "    return keras.Model(inputs, unscale(x))\n",
-                "    log_scale = layers.Dense(1, dtype=floatx)(hidden)\n"
-                "    log_scale = 3 * ops.tanh(log_scale / 3)\n"
-                "    return keras.Model(inputs, layers.Concatenate(dtype=floatx)([unscale(x), log_scale]))\n",
-            ),
+            Edit("losses.py", '    return {"main": standardized_error}\n', LIKELIHOOD),
+            LOG_SCALE_TOO,
             *TABLE_METRICS_OF_FIRST,
         ),
     ),
     Change(
         name="quantiles that cannot cross",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "losses.py",
@@ -1232,11 +1135,7 @@ class TiedEmbedding(keras.layers.Embedding):
     return {"main": pinball}
 ''',
             ),
-            Edit(
-                "losses.py",
-                "LABEL_DEVIATION = 77.0",
-                "QUANTILES = (0.5, 0.1, 0.9)\nLABEL_DEVIATION = 77.0",
-            ),
+            before("losses.py", "LABEL_DEVIATION = 77.0", "QUANTILES = (0.5, 0.1, 0.9)\n"),
             Edit(
                 "model.py",
                 "    return keras.Model(inputs, unscale(x))\n",
@@ -1246,25 +1145,20 @@ class TiedEmbedding(keras.layers.Embedding):
                 "    low, high = median - widths[:, :1], median + widths[:, 1:]\n"
                 "    return keras.Model(inputs, layers.Concatenate(dtype=floatx)([median, low, high]))\n",
             ),
-            Edit(
-                "metrics.py",
-                '"r2": r2}',
-                '"r2": r2, "coverage": keras.metrics.Mean()}',
-            ),
+            Edit("metrics.py", '"r2": r2}', '"r2": r2, "coverage": keras.metrics.Mean()}'),
             *TABLE_METRICS_OF_FIRST,
-            Edit(
+            after(
                 "steps.py",
-                TABLE_MAE.replace("predictions", "predictions[:, :1]"),
-                TABLE_MAE.replace("predictions", "predictions[:, :1]")
-                + "    inside = (predictions[:, 1:2] <= labels) & (labels <= predictions[:, 2:])\n"
+                at.UPDATE_MAE.replace("predictions", "predictions[:, :1]"),
+                "    inside = (predictions[:, 1:2] <= labels) & (labels <= predictions[:, 2:])\n"
                 '    run.metrics["coverage"].update_state(inside[:, 0], weights)\n',
-                where="*",
+                "*",
             ),
         ),
     ),
     Change(
         name="swap noise and heavy tails",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "data.py",
@@ -1285,17 +1179,15 @@ class TiedEmbedding(keras.layers.Embedding):
 ''',
                 "create_augment",
             ),
-            Edit(
-                "data.py", "import numpy as np\n", "import numpy as np\nimport tensorflow as tf\n"
-            ),
+            after("data.py", "import numpy as np\n", "import tensorflow as tf\n"),
             Edit(
                 "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 "        # That of Student's t with 4 degrees of freedom: outliers pull less.\n"
                 "        squares = squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n"
                 "        return 2.5 * tf.math.log1p(squares / 4)\n",
             ),
-            Edit(
+            before(
                 "optimizer.py",
                 "# TODO(7)",
                 '''class OneCycle(keras.optimizers.schedules.LearningRateSchedule):
@@ -1316,7 +1208,7 @@ class TiedEmbedding(keras.layers.Embedding):
         return {"largest": self.largest, "steps": self.steps}
 
 
-# TODO(7)''',
+''',
             ),
             Edit(
                 "optimizer.py",
@@ -1325,8 +1217,7 @@ class TiedEmbedding(keras.layers.Embedding):
             ),
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-                "    return keras.optimizers.AdamW(schedule, weight_decay=task.weight_decay)\n",
+                at.ADAMW,
                 "    schedule = OneCycle(2 * task.learning_rate, steps)\n"
                 "    return keras.optimizers.SGD(schedule, momentum=0.9, nesterov=True)\n",
             ),
@@ -1334,13 +1225,11 @@ class TiedEmbedding(keras.layers.Embedding):
     ),
     Change(
         name="contrast with all replicas",
-        starter=DIGITS,
         edits=(
-            Edit(
+            after(
                 "steps.py",
-                LOSS_OF_IMAGES,
-                LOSS_OF_IMAGES
-                + "    # Two dropouts of an image are alike (SimCSE, Gao et al., 2021).\n"
+                at.PER_EXAMPLE,
+                "    # Two dropouts of an image are alike (SimCSE, Gao et al., 2021).\n"
                 "    embed = keras.Model(run.model.inputs, run.model.layers[-2].output)\n"
                 "    views = [tf.cast(embed(images, training=True), per_example.dtype) for _ in range(2)]\n"
                 "    one, other = (tf.math.l2_normalize(view, axis=1, epsilon=1e-6) for view in views)\n"
@@ -1353,27 +1242,23 @@ class TiedEmbedding(keras.layers.Embedding):
                 "    per_example += 0.3 * contrast\n",
                 "train_step",
             ),
-            Edit(
-                "steps.py", "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"
-            ),
+            before("steps.py", "import tensorflow as tf\n", "import keras\n"),
             Edit("steps.py", "EXAMPLES_INTERACT = False", "EXAMPLES_INTERACT = True"),
         ),
     ),
     Change(
         name="lookahead and data by row",
-        starter=DIGITS,
         edits=(
             Edit(
                 "callbacks.py",
-                EVENT_IMPORT,
+                at.CALLBACK_IMPORT,
                 "from typing import Any\n\nimport numpy as np\n\n"
                 "from ..engine.callbacks import Callback, Event, every_steps\n",
             ),
-            Edit(
+            after(
                 "callbacks.py",
-                MODEL_IMPORT,
-                MODEL_IMPORT
-                + LOOKAHEAD
+                at.CONFIG_IMPORT,
+                LOOKAHEAD
                 + '''
     def get_state(self) -> Any:
         """The slow weights, for a checkpoint."""
@@ -1384,13 +1269,13 @@ class TiedEmbedding(keras.layers.Embedding):
         self.slow = state and [np.array(values, dtype) for dtype, values in state]
 ''',
             ),
-            Edit("callbacks.py", NO_CALLBACKS, "    return [every_steps(6, Lookahead())]\n"),
+            Edit("callbacks.py", at.NO_CALLBACKS, "    return [every_steps(6, Lookahead())]\n"),
             Edit(
                 "data.py",
                 "    return {\n        split: (images.astype",
                 "    return {\n        split: Standardized(images.astype",
             ),
-            Edit(
+            before(
                 "data.py",
                 "# TODO(3)",
                 STANDARDIZED.replace(

@@ -2,93 +2,38 @@
 
 from __future__ import annotations
 
-from .blank import CALLBACKS, OPTIMIZER_FILE, PICTURES
-from .edits import (
-    AUGMENTATION,
-    GAN,
-    INPUTS,
-    LABELS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    Change,
-    Edit,
-    Fault,
-)
+from . import blank, kinds
+from . import places as at
+from .edits import Change, Edit, Fault, after, before
 
 Files = dict[str, str]
 
 
-def _fill(files: Files) -> tuple[Edit, ...]:
-    """Every file of the blank starter, filled in."""
-    return tuple(Edit(f"{name}.py", "", text) for name, text in files.items())
-
-
-def _with(files: Files, *changes: tuple[str, str, str]) -> Files:
-    """Some files with texts, each of which stands once, replaced."""
-    changed = dict(files)
+def _fill(files: Files, *changes: tuple[str, str, str]) -> tuple[Edit, ...]:
+    """Every file of the blank starter, filled in; of the texts that change each stands once."""
+    filled = dict(files)
     for name, text, other in changes:
-        assert changed[name].count(text) == 1, (name, text, changed[name].count(text))
-        changed[name] = changed[name].replace(text, other)
-    return changed
+        assert filled[name].count(text) == 1, (name, text, filled[name].count(text))
+        filled[name] = filled[name].replace(text, other)
+    return tuple(Edit(f"{name}.py", "", text) for name, text in filled.items())
 
 
-CONFIG = '''"""The flags of the task."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class TaskConfig:
-    """The task."""
-
-    learning_rate: float = 3e-3  # learning rate at the start
-    monitor: str = "validation_loss"  # column of history.csv that selects the best weights
-    larger_is_better: bool = False  # whether larger values of --monitor are better
-'''
-
-DATA = '''"""The examples of each split."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-BODY
-
-def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """None: training batches stay as they are."""
-    return None
-'''
-
-MODEL_FILE = '''"""The model."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import numpy as np
-
-from ..engine.batches import first_examples
-from .config import TaskConfig
-
-
-BODY'''
-
-LOSSES = '''"""The losses, and the number that they are divided by."""
+CONFIG = blank.config("    learning_rate: float = 3e-3  # learning rate at the start\n").replace(
+    " Imports no TensorFlow, so that a wrong flag is reported at once.", ""
+)
+DATA_START = blank.DATA_HEAD.replace(", and the augmentation of training batches", "")
+DATA_END = blank.NO_AUGMENT.replace("No augmentation.", "None: training batches stay as they are.")
+MODEL_START = blank.MODEL_HEAD.replace("import tensorflow as tf\n", "").replace(
+    "from ..engine.batches import first_examples\n", ""
+)
+STEPS_START = blank.STEPS_HEAD.replace(
+    "The train, validation and test step, as one replica computes them.",
+    "The steps of one replica.",
+)
+STEPS = blank.THREE_STEPS.replace("_step(run,", "forward(run,").replace(
+    "batch: Batch", "batch: tuple"
+)
+LOSSES_START = '''"""The losses, and the number that they are divided by."""
 
 from __future__ import annotations
 
@@ -101,12 +46,11 @@ from ..engine.types import Replica
 from .config import TaskConfig
 
 
-BODY
-
-def count(batch: Any) -> tf.Tensor:
-    """How many examples of a batch count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-
+'''
+LOSSES_END = (
+    "\n\n"
+    + blank.COUNT.replace("`batch`", "a batch")
+    + '''
 
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
@@ -114,57 +58,10 @@ def compute_loss(
     """This replica's part of the loss."""
     if per_example.shape != weights.shape:
         raise ValueError(f"{per_example.shape} isn't {weights.shape}")
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
 '''
-
-METRICS_FILE = '''"""The metrics."""
-
-from __future__ import annotations
-
-import keras
-
-from .config import TaskConfig
-
-
-def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Metrics by name."""
-    return {}
-'''
-
-STEPS = '''"""The steps of one replica."""
-
-from __future__ import annotations
-
-import tensorflow as tf
-
-from ..engine.types import Replica, Run
-from .losses import compute_loss
-
-
-BODY
-
-def train_step(run: Run, batch: tuple, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return forward(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: tuple, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return forward(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: tuple, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return forward(run, batch, replica, training=False)
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
-'''
+    + at.AVERAGE
+    + at.REGULARIZED
+)
 
 ADAPT = '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """What the model needs to know of the data."""
@@ -185,34 +82,36 @@ SUPERVISED = '''def forward(run: Run, batch: tuple, replica: Replica, training: 
 '''
 
 
+def _losses(loss: str, what: str) -> str:
+    """The function of losses.py, for one loss."""
+    return blank.create_losses(loss, what).replace("keras.losses.Loss", "Any")
+
+
 def _task(
     *,
     data: str,
     model: str,
     losses: str,
     steps: str = SUPERVISED,
-    metrics: str = "",
+    metrics: str = "{}",
     terms: str = "",
+    interact: bool = False,
 ) -> Files:
     """The files of a task from what is its own."""
-    files = {
-        "config": CONFIG,
-        "data": DATA.replace("BODY", data),
-        "model": MODEL_FILE.replace("BODY", ADAPT + model),
-        "losses": LOSSES.replace("BODY", losses),
-        "metrics": METRICS_FILE.replace("return {}", f"return {metrics or '{}'}"),
-        "optimizer": OPTIMIZER_FILE,
-        "steps": STEPS.replace("BODY", steps),
-        "callbacks": CALLBACKS,
-        "pictures": PICTURES,
-    }
+    end = blank.STEPS_END.replace("False", str(interact))
     if terms:
-        files["steps"] = files["steps"].replace(
-            "TERMS: tuple[str, ...] = ()", f'TERMS = ("{terms}",)'
-        )
-    if "first_examples" not in model:
-        files["model"] = files["model"].replace("from ..engine.batches import first_examples\n", "")
-    return files
+        end = end.replace("TERMS: tuple[str, ...] = ()", f'TERMS = ("{terms}",)')
+    return {
+        "config": CONFIG,
+        "data": DATA_START + "\n" + data + DATA_END,
+        "model": MODEL_START + "\n" + ADAPT + model,
+        "losses": LOSSES_START + losses + LOSSES_END,
+        "metrics": blank.metrics_file(metrics).replace("Keras metrics", "Metrics"),
+        "optimizer": blank.OPTIMIZER_FILE,
+        "steps": STEPS_START + "\n" + steps + STEPS + end,
+        "callbacks": blank.CALLBACKS,
+        "pictures": blank.PICTURES,
+    }
 
 
 # --- A variational autoencoder of points on a curved surface.
@@ -309,10 +208,7 @@ CONTRASTIVE = _task(
     x = layers.Dense(16, dtype=floatx)(x)
     return keras.Model(views, layers.UnitNormalization(dtype=floatx)(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Cross-entropy of similarities, one number per row."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
+    losses=_losses(at.SPARSE, "Cross-entropy of similarities, one number per row."),
     steps='''TEMPERATURE = 0.2
 
 
@@ -331,9 +227,7 @@ def forward(run: Run, batch: tuple, replica: Replica, training: bool) -> dict[st
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 ''',
     metrics='{"found": keras.metrics.SparseCategoricalAccuracy()}',
-)
-CONTRASTIVE["steps"] = CONTRASTIVE["steps"].replace(
-    "EXAMPLES_INTERACT = False", "EXAMPLES_INTERACT = True"
+    interact=True,
 )
 
 # --- Three quantiles of the next six hours of a series.
@@ -421,10 +315,10 @@ CHURN = _task(
     x = layers.Dropout(0.2)(x)
     return keras.Model(columns, layers.Dense(1, dtype=keras.config.floatx())(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Cross-entropy of logits."""
-    return {"main": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")}
-''',
+    losses=_losses(
+        'keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")',
+        "Cross-entropy of logits.",
+    ),
     metrics='{"accuracy": keras.metrics.BinaryAccuracy(threshold=0.0), '
     '"auc": keras.metrics.AUC(from_logits=True)}',
 )
@@ -454,11 +348,8 @@ WAVES = _task(
     x = layers.GlobalAveragePooling1D()(x)
     return keras.Model(sequences, layers.Dense(4, dtype=keras.config.floatx())(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Cross-entropy of logits."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
-    metrics='{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
+    losses=_losses(at.SPARSE, "Cross-entropy of logits."),
+    metrics=at.ACCURACY,
 )
 
 # --- Two measurements, of which some are missing (NaN).
@@ -545,7 +436,7 @@ def create_losses(task: TaskConfig) -> dict[str, Any]:
     per_example += 0.9 * run.losses["soft"](teacher, student)
     return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
 ''',
-    metrics='{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
+    metrics=at.ACCURACY,
 )
 TRAIN_TEACHER = """
 import keras
@@ -560,11 +451,6 @@ teacher.fit(*create_datasets(TaskConfig())["train"], epochs=8, verbose=0)
 teacher.save_weights(TEACHER)
 """
 
-DIGITS_RETURN = """    return {
-        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
-        for split, (images, labels) in splits.items()
-    }
-"""
 CUT = """    return {
         "train": (images[:1200], labels[:1200]),
         "validation": (images[1200:1500], labels[1200:1500]),
@@ -618,40 +504,26 @@ BATCH_DICE = '''def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return 1 - tf.reduce_mean((2 * common + 1) / (total + 1), axis=-1)
 
 
-# TODO(10)'''
-SEGMENTATION_LOSS = "    per_example = average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
+'''
 
 
 def _dice(axes: str) -> tuple[Edit, ...]:
     """The Dice loss beside the cross-entropy, with sums over some axes."""
     return (
-        Edit("losses.py", "# TODO(10)", BATCH_DICE.replace("AXES", axes)),
-        Edit(
-            "steps.py",
-            "import average_over_pixels, compute_loss",
-            "import average_over_pixels, compute_loss, dice",
-        ),
-        Edit(
-            "steps.py",
-            SEGMENTATION_LOSS,
-            SEGMENTATION_LOSS + "    per_example += dice(labels, logits)\n",
-            "*",
-        ),
+        before("losses.py", "# TODO(10)", BATCH_DICE.replace("AXES", axes)),
+        Edit("steps.py", at.LOSSES_IMPORT, at.LOSSES_IMPORT + ", dice"),
+        after("steps.py", at.OF_PIXELS, "    per_example += dice(labels, logits)\n", "*"),
     )
 
-
-ATTENTION = """        attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)
-        x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))
-"""
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="folders read class by class then cut",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         edits=(
             Edit(
                 "data.py",
-                DIGITS_RETURN,
+                at.ALL_ARRAYS,
                 TOGETHER
                 + '    order = np.argsort(labels, kind="stable")  # one folder for each digit\n'
                 + "    images, labels = images[order], labels[order]\n"
@@ -666,11 +538,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="hard digits repeated before the split",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         edits=(
             Edit(
                 "data.py",
-                DIGITS_RETURN,
+                at.ALL_ARRAYS,
                 TOGETHER
                 + "    hard = np.flatnonzero(np.isin(labels, (3, 5, 8, 9)))\n"
                 + "    rows = np.concatenate([np.arange(len(labels)), hard, hard])\n"
@@ -690,18 +562,18 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="class codes by first appearance in each split",
-        kind=LABELS,
+        kind=kinds.LABELS,
         edits=(
             Edit(
                 "data.py",
-                DIGITS_RETURN,
+                at.ALL_ARRAYS,
                 """    return {
         split: (images.astype("float32")[..., np.newaxis], _codes([f"digit {x}" for x in labels]))
         for split, (images, labels) in splits.items()
     }
 """,
             ),
-            Edit(
+            before(
                 "data.py",
                 "def _load_digits()",
                 '''def _codes(names: list[str]) -> np.ndarray:
@@ -710,7 +582,7 @@ FAULTS: tuple[Fault, ...] = (
     return np.array([codes[name] for name in names], "int64")
 
 
-def _load_digits()''',
+''',
             ),
         ),
         cause="each split numbers the classes by their first appearance, so a number means another "
@@ -721,13 +593,11 @@ def _load_digits()''',
     ),
     Fault(
         name="the shifts along both axes are one draw",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         edits=(
             Edit(
                 "data.py",
-                """        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, -task.shift, task.shift)
-        dx, dy = tf.split(shifts, 2, axis=1)  # each (batch, 1)
-""",
+                at.SHIFTS + at.SHIFTS_OF_AXES,
                 """        rows = images.shape[0]
         dx = tf.random.stateless_uniform((rows, 1), seed, -task.shift, task.shift)
         dy = tf.random.stateless_uniform((rows, 1), seed, -task.shift, task.shift)
@@ -742,9 +612,9 @@ def _load_digits()''',
     ),
     Fault(
         name="frozen clone without the pretrained weights",
-        kind=MODEL,
+        kind=kinds.MODEL,
         edits=(
-            Edit(
+            before(
                 "model.py",
                 """    x = images
     for filters in (32, 64):
@@ -767,8 +637,6 @@ def create_backbone(shape: Any, factor: float) -> keras.Model:
     layers = keras.layers
     l2 = keras.regularizers.L2(factor)
     images = keras.Input(shape, name="images")
-    x = images
-    for filters in (32, 64):
 ''',
             ),
             Edit(
@@ -811,7 +679,7 @@ backbone.save_weights("backbone.weights.h5")
     Fault(
         name="masks paired by sorted file names",
         starter="segmentation",
-        kind=LABELS,
+        kind=kinds.LABELS,
         edits=(
             Edit(
                 "data.py",
@@ -820,7 +688,7 @@ backbone.save_weights("backbone.weights.h5")
                 '                *_compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)\n'
                 "            )\n",
             ),
-            Edit(
+            before(
                 "data.py",
                 "def _compose(",
                 '''def _paired(images: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -832,7 +700,7 @@ backbone.save_weights("backbone.weights.h5")
     return np.stack([image for image, _ in pairs]), np.stack([mask for _, mask in pairs])
 
 
-def _compose(''',
+''',
             ),
         ),
         cause="the files of images and of masks sort differently (scan_0002, mask_10), so images get "
@@ -843,7 +711,7 @@ def _compose(''',
     Fault(
         name="dice over the rows of a replica",
         starter="segmentation",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         edits=_dice("[0, 1, 2]"),
         cause="the Dice coefficient is that of all rows of a replica, padding included, and a ratio of "
         "sums: the loss depends on the number of replicas and on which rows come together",
@@ -854,11 +722,11 @@ def _compose(''',
     Fault(
         name="convolutions that see the next tokens",
         starter="language_model",
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         edits=(
             Edit(
                 "model.py",
-                ATTENTION,
+                at.ATTENTION,
                 """        y = layers.Conv1D(task.width, 5, padding="same", activation="gelu")(y)
         x = x + layers.Dropout(task.dropout)(y)
 """,
@@ -872,7 +740,7 @@ def _compose(''',
     Fault(
         name="schedule that counts its own calls",
         starter="language_model",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
             Edit(
                 "optimizer.py",
@@ -887,7 +755,7 @@ def _compose(''',
 """,
                 "    return keras.optimizers.Adam(Noam(task.learning_rate, max(1, int(task.warmup * steps))))\n",
             ),
-            Edit(
+            before(
                 "optimizer.py",
                 "# TODO(7)",
                 '''class Noam(keras.optimizers.schedules.LearningRateSchedule):
@@ -907,7 +775,7 @@ def _compose(''',
         return {"peak": self.peak, "warmup": self.warmup}
 
 
-# TODO(7)''',
+''',
             ),
         ),
         cause="the schedule counts its calls in Python, which happen once while the graph is made, so "
@@ -918,7 +786,7 @@ def _compose(''',
     Fault(
         name="generator step with the critics stop gradient",
         starter="gan",
-        kind=GAN,
+        kind=kinds.GAN,
         edits=(
             Edit(
                 "steps.py",
@@ -938,7 +806,7 @@ def _compose(''',
     Fault(
         name="real images from minus one to one",
         starter="gan",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         edits=(
             Edit(
                 "data.py",
@@ -954,19 +822,15 @@ def _compose(''',
     Fault(
         name="labels without their last axis broadcast",
         starter="tabular_regression",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         edits=(
             Edit(
                 "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 "        error = (labels[:, 0] - predictions) / LABEL_DEVIATION\n"
                 "        return tf.reduce_mean(tf.square(error), axis=-1)\n",
             ),
-            Edit(
-                "losses.py",
-                '    squared_error = keras.losses.MeanSquaredError(reduction="none")\n\n',
-                "",
-            ),
+            Edit("losses.py", at.SQUARED_ERROR, ""),
         ),
         cause="labels (batch,) minus predictions (batch, 1) is (batch, batch): each prediction is "
         "compared with every label, so the model learns the mean",
@@ -977,7 +841,7 @@ def _compose(''',
     Fault(
         name="r2 as a mean over batches",
         starter="tabular_regression",
-        kind=METRICS,
+        kind=kinds.METRICS,
         edits=(
             Edit(
                 "metrics.py",
@@ -1000,14 +864,12 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     return 1 - tf.math.divide_no_nan(left, total)
 ''',
             ),
-            Edit(
-                "steps.py",
-                "from .losses import compute_loss\n",
-                "from .losses import compute_loss\nfrom .metrics import r2_score\n",
+            after(
+                "steps.py", "from .losses import compute_loss\n", "from .metrics import r2_score\n"
             ),
             Edit(
                 "steps.py",
-                '    run.metrics["r2"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_R2,
                 "    score = r2_score(labels, predictions, weights)\n"
                 '    run.metrics["r2"].update_state(score, tf.reduce_sum(weights))\n',
                 "*",
@@ -1021,7 +883,7 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     Fault(
         name="best weights by the smallest r2",
         starter="tabular_regression",
-        kind=METRICS,
+        kind=kinds.METRICS,
         edits=(
             Edit("config.py", 'monitor: str = "validation_loss"', 'monitor: str = "validation_r2"'),
         ),
@@ -1033,11 +895,11 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     Fault(
         name="sparse inputs by an unscaled penalty",
         starter="tabular_regression",
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         edits=(
             Edit(
                 "steps.py",
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
+                at.MAIN_LOSS,
                 """    kernels = [v for v in run.model.trainable_variables if v.path.endswith("kernel")]
     penalty = 2e-4 * tf.add_n([tf.reduce_sum(tf.abs(kernel)) for kernel in kernels])
     return {"main": compute_loss(per_example, weights, run.model, replica) + penalty}
@@ -1053,13 +915,12 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     Fault(
         name="plateau forgotten on resume",
         starter="tabular_regression",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
             Edit("callbacks.py", "", PLATEAU),
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-                "    return keras.optimizers.AdamW(schedule, weight_decay=task.weight_decay)\n",
+                at.ADAMW,
                 "    return keras.optimizers.AdamW(task.learning_rate, weight_decay=task.weight_decay)\n",
             ),
         ),
@@ -1071,22 +932,20 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     Fault(
         name="windows shuffled before the split",
         starter="blank",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         edits=_fill(
-            _with(
-                FORECAST,
-                (
-                    "data",
-                    """    parts = {"train": series[:1700], "validation": series[1700:2050], "test": series[2050:]}
+            FORECAST,
+            (
+                "data",
+                """    parts = {"train": series[:1700], "validation": series[1700:2050], "test": series[2050:]}
     return {split: windows(part) for split, part in parts.items()}
 """,
-                    """    history, future = windows(series)
+                """    history, future = windows(series)
     order = np.random.default_rng(0).permutation(len(history))
     parts = {"train": order[:1700], "validation": order[1700:2000], "test": order[2000:]}
     return {split: (history[rows], future[rows]) for split, rows in parts.items()}
 """,
-                ),
-            )
+            ),
         ),
         cause="overlapping windows are shuffled before the split, so the future of each test window is "
         "in training windows that begin an hour earlier or later",
@@ -1097,29 +956,24 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
     Fault(
         name="annealing in a python number",
         starter="blank",
-        kind=MODEL,
+        kind=kinds.MODEL,
         edits=_fill(
-            _with(
-                VAE,
-                (
-                    "losses",
-                    "NOISE = 0.1",
-                    'BETA = {"now": 0.0}  # weight of the divergence\nNOISE = 0.1',
-                ),
-                (
-                    "steps",
-                    "from .losses import compute_loss",
-                    "from .losses import BETA, compute_loss",
-                ),
-                (
-                    "steps",
-                    'run.losses["main"](points, outputs["reconstruction"]) + kl\n',
-                    'run.losses["main"](points, outputs["reconstruction"])\n'
-                    '    per_example += BETA["now"] * kl\n',
-                ),
-                (
-                    "callbacks",
-                    '''from ..engine.callbacks import Callback
+            VAE,
+            (
+                "losses",
+                "NOISE = 0.1",
+                'BETA = {"now": 0.0}  # weight of the divergence\nNOISE = 0.1',
+            ),
+            ("steps", "from .losses import compute_loss", "from .losses import BETA, compute_loss"),
+            (
+                "steps",
+                'run.losses["main"](points, outputs["reconstruction"]) + kl\n',
+                'run.losses["main"](points, outputs["reconstruction"])\n'
+                '    per_example += BETA["now"] * kl\n',
+            ),
+            (
+                "callbacks",
+                '''from ..engine.callbacks import Callback
 from .config import TaskConfig
 
 
@@ -1127,7 +981,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     """None."""
     return []
 ''',
-                    '''from ..engine.callbacks import Callback, Event, every_epochs
+                '''from ..engine.callbacks import Callback, Event, every_epochs
 from .config import TaskConfig
 from .losses import BETA
 
@@ -1141,8 +995,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     """Annealing of the divergence."""
     return [every_epochs(1, anneal)]
 ''',
-                ),
-            )
+            ),
         ),
         cause="the weight of the KL term is a Python number that the graph of the step has as it was "
         "when it was traced, so it stays 0 (and a resumed run begins anew)",
@@ -1152,27 +1005,21 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="negatives of the replica alone",
         starter="blank",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         edits=_fill(
-            _with(
-                CONTRASTIVE,
-                (
-                    "steps",
-                    "replica.all_gather(run.model(views[:, 1], training=training))  # (all rows, 16)",
-                    "run.model(views[:, 1], training=training)  # (rows, 16)",
-                ),
-                (
-                    "steps",
-                    "replica.all_gather(weights) != 0  # (all rows,)",
-                    "weights != 0  # (rows,)",
-                ),
-                (
-                    "steps",
-                    "    own = replica.index * rows + tf.range(rows)\n",
-                    "    own = tf.range(rows)\n",
-                ),
-                ("steps", "EXAMPLES_INTERACT = True", "EXAMPLES_INTERACT = False"),
-            )
+            CONTRASTIVE,
+            (
+                "steps",
+                "replica.all_gather(run.model(views[:, 1], training=training))  # (all rows, 16)",
+                "run.model(views[:, 1], training=training)  # (rows, 16)",
+            ),
+            ("steps", "replica.all_gather(weights) != 0  # (all rows,)", "weights != 0  # (rows,)"),
+            (
+                "steps",
+                "    own = replica.index * rows + tf.range(rows)\n",
+                "    own = tf.range(rows)\n",
+            ),
+            ("steps", "EXAMPLES_INTERACT = True", "EXAMPLES_INTERACT = False"),
         ),
         cause="the negatives are the rows of the own replica (and micro-batch) only, so the task is "
         "easier and the loss another on more replicas",
@@ -1182,7 +1029,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="teacher learns from its student",
         starter="blank",
-        kind=MODEL,
+        kind=kinds.MODEL,
         edits=_fill(DISTILLATION),
         preparation=TRAIN_TEACHER,
         cause="the teacher isn't frozen and the only optimizer trains all models, so it is pulled to "
@@ -1193,18 +1040,16 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="attention over the batch",
         starter="blank",
-        kind=MODEL,
+        kind=kinds.MODEL,
         edits=_fill(
-            _with(
-                WAVES,
-                (
-                    "model",
-                    "    x = x + layers.MultiHeadAttention(4, 8)(y, y)\n",
-                    "    y = keras.ops.transpose(y, (1, 0, 2))  # time first, as attention takes it\n"
-                    "    y = layers.MultiHeadAttention(4, 8)(y, y)\n"
-                    "    x = x + keras.ops.transpose(y, (1, 0, 2))\n",
-                ),
-            )
+            WAVES,
+            (
+                "model",
+                "    x = x + layers.MultiHeadAttention(4, 8)(y, y)\n",
+                "    y = keras.ops.transpose(y, (1, 0, 2))  # time first, as attention takes it\n"
+                "    y = layers.MultiHeadAttention(4, 8)(y, y)\n"
+                "    x = x + keras.ops.transpose(y, (1, 0, 2))\n",
+            ),
         ),
         cause="attention takes the batch first, so after the transpose each step of time attends to "
         "the other examples of the batch: predictions depend on what else is in it",
@@ -1214,19 +1059,17 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="missing measurements by where after the square",
         starter="blank",
-        kind=LABELS,
+        kind=kinds.LABELS,
         edits=_fill(
-            _with(
-                MEASUREMENTS,
-                (
-                    "losses",
-                    "        error = tf.square(tf.where(is_missing, predicted, measured) - predicted)\n"
-                    "        return tf.reduce_mean(error, axis=1)\n",
-                    "        error = tf.square(measured - predicted)\n"
-                    "        error = tf.where(is_missing, tf.zeros_like(error), error)\n"
-                    "        return tf.reduce_mean(error, axis=1)\n",
-                ),
-            )
+            MEASUREMENTS,
+            (
+                "losses",
+                "        error = tf.square(tf.where(is_missing, predicted, measured) - predicted)\n"
+                "        return tf.reduce_mean(error, axis=1)\n",
+                "        error = tf.square(measured - predicted)\n"
+                "        error = tf.where(is_missing, tf.zeros_like(error), error)\n"
+                "        return tf.reduce_mean(error, axis=1)\n",
+            ),
         ),
         cause="the gradient of the branch that tf.where doesn't take is NaN times 0: every batch with a "
         "missing label has a NaN gradient and is skipped",
@@ -1236,17 +1079,15 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="accuracy of logits at one half",
         starter="blank",
-        kind=METRICS,
+        kind=kinds.METRICS,
         edits=_fill(
-            _with(
-                CHURN,
-                (
-                    "metrics",
-                    "keras.metrics.BinaryAccuracy(threshold=0.0)",
-                    "keras.metrics.BinaryAccuracy()",
-                ),
-                ("metrics", "keras.metrics.AUC(from_logits=True)", "keras.metrics.AUC()"),
-            )
+            CHURN,
+            (
+                "metrics",
+                "keras.metrics.BinaryAccuracy(threshold=0.0)",
+                "keras.metrics.BinaryAccuracy()",
+            ),
+            ("metrics", "keras.metrics.AUC(from_logits=True)", "keras.metrics.AUC()"),
         ),
         cause="the metrics get logits and take them for probabilities: the accuracy has its threshold "
         "at 0.5, and the AUC none outside of 0 to 1",
@@ -1256,20 +1097,19 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="shuffled stream taken apart",
         starter="blank",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         edits=_fill(
-            _with(
-                CHURN,
-                (
-                    "data",
-                    """    parts = {"train": slice(0, 1000), "validation": slice(1000, 1250), "test": slice(1250, 1500)}
+            CHURN,
+            (
+                "data",
+                """    parts = {"train": slice(0, 1000), "validation": slice(1000, 1250), "test": slice(1250, 1500)}
     mean, deviation = table[:1000].mean(axis=0), table[:1000].std(axis=0)
     return {
         split: ((table[rows] - mean) / deviation, left[rows, np.newaxis])
         for split, rows in parts.items()
     }
 """,
-                    """    table /= (10.0 ** np.linspace(-1, 2, 10)).astype("float32")  # the units of the columns
+                """    table /= (10.0 ** np.linspace(-1, 2, 10)).astype("float32")  # the units of the columns
     examples = tf.data.Dataset.from_tensor_slices((table, left[:, np.newaxis]))
     examples = examples.shuffle(1500, seed=0)
     return {
@@ -1278,8 +1118,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         "test": examples.skip(250).take(250),
     }
 """,
-                ),
-            )
+            ),
         ),
         cause="the shuffled dataset has another order each time it is read, so take and skip give other "
         "examples in each epoch: training sees those of validation and test",
@@ -1290,20 +1129,18 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     Fault(
         name="noise on gradients, drawn by each replica",
         starter="blank",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=_fill(
-            _with(
-                CHURN,
-                (
-                    "optimizer",
-                    '''    """As they are."""
+            CHURN,
+            (
+                "optimizer",
+                '''    """As they are."""
     return gradients
 ''',
-                    '''    """With some noise (Neelakantan et al., 2015)."""
+                '''    """With some noise (Neelakantan et al., 2015)."""
     return [g + tf.random.normal(g.shape, stddev=0.03, dtype=g.dtype) for g in gradients]
 ''',
-                ),
-            )
+            ),
         ),
         cause="each replica adds other noise to the summed gradients, so their weights drift apart; and "
         "tf.random.normal has a state that no checkpoint holds",
@@ -1316,7 +1153,7 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="distances to prototypes",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
                 '''@keras.saving.register_keras_serializable("prototypes")
@@ -1344,7 +1181,7 @@ class Prototypes(keras.layers.Layer):
         return super().get_config() | {"classes": self.classes}
 
 
-# TODO(4)''',
+''',
             ),
             Edit(
                 "model.py",
@@ -1359,7 +1196,7 @@ class Prototypes(keras.layers.Layer):
             Edit("losses.py", "dict[str, keras.losses.Loss]", "dict[str, Any]"),
             Edit(
                 "losses.py",
-                '    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}\n',
+                at.CROSS_ENTROPY,
                 """    cross_entropy = keras.losses.CategoricalCrossentropy(
         from_logits=True, label_smoothing=0.1, reduction="none"
     )
@@ -1396,7 +1233,7 @@ class Prototypes(keras.layers.Layer):
         edits=(
             Edit(
                 "model.py",
-                ATTENTION,
+                at.ATTENTION,
                 "        y = layers.GRU(task.width, return_sequences=True)(y)\n"
                 "        x = x + layers.Dropout(task.dropout)(y)\n",
             ),
@@ -1406,29 +1243,22 @@ class Prototypes(keras.layers.Layer):
         name="least squares gan with two learning rates",
         starter="gan",
         edits=(
+            Edit("losses.py", at.BINARY_CROSS_ENTROPY, ""),
             Edit(
                 "losses.py",
-                '    cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")\n\n',
-                "",
-            ),
-            Edit(
-                "losses.py",
-                "        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)\n"
-                "        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)\n"
-                "        return (loss_on_real + loss_on_generated) / 2\n",
+                at.DISCRIMINATOR_LOSS,
                 "        # Mao et al. (2017): the outputs are no logits, but near 1 for real images.\n"
                 "        return (tf.square(on_real - 1) + tf.square(on_generated))[:, 0] / 2\n",
             ),
             Edit(
                 "losses.py",
-                "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n",
+                at.GENERATOR_LOSS,
                 "        return tf.square(on_generated - 1)[:, 0] / 2\n",
             ),
-            Edit(
+            before(
                 "optimizer.py",
                 "    # Little momentum",
-                "    faster = keras.optimizers.schedules.CosineDecay(2 * task.learning_rate, decay_steps=steps)\n"
-                "    # Little momentum",
+                "    faster = keras.optimizers.schedules.CosineDecay(2 * task.learning_rate, decay_steps=steps)\n",
             ),
             Edit(
                 "optimizer.py",
@@ -1443,12 +1273,7 @@ class Prototypes(keras.layers.Layer):
         edits=(
             Edit(
                 "model.py",
-                """    mean, variance = adapted["label_mean"], adapted["label_variance"]
-    unscale = layers.Normalization(
-        mean=mean, variance=variance, invert=True, dtype=floatx, name="prediction"
-    )
-    return keras.Model(inputs, unscale(x))
-""",
+                at.UNSCALED,
                 """    positive = layers.Activation("softplus", dtype=floatx)(x)
     mean = float(adapted["label_mean"][0])
     unscale = layers.Rescaling(mean / np.log(2), 1e-3, dtype=floatx, name="prediction")
@@ -1457,17 +1282,7 @@ class Prototypes(keras.layers.Layer):
             ),
             Edit(
                 "losses.py",
-                '''    squared_error = keras.losses.MeanSquaredError(reduction="none")
-
-    def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Both float (batch, 1) in units of the data -> float (batch,), about 1 - R2 on average.
-
-        Standardized, since gradients in units of the data would overflow in float16.
-        """
-        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)
-
-    return {"main": standardized_error}
-''',
+                at.STANDARDIZED_ERROR,
                 '''
     def gamma(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Minus the log likelihood of a gamma distribution, but for what is constant: (batch,)."""

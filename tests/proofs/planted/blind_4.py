@@ -2,44 +2,12 @@
 
 from __future__ import annotations
 
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    DENOMINATORS,
-    EVALUATION,
-    INPUTS,
-    LABELS,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    Change,
-    Edit,
-    Fault,
-)
-
-SEGMENTATION, TABLE = "segmentation", "tabular_regression"
+from . import kinds
+from . import places as at
+from .edits import Change, Edit, Fault, after, before, with_arrays
 
 # Lines of the starters that several changes replace.
-CONFIG_IMPORT = "from .config import TaskConfig\n"
 ARRAYS = '(images.astype("float32")[..., np.newaxis], labels.astype("int64"))'
-LOADED = '    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()\n'
-SHIFTED = "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n"
-SPARSE = 'keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")'
-PER_EXAMPLE = '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
-ACCURACY = '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
-R2_UPDATE = '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
-MAIN_LOSS = '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n'
-COSINE = (
-    "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-    "    return keras.optimizers.Adam(schedule)\n"
-)
-PER_PIXEL = (
-    "    per_example = average_over_pixels(per_pixel, labels, run.task.foreground_weight)"
-    "  # (batch,)\n"
-)
-CALLBACK_IMPORT = "from ..engine.callbacks import Callback\n"
 
 # Labels as probabilities of the classes, for mixtures of images.
 ONE_HOT = (
@@ -48,17 +16,16 @@ ONE_HOT = (
         ARRAYS,
         ARRAYS.replace('labels.astype("int64")', 'np.eye(10, dtype="float32")[labels]'),
     ),
-    Edit("losses.py", SPARSE, SPARSE.replace("Sparse", "")),
+    Edit("losses.py", at.SPARSE, at.SPARSE.replace("Sparse", "")),
     Edit(
         "metrics.py",
         "keras.metrics.SparseCategoricalAccuracy()",
         "keras.metrics.CategoricalAccuracy()",
     ),
     Edit("pictures.py", "list(map(str, labels))", "list(map(str, labels.argmax(axis=-1)))"),
-    Edit(
+    after(
         "pictures.py",
         "    images, labels, *_ = first_examples(datasets[split], TESTED)\n",
-        "    images, labels, *_ = first_examples(datasets[split], TESTED)\n"
         "    labels = labels.argmax(axis=-1)\n",
     ),
 )
@@ -89,11 +56,10 @@ MEAN_TEACHER = (
     Edit(
         "steps.py", "weights, run.model, replica)", 'weights, run.models["student"], replica)', "*"
     ),
-    Edit(
+    after(
         "steps.py",
-        PER_EXAMPLE,
-        PER_EXAMPLE
-        + """\
+        at.PER_EXAMPLE,
+        """\
     student, teacher = run.models["student"], run.models["teacher"]
     aims = tf.stop_gradient(tf.nn.softmax(teacher(images, training=False)))
     per_example += tf.reduce_sum(tf.square(tf.nn.softmax(predictions) - aims), axis=-1)
@@ -110,21 +76,42 @@ MEAN_TEACHER = (
     Edit("pictures.py", "run.model, images", 'run.models["student"], images'),
 )
 
-UNLABELED = Edit(
+UNLABELED = after(
     "data.py",
-    LOADED,
-    LOADED
-    + """\
+    at.LOADED,
+    """\
     # As if three quarters of the training images had no label.
     images, labels = splits["train"]
     splits["train"] = images, np.where(np.arange(len(labels)) % 4 == 0, labels.astype("int64"), -1)
 """,
 )
 
+DROP_PATH = '''@keras.saving.register_keras_serializable()
+class DropPath(keras.layers.Layer):
+    """Stochastic depth (Huang et al., 2016): drops a residual branch of some images."""
+
+    def __init__(self, rate: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rate = rate
+        self.seed_generator = keras.random.SeedGenerator()
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        """A branch (batch, h, w, filters), in training 0 for some images and larger for others."""
+        if not training:
+            return x
+        shape = (keras.ops.shape(x)[0], 1, 1, 1)
+        kept = keras.random.uniform(shape, seed=self.seed_generator) >= self.rate
+        return x * keras.ops.cast(kept, x.dtype) / (1 - self.rate)
+
+    def get_config(self) -> dict[str, Any]:
+        """For .keras files."""
+        return super().get_config() | {"rate": self.rate}
+'''
+
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="mixup whose labels have the share of the other picture",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         file="data.py",
         cause="the image is `share` of the first picture and the label `share` of the second: the "
         "label names the fainter picture",
@@ -133,7 +120,7 @@ FAULTS: tuple[Fault, ...] = (
             *ONE_HOT,
             Edit(
                 "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         # Mixup (Zhang et al., 2018).
@@ -150,7 +137,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="slow weights of lookahead in a Python list",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         file="callbacks.py",
         cause="the slow weights are in no checkpoint: a resumed run starts them anew from the fast "
         "ones, and differs from one that wasn't interrupted",
@@ -158,14 +145,13 @@ FAULTS: tuple[Fault, ...] = (
         edits=(
             Edit(
                 "callbacks.py",
-                CALLBACK_IMPORT,
+                at.CALLBACK_IMPORT,
                 "import keras\n\nfrom ..engine.callbacks import Callback, Event, every_steps\n",
             ),
-            Edit(
+            after(
                 "callbacks.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 
 class Lookahead:
     """Slow weights that go half of the way to the fast ones (Zhang et al., 2019)."""
@@ -188,7 +174,7 @@ class Lookahead:
     ),
     Fault(
         name="divergence of two dropout passes between logits",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="steps.py",
         cause="KLDivergence takes probabilities and gets logits, which it clips to [1e-7, 1]: the "
         "term is no divergence, can be negative, and has no gradient for most classes",
@@ -196,15 +182,14 @@ class Lookahead:
         edits=(
             Edit(
                 "losses.py",
-                '    return {"main": ' + SPARSE + "}\n",
-                '    return {\n        "main": ' + SPARSE + ",\n"
+                '    return {"main": ' + at.SPARSE + "}\n",
+                '    return {\n        "main": ' + at.SPARSE + ",\n"
                 '        "divergence": keras.losses.KLDivergence(reduction="none"),\n    }\n',
             ),
-            Edit(
+            after(
                 "steps.py",
-                PER_EXAMPLE,
-                PER_EXAMPLE
-                + """\
+                at.PER_EXAMPLE,
+                """\
     # R-Drop (Liang et al., 2021): two passes with other dropout should agree.
     again = run.model(images, training=True)
     per_example += run.losses["main"](labels, again)
@@ -217,17 +202,16 @@ class Lookahead:
     ),
     Fault(
         name="copies moved by a pixel before the split",
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         file="data.py",
         cause="images are copied, moved by a pixel, before train and validation are divided: the "
         "validation data holds moved copies of training images, so accuracy is too good",
         named=r"(?i)validation[^.]*(train|copies|copy|duplicate|same|similar|near)|leak|duplicate|overlap|(nearly|almost) (the same|equal|identical)",
         edits=(
-            Edit(
+            after(
                 "data.py",
-                LOADED,
-                LOADED
-                + """\
+                at.LOADED,
+                """\
     # Five times as much data, of which a fifth is for validation.
     images, labels = (
         np.concatenate([splits["train"][i], splits["validation"][i]]) for i in (0, 1)
@@ -247,37 +231,33 @@ class Lookahead:
     ),
     Fault(
         name="columns standardized within each split",
-        starter=TABLE,
-        kind=INPUTS,
+        starter="tabular_regression",
+        kind=kinds.INPUTS,
         file="data.py",
         cause="each split is standardized by means and deviations of its own, so that the same "
         "patient has other inputs in another split; what predict reads isn't scaled at all",
         named=r"(?i)standardi|normaliz|\bscal(e|ed|es|ing)\b|statistic|own mean|distribution|splits?[^.]*differ|differ[^.]*splits?|read_table",
         edits=(
-            Edit(
+            after(
                 "data.py",
-                "        numeric = np.delete(data[rows], category, axis=1)\n",
-                """\
-        numeric = np.delete(data[rows], category, axis=1)
-        numeric = (numeric - np.nanmean(numeric, axis=0)) / np.nanstd(numeric, axis=0)
-""",
+                at.NUMERIC,
+                "        numeric = (numeric - np.nanmean(numeric, axis=0)) / np.nanstd(numeric, axis=0)\n",
             ),
         ),
     ),
     Fault(
         name="largest error as a metric that is summed over replicas",
-        starter=TABLE,
-        kind=METRICS,
+        starter="tabular_regression",
+        kind=kinds.METRICS,
         file="metrics.py",
         cause="a metric's variables are summed over the replicas, and the sum of each one's largest "
         "error isn't the largest error of all",
         named=r"(?i)max_error|MaxError|metric[^.]*(replica|sum|add)",
         edits=(
-            Edit(
+            after(
                 "metrics.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 
 class MaxError(keras.metrics.Metric):
     """The largest absolute error."""
@@ -299,19 +279,18 @@ class MaxError(keras.metrics.Metric):
 ''',
             ),
             Edit("metrics.py", '"r2": r2}', '"r2": r2, "max_error": MaxError()}'),
-            Edit(
+            after(
                 "steps.py",
-                R2_UPDATE,
-                R2_UPDATE
-                + '    run.metrics["max_error"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_R2,
+                '    run.metrics["max_error"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
         ),
     ),
     Fault(
         name="softmax over rows of pixels in a Dice loss",
-        starter=SEGMENTATION,
-        kind=MODEL,
+        starter="segmentation",
+        kind=kinds.MODEL,
         file="losses.py",
         cause="the softmax is over axis 1, the rows of the image, as for channels-first data, and not "
         "over the classes, so the loss doesn't make classes compete and the argmax means little",
@@ -334,14 +313,11 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return 1 - tf.reduce_mean((2 * both + 1) / (sizes + 1), axis=1)
 ''',
             ),
+            Edit("steps.py", at.LOSSES_IMPORT, "import compute_loss, dice_loss"),
             Edit(
                 "steps.py",
-                "import average_over_pixels, compute_loss",
-                "import compute_loss, dice_loss",
-            ),
-            Edit(
-                "steps.py",
-                '    per_pixel = run.losses["main"](labels, logits)  # (batch, h, w)\n' + PER_PIXEL,
+                '    per_pixel = run.losses["main"](labels, logits)  # (batch, h, w)\n'
+                + at.OF_PIXELS,
                 "    per_example = dice_loss(labels, logits)  # (batch,)\n",
                 "*",
             ),
@@ -349,8 +325,8 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     ),
     Fault(
         name="map of pixel weights that stays while the image is warped",
-        starter=SEGMENTATION,
-        kind=AUGMENTATION,
+        starter="segmentation",
+        kind=kinds.AUGMENTATION,
         file="data.py",
         cause="the augmentation warps image and labels and leaves the map of weights, which stresses "
         "the borders of digits, where it was: other pixels are stressed",
@@ -358,12 +334,7 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         edits=(
             Edit(
                 "data.py",
-                """\
-        return {
-            split: _compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)
-            for seed, (split, canvases) in enumerate(CANVASES.items())
-        }
-""",
+                at.COMPOSED,
                 '''\
         splits = {
             split: _compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)
@@ -391,7 +362,7 @@ def _weight_map(labels: np.ndarray) -> np.ndarray:
             ),
             Edit(
                 "steps.py",
-                PER_PIXEL
+                at.OF_PIXELS
                 + '    run.metrics["mean_iou"].update_state(labels, logits, pixel_weights(weights, labels))\n',
                 """\
     per_example = average_over_pixels(per_pixel * weights, labels, run.task.foreground_weight)
@@ -404,17 +375,16 @@ def _weight_map(labels: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="running class prior in a tf.Variable of the loss",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="losses.py",
         cause="the prior is a variable of no model and no metric: no checkpoint has it, evaluation "
         "changes it, and a skipped step isn't taken back",
         named=r"(?i)tf\.Variable|variable|resum|checkpoint|prior|evaluat(ion|ing)[^.]*(change|write|move)",
         edits=(
-            Edit(
+            after(
                 "losses.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 
 class LogitAdjusted:
     """Cross-entropy of logits with the log of the class prior added (Menon et al., 2021)."""
@@ -431,23 +401,22 @@ class LogitAdjusted:
         return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 ''',
             ),
-            Edit("losses.py", SPARSE, "LogitAdjusted()"),
+            Edit("losses.py", at.SPARSE, "LogitAdjusted()"),
         ),
     ),
     Fault(
         name="calibration error whose bins are overwritten",
-        kind=METRICS,
+        kind=kinds.METRICS,
         file="metrics.py",
         cause="tensor_scatter_nd_update with repeated bins keeps one example of each bin and batch, so "
         "the metric leaves out nearly all examples and depends on their order and on batches",
         named=r"(?i)calibration|scatter|metric[^.]*(batch|order|count|sum|add)",
         edits=(
-            Edit("metrics.py", "import keras\n", "import keras\nimport tensorflow as tf\n"),
-            Edit(
+            after("metrics.py", "import keras\n", "import tensorflow as tf\n"),
+            after(
                 "metrics.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 BINS = 10
 
 
@@ -487,21 +456,21 @@ class CalibrationError(keras.metrics.Metric):
             ),
             Edit(
                 "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
+                at.ACCURACY,
                 '{\n        "accuracy": keras.metrics.SparseCategoricalAccuracy(),\n'
                 '        "calibration_error": CalibrationError(),\n    }',
             ),
-            Edit(
+            after(
                 "steps.py",
-                ACCURACY,
-                ACCURACY + ACCURACY.replace("accuracy", "calibration_error"),
+                at.UPDATE_ACCURACY,
+                at.UPDATE_ACCURACY.replace("accuracy", "calibration_error"),
                 "*",
             ),
         ),
     ),
     Fault(
         name="boundaries of the schedule in epochs",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         file="optimizer.py",
         cause="the boundaries 20, 30 and 36 are epochs of 40, and the schedule counts steps: the "
         "learning rate is a thousandth after 3 epochs",
@@ -509,7 +478,7 @@ class CalibrationError(keras.metrics.Metric):
         edits=(
             Edit(
                 "optimizer.py",
-                COSINE,
+                at.ADAM,
                 """\
     # A tenth at epochs 20, 30 and 36.
     rates = [task.learning_rate * 0.1**i for i in range(4)]
@@ -521,7 +490,7 @@ class CalibrationError(keras.metrics.Metric):
     ),
     Fault(
         name="plateau of an accuracy as if smaller were better",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         file="callbacks.py",
         cause="the callback waits for the accuracy to fall below the first one, so it halves the "
         "learning rate every second epoch while the accuracy improves",
@@ -529,14 +498,13 @@ class CalibrationError(keras.metrics.Metric):
         edits=(
             Edit(
                 "callbacks.py",
-                CALLBACK_IMPORT,
+                at.CALLBACK_IMPORT,
                 "from typing import Any\n\nfrom ..engine.callbacks import Callback, Event, every_validation\n",
             ),
-            Edit(
+            after(
                 "callbacks.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 
 class HalveOnPlateau:
     """Halves the learning rate after two validations in a row without a better result."""
@@ -569,12 +537,12 @@ class HalveOnPlateau:
                 "    return []\n",
                 "    return [every_validation(HalveOnPlateau(task.monitor))]\n",
             ),
-            Edit("optimizer.py", COSINE, "    return keras.optimizers.Adam(task.learning_rate)\n"),
+            Edit("optimizer.py", at.ADAM, "    return keras.optimizers.Adam(task.learning_rate)\n"),
         ),
     ),
     Fault(
         name="slower early layers by smaller gradients for Adam",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         file="optimizer.py",
         cause="Adam divides by the size of the gradients, so a tenth of the gradient makes the same "
         "step: the convolutions don't learn more slowly",
@@ -595,8 +563,8 @@ class HalveOnPlateau:
     ),
     Fault(
         name="gradients of biases centered",
-        starter=TABLE,
-        kind=OPTIMIZER,
+        starter="tabular_regression",
+        kind=kinds.OPTIMIZER,
         file="optimizer.py",
         cause="gradient centralization is for kernels; on a bias of one number the gradient minus its "
         "mean is 0, so the last bias never trains, and the other biases lose their common part",
@@ -614,17 +582,16 @@ class HalveOnPlateau:
     ),
     Fault(
         name="learned weights of two losses that belong to no model",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="losses.py",
         cause="the log variances are Keras variables of the loss: no optimizer trains them and no "
         "checkpoint has them, so the weights of the losses stay at 1",
         named=r"(?i)log_variances|variable|belongs? to no|never (train|chang|mov|learn)|(doesn't|isn't|not) train",
         edits=(
-            Edit(
+            after(
                 "losses.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 
 class UncertaintyWeighted:
     """Two losses with learned weights (Kendall et al., 2018): of the digit, and of even or odd."""
@@ -644,22 +611,21 @@ class UncertaintyWeighted:
         return tf.reduce_sum(tf.exp(-log_variances) * losses + log_variances, axis=-1)
 ''',
             ),
-            Edit("losses.py", SPARSE, "UncertaintyWeighted()"),
+            Edit("losses.py", at.SPARSE, "UncertaintyWeighted()"),
         ),
     ),
     Fault(
         name="hardest half of one replica's rows",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         file="steps.py",
         cause="which examples are hard is decided among the rows of one replica (or micro-batch), "
         "padding included, so more replicas train on other examples",
         named=r"(?i)EXAMPLES_INTERACT|interact|other (examples|rows)|others (of|in) (its|the|a) batch|rows of (its|this|one|the) |all_gather|hard",
         edits=(
-            Edit(
+            after(
                 "steps.py",
-                ACCURACY,
-                ACCURACY
-                + """\
+                at.UPDATE_ACCURACY,
+                """\
     # Online hard example mining (Shrivastava et al., 2016): the harder half trains.
     half = tf.math.top_k(per_example, per_example.shape[0] // 2).values
     weights = tf.where(per_example >= half[-1], weights, tf.zeros_like(weights))
@@ -670,8 +636,8 @@ class UncertaintyWeighted:
     ),
     Fault(
         name="log-cosh of labels without their last axis",
-        starter=TABLE,
-        kind=LABELS,
+        starter="tabular_regression",
+        kind=kinds.LABELS,
         file="losses.py",
         cause="labels (batch,) minus predictions (batch, 1) is (batch, batch): each prediction is "
         "compared with the labels of all other examples, so the model learns one number for all",
@@ -679,7 +645,7 @@ class UncertaintyWeighted:
         edits=(
             Edit(
                 "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 """\
         # Log-cosh, as the Huber loss less sensitive to outliers; exact for large errors too.
         errors = (labels[:, 0] - predictions) / LABEL_DEVIATION
@@ -688,17 +654,13 @@ class UncertaintyWeighted:
         )
 """,
             ),
-            Edit(
-                "losses.py",
-                '    squared_error = keras.losses.MeanSquaredError(reduction="none")\n\n',
-                "",
-            ),
+            Edit("losses.py", at.SQUARED_ERROR, ""),
         ),
     ),
     Fault(
         name="missing values become 0 before they are scaled",
-        starter=TABLE,
-        kind=INPUTS,
+        starter="tabular_regression",
+        kind=kinds.INPUTS,
         file="model.py",
         cause="a missing blood pressure becomes 0 mm Hg, seven deviations below the mean, and "
         "cholesterol likewise: missing values are extreme outliers for the model",
@@ -718,55 +680,29 @@ class UncertaintyWeighted:
     ),
     Fault(
         name="stochastic depth that isn't scaled",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="model.py",
         cause="in training half of the branches are dropped and the others aren't doubled, so in "
         "evaluation the branches contribute twice as much as the layers after them have learned",
         named=r"(?i)DropPath|drop_path|stochastic|scal|expect|mean[^.]*(training|evaluation)|(training|evaluation)[^.]*(mean|differ|larger|twice)|training=",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''\
-CLASSES = 10
-
-
-@keras.saving.register_keras_serializable()
-class DropPath(keras.layers.Layer):
-    """Stochastic depth (Huang et al., 2016): drops a residual branch of some images."""
-
-    def __init__(self, rate: float, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.rate = rate
-        self.seed_generator = keras.random.SeedGenerator()
-
-    def call(self, x: Any, training: bool = False) -> Any:
-        """A branch (batch, h, w, filters), in training 0 for some images."""
-        if not training:
-            return x
-        shape = (keras.ops.shape(x)[0], 1, 1, 1)
-        kept = keras.random.uniform(shape, seed=self.seed_generator) >= self.rate
-        return x * keras.ops.cast(kept, x.dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """For .keras files."""
-        return super().get_config() | {"rate": self.rate}
-''',
+                "\n\n"
+                + DROP_PATH.replace(" and larger for others", "").replace(" / (1 - self.rate)", ""),
             ),
-            Edit(
+            after(
                 "model.py",
                 '        x = layers.Activation("relu")(x)\n',
-                """\
-        x = layers.Activation("relu")(x)
-        branch = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
-        x = layers.Add()([x, DropPath(0.5)(branch)])
-""",
+                '        branch = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)\n'
+                "        x = layers.Add()([x, DropPath(0.5)(branch)])\n",
             ),
         ),
     ),
     Fault(
         name="brightness in units of 8-bit images",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         file="data.py",
         cause="images are in [0, 1] and the brightness changes by up to 32: after clipping nearly "
         "every training image is all black or all white",
@@ -774,7 +710,7 @@ class DropPath(keras.layers.Layer):
         edits=(
             Edit(
                 "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         size = (images.shape[0], 1, 1, 1)
@@ -787,8 +723,8 @@ class DropPath(keras.layers.Layer):
     ),
     Fault(
         name="empty cells read as 0 when predicting",
-        starter=TABLE,
-        kind=INPUTS,
+        starter="tabular_regression",
+        kind=kinds.INPUTS,
         file="predictions.py",
         cause="training has NaN where a value is missing, and predict reads an empty cell as 0, which "
         "the model takes for a measurement far below all others",
@@ -797,8 +733,8 @@ class DropPath(keras.layers.Layer):
     ),
     Fault(
         name="test in logarithms of the label",
-        starter=TABLE,
-        kind=EVALUATION,
+        starter="tabular_regression",
+        kind=kinds.EVALUATION,
         file="steps.py",
         cause="the model predicts the logarithm; training and validation take exp for the metrics and "
         "the test step doesn't, so its mean absolute error and R2 are meaningless",
@@ -825,16 +761,16 @@ class DropPath(keras.layers.Layer):
                 '["main"](tf.math.log(labels), predictions)',
                 "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["mae"]',
-                '    predictions = tf.exp(predictions)\n    run.metrics["mae"]',
+                "    predictions = tf.exp(predictions)\n",
                 "train_step",
             ),
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["mae"]',
-                '    predictions = tf.exp(predictions)\n    run.metrics["mae"]',
+                "    predictions = tf.exp(predictions)\n",
                 "validation_step",
             ),
             Edit(
@@ -849,17 +785,16 @@ class DropPath(keras.layers.Layer):
     ),
     Fault(
         name="error rate of which more is better",
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         file="config.py",
         cause="the monitored column is now an error rate, and larger_is_better is still true: the "
         "worst weights of the run are kept as the best, and tested",
         named=r"(?i)larger.is.better|monitor|best weights|direction",
         edits=(
-            Edit(
+            after(
                 "metrics.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 
 class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
     """The fraction of wrong predictions."""
@@ -869,28 +804,23 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
         return 1 - super().result()
 ''',
             ),
-            Edit(
-                "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
-                '{"error": ErrorRate()}',
-            ),
+            Edit("metrics.py", at.ACCURACY, '{"error": ErrorRate()}'),
             Edit("steps.py", 'run.metrics["accuracy"]', 'run.metrics["error"]', "*"),
             Edit("config.py", '"validation_accuracy"', '"validation_error"'),
         ),
     ),
     Fault(
         name="numbers of the classes from a set of names",
-        kind=LABELS,
+        kind=kinds.LABELS,
         file="data.py",
         cause="the order of a set of strings is another one in each process (PYTHONHASHSEED), so a "
         "resumed run, evaluate and predict number the classes otherwise than training did",
         named=r"(?i)process|PYTHONHASHSEED|hash|\bset\b|order of|each time|every time|twice|reproduc|again|create_datasets[^.]*differ",
         edits=(
-            Edit(
+            after(
                 "data.py",
-                LOADED,
-                LOADED
-                + """\
+                at.LOADED,
+                """\
     # The data comes with names; classes are numbers from 0.
     names = "zero one two three four five six seven eight nine".split()
     numbers = {name: number for number, name in enumerate(set(names))}
@@ -904,19 +834,18 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
     ),
     Fault(
         name="strength of the augmentation counted in a tf.Variable",
-        starter=SEGMENTATION,
-        kind=AUGMENTATION,
+        starter="segmentation",
+        kind=kinds.AUGMENTATION,
         file="data.py",
         cause="the augmentation counts its calls in a variable instead of using the seed or step: "
         "a resumed run starts at strength 0 again, and which batch gets which strength depends on "
         "how far batches are read ahead and in parallel",
         named=r"(?i)augment|same seed|resum|variable",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "    def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor)",
-                "    calls = tf.Variable(0, trainable=False, dtype=tf.int64)\n\n"
-                "    def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor)",
+                "    calls = tf.Variable(0, trainable=False, dtype=tf.int64)\n\n",
             ),
             Edit(
                 "data.py",
@@ -932,17 +861,16 @@ class ErrorRate(keras.metrics.SparseCategoricalAccuracy):
     ),
     Fault(
         name="focus of the loss that a callback raises in vain",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="losses.py",
         cause="gamma is a Python number, which the graph of the step has as a constant: the callback "
         "changes it and nothing happens, so the focal loss stays cross-entropy",
         named=r"(?i)gamma|python (number|value|attribute|float)|constant|trac(e|ed|ing)\b|no effect|callback[^.]*(change|set)",
         edits=(
-            Edit(
+            after(
                 "losses.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 
 class Focal:
     """Focal loss (Lin et al., 2017)."""
@@ -956,10 +884,10 @@ class Focal:
         return (1.0 - tf.exp(-loss) + 1e-6) ** self.gamma * loss
 ''',
             ),
-            Edit("losses.py", SPARSE, "Focal()"),
+            Edit("losses.py", at.SPARSE, "Focal()"),
             Edit(
                 "callbacks.py",
-                CALLBACK_IMPORT,
+                at.CALLBACK_IMPORT,
                 "from ..engine.callbacks import Callback, Event, at_step, every_epochs\n",
             ),
             Edit(
@@ -977,7 +905,7 @@ class Focal:
     ),
     Fault(
         name="orthogonality penalty in each micro-batch",
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         file="steps.py",
         cause="the penalty of the weights is divided by the replicas and not by the micro-batches, so "
         "with --accumulate 2 it counts twice",
@@ -986,7 +914,7 @@ class Focal:
         edits=(
             Edit(
                 "steps.py",
-                MAIN_LOSS,
+                at.MAIN_LOSS,
                 """\
     # Filters should differ: soft orthogonality (Brock et al., 2017).
     penalty = tf.zeros((), per_example.dtype)
@@ -1005,47 +933,40 @@ class Focal:
     ),
     Fault(
         name="sum of weights cut to an integer on each replica",
-        starter=TABLE,
-        kind=DENOMINATORS,
+        starter="tabular_regression",
+        kind=kinds.DENOMINATORS,
         file="losses.py",
         cause="the sum of the weights of a replica, such as 3.4, becomes 3 before it is summed over "
         "the replicas, so the loss and its gradients grow with their number",
         named=r"(?i)\bcount\b|denominator|integer|trunc|rounded|sum of (the )?weights",
         edits=(
-            Edit(
-                "losses.py",
-                "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n",
-                "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n",
-            ),
+            Edit("losses.py", at.COUNTED, "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n"),
             Edit("data.py", '_balance(inputs["sex"])', '_reliability(inputs["numeric"])'),
-            Edit(
+            before(
                 "data.py",
                 "def _balance(categories: np.ndarray) -> np.ndarray:\n",
-                '''\
-def _reliability(numeric: np.ndarray) -> np.ndarray:
+                '''def _reliability(numeric: np.ndarray) -> np.ndarray:
     """Weights float32 (n,): one over the variance of a patient's error, less if values miss."""
     return (0.16 * (1 - np.isnan(numeric).mean(axis=1)) ** 2).astype(np.float32)
 
 
-def _balance(categories: np.ndarray) -> np.ndarray:
 ''',
             ),
         ),
     ),
     Fault(
         name="batch normalization of my own, by one replica's rows",
-        starter=SEGMENTATION,
-        kind=MODEL,
+        starter="segmentation",
+        kind=kinds.MODEL,
         file="model.py",
         cause="the layer takes mean and variance of its own replica's rows, and each replica has "
         "moving averages of its own, of which one is saved; the engine synchronizes only Keras' layer",
         named=r"(?i)RunningNorm|running_norm|statistics|moving[ _](mean|average|variance)|normaliz|synchroni",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "def _convolve_twice(",
-                '''\
-@keras.saving.register_keras_serializable()
+                '''@keras.saving.register_keras_serializable()
 class RunningNorm(keras.layers.Layer):
     """Batch normalization with a bounded gain, instead of dividing by small deviations."""
 
@@ -1072,7 +993,7 @@ class RunningNorm(keras.layers.Layer):
         return (x - mean) * gain * self.gamma + self.beta
 
 
-def _convolve_twice(''',
+''',
             ),
             Edit(
                 "model.py",
@@ -1083,8 +1004,8 @@ def _convolve_twice(''',
     ),
     Fault(
         name="ignored pixels become the last class",
-        starter=SEGMENTATION,
-        kind=LABELS,
+        starter="segmentation",
+        kind=kinds.LABELS,
         file="losses.py",
         cause="the label 255 of ignored pixels is cut to 10, the class of the digit 9, and the loss "
         "doesn't leave them out: the rim of every digit is taught as a 9",
@@ -1117,7 +1038,7 @@ def _convolve_twice(''',
     ),
     Fault(
         name="accuracy over images without a label",
-        kind=METRICS,
+        kind=kinds.METRICS,
         file="steps.py",
         cause="three quarters of the training images have the label -1 for unknown; the loss leaves "
         "them out, the accuracy counts each as wrong, so that it can't exceed a quarter",
@@ -1126,7 +1047,7 @@ def _convolve_twice(''',
             UNLABELED,
             Edit(
                 "steps.py",
-                PER_EXAMPLE,
+                at.PER_EXAMPLE,
                 """\
     # FixMatch (Sohn et al., 2020): where no label is known, what the model is sure of.
     known = tf.cast(labels >= 0, weights.dtype)
@@ -1142,7 +1063,7 @@ def _convolve_twice(''',
     ),
     Fault(
         name="mean teacher whose weights can be trained",
-        kind=MODEL,
+        kind=kinds.MODEL,
         file="model.py",
         cause="the teacher's layers are trainable, so its moving averages, written in the train step, "
         "are dropped and the optimizer gives it zero gradients: it stays at its first, random weights",
@@ -1155,18 +1076,8 @@ TASKS: tuple[Change, ...] = (
     Change(
         name="long tail with effective numbers, focal loss and macro F1",
         edits=(
-            Edit(
-                "data.py",
-                "    return {\n        split: (images",
-                "    arrays = {\n        split: (images",
-            ),
-            Edit(
-                "data.py",
-                "        for split, (images, labels) in splits.items()\n    }\n",
-                '''\
-        for split, (images, labels) in splits.items()
-    }
-    images, labels = arrays["train"]
+            *with_arrays(
+                '''    images, labels = arrays["train"]
     kept = _long_tail(labels)
     return arrays | {"train": (images[kept], labels[kept], _effective_numbers(labels[kept]))}
 
@@ -1184,13 +1095,12 @@ def _effective_numbers(labels: np.ndarray, beta: float = 0.99) -> np.ndarray:
     """Weights float32 (n,) with a mean of 1 (Cui et al., 2019)."""
     weights = ((1 - beta) / (1 - beta ** np.bincount(labels)))[labels]
     return (weights / weights.mean()).astype("float32")
-''',
+'''
             ),
-            Edit(
+            after(
                 "losses.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 
 def focal(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """Focal loss (Lin et al., 2017); int (batch,), logits (batch, classes) -> (batch,)."""
@@ -1199,14 +1109,13 @@ def focal(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return -((1.0 - tf.exp(of_label)) ** 2.0) * of_label
 ''',
             ),
-            Edit("losses.py", SPARSE, "focal"),
+            Edit("losses.py", at.SPARSE, "focal"),
             Edit("losses.py", "dict[str, keras.losses.Loss]", "dict[str, Any]"),
-            Edit("metrics.py", "import keras\n", "import keras\nimport tensorflow as tf\n"),
-            Edit(
+            after("metrics.py", "import keras\n", "import tensorflow as tf\n"),
+            after(
                 "metrics.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 CLASSES = 10
 
 
@@ -1236,10 +1145,15 @@ class MacroF1(keras.metrics.Metric):
             ),
             Edit(
                 "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
+                at.ACCURACY,
                 '{"accuracy": keras.metrics.SparseCategoricalAccuracy(), "macro_f1": MacroF1()}',
             ),
-            Edit("steps.py", ACCURACY, ACCURACY + ACCURACY.replace("accuracy", "macro_f1"), "*"),
+            after(
+                "steps.py",
+                at.UPDATE_ACCURACY,
+                at.UPDATE_ACCURACY.replace("accuracy", "macro_f1"),
+                "*",
+            ),
             Edit("config.py", '"validation_accuracy"', '"validation_macro_f1"'),
         ),
     ),
@@ -1249,7 +1163,7 @@ class MacroF1(keras.metrics.Metric):
             *ONE_HOT,
             Edit(
                 "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         # CutMix (Yun et al., 2019); a box of another image, which may reach over the edge.
@@ -1272,12 +1186,10 @@ class MacroF1(keras.metrics.Metric):
     Change(
         name="learned weights of two losses as a layer of the model",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''\
-CLASSES = 10
-
+                '''
 
 @keras.saving.register_keras_serializable()
 class LogVariances(keras.layers.Layer):
@@ -1297,11 +1209,10 @@ class LogVariances(keras.layers.Layer):
                 "    return keras.Model(images, logits)\n",
                 '    return keras.Model(images, LogVariances(dtype=keras.config.floatx(), name="log_variances")(logits))\n',
             ),
-            Edit(
+            after(
                 "losses.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 
 def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -> tf.Tensor:
     """Cross-entropies of the digit and of even or odd, with learned weights, float (batch,)."""
@@ -1317,7 +1228,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
             ),
             Edit(
                 "losses.py",
-                '    return {"main": ' + SPARSE + "}\n",
+                '    return {"main": ' + at.SPARSE + "}\n",
                 '    return {"main": digit_and_parity}\n',
             ),
             Edit("losses.py", "dict[str, keras.losses.Loss]", "dict[str, Any]"),
@@ -1333,10 +1244,10 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
         name="mean teacher as moving averages written in the train step",
         edits=(
             *MEAN_TEACHER,
-            Edit(
+            after(
                 "model.py",
                 "    teacher.set_weights(student.get_weights())\n",
-                "    teacher.set_weights(student.get_weights())\n    teacher.trainable = False\n",
+                "    teacher.trainable = False\n",
             ),
             Edit(
                 "steps.py",
@@ -1349,7 +1260,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     ),
     Change(
         name="normal distribution of each patient",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit("model.py", "layers.Dense(1, dtype=floatx)", "layers.Dense(2, dtype=floatx)"),
             Edit(
@@ -1364,14 +1275,10 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     return keras.Model(inputs, ops.concatenate([unscale(x[:, :1]), log_variance], axis=-1))
 """,
             ),
+            Edit("losses.py", at.SQUARED_ERROR, ""),
             Edit(
                 "losses.py",
-                '    squared_error = keras.losses.MeanSquaredError(reduction="none")\n\n',
-                "",
-            ),
-            Edit(
-                "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 """\
         errors = (labels - predictions[:, :1]) / LABEL_DEVIATION  # (batch, 1)
         log_variance = predictions[:, 1:]
@@ -1387,7 +1294,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
             ),
             Edit(
                 "predictions.py",
-                '    return {"progression": np.asarray(outputs)[:, 0]}\n',
+                at.PROGRESSION,
                 "    mean, log_variance = np.asarray(outputs).T\n"
                 '    return {"progression": mean, "deviation": 77.0 * np.exp(log_variance / 2)}\n',
             ),
@@ -1395,11 +1302,11 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     ),
     Change(
         name="three quantiles that can't cross, and how often labels are between",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "model.py",
-                "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)\n",
+                at.PREDICTION,
                 """\
     x = layers.Dense(3, dtype=floatx)(layers.Concatenate()([x, hidden]))
     median = x[:, 1:2]
@@ -1420,19 +1327,11 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     )
 """,
             ),
+            before("losses.py", "LABEL_DEVIATION = 77.0", "QUANTILES = (0.1, 0.5, 0.9)\n"),
+            Edit("losses.py", at.SQUARED_ERROR, ""),
             Edit(
                 "losses.py",
-                "LABEL_DEVIATION = 77.0",
-                "QUANTILES = (0.1, 0.5, 0.9)\nLABEL_DEVIATION = 77.0",
-            ),
-            Edit(
-                "losses.py",
-                '    squared_error = keras.losses.MeanSquaredError(reduction="none")\n\n',
-                "",
-            ),
-            Edit(
-                "losses.py",
-                "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 """\
         errors = (labels - predictions) / LABEL_DEVIATION  # (batch, 3)
         quantiles = tf.constant(QUANTILES, errors.dtype)
@@ -1447,14 +1346,13 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
                 '"].update_state(labels, predictions[:, 1:2], weights)',
                 "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["mae"]',
-                """\
-    low, _, high = tf.unstack(predictions, axis=-1)
+                """    low, _, high = tf.unstack(predictions, axis=-1)
     between = (low <= labels[:, 0]) & (labels[:, 0] <= high)
     run.metrics["coverage"].update_state(tf.cast(between, weights.dtype), weights)
-    run.metrics["mae"]""",
+""",
                 "*",
             ),
             Edit(
@@ -1464,7 +1362,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
             ),
             Edit(
                 "predictions.py",
-                '    return {"progression": np.asarray(outputs)[:, 0]}\n',
+                at.PROGRESSION,
                 "    low, median, high = np.asarray(outputs).T\n"
                 '    return {"progression": median, "low": low, "high": high}\n',
             ),
@@ -1472,11 +1370,11 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     ),
     Change(
         name="fast progression or not, by the area under the curve",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "data.py",
-                '        return {"numeric": numeric, "sex": sex}, target[rows, np.newaxis]\n',
+                at.PATIENTS,
                 "        fast = (target[rows, np.newaxis] > 140).astype(np.float32)\n"
                 '        return {"numeric": numeric, "sex": sex}, fast\n',
             ),
@@ -1487,7 +1385,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
             ),
             Edit(
                 "model.py",
-                "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)\n",
+                at.PREDICTION,
                 """\
     # Starts at the logarithm of the odds.
     odds = keras.initializers.Constant(float(np.log(adapted["fast"] / (1 - adapted["fast"]))))
@@ -1496,17 +1394,7 @@ def digit_and_parity(labels: tf.Tensor, logits: tf.Tensor, model: keras.Model) -
     return keras.Model(inputs, logits)
 """,
             ),
-            Edit(
-                "model.py",
-                """\
-    mean, variance = adapted["label_mean"], adapted["label_variance"]
-    unscale = layers.Normalization(
-        mean=mean, variance=variance, invert=True, dtype=floatx, name="prediction"
-    )
-    return keras.Model(inputs, unscale(x))
-""",
-                "",
-            ),
+            Edit("model.py", at.UNSCALED, ""),
             Edit("losses.py", "LABEL_DEVIATION = 77.0  # standard deviation of the labels\n\n", ""),
             Edit(
                 "losses.py",
@@ -1552,13 +1440,12 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     ),
     Change(
         name="standardized kernels, normalization of groups, and a mean over pixels",
-        starter=SEGMENTATION,
+        starter="segmentation",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "def _convolve_twice(",
-                '''\
-@keras.saving.register_keras_serializable()
+                '''@keras.saving.register_keras_serializable()
 class StandardizedConv(keras.layers.Layer):
     """A convolution whose kernel has mean 0 and variance 1 / inputs (Qiao et al., 2019)."""
 
@@ -1584,7 +1471,7 @@ class StandardizedConv(keras.layers.Layer):
         return super().get_config() | {"filters": self.filters}
 
 
-def _convolve_twice(''',
+''',
             ),
             Edit(
                 "model.py",
@@ -1606,8 +1493,7 @@ def _convolve_twice(''',
             ),
             Edit(
                 "losses.py",
-                "    weights = batch[-1]  # (batch,), 0 for padding\n"
-                "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n",
+                at.COUNT,
                 """\
     _, labels, weights = batch
     counted = (labels != IGNORED) & (weights != 0)[:, tf.newaxis, tf.newaxis]
@@ -1622,8 +1508,7 @@ def _convolve_twice(''',
             UNLABELED,
             Edit(
                 "losses.py",
-                "    weights = batch[-1]  # (batch,), 0 for padding\n"
-                "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n",
+                at.COUNT,
                 """\
     _, labels, weights = batch
     labeled = (labels >= 0) & (weights != 0)
@@ -1640,7 +1525,7 @@ def _convolve_twice(''',
             ),
             Edit(
                 "steps.py",
-                PER_EXAMPLE + ACCURACY,
+                at.PER_EXAMPLE + at.UPDATE_ACCURACY,
                 """\
     known = tf.cast(labels >= 0, weights.dtype)
     per_example = known * run.losses["main"](tf.maximum(labels, 0), predictions)  # (batch,)
@@ -1657,7 +1542,7 @@ def _convolve_twice(''',
             ),
             Edit(
                 "steps.py",
-                MAIN_LOSS,
+                at.MAIN_LOSS,
                 '    return {"main": compute_loss(per_example, weights, run.model, replica) + agreement}\n',
                 "train_step",
             ),
@@ -1666,35 +1551,15 @@ def _convolve_twice(''',
     Change(
         name="angles to the classes with a margin, dropped branches, and one cycle",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''\
-CLASSES = 10
-SCALE = 16.0  # of cosines, to become logits
+                """SCALE = 16.0  # of cosines, to become logits
 
 
-@keras.saving.register_keras_serializable()
-class DropPath(keras.layers.Layer):
-    """Stochastic depth (Huang et al., 2016): drops a residual branch of some images."""
-
-    def __init__(self, rate: float, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.rate = rate
-        self.seed_generator = keras.random.SeedGenerator()
-
-    def call(self, x: Any, training: bool = False) -> Any:
-        """A branch (batch, h, w, filters), in training 0 for some images and larger for others."""
-        if not training:
-            return x
-        shape = (keras.ops.shape(x)[0], 1, 1, 1)
-        kept = keras.random.uniform(shape, seed=self.seed_generator) >= self.rate
-        return x * keras.ops.cast(kept, x.dtype) / (1 - self.rate)
-
-    def get_config(self) -> dict[str, Any]:
-        """For .keras files."""
-        return super().get_config() | {"rate": self.rate}
-
+"""
+                + DROP_PATH
+                + '''
 
 @keras.saving.register_keras_serializable()
 class Cosines(keras.layers.Layer):
@@ -1712,28 +1577,25 @@ class Cosines(keras.layers.Layer):
         return SCALE * keras.ops.matmul(x, kernel)
 ''',
             ),
-            Edit(
+            after(
                 "model.py",
                 '        x = layers.Activation("relu")(x)\n',
-                """\
-        x = layers.Activation("relu")(x)
-        branch = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
-        x = layers.Add()([x, DropPath(0.2)(branch)])
-""",
+                '        branch = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)\n'
+                "        x = layers.Add()([x, DropPath(0.2)(branch)])\n",
             ),
             Edit(
                 "model.py",
                 '    logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)\n',
                 '    logits = Cosines(dtype=keras.config.floatx(), name="logits")(x)\n',
             ),
-            Edit(
+            after(
                 "steps.py",
                 "from .losses import compute_loss\n",
-                "from .losses import compute_loss\nfrom .model import CLASSES, SCALE\n",
+                "from .model import CLASSES, SCALE\n",
             ),
             Edit(
                 "steps.py",
-                PER_EXAMPLE,
+                at.PER_EXAMPLE,
                 """\
     # The cosine of the label must be larger by a margin (Wang et al., 2018: CosFace).
     margins = 0.2 * SCALE * tf.one_hot(labels, CLASSES, dtype=predictions.dtype)
@@ -1741,16 +1603,11 @@ class Cosines(keras.layers.Layer):
 """,
                 "train_step",
             ),
-            Edit(
+            before("optimizer.py", "import keras\nimport tensorflow as tf\n", "import math\n\n"),
+            after(
                 "optimizer.py",
-                "import keras\nimport tensorflow as tf\n",
-                "import math\n\nimport keras\nimport tensorflow as tf\n",
-            ),
-            Edit(
-                "optimizer.py",
-                CONFIG_IMPORT,
-                CONFIG_IMPORT
-                + '''
+                at.CONFIG_IMPORT,
+                '''
 
 class OneCycle(keras.optimizers.schedules.LearningRateSchedule):
     """Up along a cosine in the first third of the steps, and down to 0 in the rest."""
@@ -1772,7 +1629,7 @@ class OneCycle(keras.optimizers.schedules.LearningRateSchedule):
             ),
             Edit(
                 "optimizer.py",
-                COSINE,
+                at.ADAM,
                 """\
     schedule = OneCycle(10 * task.learning_rate, steps)
     return keras.optimizers.SGD(schedule, momentum=0.9, nesterov=True)

@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    EVALUATION,
-    GAN,
-    INPUTS,
-    LABELS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    STREAMS,
-    WEIGHTS,
-    Change,
-    Edit,
-    Fault,
-)
+from . import blank, kinds
+from . import places as at
+from .edits import Change, Edit, Fault, after, before
 
-COUNT = '''def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-'''
-NO_AUGMENT = '''def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """None."""
-    return None
-'''
+NO_AUGMENT = blank.NO_AUGMENT.lstrip().replace("No augmentation.", "None.")
 
 
 def _task(
@@ -42,7 +18,7 @@ def _task(
     steps: str,
     settings: str = "",
     augment: str = NO_AUGMENT,
-    count: str = COUNT,
+    count: str = blank.COUNT,
     callbacks: str = "    return []\n",
     optimizer: str = "    return keras.optimizers.Adam(3e-3)\n",
     interact: bool = False,
@@ -58,18 +34,18 @@ def _task(
             '    def __post_init__(self) -> None:\n        """All are fine."""\n',
             "__post_init__",
         ),
-        Edit(
+        after(
             "data.py",
             "from typing import Any\n",
-            "from typing import Any\n\nimport keras\nimport numpy as np\nimport tensorflow as tf\n",
+            "\nimport keras\nimport numpy as np\nimport tensorflow as tf\n",
         ),
         Edit("data.py", "", data, "create_datasets"),
         Edit("data.py", "", augment, "create_augment"),
-        Edit("model.py", "import numpy as np\n", "import numpy as np\nimport tensorflow as tf\n"),
+        after("model.py", "import numpy as np\n", "import tensorflow as tf\n"),
         Edit("model.py", "", model, "create_model"),
         Edit("losses.py", "", losses, "create_losses"),
         Edit("losses.py", "", count, "count"),
-        Edit("metrics.py", "import keras\n", "import keras\nimport tensorflow as tf\n"),
+        after("metrics.py", "import keras\n", "import tensorflow as tf\n"),
         Edit("metrics.py", "", metrics, "create_metrics"),
         Edit(
             "optimizer.py",
@@ -84,7 +60,7 @@ def _task(
             'def process_gradients(gradients, variables):\n    """As they are."""\n    return gradients\n',
             "process_gradients",
         ),
-        Edit("steps.py", "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"),
+        before("steps.py", "import tensorflow as tf\n", "import keras\n"),
         Edit(
             "steps.py", "from .next_todo import TodoError\n", "from .losses import compute_loss\n"
         ),
@@ -164,10 +140,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
 
     return {"query": tower("query", 24), "item": tower("item", 16)}
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Cross-entropy among the items of the global batch."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
+    losses=blank.create_losses(at.SPARSE, "Cross-entropy among the items of the global batch."),
     metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Recall among all items of the catalogue."""
     return {
@@ -250,10 +223,7 @@ MEAN_TEACHER = _task(
         "consistency": tf.math.count_nonzero(weights, dtype=tf.int32),
     }
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Of the teacher."""
-    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    metrics=blank.create_metrics(at.ACCURACY, "Of the teacher."),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     points, labels, weights = batch
     logits = run.models["student"](points, training=training)
@@ -317,14 +287,10 @@ def _windows(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x = keras.layers.LSTM(24)(x)
     return keras.Model(inputs, keras.layers.Dense(1, dtype=keras.config.floatx())(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Huber loss."""
-    return {"main": keras.losses.Huber(reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Error in the units of the series."""
-    return {"mae": keras.metrics.MeanAbsoluteError()}
-''',
+    losses=blank.create_losses('keras.losses.Huber(reduction="none")', "Huber loss."),
+    metrics=blank.create_metrics(
+        '{"mae": keras.metrics.MeanAbsoluteError()}', "Error in the units of the series."
+    ),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     windows, following, weights = batch
     forecast = run.model(windows, training=training)
@@ -389,10 +355,9 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
 
     return {"reconstruction": keras.losses.BinaryCrossentropy(reduction="none"), "kl": divergence}
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Error of the reconstruction."""
-    return {"mse": keras.metrics.MeanSquaredError()}
-''',
+    metrics=blank.create_metrics(
+        '{"mse": keras.metrics.MeanSquaredError()}', "Error of the reconstruction."
+    ),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     vectors, weights = batch
     found = run.model(vectors, training=training)
@@ -444,14 +409,10 @@ DIFFUSION = _task(
         x = keras.layers.Dense(64, activation="silu")(x)
     return keras.Model([points, time], keras.layers.Dense(2, dtype=keras.config.floatx())(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Of the noise."""
-    return {"main": keras.losses.MeanSquaredError(reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """How much of the noise is found."""
-    return {"mae": keras.metrics.MeanAbsoluteError()}
-''',
+    losses=blank.create_losses('keras.losses.MeanSquaredError(reduction="none")', "Of the noise."),
+    metrics=blank.create_metrics(
+        '{"mae": keras.metrics.MeanAbsoluteError()}', "How much of the noise is found."
+    ),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     inputs, weights = batch
     angle = inputs["time"] * 1.5707963  # cosine schedule
@@ -506,10 +467,10 @@ def _bucket(name: str) -> int:
 
     return {"main": lambda reward, chosen: -reward * chosen}
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The estimated reward of the policy (self-normalized, Swaminathan & Joachims, 2015)."""
-    return {"value": keras.metrics.Mean()}
-''',
+    metrics=blank.create_metrics(
+        '{"value": keras.metrics.Mean()}',
+        "The estimated reward of the policy (self-normalized, Swaminathan & Joachims, 2015).",
+    ),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     inputs, labels, weights = batch
     probabilities = tf.nn.softmax(run.model(inputs, training=training))
@@ -518,7 +479,7 @@ def _bucket(name: str) -> int:
     run.metrics["value"].update_state(labels["reward"], weights * chosen)
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 """,
-) + (Edit("data.py", "from collections.abc", "import zlib\nfrom collections.abc"),)
+) + (before("data.py", "from collections.abc", "import zlib\n"),)
 
 # ---------------------------------------------------------------- sets of different sizes
 SETS = _task(
@@ -547,14 +508,8 @@ SETS = _task(
     logits = layers.Dense(4, dtype=keras.config.floatx())(layers.Dense(32, activation="relu")(x))
     return keras.Model({"elements": elements, "mask": mask}, logits)
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Cross-entropy."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """Accuracy."""
-    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    losses=blank.create_losses(at.SPARSE, "Cross-entropy."),
+    metrics=blank.create_metrics(at.ACCURACY, "Accuracy."),
     steps="""def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str, tf.Tensor]:
     inputs, labels, weights = batch
     logits = run.model(inputs, training=training)
@@ -565,18 +520,8 @@ SETS = _task(
 
 # ---------------------------------------------------------------- WGAN-GP, in the GAN starter
 WGAN = (
-    Edit(
-        "losses.py",
-        "        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)\n"
-        "        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)\n"
-        "        return (loss_on_real + loss_on_generated) / 2\n",
-        "        return (on_generated - on_real)[:, 0]\n",
-    ),
-    Edit(
-        "losses.py",
-        "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n",
-        "        return -on_generated[:, 0]\n",
-    ),
+    Edit("losses.py", at.DISCRIMINATOR_LOSS, "        return (on_generated - on_real)[:, 0]\n"),
+    Edit("losses.py", at.GENERATOR_LOSS, "        return -on_generated[:, 0]\n"),
     Edit(
         "losses.py",
         '    return {"discriminator": discriminator_loss, "generator": generator_loss}\n',
@@ -588,11 +533,10 @@ WGAN = (
     return {"discriminator": discriminator_loss, "generator": generator_loss, "penalty": penalty}
 ''',
     ),
-    Edit(
+    after(
         "steps.py",
         '    per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)\n',
-        """    per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)
-    mix = tf.random.stateless_uniform((images.shape[0], 1, 1, 1), replica.seed, dtype=images.dtype)
+        """    mix = tf.random.stateless_uniform((images.shape[0], 1, 1, 1), replica.seed, dtype=images.dtype)
     between = tf.stop_gradient(mix * images + (1 - mix) * generated)
     with tf.GradientTape() as tape:
         tape.watch(between)
@@ -608,7 +552,7 @@ WGAN = (
 
 # ---------------------------------------------------------------- spectral normalization, GAN
 SPECTRAL = (
-    Edit(
+    before(
         "model.py",
         "def _create_discriminator(",
         '''class SpectralDense(keras.layers.Layer):
@@ -638,18 +582,18 @@ SPECTRAL = (
         return ops.matmul(inputs, kernel / sigma) + self.bias
 
 
-def _create_discriminator(''',
+''',
     ),
-    Edit(
+    after(
         "model.py",
         "    x = layers.Flatten()(x)\n",
-        '    x = layers.Flatten()(x)\n    x = layers.Activation("leaky_relu")(SpectralDense(64)(x))\n',
+        '    x = layers.Activation("leaky_relu")(SpectralDense(64)(x))\n',
     ),
 )
 
 # ---------------------------------------------------------------- language model: perplexity
 PERPLEXITY = (
-    Edit(
+    before(
         "metrics.py",
         "class ExactMatch(",
         '''class Perplexity(keras.metrics.Mean):
@@ -664,18 +608,17 @@ PERPLEXITY = (
         return tf.exp(super().result())
 
 
-class ExactMatch(''',
+''',
     ),
-    Edit(
+    after(
         "metrics.py",
         '        "exact_match": ExactMatch(),\n',
-        '        "exact_match": ExactMatch(),\n        "perplexity": Perplexity(),\n',
+        '        "perplexity": Perplexity(),\n',
     ),
     *(
-        Edit(
+        after(
             "steps.py",
             '    per_token = run.losses["main"](targets, logits)  # (batch, T)\n',
-            '    per_token = run.losses["main"](targets, logits)  # (batch, T)\n'
             '    run.metrics["perplexity"].update_state(per_token, weights)\n',
             step,
         )
@@ -764,7 +707,7 @@ CENTER = '''class RunningCenter(keras.layers.Layer):
         return inputs - keras.ops.cast(self.center, inputs.dtype)
 
 
-class Sampling('''
+'''
 CENTRALIZE = '''def process_gradients(gradients, variables):
     """Gradient centralization (Yong et al., 2020): the mean of all axes but the last is removed."""
     return [
@@ -842,7 +785,7 @@ FAULTS: tuple[Fault, ...] = (
                 "steps.py", "place = replica.index * item.shape[0] + tf.range(", "place = tf.range("
             ),
         ),
-        kind=LABELS,
+        kind=kinds.LABELS,
         cause="the items of all replicas are gathered, but each replica takes the first rows as its "
         "own: all replicas but the first learn to match queries with other queries' items",
         file="steps.py",
@@ -860,7 +803,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
         ),
         flags=("--last-batch", "pad", "--global-batch-size", "144"),
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         cause="the items of rows that only fill up a batch are negatives of the real queries, which "
         "changes the loss of the last batch, in training and in evaluation",
         file="steps.py",
@@ -874,7 +817,7 @@ FAULTS: tuple[Fault, ...] = (
             Edit("steps.py", "EXAMPLES_INTERACT = True", "EXAMPLES_INTERACT = False"),
         ),
         flags=("--accumulate", "2"),
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         cause="negatives come from the batch and EXAMPLES_INTERACT says they don't, so --accumulate "
         "silently trains with half of the negatives",
         file="steps.py",
@@ -884,7 +827,7 @@ FAULTS: tuple[Fault, ...] = (
         name="recall among the items of the replica's part of a batch",
         starter="blank",
         edits=(*RETRIEVAL, Edit("steps.py", CATALOGUE, IN_BATCH)),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="the recall that selects the best weights is computed among this replica's rows, padding "
         "and duplicates included, so it rises with more replicas or smaller batches",
         file="steps.py",
@@ -915,7 +858,7 @@ FAULTS: tuple[Fault, ...] = (
                 'run.models["teacher"](points["teacher"],',
             ),
         ),
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         cause="both views are drawn with the same seed and so are the same, and the student has no "
         "noise to become invariant to",
         file="data.py",
@@ -925,7 +868,7 @@ FAULTS: tuple[Fault, ...] = (
         name="average of the weights in a list",
         starter="blank",
         edits=(*MEAN_TEACHER, Edit("callbacks.py", "", AVERAGE, "_average")),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="the moving average lives in a Python list that no checkpoint holds: a resumed run "
         "overwrites the teacher with the student and starts averaging anew",
         file="callbacks.py",
@@ -941,7 +884,7 @@ FAULTS: tuple[Fault, ...] = (
                 "data.py", "windows[:, :-1, np.newaxis].copy()", "windows[:, 1:, np.newaxis].copy()"
             ),
         ),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="windows are one step late: the value to be forecast is the last of the inputs, so the "
         "model copies it and its error means nothing",
         file="data.py",
@@ -951,7 +894,7 @@ FAULTS: tuple[Fault, ...] = (
         name="gradient centralization of biases",
         starter="blank",
         edits=(*FORECAST, Edit("optimizer.py", "", CENTRALIZE, "process_gradients")),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="over no axes the mean of a bias's gradient is the gradient itself, so what remains is 0 "
         "and no bias ever trains",
         file="optimizer.py",
@@ -962,7 +905,7 @@ FAULTS: tuple[Fault, ...] = (
         name="splits of a dataset that is shuffled anew each time",
         starter="blank",
         edits=(*SETS, Edit("data.py", "", ONE_DATASET, "create_datasets")),
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         cause="shuffle has another order each time it is read, so take and skip give other examples: "
         "those of validation and test are trained on in other epochs",
         file="data.py",
@@ -975,7 +918,7 @@ FAULTS: tuple[Fault, ...] = (
             *SETS,
             Edit("model.py", "attention_mask=mask[:, None, :]", "attention_mask=mask[:, :, None]"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="the mask hides the queries of padding and not its keys: real elements attend to padding, "
         "so what a set gives depends on what pads it",
         file="model.py",
@@ -994,7 +937,7 @@ FAULTS: tuple[Fault, ...] = (
                 '    run.metrics["accuracy"].update_state(labels, logits, first * weights)\n',
             ),
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="replicas see different rows and their metrics are summed: with the others' weights set "
         "to 0 the accuracy is that of a part of the data",
         file="steps.py",
@@ -1011,7 +954,7 @@ FAULTS: tuple[Fault, ...] = (
                 "    random = np.random.default_rng(seed)\n\n    def examples():\n",
             ),
         ),
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         cause="the random generator is made once and outlives an epoch: each validation is of other "
         "examples, and a resumed run reads others than one that goes on",
         file="data.py",
@@ -1023,14 +966,14 @@ FAULTS: tuple[Fault, ...] = (
         starter="blank",
         edits=(
             *VAE,
-            Edit("model.py", "class Sampling(", CENTER),
+            before("model.py", "class Sampling(", CENTER),
             Edit(
                 "model.py",
                 'layers.Dense(64, activation="relu")(inputs)',
                 'layers.Dense(64, activation="relu")(RunningCenter(name="running_center")(inputs))',
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="each replica averages its own rows, padding included, and nothing is summed: replicas "
         "hold different centers, of which a checkpoint keeps one",
         file="model.py",
@@ -1049,7 +992,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit("model.py", "seed=self.seed_generator", "seed=1337"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="with an integer keras.random draws the same noise in every step and on every replica, "
         "so the decoder learns that noise",
         file="model.py",
@@ -1060,12 +1003,11 @@ FAULTS: tuple[Fault, ...] = (
         starter="blank",
         edits=(
             *VAE,
-            Edit(
+            before(
                 "model.py",
                 "        if not training:\n            return mean\n",
                 "        kl = keras.ops.exp(log_variance) + mean**2 - 1 - log_variance\n"
-                "        self.add_loss(0.005 * keras.ops.sum(kl))\n"
-                "        if not training:\n            return mean\n",
+                "        self.add_loss(0.005 * keras.ops.sum(kl))\n",
             ),
             Edit(
                 "steps.py",
@@ -1074,7 +1016,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit("steps.py", "    beta = tf.ones((), kl.dtype)\n" + ANNEALED, ""),
         ),
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         cause="what add_loss gets is a sum over the rows of a replica, padding included, and is divided "
         "by the replicas: half as strong on two replicas, and proportional to the batch size",
         file="model.py",
@@ -1085,10 +1027,8 @@ FAULTS: tuple[Fault, ...] = (
         starter="blank",
         edits=(
             *VAE,
-            Edit(
-                "steps.py",
-                "def _step(",
-                'BETA = {"value": 0.0}  # a callback raises it to 1\n\n\ndef _step(',
+            before(
+                "steps.py", "def _step(", 'BETA = {"value": 0.0}  # a callback raises it to 1\n\n\n'
             ),
             Edit("steps.py", ANNEALED, '    if training:\n        beta = BETA["value"] * beta\n'),
             Edit("callbacks.py", "from .next_todo import TodoError\n", "from .steps import BETA\n"),
@@ -1100,7 +1040,7 @@ FAULTS: tuple[Fault, ...] = (
                 "create_callbacks",
             ),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="the number is a constant of the graph since the first trace: the divergence has weight 0 "
         "in the whole run, whatever the callback sets",
         file="steps.py",
@@ -1111,11 +1051,10 @@ FAULTS: tuple[Fault, ...] = (
         starter="blank",
         edits=(
             *VAE,
-            Edit(
+            before(
                 "losses.py",
                 '    return {"reconstruction"',
-                "    divergence.beta = tf.Variable(0.0, trainable=False)  # a callback raises it to 1\n"
-                '    return {"reconstruction"',
+                "    divergence.beta = tf.Variable(0.0, trainable=False)  # a callback raises it to 1\n",
             ),
             Edit(
                 "steps.py",
@@ -1131,13 +1070,9 @@ FAULTS: tuple[Fault, ...] = (
                 "    beta.assign(min(1.0, float(tf.convert_to_tensor(beta)) + 0.05))\n",
                 "create_callbacks",
             ),
-            Edit(
-                "callbacks.py",
-                "from ..engine.callbacks",
-                "import tensorflow as tf\n\nfrom ..engine.callbacks",
-            ),
+            before("callbacks.py", "from ..engine.callbacks", "import tensorflow as tf\n\n"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="the variable belongs to no model and is in no checkpoint: a resumed run anneals from 0 "
         "once more",
         file="losses.py",
@@ -1151,7 +1086,7 @@ FAULTS: tuple[Fault, ...] = (
             Edit("data.py", "split: (1 / (1 + np.exp(", "split: (2 / (1 + np.exp("),
             Edit("data.py", '@ mix))).astype("float32")', '@ mix)) - 1).astype("float32")'),
         ),
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         cause="vectors are scaled to [-1, 1] while the decoder ends with a sigmoid and binary "
         "cross-entropy, which has no minimum for labels below 0",
         file="data.py",
@@ -1166,7 +1101,7 @@ FAULTS: tuple[Fault, ...] = (
             Edit("steps.py", "", QUANTIZED_STEP, "_step"),
             Edit("steps.py", '("kl",)', "()"),
         ),
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="argmin has no gradient and there is no straight-through estimator: the encoder keeps its "
         "initial weights",
         file="model.py",
@@ -1186,7 +1121,7 @@ FAULTS: tuple[Fault, ...] = (
                 '    per_example = run.losses["main"](advantage, chosen)  # (batch,)\n',
             ),
         ),
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="mean and deviation are those of a replica's rows, padding included: another loss on "
         "another number of replicas, with --accumulate, and in a short batch",
         file="steps.py",
@@ -1203,7 +1138,7 @@ FAULTS: tuple[Fault, ...] = (
                 '(labels["reward"], chosen) * weights  # by inverse propensity\n',
             ),
         ),
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         cause="compute_loss multiplies by the weights again, so that examples count by the square of "
         "the inverse propensity and the estimate is biased",
         file="steps.py",
@@ -1216,7 +1151,7 @@ FAULTS: tuple[Fault, ...] = (
             *BANDIT,
             Edit("data.py", "zlib.crc32(name.encode()) % BUCKETS", "hash(name) % BUCKETS"),
         ),
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         cause="Python salts the hashes of texts in each process: a resumed run, and predict, look up "
         "other rows of the embedding than those that were trained",
         file="data.py",
@@ -1233,7 +1168,7 @@ FAULTS: tuple[Fault, ...] = (
                 "    x = layers.GroupNormalization(8)(x)\n    # Full",
             ),
         ),
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         cause="GroupNormalization takes mean and variance over all positions, so a token is predicted "
         "with knowledge of those after it, which are missing when the model writes",
         file="model.py",
@@ -1254,7 +1189,7 @@ FAULTS: tuple[Fault, ...] = (
                 "        super().update_state(tf.exp(mean))\n",
             ),
         ),
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="a mean of the exponentials of batches isn't the exponential of the mean: it depends on "
         "batch size, replicas and padding",
         file="metrics.py",
@@ -1267,7 +1202,7 @@ FAULTS: tuple[Fault, ...] = (
             *PERPLEXITY,
             Edit("config.py", '"validation_exact_match"', '"validation_perplexity"'),
         ),
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="--larger-is-better is left as it was for exact matches: the weights with the worst "
         "perplexity are kept and tested",
         file="config.py",
@@ -1285,7 +1220,7 @@ FAULTS: tuple[Fault, ...] = (
                 "test_step",
             ),
         ),
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="the metric was added to the train and validation steps only: the test reports the "
         "perplexity 1 of no token at all",
         file="steps.py",
@@ -1295,18 +1230,17 @@ FAULTS: tuple[Fault, ...] = (
         name="a curriculum counted in Python",
         starter="language_model",
         edits=(
-            Edit("steps.py", "# TODO(11)", "CALLS = [0]\n\n\n# TODO(11)"),
-            Edit(
+            before("steps.py", "# TODO(11)", "CALLS = [0]\n\n\n"),
+            after(
                 "steps.py",
                 "    tokens, targets, weights = batch\n",
-                "    tokens, targets, weights = batch\n"
                 "    CALLS[0] += 1  # longer and longer answers\n"
                 "    easy = tf.cumsum(weights, axis=1) <= 4 + CALLS[0] // 20\n"
                 "    weights = weights * tf.cast(easy, weights.dtype)\n",
                 "train_step",
             ),
         ),
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         cause="Python counts when the step is traced and not when it runs: the curriculum stays at its "
         "first stage and the end of answers is never trained",
         file="steps.py",
@@ -1323,7 +1257,7 @@ FAULTS: tuple[Fault, ...] = (
                 "process_gradients",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="the noise is drawn on each replica after the sum, so replicas apply different gradients "
         "and their weights drift apart; and a resumed run draws others",
         file="optimizer.py",
@@ -1341,7 +1275,7 @@ FAULTS: tuple[Fault, ...] = (
                 "tf.reduce_sum(tf.square(gradients))",
             ),
         ),
-        kind=GAN,
+        kind=kinds.GAN,
         cause="the norm is that of the gradients of all images of a replica together, not of each one: "
         "the slope that is asked for falls with the batch size and rises with the replicas",
         file="losses.py",
@@ -1354,11 +1288,11 @@ FAULTS: tuple[Fault, ...] = (
             *WGAN,
             Edit(
                 "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)",
+                at.GAN_STEPS,
                 "TRAIN_STEPS = (discriminator_step, discriminator_step, discriminator_step, generator_step)",
             ),
         ),
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="the critic's optimizer makes three updates in each step and its schedule counts updates: "
         "with decay_steps=steps its learning rate is 0 for two thirds of the run",
         file="optimizer.py",
@@ -1375,7 +1309,7 @@ FAULTS: tuple[Fault, ...] = (
                 'initializer="random_normal"',
             ),
         ),
-        kind=GAN,
+        kind=kinds.GAN,
         cause="the vector is a trainable weight: the optimizer moves it, and what the layer assigns in a "
         "step is lost, so the power iteration never proceeds",
         file="model.py",

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from .edits import (
-    AUGMENTATION,
-    EVALUATION,
-    INPUTS,
-    LABELS,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    STREAMS,
-    WEIGHTS,
-    Change,
-    Edit,
-    Fault,
-)
-
-SEG, TAB, IMG = "segmentation", "tabular_regression", "image_classification"
+from . import kinds
+from . import places as at
+from .edits import Change, Edit, Fault, after, before
 
 # ---------------------------------------------------------------- segmentation
 
 SEG_FAULTS = (
     Fault(
         name="overlapping crops split at random",
-        starter=SEG,
-        kind=LEAKS,
+        starter="segmentation",
+        kind=kinds.LEAKS,
         cause="Canvases are cut into overlapping crops first, and the crops are then divided at "
         "random, so most validation crops show pixels (and labels) that training crops have too: "
         "the validation score is too good and selects overfitted weights.",
@@ -43,7 +28,7 @@ SEG_FAULTS = (
             for seed, (split, canvases) in enumerate(CANVASES.items())
         }
 """,
-                """    with np.load(DIGITS) as file:
+                '''    with np.load(DIGITS) as file:
         digits = np.concatenate([file["train_images"], file["validation_images"]])
         classes = np.concatenate([file["train_labels"], file["validation_labels"]])
         images, labels = map(_crops, _compose(digits, classes, CANVASES["train"] // 3, 0))
@@ -58,15 +43,14 @@ SEG_FAULTS = (
 
 
 def _crops(canvases: np.ndarray) -> np.ndarray:
-    \"\"\"Four crops of each canvas, (n, 32, 32, ...) -> (4 n, 24, 24, ...).\"\"\"
+    """Four crops of each canvas, (n, 32, 32, ...) -> (4 n, 24, 24, ...)."""
     places = [(top, left) for top in (0, CANVAS - CROP) for left in (0, CANVAS - CROP)]
     return np.concatenate([canvases[:, t : t + CROP, l : l + CROP] for t, l in places])
-""",
+''',
             ),
-            Edit(
+            after(
                 "data.py",
                 "TRIES = 6  # digits that are tried on each canvas\n",
-                "TRIES = 6  # digits that are tried on each canvas\n"
                 "CROP = 24  # pixels along a side of what the model sees\n",
             ),
             Edit(
@@ -78,8 +62,8 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="image and mask warped with different seeds",
-        starter=SEG,
-        kind=AUGMENTATION,
+        starter="segmentation",
+        kind=kinds.AUGMENTATION,
         cause="The labels are warped with another seed than their image, so the masks of training "
         "lie elsewhere than the digits.",
         file="data.py",
@@ -123,8 +107,8 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="dice over each replicas batch",
-        starter=SEG,
-        kind=LOSS_SCALING,
+        starter="segmentation",
+        kind=kinds.LOSS_SCALING,
         cause="The Dice loss is a ratio of sums over the examples of one replica; the mean of the "
         "replicas' ratios isn't the ratio of the batch, so N replicas (or micro-batches) train "
         "otherwise than one; padding of weight 0 counts too.",
@@ -133,11 +117,9 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
         r"weights? (of )?(0|zero)|depends on (the )?other|global_count",
         edits=(
             Edit(
-                "losses.py",
-                "from .data import IGNORED\n",
-                "from .data import CLASSES, IGNORED\n",
+                "losses.py", "from .data import IGNORED\n", "from .data import CLASSES, IGNORED\n"
             ),
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(10): the number",
                 '''def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -150,7 +132,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     return 1 - tf.reduce_mean((2 * overlap[1:] + 1) / (total[1:] + 1))
 
 
-# TODO(10): the number''',
+''',
             ),
             Edit(
                 "steps.py",
@@ -159,7 +141,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
             ),
             Edit(
                 "steps.py",
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
+                at.MAIN_LOSS,
                 "    dice = dice_loss(labels, logits) / replica.num_replicas\n"
                 '    return {"main": compute_loss(per_example, weights, run.model, replica) + dice}\n',
                 where="*",
@@ -168,8 +150,8 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="batch norm momentum of long runs",
-        starter=SEG,
-        kind=MODEL,
+        starter="segmentation",
+        kind=kinds.MODEL,
         cause="BatchNormalization's momentum 0.999 (TF-slim's default) needs thousands of steps; "
         "in this run of some 300 the moving averages stay near their initial values, so "
         "evaluation is far from what training sees.",
@@ -186,8 +168,8 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="cross entropy takes logits for probabilities",
-        starter=SEG,
-        kind=LOSS_SCALING,
+        starter="segmentation",
+        kind=kinds.LOSS_SCALING,
         cause="from_logits=True is missing, so the loss clips logits to [0, 1] as if they were "
         "probabilities: most gradients are 0 and it isn't the cross-entropy.",
         file="losses.py",
@@ -208,8 +190,8 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="decay per epoch made every step",
-        starter=SEG,
-        kind=OPTIMIZER,
+        starter="segmentation",
+        kind=kinds.OPTIMIZER,
         cause="The decay of 0.9 meant for each epoch is made in each step (decay_steps=1): after "
         "some 60 steps the learning rate is nearly 0, and the rest of the run trains nothing.",
         file="optimizer.py",
@@ -217,8 +199,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
         edits=(
             Edit(
                 "optimizer.py",
-                """    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-""",
+                at.SCHEDULE,
                 """    # A tenth less after each epoch.
     schedule = keras.optimizers.schedules.ExponentialDecay(
         task.learning_rate, decay_steps=1, decay_rate=0.9
@@ -229,8 +210,8 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
     ),
     Fault(
         name="train step calls model without training",
-        starter=SEG,
-        kind=MODEL,
+        starter="segmentation",
+        kind=kinds.MODEL,
         cause="The train step calls the model without training=True, so batch normalization uses "
         "its moving averages, which never move: the model trains unnormalized.",
         file="steps.py",
@@ -247,8 +228,7 @@ def _crops(canvases: np.ndarray) -> np.ndarray:
 IMG_FAULTS = (
     Fault(
         name="split by take and skip after shuffle",
-        starter=IMG,
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         cause="take and skip of a dataset that is shuffled anew in each iteration: in each epoch "
         "other examples are the validation data, so training sees them too.",
         file="data.py",
@@ -258,12 +238,7 @@ IMG_FAULTS = (
         edits=(
             Edit(
                 "data.py",
-                """    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()
-    return {
-        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
-        for split, (images, labels) in splits.items()
-    }
-""",
+                at.LOADED + at.ALL_ARRAYS,
                 """    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()
     arrays = {
         split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
@@ -285,27 +260,21 @@ IMG_FAULTS = (
     ),
     Fault(
         name="prediction reader without standardization",
-        starter=IMG,
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="Training images are standardized in create_datasets, and the reader of picture "
         "files only divides by 255: predictions of files are those of other inputs.",
         file="predictions.py",
         named=r"(?i)read_image|reader|READERS|\.png|picture file|predict(ion)?s? .*(file|scal|range)"
         r"|file.*(scal|range|normal|standard|preprocess)",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "VALIDATION_IMAGES = 5_000  # of the 60,000 training images of Fashion-MNIST\n",
-                "VALIDATION_IMAGES = 5_000  # of the 60,000 training images of Fashion-MNIST\n"
                 "MEAN, DEVIATION = 0.305, 0.376  # of a pixel of the training digits\n",
             ),
             Edit(
                 "data.py",
-                """    return {
-        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
-        for split, (images, labels) in splits.items()
-    }
-""",
+                at.ALL_ARRAYS,
                 """    return {
         split: (
             (images.astype("float32")[..., np.newaxis] - MEAN) / DEVIATION,
@@ -327,8 +296,7 @@ IMG_FAULTS = (
     ),
     Fault(
         name="keras random layer in the pipeline",
-        starter=IMG,
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         cause="A random layer of Keras with a seed generator of its own ignores the seed of the "
         "step: a resumed run starts its random numbers again, and the batches of a step are not "
         "the same wherever a run starts.",
@@ -359,8 +327,7 @@ IMG_FAULTS = (
     ),
     Fault(
         name="monitors a loss as if larger were better",
-        starter=IMG,
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         cause="The monitor was changed from accuracy to the loss, and larger_is_better is still "
         "true: the weights with the worst validation loss are tested and exported.",
         file="config.py",
@@ -375,8 +342,7 @@ IMG_FAULTS = (
     ),
     Fault(
         name="metric resets two of three counts",
-        starter=IMG,
-        kind=METRICS,
+        kind=kinds.METRICS,
         cause="The metric's reset_state forgets one of its variables, so predictions of earlier "
         "epochs count in each later one and F1 falls with every validation.",
         file="metrics.py",
@@ -430,12 +396,11 @@ class MacroF1(keras.metrics.Metric):
                 "from typing import Any\n\nimport keras\n\nfrom .config import TaskConfig\n"
                 "from .model import CLASSES\n",
             ),
-            Edit(
+            after(
                 "steps.py",
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
+                at.UPDATE_ACCURACY,
                 '    run.metrics["macro_f1"].update_state(labels, predictions, weights)\n',
-                where="*",
+                "*",
             ),
             Edit(
                 "config.py",
@@ -446,8 +411,7 @@ class MacroF1(keras.metrics.Metric):
     ),
     Fault(
         name="images standardized by the whole batch",
-        starter=IMG,
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="The mean and deviation meant for each image are taken over all axes, the batch too: "
         "an example's prediction depends on which others are in its batch, and on padding, at "
         "test time as well.",
@@ -468,19 +432,17 @@ class MacroF1(keras.metrics.Metric):
     ),
     Fault(
         name="position embedding in a tf variable",
-        starter=IMG,
-        kind=MODEL,
+        kind=kinds.MODEL,
         cause="The embedding is a tf.Variable, which Keras 3 doesn't track: it is neither trained "
         "nor part of checkpoints and exported models.",
         file="model.py",
         named=r"(?i)tf\.Variable|not tracked|untracked|add_weight|isn't (trained|saved)|not (trained|"
         r"saved|restored|a variable|in (the )?(model|checkpoint))|never trained",
         edits=(
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''CLASSES = 10
-
+                '''
 
 class PositionEmbedding(keras.layers.Layer):
     """Adds a learned vector for each place of a grid."""
@@ -495,22 +457,13 @@ class PositionEmbedding(keras.layers.Layer):
         return inputs + tf.cast(self.table, inputs.dtype)
 ''',
             ),
-            Edit(
-                "model.py",
-                "import numpy as np\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
-            Edit(
-                "model.py",
-                "    x = layers.Flatten()(x)\n",
-                "    x = PositionEmbedding()(x)\n    x = layers.Flatten()(x)\n",
-            ),
+            after("model.py", "import numpy as np\n", "import tensorflow as tf\n"),
+            before("model.py", "    x = layers.Flatten()(x)\n", "    x = PositionEmbedding()(x)\n"),
         ),
     ),
     Fault(
         name="gradient noise drawn on each replica",
-        starter=IMG,
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         cause="The noise of the gradients comes from tf.random.normal, a state of the process: each "
         "replica adds other noise to the summed gradients, so the copies of the weights drift "
         "apart, and a resumed run draws other numbers.",
@@ -526,17 +479,12 @@ class PositionEmbedding(keras.layers.Layer):
     return [g + tf.random.normal(g.shape, stddev=NOISE, dtype=g.dtype) for g in gradients]
 """,
             ),
-            Edit(
-                "optimizer.py",
-                "from .config import TaskConfig\n",
-                "from .config import TaskConfig\n\nNOISE = 0.003  # its standard deviation\n",
-            ),
+            after("optimizer.py", at.CONFIG_IMPORT, "\nNOISE = 0.003  # its standard deviation\n"),
         ),
     ),
     Fault(
         name="loss ramp counted in python",
-        starter=IMG,
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         cause="The weight of the consistency loss grows with a Python counter, which only moves "
         "when the step is traced: it stays at its first value for the whole run, and differs "
         "with the number of replicas and after a resume.",
@@ -544,22 +492,20 @@ class PositionEmbedding(keras.layers.Layer):
         named=r"(?i)python|trac(e|ed|ing)|replica\.step|counter|global (variable|state)|"
         r"never (grows|changes)|number of (calls|traces)",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 """    predictions = run.model(images, training=True)  # (batch, classes)
     per_example = run.losses["main"](labels, predictions)  # (batch,)
 """,
-                """    predictions = run.model(images, training=True)  # (batch, classes)
-    per_example = run.losses["main"](labels, predictions)  # (batch,)
-    # R-Drop (Liang et al., 2021): two passes with other dropout must agree, more and more so.
+                """    # R-Drop (Liang et al., 2021): two passes with other dropout must agree, more and more so.
     global calls
     calls += 1
     again = run.model(images, training=True)
     per_example += min(1.0, calls / RAMP_STEPS) * disagreement(predictions, again)
 """,
-                where="train_step",
+                "train_step",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11): one train step;",
                 '''RAMP_STEPS = 200  # until the consistency loss has its full weight
@@ -572,7 +518,7 @@ def disagreement(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     return 0.5 * tf.reduce_sum((tf.exp(p) - tf.exp(q)) * (p - q), axis=-1)
 
 
-# TODO(11): one train step;''',
+''',
             ),
         ),
     ),
@@ -583,8 +529,8 @@ def disagreement(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 TAB_FAULTS = (
     Fault(
         name="custom loss broadcasts labels and predictions",
-        starter=TAB,
-        kind=LOSS_SCALING,
+        starter="tabular_regression",
+        kind=kinds.LOSS_SCALING,
         cause="Labels (batch, 1) minus predictions (batch,) is (batch, batch): each label is "
         "compared with every prediction, so the model learns to predict the mean.",
         file="losses.py",
@@ -593,23 +539,13 @@ TAB_FAULTS = (
         edits=(
             Edit(
                 "losses.py",
-                """    squared_error = keras.losses.MeanSquaredError(reduction="none")
-
-    def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        \"\"\"Both float (batch, 1) in units of the data -> float (batch,), about 1 - R2 on average.
-
-        Standardized, since gradients in units of the data would overflow in float16.
-        \"\"\"
-        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)
-
-    return {"main": standardized_error}
-""",
-                """
+                at.STANDARDIZED_ERROR,
+                '''
     def huber(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        \"\"\"Labels and predictions in units of the data -> float (batch,), robust to outliers.
+        """Labels and predictions in units of the data -> float (batch,), robust to outliers.
 
         Standardized, since gradients in units of the data would overflow in float16.
-        \"\"\"
+        """
         predictions = tf.squeeze(predictions, axis=-1)
         error = (labels - predictions) / LABEL_DEVIATION
         size = tf.abs(error)
@@ -617,7 +553,7 @@ TAB_FAULTS = (
         return tf.reduce_mean(loss, axis=-1)
 
     return {"main": huber}
-""",
+''',
             ),
             Edit("losses.py", "import keras\nimport tensorflow", "import tensorflow"),
             Edit("losses.py", "model: keras.Model, replica", "model: Any, replica"),
@@ -625,8 +561,8 @@ TAB_FAULTS = (
     ),
     Fault(
         name="code for missing values taken as a number",
-        starter=TAB,
-        kind=INPUTS,
+        starter="tabular_regression",
+        kind=kinds.INPUTS,
         cause="Missing values are coded -999 and nothing replaces the code: it goes into the mean "
         "and variance of its column and into the model as a measured value.",
         file="data.py",
@@ -638,28 +574,26 @@ TAB_FAULTS = (
                 "        data[rows, columns.index(column)] = np.nan\n",
                 "        data[rows, columns.index(column)] = NOT_MEASURED\n",
             ),
-            Edit(
+            before(
                 "data.py",
                 "MASK_SEED, SPLIT_SEED = 0, 0\n",
-                "NOT_MEASURED = -999  # what the clinic's files have there\n"
-                "MASK_SEED, SPLIT_SEED = 0, 0\n",
+                "NOT_MEASURED = -999  # what the clinic's files have there\n",
             ),
         ),
     ),
     Fault(
         name="each split standardized by itself",
-        starter=TAB,
-        kind=INPUTS,
+        starter="tabular_regression",
+        kind=kinds.INPUTS,
         cause="Each split is standardized with its own mean and deviation, so the same patient "
         "has other inputs in training, validation and test, and predictions of new rows use none.",
         file="data.py",
         named=r"(?i)own (mean|statistic|deviation|scale)|each split|by itself|mean 0|mean (of )?"
         r"(exactly )?(0|zero)|standardi[sz]|normali[sz]|same (value|row|patient)|statistics of",
         edits=(
-            Edit(
+            after(
                 "data.py",
-                "        numeric = np.delete(data[rows], category, axis=1)\n",
-                "        numeric = np.delete(data[rows], category, axis=1)\n"
+                at.NUMERIC,
                 "        # Columns of very different sizes: mean 0 and deviation 1.\n"
                 "        numeric = (numeric - np.nanmean(numeric, axis=0)) / "
                 "np.nanstd(numeric, axis=0)\n",
@@ -668,8 +602,8 @@ TAB_FAULTS = (
     ),
     Fault(
         name="weighted mean on each replica",
-        starter=TAB,
-        kind=WEIGHTS,
+        starter="tabular_regression",
+        kind=kinds.WEIGHTS,
         cause="Each replica divides by the sum of its own weights, and the means are averaged: "
         "replicas with small sums of weights, or with padding, count too much, and N replicas "
         "don't train like one.",
@@ -693,8 +627,8 @@ TAB_FAULTS = (
     ),
     Fault(
         name="rmse averaged over batches",
-        starter=TAB,
-        kind=METRICS,
+        starter="tabular_regression",
+        kind=kinds.METRICS,
         cause="The RMSE of each replica's batch is averaged by a Mean metric: the mean of square "
         "roots isn't the root of the mean, and short batches count as much as full ones, so the "
         "number depends on the batch size and on the number of replicas.",
@@ -708,14 +642,13 @@ TAB_FAULTS = (
                 'return {"mae": keras.metrics.MeanAbsoluteError(), "r2": r2, '
                 '"rmse": keras.metrics.Mean()}',
             ),
-            Edit(
+            after(
                 "steps.py",
-                '    run.metrics["r2"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
+                at.UPDATE_R2,
                 '    run.metrics["rmse"].update_state(rmse(labels, predictions, weights))\n',
-                where="*",
+                "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11): one train step;",
                 '''def rmse(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -724,14 +657,14 @@ TAB_FAULTS = (
     return tf.sqrt(tf.math.divide_no_nan(tf.reduce_sum(weights * errors), tf.reduce_sum(weights)))
 
 
-# TODO(11): one train step;''',
+''',
             ),
         ),
     ),
     Fault(
         name="plateau callback forgets at resume",
-        starter=TAB,
-        kind=OPTIMIZER,
+        starter="tabular_regression",
+        kind=kinds.OPTIMIZER,
         cause="The best loss and the count of validations without progress are in a closure, which "
         "no checkpoint has: a resumed run starts to count again, and halves the learning rate at "
         "other times than a run without interruption.",
@@ -742,9 +675,7 @@ TAB_FAULTS = (
         edits=(
             Edit(
                 "optimizer.py",
-                """    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.AdamW(schedule, weight_decay=task.weight_decay)
-""",
+                at.ADAMW,
                 """    # Constant; a callback halves it.
     return keras.optimizers.AdamW(task.learning_rate, weight_decay=task.weight_decay)
 """,
@@ -779,22 +710,20 @@ TAB_FAULTS = (
     ),
     Fault(
         name="table sorted without its target",
-        starter=TAB,
-        kind=LABELS,
+        starter="tabular_regression",
+        kind=kinds.LABELS,
         cause="The rows are sorted by age so that every fold has all ages, and the target isn't: "
         "each patient gets the label of another one.",
         file="data.py",
         named=r"(?i)label|target|align|pair|learns? nothing|no better than|chance|constant|"
         r"predict.*mean|unrelated|belong",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 """        data[rows, columns.index(column)] = np.nan
 """,
-                """        data[rows, columns.index(column)] = np.nan
-    # By age, so that a fold, which is every fifth row, has patients of all ages.
-    data = data[np.argsort(data[:, columns.index("age")], kind="stable")]
-""",
+                "    # By age, so that a fold, which is every fifth row, has patients of all ages.\n"
+                '    data = data[np.argsort(data[:, columns.index("age")], kind="stable")]\n',
             ),
             Edit(
                 "data.py",
@@ -814,37 +743,15 @@ FAULTS: tuple[Fault, ...] = SEG_FAULTS + IMG_FAULTS + TAB_FAULTS
 
 # ---------------------------------------------------------------- correct tasks
 
-PREDICTED = '    run.metrics["mae"].update_state(labels, predictions, weights)\n'
-EXPLAINED = '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
-UNSCALED = """    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)
-    mean, variance = adapted["label_mean"], adapted["label_variance"]
-    unscale = layers.Normalization(
-        mean=mean, variance=variance, invert=True, dtype=floatx, name="prediction"
-    )
-    return keras.Model(inputs, unscale(x))
-"""
-SQUARED = """    squared_error = keras.losses.MeanSquaredError(reduction="none")
-
-    def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        \"\"\"Both float (batch, 1) in units of the data -> float (batch,), about 1 - R2 on average.
-
-        Standardized, since gradients in units of the data would overflow in float16.
-        \"\"\"
-        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)
-
-    return {"main": standardized_error}
-"""
 
 TASKS: tuple[Change, ...] = (
     Change(
         name="cosine classifier with smoothed labels and sgd",
-        starter=IMG,
         edits=(
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''CLASSES = 10
-
+                '''
 
 @keras.saving.register_keras_serializable("task")
 class CosineLogits(keras.layers.Layer):
@@ -887,8 +794,7 @@ class CosineLogits(keras.layers.Layer):
             ),
             Edit(
                 "losses.py",
-                '    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, '
-                'reduction="none")}\n',
+                at.CROSS_ENTROPY,
                 """    soft = keras.losses.CategoricalCrossentropy(
         from_logits=True, label_smoothing=0.1, reduction="none"
     )
@@ -902,9 +808,7 @@ class CosineLogits(keras.layers.Layer):
             Edit("losses.py", "-> dict[str, keras.losses.Loss]:", "-> dict[str, Any]:"),
             Edit(
                 "optimizer.py",
-                """    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.Adam(schedule)
-""",
+                at.ADAM,
                 """    boundaries = [max(1, steps // 2), max(2, steps * 3 // 4)]
     rates = [task.learning_rate, task.learning_rate / 5, task.learning_rate / 25]
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay(boundaries, rates)
@@ -916,7 +820,6 @@ class CosineLogits(keras.layers.Layer):
     ),
     Change(
         name="rows of pixels read by recurrent layers",
-        starter=IMG,
         edits=(
             Edit(
                 "model.py",
@@ -952,7 +855,6 @@ class CosineLogits(keras.layers.Layer):
     ),
     Change(
         name="vision transformer with stochastic depth",
-        starter=IMG,
         edits=(
             Edit(
                 "model.py",
@@ -986,11 +888,10 @@ class CosineLogits(keras.layers.Layer):
 ''',
                 "create_model",
             ),
-            Edit(
+            after(
                 "model.py",
                 "CLASSES = 10\n",
-                '''CLASSES = 10
-WIDTH, BLOCKS = 48, 3
+                '''WIDTH, BLOCKS = 48, 3
 
 
 @keras.saving.register_keras_serializable("task")
@@ -1035,9 +936,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "optimizer.py",
-                """    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.Adam(schedule)
-""",
+                at.ADAM,
                 """    warmup = max(1, steps // 10)
     schedule = keras.optimizers.schedules.CosineDecay(
         0.0,
@@ -1054,7 +953,6 @@ class StochasticDepth(keras.layers.Layer):
     ),
     Change(
         name="mixup that makes soft labels",
-        starter=IMG,
         edits=(
             Edit(
                 "data.py",
@@ -1063,8 +961,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "data.py",
-                "        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, "
-                "-task.shift, task.shift)\n",
+                at.SHIFTS,
                 """        seed, second = tf.unstack(tf.random.split(seed, 2))
         rows = images.shape[0]
         shifts = tf.random.stateless_uniform((rows, 2), seed, -task.shift, task.shift)
@@ -1072,8 +969,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "data.py",
-                "        return keras.ops.image.affine_transform(images, transforms), "
-                "labels, weights\n",
+                at.SHIFTED,
                 """        images = keras.ops.image.affine_transform(images, transforms)
         # Mixup (Zhang et al., 2018): each example with the one at the other end of the batch, and
         # mostly itself. Padding has no partner and is none, and partners have the same weight.
@@ -1086,15 +982,10 @@ class StochasticDepth(keras.layers.Layer):
         return images, column * soft + (1 - column) * soft[::-1], weights
 """,
             ),
-            Edit(
-                "data.py",
-                "VALIDATION_IMAGES = 5_000",
-                "CLASSES = 10\nVALIDATION_IMAGES = 5_000",
-            ),
+            before("data.py", "VALIDATION_IMAGES = 5_000", "CLASSES = 10\n"),
             Edit(
                 "losses.py",
-                '    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, '
-                'reduction="none")}\n',
+                at.CROSS_ENTROPY,
                 """    return {
         "main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none"),
         "soft": keras.losses.CategoricalCrossentropy(from_logits=True, reduction="none"),
@@ -1103,9 +994,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "steps.py",
-                """    per_example = run.losses["main"](labels, predictions)  # (batch,)
-    run.metrics["accuracy"].update_state(labels, predictions, weights)
-""",
+                at.PER_EXAMPLE + at.UPDATE_ACCURACY,
                 """    per_example = run.losses["soft"](labels, predictions)  # (batch,)
     likeliest = tf.argmax(labels, axis=-1)  # labels are soft, (batch, classes)
     run.metrics["accuracy"].update_state(likeliest, predictions, weights)
@@ -1116,7 +1005,7 @@ class StochasticDepth(keras.layers.Layer):
     ),
     Change(
         name="loss divided by the pixels of the batch",
-        starter=SEG,
+        starter="segmentation",
         edits=(
             Edit(
                 "losses.py",
@@ -1146,14 +1035,12 @@ class StochasticDepth(keras.layers.Layer):
     ),
     Change(
         name="cross entropy and dice of each example",
-        starter=SEG,
+        starter="segmentation",
         edits=(
             Edit(
-                "losses.py",
-                "from .data import IGNORED\n",
-                "from .data import CLASSES, IGNORED\n",
+                "losses.py", "from .data import IGNORED\n", "from .data import CLASSES, IGNORED\n"
             ),
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(10): the number",
                 '''def dice_of_examples(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -1171,25 +1058,24 @@ class StochasticDepth(keras.layers.Layer):
     return 1 - tf.math.divide_no_nan(dice, tf.reduce_sum(is_shown, axis=1))
 
 
-# TODO(10): the number''',
+''',
             ),
             Edit(
                 "steps.py",
                 "from .losses import average_over_pixels, compute_loss\n",
                 "from .losses import average_over_pixels, compute_loss, dice_of_examples\n",
             ),
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["mean_iou"].update_state',
-                "    per_example += 0.5 * dice_of_examples(labels, logits)\n"
-                '    run.metrics["mean_iou"].update_state',
-                where="*",
+                "    per_example += 0.5 * dice_of_examples(labels, logits)\n",
+                "*",
             ),
         ),
     ),
     Change(
         name="one against all focal loss of a dilated network",
-        starter=SEG,
+        starter="segmentation",
         edits=(
             Edit(
                 "model.py",
@@ -1218,12 +1104,7 @@ class StochasticDepth(keras.layers.Layer):
 ''',
                 "create_model",
             ),
-            Edit(
-                "model.py",
-                "",
-                "",
-                "_convolve_twice",
-            ),
+            Edit("model.py", "", "", "_convolve_twice"),
             Edit(
                 "model.py",
                 "LEVELS = 3  # below full resolution; at the lowest, a pixel sees the whole canvas\n",
@@ -1236,9 +1117,9 @@ class StochasticDepth(keras.layers.Layer):
     )
     return {"main": cross_entropy}
 """,
-                """
+                '''
     def focal(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        \"\"\"Labels (batch, h, w), logits (batch, h, w, classes) -> (batch, h, w); 0 if ignored.\"\"\"
+        """Labels (batch, h, w), logits (batch, h, w, classes) -> (batch, h, w); 0 if ignored."""
         truth = tf.one_hot(labels, CLASSES, dtype=logits.dtype)
         cross_entropy = tf.nn.sigmoid_cross_entropy_with_logits(truth, logits)
         wrong = tf.sigmoid(tf.where(truth > 0, -logits, logits))  # 1 - p of what is true
@@ -1246,23 +1127,21 @@ class StochasticDepth(keras.layers.Layer):
         return tf.where(labels == IGNORED, tf.zeros_like(per_pixel), per_pixel)
 
     return {"main": focal}
-""",
+''',
             ),
             Edit("losses.py", "-> dict[str, keras.losses.Loss]:", "-> dict[str, Any]:"),
             Edit(
-                "losses.py",
-                "from .data import IGNORED\n",
-                "from .data import CLASSES, IGNORED\n",
+                "losses.py", "from .data import IGNORED\n", "from .data import CLASSES, IGNORED\n"
             ),
         ),
     ),
     Change(
         name="three quantiles that never cross",
-        starter=TAB,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "model.py",
-                UNSCALED,
+                at.PREDICTION + at.UNSCALED,
                 """    x = layers.Dense(3, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 3)
     # The median, and how far the other two are from it.
     median, below, above = x[:, :1], ops.softplus(x[:, 1:2]), ops.softplus(x[:, 2:])
@@ -1276,21 +1155,20 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "losses.py",
-                SQUARED,
-                """
+                at.STANDARDIZED_ERROR,
+                '''
     def pinball(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        \"\"\"Labels (batch, 1), quantiles (batch, 3) -> float (batch,).\"\"\"
+        """Labels (batch, 1), quantiles (batch, 3) -> float (batch,)."""
         error = (labels - predictions) / LABEL_DEVIATION
         levels = tf.constant(QUANTILES, error.dtype)
         return tf.reduce_sum(tf.maximum(levels * error, (levels - 1) * error), axis=-1)
 
     return {"main": pinball}
-""",
+''',
             ),
-            Edit(
+            after(
                 "losses.py",
                 "LABEL_DEVIATION = 77.0  # standard deviation of the labels\n",
-                "LABEL_DEVIATION = 77.0  # standard deviation of the labels\n"
                 "QUANTILES = (0.1, 0.5, 0.9)\n",
             ),
             Edit(
@@ -1301,7 +1179,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "steps.py",
-                PREDICTED + EXPLAINED,
+                at.UPDATE_MAE + at.UPDATE_R2,
                 """    run.metrics["mae"].update_state(labels, predictions[:, 1:2], weights)
     run.metrics["r2"].update_state(labels, predictions[:, 1:2], weights)
     is_inside = (labels > predictions[:, :1]) & (labels < predictions[:, 2:])  # (batch, 1)
@@ -1316,7 +1194,7 @@ class StochasticDepth(keras.layers.Layer):
             ),
             Edit(
                 "predictions.py",
-                '    return {"progression": np.asarray(outputs)[:, 0]}\n',
+                at.PROGRESSION,
                 "    low, median, high = np.asarray(outputs).T\n"
                 '    return {"progression": median, "low": low, "high": high}\n',
             ),
@@ -1324,30 +1202,26 @@ class StochasticDepth(keras.layers.Layer):
     ),
     Change(
         name="regression as a histogram",
-        starter=TAB,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "model.py",
-                UNSCALED,
+                at.PREDICTION + at.UNSCALED,
                 """    x = layers.Concatenate()([x, hidden])
     logits = layers.Dense(BINS, dtype=floatx, name="logits")(x)  # (batch, bins)
     return keras.Model(inputs, logits)
 """,
             ),
-            Edit(
-                "model.py",
-                "from .config import TaskConfig\n",
-                "from .config import TaskConfig\nfrom .losses import BINS\n",
-            ),
+            after("model.py", at.CONFIG_IMPORT, "from .losses import BINS\n"),
             Edit(
                 "losses.py",
-                SQUARED,
-                """
+                at.STANDARDIZED_ERROR,
+                '''
     def histogram_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        \"\"\"Labels (batch, 1), logits (batch, bins) -> float (batch,) (Imani & White, 2018).
+        """Labels (batch, 1), logits (batch, bins) -> float (batch,) (Imani & White, 2018).
 
         The cross-entropy with a normal distribution around the label, cut to the bins.
-        \"\"\"
+        """
         edges = tf.linspace(tf.constant(LOWEST, logits.dtype), HIGHEST, BINS + 1)
         below = tf.math.erf((edges - labels) / (SPREAD * 2**0.5))  # (batch, bins + 1)
         truth = (below[:, 1:] - below[:, :-1]) / (below[:, -1:] - below[:, :1])
@@ -1357,11 +1231,11 @@ class StochasticDepth(keras.layers.Layer):
 
 
 def expected(logits: tf.Tensor) -> tf.Tensor:
-    \"\"\"The mean of a histogram, (batch, bins) -> (batch, 1), in units of the data.\"\"\"
+    """The mean of a histogram, (batch, bins) -> (batch, 1), in units of the data."""
     half = (HIGHEST - LOWEST) / BINS / 2
     centers = tf.linspace(tf.constant(LOWEST + half, logits.dtype), HIGHEST - half, BINS)
     return tf.reduce_sum(tf.nn.softmax(logits) * centers, axis=-1, keepdims=True)
-""",
+''',
             ),
             Edit(
                 "losses.py",
@@ -1372,7 +1246,7 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
             Edit("steps.py", "import compute_loss\n", "import compute_loss, expected\n"),
             Edit(
                 "steps.py",
-                PREDICTED + EXPLAINED,
+                at.UPDATE_MAE + at.UPDATE_R2,
                 """    means = expected(predictions)  # (batch, 1)
     run.metrics["mae"].update_state(labels, means, weights)
     run.metrics["r2"].update_state(labels, means, weights)
@@ -1385,37 +1259,27 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
                 "logits = tf.convert_to_tensor(predict_in_parts(run.model, inputs))\n"
                 "        return expected(logits).numpy()[:, 0]",
             ),
-            Edit(
-                "pictures.py",
-                "import numpy as np\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
-            Edit(
+            after("pictures.py", "import numpy as np\n", "import tensorflow as tf\n"),
+            after(
                 "pictures.py",
                 "from .data import CATEGORY, MEANINGS, numeric_columns\n",
-                "from .data import CATEGORY, MEANINGS, numeric_columns\nfrom .losses import expected\n",
+                "from .losses import expected\n",
             ),
             Edit(
                 "predictions.py",
-                '    return {"progression": np.asarray(outputs)[:, 0]}\n',
+                at.PROGRESSION,
                 "    logits = tf.convert_to_tensor(outputs)\n"
                 '    return {"progression": expected(logits).numpy()[:, 0]}\n',
             ),
-            Edit(
-                "predictions.py",
-                "import numpy as np\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
-            Edit(
-                "predictions.py",
-                "from .data import CATEGORY\n",
-                "from .data import CATEGORY\nfrom .losses import expected\n",
+            after("predictions.py", "import numpy as np\n", "import tensorflow as tf\n"),
+            after(
+                "predictions.py", "from .data import CATEGORY\n", "from .losses import expected\n"
             ),
         ),
     ),
     Change(
         name="hidden inputs and a variance of its own",
-        starter=TAB,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "data.py",
@@ -1436,18 +1300,15 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
 ''',
                 "create_augment",
             ),
-            Edit(
-                "data.py", "import numpy as np\n", "import numpy as np\nimport tensorflow as tf\n"
-            ),
-            Edit(
+            after("data.py", "import numpy as np\n", "import tensorflow as tf\n"),
+            before(
                 "config.py",
                 "    width: int = 32",
-                "    hidden: float = 0.1  # fraction of numeric values that training hides; 0 disables\n"
-                "    width: int = 32",
+                "    hidden: float = 0.1  # fraction of numeric values that training hides; 0 disables\n",
             ),
             Edit(
                 "model.py",
-                UNSCALED,
+                at.PREDICTION + at.UNSCALED,
                 """    x = layers.Dense(2, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 2)
     mean, variance = float(adapted["label_mean"][0]), float(adapted["label_variance"][0])
     center = layers.Rescaling(variance**0.5, mean, dtype=floatx)(x[:, :1])
@@ -1459,20 +1320,20 @@ def expected(logits: tf.Tensor) -> tf.Tensor:
             ),
             Edit(
                 "losses.py",
-                SQUARED,
-                """
+                at.STANDARDIZED_ERROR,
+                '''
     def normal(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        \"\"\"Labels (batch, 1), mean and log variance (batch, 2) -> float (batch,).\"\"\"
+        """Labels (batch, 1), mean and log variance (batch, 2) -> float (batch,)."""
         error = (labels - predictions[:, :1]) / LABEL_DEVIATION
         log_variance = predictions[:, 1:]
         return 0.5 * (log_variance + tf.square(error) * tf.exp(-log_variance))[:, 0]
 
     return {"main": normal}
-""",
+''',
             ),
             Edit(
                 "steps.py",
-                PREDICTED + EXPLAINED,
+                at.UPDATE_MAE + at.UPDATE_R2,
                 """    run.metrics["mae"].update_state(labels, predictions[:, :1], weights)
     run.metrics["r2"].update_state(labels, predictions[:, :1], weights)
 """,

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from .edits import (
-    AUGMENTATION,
-    EVALUATION,
-    GAN,
-    INPUTS,
-    LABELS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    Change,
-    Edit,
-    Fault,
-)
-
-IMAGES, LM, BLANK = "image_classification", "language_model", "blank"
+from . import blank, kinds
+from . import places as at
+from .edits import Change, Edit, Fault, after, before
 
 # ------------------------------------------------------------------------------ language model
 
 LM_FAULTS = (
     Fault(
         name="language model: shifted twice",
-        starter=LM,
-        kind=LANGUAGE_MODEL,
+        starter="language_model",
+        kind=kinds.LANGUAGE_MODEL,
         edits=(
             Edit(
                 "steps.py",
@@ -51,15 +36,14 @@ LM_FAULTS = (
     ),
     Fault(
         name="language model: padding mask inverted",
-        starter=LM,
-        kind=LANGUAGE_MODEL,
+        starter="language_model",
+        kind=kinds.LANGUAGE_MODEL,
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "    x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)",
                 "    # Padding is not to be looked at: (batch, 1, T).\n"
-                "    padding = keras.ops.expand_dims(keras.ops.equal(tokens, 0), 1)\n"
-                "    x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)",
+                "    padding = keras.ops.expand_dims(keras.ops.equal(tokens, 0), 1)\n",
             ),
             Edit(
                 "model.py",
@@ -81,8 +65,8 @@ LM_FAULTS = (
     ),
     Fault(
         name="language model: metric without weights",
-        starter=LM,
-        kind=METRICS,
+        starter="language_model",
+        kind=kinds.METRICS,
         edits=(
             Edit(
                 "steps.py",
@@ -98,8 +82,8 @@ LM_FAULTS = (
     ),
     Fault(
         name="language model: reader pads left",
-        starter=LM,
-        kind=INPUTS,
+        starter="language_model",
+        kind=kinds.INPUTS,
         edits=(
             Edit(
                 "predictions.py",
@@ -118,11 +102,24 @@ LM_FAULTS = (
 
 # ----------------------------------------------------------------------------------------- GAN
 
+# A hinge loss of the discriminator with the wrong signs.
+SWAPPED_HINGE = (
+    Edit(
+        "losses.py",
+        at.DISCRIMINATOR_LOSS,
+        "        loss_on_real = tf.nn.relu(1 + on_real[:, 0])  # (batch,)\n"
+        "        loss_on_generated = tf.nn.relu(1 - on_generated[:, 0])  # (batch,)\n"
+        "        return (loss_on_real + loss_on_generated) / 2\n",
+    ),
+    Edit("losses.py", at.GENERATOR_LOSS, "        return -on_generated[:, 0]  # (batch,)\n"),
+    Edit("losses.py", at.BINARY_CROSS_ENTROPY, ""),
+)
+
 GAN_FAULTS = (
     Fault(
         name="GAN: discriminator frozen",
         starter="gan",
-        kind=GAN,
+        kind=kinds.GAN,
         edits=(
             Edit(
                 "model.py",
@@ -148,11 +145,11 @@ GAN_FAULTS = (
     Fault(
         name="GAN: schedule of several updates",
         starter="gan",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
             Edit(
                 "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)",
+                at.GAN_STEPS,
                 "TRAIN_STEPS = (discriminator_step, discriminator_step, discriminator_step, generator_step)",
             ),
         ),
@@ -165,28 +162,8 @@ GAN_FAULTS = (
     Fault(
         name="GAN: hinge signs",
         starter="gan",
-        kind=GAN,
-        edits=(
-            Edit(
-                "losses.py",
-                "        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)\n"
-                "        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)\n"
-                "        return (loss_on_real + loss_on_generated) / 2\n",
-                "        loss_on_real = tf.nn.relu(1 + on_real[:, 0])  # (batch,)\n"
-                "        loss_on_generated = tf.nn.relu(1 - on_generated[:, 0])  # (batch,)\n"
-                "        return (loss_on_real + loss_on_generated) / 2\n",
-            ),
-            Edit(
-                "losses.py",
-                "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n",
-                "        return -on_generated[:, 0]  # (batch,)\n",
-            ),
-            Edit(
-                "losses.py",
-                '    cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")\n\n',
-                "",
-            ),
-        ),
+        kind=kinds.GAN,
+        edits=SWAPPED_HINGE,
         cause="the signs of the discriminator's hinge loss are swapped: it is low if generated "
         "images have high logits, which the generator's loss wants too: the models help each other, "
         "and images become nothing like real ones",
@@ -197,7 +174,7 @@ GAN_FAULTS = (
     Fault(
         name="GAN: evaluates with batch statistics",
         starter="gan",
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         edits=(
             Edit(
                 "model.py",
@@ -223,7 +200,7 @@ GAN_FAULTS = (
     Fault(
         name="GAN: penalty mean of replica",
         starter="gan",
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         edits=(
             Edit(
                 "steps.py",
@@ -256,11 +233,11 @@ GAN_FAULTS = (
 IMAGE_FAULTS = (
     Fault(
         name="image shifts of numpy",
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         edits=(
             Edit(
                 "data.py",
-                "        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, -task.shift, task.shift)\n",
+                at.SHIFTS,
                 "        shifts = np.random.uniform(-task.shift, task.shift, (images.shape[0], 2))\n"
                 "        shifts = tf.constant(shifts, images.dtype)\n",
             ),
@@ -272,11 +249,11 @@ IMAGE_FAULTS = (
     ),
     Fault(
         name="image decays each step",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n",
+                at.SCHEDULE,
                 "    # 10% less in each epoch.\n"
                 "    schedule = keras.optimizers.schedules.ExponentialDecay(\n"
                 "        task.learning_rate, decay_steps=1, decay_rate=0.9, staircase=True\n"
@@ -290,7 +267,7 @@ IMAGE_FAULTS = (
     ),
     Fault(
         name="image f1 of batches",
-        kind=METRICS,
+        kind=kinds.METRICS,
         edits=(
             Edit(
                 "metrics.py",
@@ -316,10 +293,9 @@ IMAGE_FAULTS = (
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
                 'return {"accuracy": keras.metrics.SparseCategoricalAccuracy(), "f1": MacroF1()}',
             ),
-            Edit(
+            after(
                 "steps.py",
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
+                at.UPDATE_ACCURACY,
                 '    run.metrics["f1"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -332,12 +308,12 @@ IMAGE_FAULTS = (
     ),
     Fault(
         name="image standardized in steps",
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 "Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, labels (batch,), weights (batch,)\n",
-                "Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, labels (batch,), weights (batch,)\n\n\n"
+                "\n\n"
                 "def standardize(images: tf.Tensor) -> tf.Tensor:\n"
                 '    """Images of mean 0 and variance 1, over the training data."""\n'
                 "    return (images - 0.305) / 0.376\n",
@@ -357,17 +333,12 @@ IMAGE_FAULTS = (
     ),
     Fault(
         name="image plateau in a closure",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
-            Edit(
-                "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-                "    return keras.optimizers.Adam(schedule)\n",
-                "    return keras.optimizers.Adam(task.learning_rate)\n",
-            ),
+            Edit("optimizer.py", at.ADAM, "    return keras.optimizers.Adam(task.learning_rate)\n"),
             Edit(
                 "callbacks.py",
-                "from ..engine.callbacks import Callback\n",
+                at.CALLBACK_IMPORT,
                 "from ..engine.callbacks import Callback, Event, every_validation\n",
             ),
             Edit(
@@ -395,7 +366,7 @@ IMAGE_FAULTS = (
     ),
     Fault(
         name="image gradient noise",
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         edits=(
             Edit(
                 "optimizer.py",
@@ -415,94 +386,13 @@ IMAGE_FAULTS = (
 # -------------------------------------------------------------------------------------- blank
 
 
-def _config(fields: str, monitor: str = "validation_loss", larger: bool = False) -> str:
-    """task/config.py."""
-    return (
-        '"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""\n\n'
-        "from __future__ import annotations\n\n"
-        "from dataclasses import dataclass\n\n\n"
-        "@dataclass(frozen=True)\n"
-        "class TaskConfig:\n"
-        '    """The task."""\n\n'
-        f"{fields}"
-        f'    monitor: str = "{monitor}"  # column of history.csv that selects the best weights\n'
-        f"    larger_is_better: bool = {larger}  # whether larger values of --monitor are better\n"
-    )
-
-
-DATA_HEAD = '''"""The examples of each split, and the augmentation of training batches."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-import tensorflow as tf
-
-from .config import TaskConfig
-
-'''
-NO_AUGMENT = '''
-
-def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """No augmentation."""
-    return None
-'''
-MODEL_HEAD = '''"""The model."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import numpy as np
-import tensorflow as tf
-
-from ..engine.batches import first_examples
-from .config import TaskConfig
-
-'''
-STEPS_HEAD = '''"""The train, validation and test step, as one replica computes them."""
-
-from __future__ import annotations
-
-import tensorflow as tf
-
-from ..engine.types import Replica, Run
-from .losses import compute_loss
-
-'''
-STEPS_TAIL = '''
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
-'''
-COUNT = '''def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-'''
+COUNT = blank.COUNT.replace(", an int32 scalar", "")
 ADAM = '''def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
     """Adam, its learning rate decayed to 0."""
     schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
     return keras.optimizers.Adam(schedule)
 '''
+STEPS_TAIL = blank.THREE_STEPS + blank.STEPS_END
 RATE = "    learning_rate: float = 3e-3  # at the start; decays to 0\n"
 
 
@@ -521,8 +411,8 @@ def _blank(
     """A blank project, filled in."""
     return (
         Edit("config.py", "", config),
-        Edit("data.py", "", DATA_HEAD + data),
-        Edit("model.py", "", MODEL_HEAD + model),
+        Edit("data.py", "", blank.DATA_HEAD + data + blank.NO_AUGMENT),
+        Edit("model.py", "", blank.MODEL_HEAD + model),
         Edit("losses.py", "", losses, "create_losses"),
         Edit("losses.py", "", count, "count"),
         Edit("metrics.py", "", metrics, "create_metrics"),
@@ -558,13 +448,13 @@ def _blank(
             '    """Draw nothing."""\n    return\n',
             "draw_predictions",
         ),
-        Edit("steps.py", "", STEPS_HEAD + steps),
+        Edit("steps.py", "", blank.STEPS_HEAD + steps),
     )
 
 
 # Text classification: sequences of different length, names as labels.
 TEXT = _blank(
-    config=_config(
+    config=blank.config(
         RATE + "    width: int = 24  # of a token's vector\n", "validation_accuracy", True
     ),
     data='''WORDS, LENGTH = 60, 20
@@ -595,8 +485,7 @@ def _texts(random: np.random.Generator, rows: int) -> tuple[np.ndarray, list[str
         row[:length] = np.where(random.random(length) < 0.35, own, common)
         names.append(TOPICS[topic])
     return tokens, names
-'''
-    + NO_AUGMENT,
+''',
     model='''WORDS, CLASSES = 60, 4
 
 
@@ -618,14 +507,8 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     x = layers.Dropout(0.2)(x)
     return keras.Model(tokens, layers.Dense(CLASSES, dtype=keras.config.floatx())(x))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Cross-entropy of logits."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The fraction of right topics."""
-    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    losses=blank.create_losses(at.SPARSE, "Cross-entropy of logits."),
+    metrics=blank.create_metrics(at.ACCURACY, "The fraction of right topics."),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # tokens, labels (batch,), weights (batch,)
 
 
@@ -641,7 +524,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # Forecasting: the next value of a series from those before it, by a loss of one's own.
 FORECAST = _blank(
-    config=_config(RATE),
+    config=blank.config(RATE),
     data='''LENGTH, STEPS = 24, 90
 STATIONS = {"train": 30, "validation": 6, "test": 7}
 
@@ -670,8 +553,7 @@ def _series(random: np.random.Generator) -> np.ndarray:
     for t in range(2, STEPS):
         noise[t] = 0.8 * noise[t - 1] - 0.4 * noise[t - 2] + 0.3 * random.standard_normal()
     return (season + noise).astype("float32")
-'''
-    + NO_AUGMENT,
+''',
     model='''
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
@@ -703,10 +585,9 @@ def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     """The loss."""
     return {"main": LogCosh(reduction="none")}
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The mean absolute error."""
-    return {"mae": keras.metrics.MeanAbsoluteError()}
-''',
+    metrics=blank.create_metrics(
+        '{"mae": keras.metrics.MeanAbsoluteError()}', "The mean absolute error."
+    ),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # windows, values (batch,), weights (batch,)
 
 
@@ -722,7 +603,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # Contrastive learning: two towers, negatives from all replicas, a temperature that is learned.
 CONTRASTIVE = _blank(
-    config=_config(RATE, "validation_top1", True),
+    config=blank.config(RATE, "validation_top1", True),
     data='''ROWS = {"train": 1440, "validation": 288, "test": 192}
 
 
@@ -737,8 +618,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         item = np.sin(hidden @ of_items) + 0.2 * random.standard_normal((rows, 20))
         splits[split] = {"query": query.astype("float32"), "item": item.astype("float32")}
     return splits
-'''
-    + NO_AUGMENT,
+''',
     model='''SIZE = 12
 
 
@@ -777,14 +657,11 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     query = Scale(dtype=keras.config.floatx())(query)
     return keras.Model(inputs, keras.ops.stack([query, item], axis=1))
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Cross-entropy of the similarities to all items."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """How often the right item of a batch is the nearest."""
-    return {"top1": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    losses=blank.create_losses(at.SPARSE, "Cross-entropy of the similarities to all items."),
+    metrics=blank.create_metrics(
+        '{"top1": keras.metrics.SparseCategoricalAccuracy()}',
+        "How often the right item of a batch is the nearest.",
+    ),
     steps="""Batch = tuple[dict[str, tf.Tensor], tf.Tensor]  # query and item, weights (batch,)
 
 
@@ -805,7 +682,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # Several tasks at once, one of which has labels for some examples only.
 MULTITASK = _blank(
-    config=_config(RATE + "    share: float = 1.0  # weight of the amount's loss\n"),
+    config=blank.config(RATE + "    share: float = 1.0  # weight of the amount's loss\n"),
     data='''ROWS = {"train": 1920, "validation": 300, "test": 310}
 
 
@@ -824,8 +701,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         labels = {name: values.astype("float32") for name, values in labels.items()}
         splits[split] = features.astype("float32"), labels
     return splits
-'''
-    + NO_AUGMENT,
+''',
     model='''
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
@@ -893,7 +769,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # A variational autoencoder.
 VAE = _blank(
-    config=_config(RATE + "    beta: float = 0.5  # factor of the divergence in the loss\n"),
+    config=blank.config(RATE + "    beta: float = 0.5  # factor of the divergence in the loss\n"),
     data='''SIZE = 8
 ROWS = {"train": 1440, "validation": 200, "test": 230}
 
@@ -909,8 +785,7 @@ def _ellipses(random: np.random.Generator, rows: int) -> np.ndarray:
     center, radius = random.uniform(2, 5, (2, rows, 1, 1)), random.uniform(1, 2.5, (2, rows, 1, 1))
     distance = ((x - center[0]) / radius[0]) ** 2 + ((y - center[1]) / radius[1]) ** 2
     return np.exp(-distance).astype("float32").reshape(rows, -1)
-'''
-    + NO_AUGMENT,
+''',
     model='''LATENT = 4
 
 
@@ -963,10 +838,9 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
 
     return {"reconstruction": reconstruction, "divergence": divergence}
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The mean squared error of pixels."""
-    return {"mse": keras.metrics.MeanSquaredError()}
-''',
+    metrics=blank.create_metrics(
+        '{"mse": keras.metrics.MeanSquaredError()}', "The mean squared error of pixels."
+    ),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor]  # images, weights (batch,)
 
 
@@ -986,7 +860,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 # A mean teacher: few examples have labels; the student is to agree with its own moving average.
 TEACHER = _blank(
-    config=_config(
+    config=blank.config(
         RATE
         + "    decay: float = 0.98  # of the teacher in each step\n"
         + "    agreement: float = 1.0  # factor of the disagreement with the teacher in the loss\n",
@@ -1010,8 +884,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
             labels = np.where(random.random(rows) < 0.15, labels, -1)
         splits[split] = points.astype("float32"), labels.astype("int64")
     return splits
-'''
-    + NO_AUGMENT,
+''',
     model='''CLASSES = 4
 
 
@@ -1049,10 +922,7 @@ def _create(size: int, name: str) -> keras.Model:
 
     return {"classes": cross_entropy, "disagreement": disagreement}
 ''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The teacher's accuracy."""
-    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    metrics=blank.create_metrics(at.ACCURACY, "The teacher's accuracy."),
     count='''def count(batch: Any) -> Any:
     """How many examples count, and how many of them have a label."""
     _, labels, weights = batch
@@ -1101,17 +971,13 @@ def _losses(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[st
     return {
         "main": loss + run.task.agreement * agreement / tf.cast(counts["all"], weights.dtype)
     }
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
-''',
+'''
+    + blank.STEPS_END,
 )
 
 # A stream: one data set, of which parts are taken.
 STREAM = _blank(
-    config=_config(RATE, "validation_accuracy", True),
+    config=blank.config(RATE, "validation_accuracy", True),
     data='''ROWS, HELD_OUT = 2_000, 300
 
 
@@ -1127,8 +993,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         "validation": whole.take(HELD_OUT),
         "test": whole.skip(HELD_OUT).take(HELD_OUT),
     }
-'''
-    + NO_AUGMENT,
+''',
     model='''CLASSES = 2
 
 
@@ -1145,14 +1010,8 @@ def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """Nothing."""
     return {}
 ''',
-    losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Cross-entropy of logits."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-''',
-    metrics='''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The fraction of right classes."""
-    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}
-''',
+    losses=blank.create_losses(at.SPARSE, "Cross-entropy of logits."),
+    metrics=blank.create_metrics(at.ACCURACY, "The fraction of right classes."),
     steps="""Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # points, labels (batch,), weights (batch,)
 
 
@@ -1169,8 +1028,8 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 BLANK_FAULTS = (
     Fault(
         name="text labels encoded by split",
-        starter=BLANK,
-        kind=LABELS,
+        starter="blank",
+        kind=kinds.LABELS,
         edits=(
             *TEXT,
             Edit(
@@ -1195,8 +1054,8 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="forecast target in window",
-        starter=BLANK,
-        kind=LEAKS,
+        starter="blank",
+        kind=kinds.LEAKS,
         edits=(
             *FORECAST,
             Edit(
@@ -1212,8 +1071,8 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="forecast loss broadcasts",
-        starter=BLANK,
-        kind=LOSS_SCALING,
+        starter="blank",
+        kind=kinds.LOSS_SCALING,
         edits=(
             *FORECAST,
             Edit(
@@ -1227,8 +1086,8 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="contrastive temperature of tensorflow",
-        starter=BLANK,
-        kind=MODEL,
+        starter="blank",
+        kind=kinds.MODEL,
         edits=(
             *CONTRASTIVE,
             Edit(
@@ -1246,8 +1105,8 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="multitask mean of replica",
-        starter=BLANK,
-        kind=LOSS_SCALING,
+        starter="blank",
+        kind=kinds.LOSS_SCALING,
         edits=(
             *MULTITASK,
             Edit(
@@ -1265,8 +1124,8 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="teacher is trained",
-        starter=BLANK,
-        kind=MODEL,
+        starter="blank",
+        kind=kinds.MODEL,
         edits=(*TEACHER, Edit("model.py", "    teacher.trainable = False\n", "")),
         cause="the only optimizer trains all models that aren't frozen: the teacher gets gradients "
         "of the disagreement and Adam moves it, besides its moving average; it should follow the "
@@ -1276,8 +1135,8 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="vae noise of a fixed seed",
-        starter=BLANK,
-        kind=MODEL,
+        starter="blank",
+        kind=kinds.MODEL,
         edits=(
             *VAE,
             Edit("model.py", "seed=self.seed_generator)", "seed=1337)"),
@@ -1297,12 +1156,9 @@ BLANK_FAULTS = (
     ),
     Fault(
         name="stream split after reshuffling",
-        starter=BLANK,
-        kind=LEAKS,
-        edits=(
-            *STREAM,
-            Edit("data.py", ", reshuffle_each_iteration=False)", ")"),
-        ),
+        starter="blank",
+        kind=kinds.LEAKS,
+        edits=(*STREAM, Edit("data.py", ", reshuffle_each_iteration=False)", ")")),
         cause="shuffle makes another order in each iteration, before take and skip: in every epoch "
         "other examples are in training and in validation, so that the model is trained on "
         "examples of the test",
@@ -1316,17 +1172,17 @@ FAULTS: tuple[Fault, ...] = (*LM_FAULTS, *GAN_FAULTS, *IMAGE_FAULTS, *BLANK_FAUL
 # ------------------------------------------------------------------------------ correct tasks
 
 TASKS: tuple[Change, ...] = (
-    Change(name="text classification", starter=BLANK, edits=TEXT),
-    Change(name="forecast log cosh", starter=BLANK, edits=FORECAST),
-    Change(name="contrastive towers", starter=BLANK, edits=CONTRASTIVE),
-    Change(name="multitask missing labels", starter=BLANK, edits=MULTITASK),
-    Change(name="variational autoencoder of ellipses", starter=BLANK, edits=VAE),
-    Change(name="mean teacher", starter=BLANK, edits=TEACHER),
+    Change(name="text classification", starter="blank", edits=TEXT),
+    Change(name="forecast log cosh", starter="blank", edits=FORECAST),
+    Change(name="contrastive towers", starter="blank", edits=CONTRASTIVE),
+    Change(name="multitask missing labels", starter="blank", edits=MULTITASK),
+    Change(name="variational autoencoder of ellipses", starter="blank", edits=VAE),
+    Change(name="mean teacher", starter="blank", edits=TEACHER),
     Change(
         name="language model: smoothing and z loss",
-        starter=LM,
+        starter="language_model",
         edits=(
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(5): your losses",
                 "class SmoothedCrossEntropy(keras.losses.Loss):\n"
@@ -1340,8 +1196,7 @@ TASKS: tuple[Change, ...] = (
                 "        targets = tf.cast(y_true, tf.int32)\n"
                 "        right = tf.gather(logs, targets, axis=-1, batch_dims=2)\n"
                 "        spread = tf.reduce_mean(logs, axis=-1)\n"
-                "        return -(1 - self.smoothing) * right - self.smoothing * spread\n\n\n"
-                "# TODO(5): your losses",
+                "        return -(1 - self.smoothing) * right - self.smoothing * spread\n\n\n",
             ),
             Edit(
                 "losses.py",
@@ -1354,7 +1209,7 @@ TASKS: tuple[Change, ...] = (
                 "    return _with_z(run, per_token, logits, weights, replica)\n",
                 "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "TRAIN_STEPS = (train_step,)",
                 "def _with_z(\n"
@@ -1367,17 +1222,16 @@ TASKS: tuple[Change, ...] = (
                 "        global_batch_size=replica.global_count,\n"
                 "    )\n"
                 "    loss = compute_loss(per_token, weights, run.model, replica)\n"
-                '    return {"main": loss + 1e-3 * z, "z": z}\n\n\n'
-                "TRAIN_STEPS = (train_step,)",
+                '    return {"main": loss + 1e-3 * z, "z": z}\n\n\n',
             ),
             Edit("steps.py", "TERMS: tuple[str, ...] = ()", 'TERMS = ("z",)'),
         ),
     ),
     Change(
         name="language model: convolutions tied embedding",
-        starter=LM,
+        starter="language_model",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4): what your model needs",
                 '@keras.saving.register_keras_serializable("tied")\n'
@@ -1398,24 +1252,12 @@ TASKS: tuple[Change, ...] = (
                 "    def get_config(self) -> dict[str, Any]:\n"
                 '        """What the constructor gets."""\n'
                 "        tokens, width = self.sizes\n"
-                '        return super().get_config() | {"tokens": tokens, "width": width}\n\n\n'
-                "# TODO(4): what your model needs",
+                '        return super().get_config() | {"tokens": tokens, "width": width}\n\n\n',
             ),
             Edit(
                 "model.py",
-                """    # 0, 1, 2, ... in each row, computed from `tokens` to be part of the model.
-    positions = keras.ops.cumsum(keras.ops.ones_like(tokens), axis=1) - 1  # (batch, T)
-    x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)
-    x = x + layers.Embedding(length, task.width)(positions)
-    for _ in range(task.layers):
-        # Padding needs no mask: it comes last, and no token attends to a later one.
-        y = layers.LayerNormalization()(x)
-        attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)
-        x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))
-        y = layers.LayerNormalization()(x)
-        y = layers.Dense(4 * task.width, activation="gelu")(y)
-        x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
-    x = layers.LayerNormalization()(x)
+                at.TRANSFORMER
+                + """\
     # Full precision even under --precision float16, where the loss of such logits could overflow.
     logits = layers.Dense(TOKENS, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(tokens, logits)
@@ -1442,12 +1284,7 @@ TASKS: tuple[Change, ...] = (
         name="GAN: hinge r1 two updates",
         starter="gan",
         edits=(
-            *(
-                edit
-                for fault in GAN_FAULTS
-                if fault.name == "GAN: hinge signs"
-                for edit in fault.edits
-            ),
+            *SWAPPED_HINGE,
             Edit("losses.py", "tf.nn.relu(1 + on_real[:, 0])", "tf.nn.relu(1 - on_real[:, 0])"),
             Edit(
                 "losses.py",
@@ -1473,13 +1310,12 @@ TASKS: tuple[Change, ...] = (
             ),
             Edit(
                 "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)",
+                at.GAN_STEPS,
                 "TRAIN_STEPS = (discriminator_step, discriminator_step, generator_step)",
             ),
-            Edit(
+            after(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n",
-                "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
+                at.SCHEDULE,
                 "    # The discriminator is updated twice in a step.\n"
                 "    twice = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=2 * steps)\n",
             ),
@@ -1495,7 +1331,7 @@ TASKS: tuple[Change, ...] = (
         edits=(
             Edit(
                 "data.py",
-                "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n",
+                at.SHIFTED,
                 "        images = keras.ops.image.affine_transform(images, transforms)\n"
                 "        # Mixup (Zhang et al., 2018) with the image at the other end of the batch.\n"
                 "        seed = tf.random.experimental.stateless_fold_in(seed, 1)\n"
@@ -1509,7 +1345,7 @@ TASKS: tuple[Change, ...] = (
                 "        return (1 - all_of) * images + all_of * tf.reverse(images, [0]), labels, weights\n",
             ),
             Edit("data.py", "    if not task.shift:\n        return None\n\n", ""),
-            Edit("data.py", "VALIDATION_IMAGES = 5_000", "CLASSES = 10\nVALIDATION_IMAGES = 5_000"),
+            before("data.py", "VALIDATION_IMAGES = 5_000", "CLASSES = 10\n"),
             Edit(
                 "losses.py",
                 'return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}',

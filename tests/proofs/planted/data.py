@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .edits import AUGMENTATION, INPUTS, LABELS, LEAKS, STREAMS, Edit, Fault
+from . import kinds
+from . import places as at
+from .edits import Edit, Fault, after, before, with_arrays
 
 # Of the image classification: where arrays become splits.
 ARRAYS = """\
@@ -19,28 +21,27 @@ def labels_of_images(other: str) -> Edit:
 
 LABELING = (
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="labels are shuffled alone",
         edits=(labels_of_images('np.random.default_rng(0).permutation(labels).astype("int64")'),),
         file="data.py",
         cause="labels don't belong to their inputs",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="labels of the next image, in training",
         edits=(labels_of_images('np.roll(labels, -(split == "train")).astype("int64")'),),
         file="data.py",
         cause="labels of the training data are shifted by one row",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="classes 1 to 10, one-hot with ten columns",
         edits=(
             labels_of_images('(labels + 1).astype("int64")'),
             Edit(
                 "losses.py",
-                '    return {"main": keras.losses.SparseCategoricalCrossentropy('
-                'from_logits=True, reduction="none")}\n',
+                at.CROSS_ENTROPY,
                 "    loss = keras.losses.CategoricalCrossentropy(from_logits=True, "
                 'reduction="none")\n'
                 '    return {"main": lambda y, p: loss(tf.one_hot(y, 10, dtype=p.dtype), p)}\n',
@@ -50,7 +51,7 @@ LABELING = (
         cause="labels are 1 to 10 and the model has classes 0 to 9: one class has no column",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="validation labels numbered in another order of the classes",
         edits=(
             labels_of_images('(9 - labels if split == "validation" else labels).astype("int64")'),
@@ -60,7 +61,7 @@ LABELING = (
         named=r"validation data are encoded otherwise: their labels",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="test labels counted from one",
         edits=(labels_of_images('(labels + (split == "test")).clip(0, 9).astype("int64")'),),
         file="data.py",
@@ -68,7 +69,7 @@ LABELING = (
         named=r"test data are encoded otherwise: their labels",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="labels divided like the images",
         edits=(
             Edit("data.py", PARTS, '(file[f"{split}_images"] / 16, file[f"{split}_labels"] / 16)'),
@@ -77,7 +78,7 @@ LABELING = (
         cause="labels are all 0: they were divided before they became integers",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="validation labels in another unit",
         starter="tabular_regression",
         edits=(
@@ -92,7 +93,7 @@ LABELING = (
         named=r"labels of validation data reach .* one split is scaled",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="training labels in logarithms, the others not",
         starter="tabular_regression",
         edits=(
@@ -106,7 +107,7 @@ LABELING = (
         cause="training labels are on another scale than validation and test labels",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="squared error of (batch, 1) and (batch,)",
         starter="tabular_regression",
         edits=(
@@ -116,18 +117,14 @@ LABELING = (
                 "error = (labels - predictions[:, 0]) / LABEL_DEVIATION\n"
                 "        return tf.reduce_mean(tf.square(error), axis=-1)",
             ),
-            Edit(
-                "losses.py",
-                '    squared_error = keras.losses.MeanSquaredError(reduction="none")\n\n',
-                "",
-            ),
+            Edit("losses.py", at.SQUARED_ERROR, ""),
         ),
         file="losses.py",
         cause="labels (batch, 1) and predictions (batch,) broadcast: each label meets every row",
         named=r"sub makes 96 x 96 numbers .* broadcast by accident",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="masks with x and y exchanged",
         starter="segmentation",
         edits=(
@@ -141,7 +138,7 @@ LABELING = (
         cause="the masks are transposed: labels don't belong to their pixels",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="images as they lie in the folder, labels sorted",
         edits=(labels_of_images('np.sort(labels).astype("int64")'),),
         file="data.py",
@@ -149,7 +146,7 @@ LABELING = (
         named=r"labels don't seem to belong to their inputs: one was shuffled",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="split after sorting by class, without a shuffle",
         edits=(
             Edit(
@@ -171,7 +168,7 @@ LABELING = (
         cause="classes of the validation data are not in the training data",
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="masks of the digits of the next canvas",
         starter="segmentation",
         edits=(
@@ -189,7 +186,7 @@ LABELING = (
 
 FEEDING = (
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="validation and test images from 0 to 16, training from 0 to 1",
         edits=(
             Edit(
@@ -203,7 +200,7 @@ FEEDING = (
         named=r"inputs of validation data reach 16.* one split is scaled",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="test images divided by 255 by habit",
         edits=(
             Edit(
@@ -216,7 +213,7 @@ FEEDING = (
         cause="test inputs are on another scale than training inputs",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="validation canvases with black and white exchanged",
         starter="segmentation",
         edits=(
@@ -231,7 +228,7 @@ FEEDING = (
         cause="validation inputs have another distribution: inverted",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="test columns in another order",
         starter="tabular_regression",
         edits=(
@@ -248,7 +245,7 @@ FEEDING = (
         named=r"in test data than in training: .*columns are in another order",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="blood pressure in kPa in the validation data",
         starter="tabular_regression",
         edits=(
@@ -259,10 +256,9 @@ FEEDING = (
                 "            *examples(rest[is_validation])\n"
                 "        ),",
             ),
-            Edit(
+            after(
                 "data.py",
-                "    inputs, labels = examples(rest[~is_validation])\n",
-                "    inputs, labels = examples(rest[~is_validation])\n"
+                at.PATIENTS_OF_TRAINING,
                 '    units = np.where([c == "bp" for c in columns if c != CATEGORY], 0.133, 1)\n'
                 '    units = units.astype("float32")\n',
             ),
@@ -271,28 +267,21 @@ FEEDING = (
         cause="a column of the validation inputs is on another scale than in training",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="one training image that couldn't be decoded is NaN",
-        edits=(
-            Edit(
-                "data.py",
-                "    return {\n        split: (images",
-                '    splits["train"][0][7] = np.nan\n    return {\n        split: (images',
-            ),
-        ),
+        edits=(before("data.py", at.ARRAYS, '    splits["train"][0][7] = np.nan\n'),),
         file="data.py",
         cause="an input is NaN: the step that gets it is skipped in every epoch",
         named=r"NaN or infinity in inputs of 1 train examples",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="missing labels are NaN, and their weight is zero",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "data.py",
-                "    inputs, labels = examples(rest[~is_validation])\n",
-                "    inputs, labels = examples(rest[~is_validation])\n"
+                at.PATIENTS_OF_TRAINING,
                 '    weights = _balance(inputs["sex"])\n'
                 "    labels[5], weights[5] = np.nan, 0  # the patient was lost\n",
             ),
@@ -304,7 +293,7 @@ FEEDING = (
         cause="a label is NaN at weight zero, and 0 x NaN is NaN: its step is skipped",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="uint8 images times 16: the darkest ink becomes 0",
         edits=(
             Edit(
@@ -317,7 +306,7 @@ FEEDING = (
         cause="integers overflow: the largest values become 0",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="an integer division by 255: every image is black",
         edits=(
             Edit("data.py", 'file[f"{split}_images"] / 16,', 'file[f"{split}_images"] // 255,'),
@@ -326,37 +315,34 @@ FEEDING = (
         cause="the inputs are constant",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="numbers of tokens differ by one in validation and test",
         starter="language_model",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "    arrays = (tokens, targets, weights)\n",
                 "    tokens = tokens.copy()\n"
-                "    tokens[:held_out] += 1  # another vocabulary file\n"
-                "    arrays = (tokens, targets, weights)\n",
+                "    tokens[:held_out] += 1  # another vocabulary file\n",
             ),
         ),
         file="data.py",
         cause="validation and test tokens are numbered otherwise than training tokens",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="real images from -1 to 1, generated ones from 0 to 1",
         starter="gan",
         edits=(
             Edit(
-                "data.py",
-                '(images / 16).astype("float32")',
-                '(images / 8 - 1).astype("float32")',
+                "data.py", '(images / 16).astype("float32")', '(images / 8 - 1).astype("float32")'
             ),
         ),
         file="model.py",
         cause="generated images have another range than real ones: the discriminator can't lose",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="statistics of columns that hold NaN",
         starter="tabular_regression",
         edits=(
@@ -370,7 +356,7 @@ FEEDING = (
         cause="the statistics of columns with missing values are NaN: these inputs are lost",
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="validation images lie on their side",
         edits=(
             Edit(
@@ -391,7 +377,7 @@ FEEDING = (
 
 LEAKING = (
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="the final training on train and validation, and nobody took it back",
         edits=(
             Edit(
@@ -409,7 +395,7 @@ LEAKING = (
         cause="rows of the validation data are in the training data",
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="the validation file is loaded as the test",
         edits=(
             Edit(
@@ -424,7 +410,7 @@ LEAKING = (
         named=r"of the test examples are validation examples too",
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="validation on the training images",
         edits=(
             Edit(
@@ -438,7 +424,7 @@ LEAKING = (
         cause="the validation data is a part of the training data",
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="validation rows are held out for validation only by name",
         starter="tabular_regression",
         edits=(Edit("data.py", "examples(rest[~is_validation])", "examples(rest)"),),
@@ -447,14 +433,13 @@ LEAKING = (
         named=r"of the validation examples are training examples too",
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="a column that was computed from the label",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "data.py",
-                "        numeric = np.delete(data[rows], category, axis=1)\n",
-                "        numeric = np.delete(data[rows], category, axis=1)\n"
+                at.NUMERIC,
                 "        numeric[:, 0] = np.round(target[rows] / 4)  # the severity group\n",
             ),
         ),
@@ -462,7 +447,7 @@ LEAKING = (
         cause="an input gives the label away",
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="the seed that draws held-out dates draws the training dates too",
         starter="language_model",
         edits=(
@@ -477,7 +462,7 @@ LEAKING = (
         cause="dates of validation and test are in the training data",
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="every split is composed with the same seed from the same digits",
         starter="segmentation",
         edits=(
@@ -493,7 +478,7 @@ LEAKING = (
         cause="validation and test canvases are training canvases",
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="the generator is compared with the images that it was trained on",
         starter="gan",
         edits=(
@@ -510,7 +495,7 @@ LEAKING = (
 
 AUGMENTING = (
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="images are warped and their masks are not",
         starter="segmentation",
         edits=(
@@ -524,7 +509,7 @@ AUGMENTING = (
         cause="the labels don't move with their images in the augmentation",
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="a fixed seed: the same shifts in every batch",
         edits=(
             Edit(
@@ -537,7 +522,7 @@ AUGMENTING = (
         cause="the augmentation draws the same random numbers in every batch",
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="tf.random.uniform draws the shifts",
         edits=(
             Edit(
@@ -551,7 +536,7 @@ AUGMENTING = (
         named=r"draws random numbers that don't follow from the seed",
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="numpy draws the shifts, once for all batches",
         edits=(
             Edit(
@@ -568,14 +553,13 @@ AUGMENTING = (
         named=r"augmentation: is the same in every step",
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="a shuffle inside the batch that leaves the masks where they were",
         starter="segmentation",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "        images = keras.ops.image.affine_transform(images, transforms)\n",
-                "        images = keras.ops.image.affine_transform(images, transforms)\n"
                 "        order = tf.random.experimental.stateless_shuffle(tf.range(rows), seed)\n"
                 "        images = tf.gather(images, order)\n",
             ),
@@ -584,7 +568,7 @@ AUGMENTING = (
         cause="inputs are shuffled in the augmentation without their labels",
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="masks are interpolated like images",
         starter="segmentation",
         edits=(
@@ -604,7 +588,7 @@ AUGMENTING = (
         named=r"interpolat|between classes|nearest|average",
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="a shift in fractions of the image, used in pixels times its size",
         edits=(
             Edit(
@@ -618,7 +602,7 @@ AUGMENTING = (
         named=r"out of sight|too (strong|far|large)|inputs (differ from|are unlike)",
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="tokens of one form and targets of another",
         starter="language_model",
         edits=(
@@ -639,7 +623,7 @@ AUGMENTING = (
         cause="inputs and labels are drawn with different random numbers: they don't fit",
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="latents from tf.random.normal",
         starter="gan",
         edits=(
@@ -653,15 +637,15 @@ AUGMENTING = (
         cause="latents are random without the seed: a batch can't be made again",
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="the same latents in every step",
         starter="gan",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "    def augment(batch",
                 "    latents = np.random.default_rng(0).standard_normal((96, task.latent), "
-                '"float32")\n\n    def augment(batch',
+                '"float32")\n\n',
             ),
             Edit(
                 "data.py",
@@ -676,15 +660,11 @@ AUGMENTING = (
         named=r"augmentation: is the same in every step",
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="noise of 50 on columns that vary by 10",
         starter="tabular_regression",
         edits=(
-            Edit(
-                "data.py",
-                "import numpy as np\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
+            after("data.py", "import numpy as np\n", "import tensorflow as tf\n"),
             Edit(
                 "data.py",
                 "    return None\n",
@@ -701,13 +681,12 @@ AUGMENTING = (
         cause="the augmentation drowns the inputs: training inputs differ from validation",
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="mixup of images, the labels stay those of the first",
         edits=(
-            Edit(
+            after(
                 "data.py",
                 "        images, labels, weights = batch\n",
-                "        images, labels, weights = batch\n"
                 "        images = 0.3 * images + 0.7 * tf.reverse(images, axis=[0])\n",
             ),
         ),
@@ -716,166 +695,114 @@ AUGMENTING = (
     ),
 )
 
-STREAM = (
-    Edit(
-        "data.py", "    return {\n        split: (images", "    arrays = {\n        split: (images"
-    ),
-)
 
-
-def stream(lines: str) -> Edit:
-    """A function for the training data; `lines` give it, from images and labels."""
-    return Edit(
-        "data.py",
-        "        for split, (images, labels) in splits.items()\n    }\n",
-        "        for split, (images, labels) in splits.items()\n    }\n"
-        '    images, labels = arrays["train"]\n'
-        + lines
-        + '    return arrays | {"train": stream}\n',
+def stream(lines: str) -> tuple[Edit, ...]:
+    """A stream as the training data; `lines` make it, from images and labels."""
+    return with_arrays(
+        '    images, labels = arrays["train"]\n' + lines + '    return arrays | {"train": stream}\n'
     )
 
 
 STREAMING = (
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="a stream that shuffles itself anew whenever it is read",
-        edits=(
-            *STREAM,
-            stream(
-                "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
-                "    stream = stream.shuffle(1200)\n"
-            ),
+        edits=stream(
+            "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
+            "    stream = stream.shuffle(1200)\n"
         ),
         file="data.py",
         cause="the stream is in another order each time it is read: a run can't be resumed exactly",
         named=r"or the stream, draws random numbers that don't follow from the seed",
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="the stream repeats for all epochs",
-        edits=(
-            *STREAM,
-            stream(
-                "    stream = tf.data.Dataset.from_tensor_slices((images, labels)).repeat(40)\n"
-            ),
+        edits=stream(
+            "    stream = tf.data.Dataset.from_tensor_slices((images, labels)).repeat(40)\n"
         ),
         file="data.py",
         cause="the stream repeats the data: an epoch is forty passes",
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="cache after the random flips",
-        edits=(
-            *STREAM,
-            stream(
-                "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
-                "    stream = stream.map(lambda x, y: (x + tf.random.normal(x.shape, 0, 0.1), y))\n"
-                "    stream = stream.cache()\n"
-            ),
+        edits=stream(
+            "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
+            "    stream = stream.map(lambda x, y: (x + tf.random.normal(x.shape, 0, 0.1), y))\n"
+            "    stream = stream.cache()\n"
         ),
         file="data.py",
         cause="random numbers are drawn before cache: each epoch gets the same ones, a resume others",
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="noise from tf.random in the stream",
-        edits=(
-            *STREAM,
-            stream(
-                "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
-                "    stream = stream.map(lambda x, y: (x + tf.random.normal(x.shape, 0, 0.3), y))\n"
-            ),
+        edits=stream(
+            "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
+            "    stream = stream.map(lambda x, y: (x + tf.random.normal(x.shape, 0, 0.3), y))\n"
         ),
         file="data.py",
         cause="the stream draws random numbers without a seed: a batch can't be made again",
         named=r"or the stream, draws random numbers that don't follow from the seed",
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="images and labels are shuffled, each by itself, then zipped",
-        edits=(
-            *STREAM,
-            stream(
-                "    parts = [tf.data.Dataset.from_tensor_slices(a) for a in (images, labels)]\n"
-                "    parts = [\n"
-                "        part.shuffle(1200, seed=i, reshuffle_each_iteration=False)\n"
-                "        for i, part in enumerate(parts)\n"
-                "    ]\n"
-                "    stream = tf.data.Dataset.zip(*parts)\n"
-            ),
+        edits=stream(
+            "    parts = [tf.data.Dataset.from_tensor_slices(a) for a in (images, labels)]\n"
+            "    parts = [\n"
+            "        part.shuffle(1200, seed=i, reshuffle_each_iteration=False)\n"
+            "        for i, part in enumerate(parts)\n"
+            "    ]\n"
+            "    stream = tf.data.Dataset.zip(*parts)\n"
         ),
         file="data.py",
         cause="labels are shuffled apart from their inputs",
         named=r"in train data, labels don't belong to their inputs: one was shuffled",
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="a cardinality of 320 for a validation stream of 297",
-        edits=(
-            Edit(
-                "data.py",
-                "    return {\n        split: (images",
-                "    arrays = {\n        split: (images",
-            ),
-            Edit(
-                "data.py",
-                "        for split, (images, labels) in splits.items()\n    }\n",
-                "        for split, (images, labels) in splits.items()\n    }\n"
-                '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
-                "    validation = validation.filter(lambda x, y: tf.reduce_max(x) > 0)\n"
-                "    size = tf.data.experimental.assert_cardinality(320)\n"
-                '    return arrays | {"validation": validation.apply(size)}\n',
-            ),
+        edits=with_arrays(
+            '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
+            "    validation = validation.filter(lambda x, y: tf.reduce_max(x) > 0)\n"
+            "    size = tf.data.experimental.assert_cardinality(320)\n"
+            '    return arrays | {"validation": validation.apply(size)}\n'
         ),
         file="data.py",
         cause="the stream has fewer examples than its cardinality says: the first validation fails",
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="a generator that can be read once",
-        edits=(
-            *STREAM,
-            stream(
-                "    rows = iter(zip(images, labels))\n"
-                "    spec = (tf.TensorSpec((8, 8, 1)), tf.TensorSpec((), tf.int64))\n"
-                "    stream = tf.data.Dataset.from_generator(lambda: rows, output_signature=spec)\n"
-                "    stream = stream.apply(tf.data.experimental.assert_cardinality(1200))\n"
-            ),
+        edits=stream(
+            "    rows = iter(zip(images, labels))\n"
+            "    spec = (tf.TensorSpec((8, 8, 1)), tf.TensorSpec((), tf.int64))\n"
+            "    stream = tf.data.Dataset.from_generator(lambda: rows, output_signature=spec)\n"
+            "    stream = stream.apply(tf.data.experimental.assert_cardinality(1200))\n"
         ),
         file="data.py",
         cause="the stream is empty when it is read a second time",
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="validation images twice, from repeat",
-        edits=(
-            Edit(
-                "data.py",
-                "    return {\n        split: (images",
-                "    arrays = {\n        split: (images",
-            ),
-            Edit(
-                "data.py",
-                "        for split, (images, labels) in splits.items()\n    }\n",
-                "        for split, (images, labels) in splits.items()\n    }\n"
-                '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
-                '    return arrays | {"validation": validation.shuffle(300).repeat(2).take(400)}\n',
-            ),
+        edits=with_arrays(
+            '    validation = tf.data.Dataset.from_tensor_slices(arrays["validation"])\n'
+            '    return arrays | {"validation": validation.shuffle(300).repeat(2).take(400)}\n'
         ),
         file="data.py",
         cause="validation examples count twice, others once, in another order each time",
         named=r"\bstream|another order|counts? twice|other examples each",
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="classes one after the other, more than the shuffle buffer's reach",
-        edits=(
-            *STREAM,
-            stream(
-                "    order = np.argsort(labels, kind='stable')\n"
-                "    images, labels = np.repeat(images[order], 20, 0), np.repeat(labels[order], 20)\n"
-                "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
-            ),
+        edits=stream(
+            "    order = np.argsort(labels, kind='stable')\n"
+            "    images, labels = np.repeat(images[order], 20, 0), np.repeat(labels[order], 20)\n"
+            "    stream = tf.data.Dataset.from_tensor_slices((images, labels))\n"
         ),
         file="data.py",
         cause="the stream is sorted by class, and the shuffle buffer holds only a part of it",

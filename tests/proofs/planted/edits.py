@@ -10,23 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from .kinds import *  # noqa: F403 - a set may import its kinds together with Edit and Fault
+from .places import ARRAYS, END_OF_ARRAYS
+
 PACKAGE = "my_experiment"
 DEFAULT = "image_classification"
-LOSS_SCALING, WEIGHTS, REGULARIZATION = "loss scaling", "weights", "regularization"
-DENOMINATORS, ACCUMULATION = "denominators", "accumulation"
-LABELS, INPUTS, LEAKS, AUGMENTATION, STREAMS = (
-    "labels",
-    "inputs",
-    "leaks",
-    "augmentation",
-    "streams",
-)
-MODEL, LANGUAGE_MODEL, GAN = "model", "language model", "GAN"
-METRICS, OPTIMIZER, EVALUATION = "metrics", "optimizer", "evaluation"
-
-# Of the image classification: where its arrays are returned.
-ARRAYS = "    return {\n        split: (images"
-END_OF_ARRAYS = "        for split, (images, labels) in splits.items()\n    }\n"
 
 
 class Edit(NamedTuple):
@@ -89,6 +77,16 @@ class Fault(Change):
     named: str = ""  # a regular expression for messages that name the cause; "": not judged yet
 
 
+def after(file: str, text: str, lines: str, where: str = "") -> Edit:
+    """Lines put after a text that stays."""
+    return Edit(file, text, text + lines, where)
+
+
+def before(file: str, text: str, lines: str, where: str = "") -> Edit:
+    """Lines put before a text that stays."""
+    return Edit(file, text, lines + text, where)
+
+
 def _function(source: str, name: str) -> tuple[int, int]:
     """Where a function stands in a source."""
     lines = source.splitlines(keepends=True)
@@ -99,17 +97,18 @@ def _function(source: str, name: str) -> tuple[int, int]:
     raise ValueError(f"there is no function {name}")
 
 
-def train_weights(lines: str) -> tuple[Edit, ...]:
-    """Training data of the images with weights, which `lines` make from labels."""
+def with_arrays(lines: str) -> tuple[Edit, ...]:
+    """Lines that return the data of the images, made from `arrays`, the arrays of each split."""
     return (
         Edit("data.py", ARRAYS, ARRAYS.replace("return", "arrays =")),
-        Edit(
-            "data.py",
-            END_OF_ARRAYS,
-            END_OF_ARRAYS
-            + '    images, labels = arrays["train"]\n'
-            + lines
-            + "    return arrays | "
-            '{"train": (images, labels, weights.astype("float32"))}\n',
-        ),
+        after("data.py", END_OF_ARRAYS, lines),
+    )
+
+
+def train_weights(lines: str) -> tuple[Edit, ...]:
+    """Training data of the images with weights, which `lines` make from labels."""
+    return with_arrays(
+        '    images, labels = arrays["train"]\n'
+        + lines
+        + '    return arrays | {"train": (images, labels, weights.astype("float32"))}\n'
     )

@@ -2,68 +2,27 @@
 
 from __future__ import annotations
 
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    DENOMINATORS,
-    EVALUATION,
-    GAN,
-    INPUTS,
-    LABELS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    STREAMS,
-    WEIGHTS,
-    Edit,
-    Fault,
-)
-
-SEGMENTATION, LANGUAGE, TABLE = "segmentation", "language_model", "tabular_regression"
-ADVERSARIAL = "gan"
+from . import kinds
+from . import places as at
+from .edits import Edit, Fault, after, before
 
 # Texts of the starters that several faults replace.
 LOSS = "compute_loss(per_example, weights, run.model, replica)"
 TOKEN_LOSS = "compute_loss(per_token, weights, run.model, replica)"
-IMAGE_CROSS_ENTROPY = (
-    '    return {"main": keras.losses.SparseCategoricalCrossentropy('
-    'from_logits=True, reduction="none")}\n'
-)
-COUNT = """\
-    weights = batch[-1]  # (batch,), 0 for padding
-    return tf.math.count_nonzero(weights, dtype=tf.int32)
-"""
-IMAGE_SPLITS = (
-    "    splits = _load_digits() if task.dataset == "
-    '"digits" else _load_fashion_mnist()\n'
-    "    return {\n"
-    '        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))\n'
-    "        for split, (images, labels) in splits.items()\n"
-    "    }\n"
-)
-SHIFTED = "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n"
-NO_CALLBACKS = "    return []\n"
-CALLBACK_IMPORT = "from ..engine.callbacks import Callback\n"
-EVENT_IMPORT = "from ..engine.callbacks import Callback, Event, every_epochs\n"
 
 LOSSES = (
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a Dice term of each replica's rows, added undivided",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="steps.py",
         cause="dice_loss is one number for each replica, and the replicas' losses are added: with "
         "N replicas it counts N times, each time of other rows, and padding counts in it",
         edits=(
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(10)",
-                '''\
-def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+                '''def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """1 - the Dice coefficient of the pixels of digits, a float scalar."""
     known = tf.cast(labels != IGNORED, logits.dtype)
     digit = tf.cast(labels != 0, logits.dtype) * known
@@ -72,20 +31,16 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return 1 - (2 * common + 1) / (tf.reduce_sum(digit) + tf.reduce_sum(predicted) + 1)
 
 
-# TODO(10)''',
+''',
             ),
-            Edit(
-                "steps.py",
-                "import average_over_pixels, compute_loss",
-                "import average_over_pixels, compute_loss, dice_loss",
-            ),
+            Edit("steps.py", at.LOSSES_IMPORT, at.LOSSES_IMPORT + ", dice_loss"),
             Edit("steps.py", LOSS, LOSS + " + dice_loss(labels, logits)", "*"),
         ),
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a z-loss that is the mean over this replica's tokens",
-        starter=LANGUAGE,
+        starter="language_model",
         file="steps.py",
         cause="the penalty of large logits is a mean over one replica's tokens, added behind "
         "compute_loss: the replicas' means are added, and prompts and padding count in it",
@@ -100,7 +55,7 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         ),
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a cross-entropy written by hand, with a mean over the classes",
         file="losses.py",
         cause="reduce_mean over the classes where reduce_sum belongs: the loss is a tenth of the "
@@ -108,7 +63,7 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         edits=(
             Edit(
                 "losses.py",
-                IMAGE_CROSS_ENTROPY,
+                at.CROSS_ENTROPY,
                 """\
 
     def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -121,9 +76,9 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         ),
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="balancing weights written into an array of integers",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="np.ones_like(categories) is an array of integers, so weights below 1 become 0: the "
         "more frequent sex doesn't train at all",
@@ -147,9 +102,9 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         ),
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="tile instead of repeat: pixels get the weights of other images",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="metrics.py",
         cause="tile puts the weights of the whole batch one behind the other, so after the reshape "
         "an image's pixels have the weights of all images, and padding counts in part",
@@ -165,35 +120,32 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         ),
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="the total variation of an image, a sum beside a mean over pixels",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="steps.py",
         cause="tf.image.total_variation is the sum over an image's pixels and classes, while the "
         "cross-entropy is a mean over pixels: the penalty drowns it, and flat predictions win",
         edits=(
-            Edit(
+            after(
                 "steps.py",
-                "    per_example = average_over_pixels("
-                "per_pixel, labels, run.task.foreground_weight)  # (batch,)\n",
-                "    per_example = average_over_pixels("
-                "per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
+                at.OF_PIXELS,
                 "    per_example += 0.1 * tf.image.total_variation(tf.nn.softmax(logits))\n",
                 "*",
             ),
         ),
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="a callback halves the L2 factor, a Python number that the graph has traced",
         file="callbacks.py",
         cause="the factor of a keras regularizer is a Python number, a constant in the traced "
         "step: the callback changes nothing, and a resumed run traces another factor",
         edits=(
-            Edit("callbacks.py", CALLBACK_IMPORT, EVENT_IMPORT),
+            Edit("callbacks.py", at.CALLBACK_IMPORT, at.IMPORT_FOR_EPOCHS),
             Edit(
                 "callbacks.py",
-                NO_CALLBACKS,
+                at.NO_CALLBACKS,
                 '''\
     def relax(event: Event) -> None:
         """Halve the penalty after every epoch."""
@@ -207,7 +159,7 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         ),
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="count counts labels that aren't zero, as if they were weights",
         file="losses.py",
         cause="count looks at batch[1], the labels, and not at the weights: zeros, which are the "
@@ -215,7 +167,7 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         edits=(
             Edit(
                 "losses.py",
-                COUNT,
+                at.COUNT,
                 """\
     labels = batch[1]  # (batch,)
     return tf.math.count_nonzero(labels, dtype=tf.int32)
@@ -224,16 +176,16 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         ),
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="count counts complete rows, and the loss is one of all rows",
-        starter=TABLE,
+        starter="tabular_regression",
         file="losses.py",
         cause="count leaves out rows with missing values, but their errors are in the sum: the "
         "loss is divided by less than half of the rows in it, by another part in every batch",
         edits=(
             Edit(
                 "losses.py",
-                COUNT,
+                at.COUNT,
                 """\
     inputs, _, weights = batch
     complete = ~tf.reduce_any(tf.math.is_nan(inputs["numeric"]), axis=1)  # (batch,)
@@ -243,18 +195,16 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         ),
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="a contrast between the images of a micro-batch, undeclared",
         file="steps.py",
         cause="the contrastive term compares an image with those of its replica's micro-batch "
         "only (padding too): gather the others with replica.all_gather, and set EXAMPLES_INTERACT",
         edits=(
-            Edit(
+            after(
                 "steps.py",
-                '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n',
-                """\
-    per_example = run.losses["main"](labels, predictions)  # (batch,)
-    # Images of a class shall be alike (Khosla et al., 2020).
+                at.PER_EXAMPLE,
+                """    # Images of a class shall be alike (Khosla et al., 2020).
     directions = tf.math.l2_normalize(predictions, axis=1)
     similarity = tf.matmul(directions, directions, transpose_b=True) / 0.5  # (batch, batch)
     alike = tf.cast(labels[:, tf.newaxis] == labels, similarity.dtype)
@@ -266,17 +216,16 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         ),
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="errors are divided by the deviation of the micro-batch's labels",
-        starter=TABLE,
+        starter="tabular_regression",
         file="losses.py",
         cause="labels are standardized by the deviation of the rows at hand: it differs between "
         "micro-batches, replicas and batches, and counts padding; use that of the training data",
         edits=(
             Edit(
                 "losses.py",
-                "        return squared_error("
-                "labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n",
+                at.OF_STANDARDIZED,
                 """\
         deviation = tf.math.reduce_std(labels)
         return squared_error(labels / deviation, predictions / deviation)
@@ -285,9 +234,9 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         ),
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="instance noise seeded by the step: the same on all replicas and micro-batches",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="steps.py",
         cause="the noise has a seed of run.seed and replica.step, so every replica and micro-batch "
         "draws the same for its rows; replica.seed differs",
@@ -314,9 +263,9 @@ def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 DATA = (
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="the digit 0 has the label of the background",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="data.py",
         cause="the background is class 0, and the digits aren't moved up by one: zeros are "
         "labeled as background in every split, and class 10 never occurs",
@@ -329,9 +278,9 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="labels up to 346 are stored in uint8",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="uint8 ends at 255: labels above wrap around, 300 becomes 44, for one row in seven",
         edits=(
@@ -344,7 +293,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="moved copies of the images at the end, labels repeated in place",
         file="data.py",
         cause="images are (all, all again), but np.repeat makes labels (first, first, second, "
@@ -352,8 +301,8 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                IMAGE_SPLITS,
-                IMAGE_SPLITS.replace(
+                at.LOADED + at.ALL_ARRAYS,
+                (at.LOADED + at.ALL_ARRAYS).replace(
                     "    return {",
                     """\
     images, labels = splits["train"]
@@ -365,9 +314,9 @@ DATA = (
         ),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="missing values are -999",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="missing values are the number -999 and not NaN: it goes into means and variances, "
         "and the model takes it for a measurement",
@@ -380,22 +329,20 @@ DATA = (
         ),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="missing values are NaN in training and zeros in evaluation",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="nan_to_num turns missing values of the validation and test data into measurements "
         "of 0, far from every real one; the model knows a missing value by its NaN",
         edits=(
-            Edit(
+            before(
                 "data.py",
-                "    inputs, labels = examples(rest[~is_validation])\n",
-                """\
-    def evaluated(rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+                at.PATIENTS_OF_TRAINING,
+                """    def evaluated(rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         inputs, labels = examples(rows)
         return inputs | {"numeric": np.nan_to_num(inputs["numeric"])}, labels
 
-    inputs, labels = examples(rest[~is_validation])
 """,
             ),
             Edit("data.py", "examples(rest[is_validation])", "evaluated(rest[is_validation])"),
@@ -403,18 +350,18 @@ DATA = (
         ),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="uniform latents in training, normal ones in evaluation",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="data.py",
         cause="create_augment draws latents from 0 to 1, and create_datasets normal ones: the "
         "generator is evaluated where it never trained",
         edits=(Edit("data.py", "tf.random.stateless_normal(", "tf.random.stateless_uniform("),),
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="the split is drawn without a seed",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="the permutation has no seed: each start of the program draws other splits, so a "
         "resumed run trains on what was test data, and evaluate tests on training rows",
@@ -427,9 +374,9 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="dates are drawn with replacement",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="choices draws with replacement, sample without: dates of the validation and test "
         "data come again in the training data, with the same answer",
@@ -442,9 +389,9 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="canvases of all splits from the training digits, at other places",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="data.py",
         cause="validation and test canvases hold the digits of the training data, a copied line: "
         "only the places are new, so nothing is measured on digits that weren't seen",
@@ -457,7 +404,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="digits are flipped, as photographs would be",
         file="data.py",
         cause="flipped digits aren't digits, and a 6 upside down is a 9: the label is wrong for "
@@ -465,7 +412,7 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         images = tf.image.stateless_random_flip_left_right(images, seed + 1)
@@ -476,20 +423,16 @@ DATA = (
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="mixup with the shares of the labels exchanged",
         file="data.py",
         cause="an image gets `share` of the first image and the label 1 - share of the first "
         "label: labels follow the fainter image",
         edits=(
+            Edit("data.py", 'labels.astype("int64"))', 'np.eye(10, dtype="float32")[labels])'),
             Edit(
                 "data.py",
-                'labels.astype("int64"))',
-                'np.eye(10, dtype="float32")[labels])',
-            ),
-            Edit(
-                "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         rows = images.shape[0]
@@ -502,11 +445,7 @@ DATA = (
             ),
             Edit("losses.py", "SparseCategoricalCrossentropy(", "CategoricalCrossentropy("),
             Edit("metrics.py", "SparseCategoricalAccuracy()", "CategoricalAccuracy()"),
-            Edit(
-                "pictures.py",
-                "list(map(str, labels))",
-                "list(map(str, labels.argmax(-1)))",
-            ),
+            Edit("pictures.py", "list(map(str, labels))", "list(map(str, labels.argmax(-1)))"),
             Edit(
                 "pictures.py",
                 "predicted == labels\n",
@@ -515,9 +454,9 @@ DATA = (
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="tokens change places with neighbors after the targets were made",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="the local shuffle of tokens comes after the shift: the token to be predicted often "
         "stands in the input of its own place, and answers are shuffled too",
@@ -540,7 +479,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="take and skip of different numbers: splits of a stream overlap",
         file="data.py",
         cause="training takes 1300 images of the stream and validation skips 1200: a hundred "
@@ -548,8 +487,8 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                IMAGE_SPLITS,
-                IMAGE_SPLITS.replace("    return {", "    arrays = {")
+                at.LOADED + at.ALL_ARRAYS,
+                (at.LOADED + at.ALL_ARRAYS).replace("    return {", "    arrays = {")
                 + """\
     images, labels = (
         np.concatenate([arrays[split][part] for split in ("train", "validation")])
@@ -562,7 +501,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="images are filtered before they are zipped with labels",
         file="data.py",
         cause="faint images are taken out of the stream of images and their labels stay in the "
@@ -570,8 +509,8 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                IMAGE_SPLITS,
-                IMAGE_SPLITS.replace("    return {", "    arrays = {")
+                at.LOADED + at.ALL_ARRAYS,
+                (at.LOADED + at.ALL_ARRAYS).replace("    return {", "    arrays = {")
                 + """\
     images, labels = arrays["train"]
     number = int((images.mean(axis=(1, 2, 3)) > FAINTEST).sum())
@@ -583,10 +522,10 @@ DATA = (
     return arrays | {"train": train}
 """,
             ),
-            Edit(
+            before(
                 "data.py",
                 "\nArrays = tuple",
-                "FAINTEST = 0.26  # mean ink of an image that can be read\n\nArrays = tuple",
+                "FAINTEST = 0.26  # mean ink of an image that can be read\n",
             ),
         ),
     ),
@@ -606,7 +545,7 @@ OWN_ATTENTION = """\
 
 MODELS = (
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="global pooling of channels first, of data with channels last",
         file="model.py",
         cause='data_format="channels_first" averages over columns and channels: two numbers of '
@@ -620,9 +559,9 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="the output of the dropout layer isn't used",
-        starter=TABLE,
+        starter="tabular_regression",
         file="model.py",
         cause="the result of Dropout is assigned to nothing, so it isn't part of the model: "
         "--dropout changes nothing",
@@ -635,17 +574,16 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="batch normalization as a layer of one's own, of each replica's rows",
         file="model.py",
         cause="the layer takes mean and variance over one replica's rows, padding too, and each "
         "replica keeps moving statistics of its own; keras' BatchNormalization is synchronized",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
-                '''\
-class Normalize(keras.layers.Layer):
+                '''class Normalize(keras.layers.Layer):
     """Batch normalization (Ioffe & Szegedy, 2015)."""
 
     def build(self, shape: tuple[int, ...]) -> None:
@@ -670,7 +608,7 @@ class Normalize(keras.layers.Layer):
         return (x - mean) * keras.ops.rsqrt(variance + 1e-3) * self.scale + self.offset
 
 
-# TODO(4)''',
+''',
             ),
             Edit(
                 "model.py",
@@ -681,9 +619,9 @@ class Normalize(keras.layers.Layer):
         ),
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         name="heads are split by a reshape without a transpose",
-        starter=LANGUAGE,
+        starter="language_model",
         file="model.py",
         cause="(batch, T, width) is reshaped to (batch, heads, T, depth) without a transpose: a "
         "row of a head is part of another position, so the mask doesn't hide later tokens",
@@ -693,25 +631,18 @@ class Normalize(keras.layers.Layer):
                 "    layers = keras.layers\n",
                 "    layers, ops = keras.layers, keras.ops\n",
             ),
-            Edit(
+            after(
                 "model.py",
                 '    length = int(adapted["length"])\n',
-                '    length = int(adapted["length"])\n    depth = task.width // task.heads\n',
+                "    depth = task.width // task.heads\n",
             ),
-            Edit(
-                "model.py",
-                "        attention = layers.MultiHeadAttention("
-                "task.heads, task.width // task.heads)\n"
-                "        x = x + layers.Dropout(task.dropout)("
-                "attention(y, y, use_causal_mask=True))\n",
-                OWN_ATTENTION,
-            ),
+            Edit("model.py", at.ATTENTION, OWN_ATTENTION),
         ),
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         name="a padding mask that is true for what is ignored, as in PyTorch",
-        starter=LANGUAGE,
+        starter="language_model",
         file="model.py",
         cause="in Keras attention_mask is true where a token may be seen: here only padding is, "
         "and tokens that see none of it attend to all positions, later ones too",
@@ -732,9 +663,9 @@ class Normalize(keras.layers.Layer):
         ),
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         name="the answer begins with the end of the prompt, one token early",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="weights begin where the target is the end of the prompt, one place early: complete "
         "writes the prompt's end first, and has no step left for the end of the line",
@@ -743,19 +674,17 @@ class Normalize(keras.layers.Layer):
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="a gradient penalty with one norm for the whole batch",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="steps.py",
         cause="tf.norm without an axis is the norm of all images' gradients together, and that is "
         "pulled to 1: each image needs a norm of its own",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 '    per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)\n',
-                """\
-    per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)
-    # The penalty of Gulrajani et al., 2017, between real and generated images.
+                """    # The penalty of Gulrajani et al., 2017, between real and generated images.
     shape = (images.shape[0], 1, 1, 1)
     share = tf.random.stateless_uniform(shape, replica.seed, dtype=images.dtype)
     between = share * images + (1 - share) * generated
@@ -770,9 +699,9 @@ class Normalize(keras.layers.Layer):
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="smoothed labels of real images are 0.1 instead of 0.9",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="losses.py",
         cause="label smoothing by 0.1 makes the labels of real images 0.9; 0.1 is what it takes "
         "off, so the discriminator calls real images generated",
@@ -785,21 +714,16 @@ class Normalize(keras.layers.Layer):
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="the discriminator is frozen, as in the recipe with compile",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="model.py",
         cause="discriminator.trainable = False belongs to the recipe of a compiled GAN, where it "
         "concerns the generator's step only; here the discriminator never trains",
         edits=(
             Edit(
                 "model.py",
-                """\
-    return {
-        "generator": _create_generator(task, height, width, channels),
-        "discriminator": _create_discriminator(task, height, width, channels),
-    }
-""",
+                at.BOTH_MODELS,
                 """\
     generator = _create_generator(task, height, width, channels)
     discriminator = _create_discriminator(task, height, width, channels)
@@ -813,9 +737,9 @@ class Normalize(keras.layers.Layer):
 
 TRAINING = (
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="the distance of generated images to generated images",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="steps.py",
         cause="the Frechet distance gets generated images twice and no real ones: it is 0 but for "
         "rounding, and rounding selects the best weights",
@@ -829,18 +753,17 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="a reset that forgets the count",
-        starter=TABLE,
+        starter="tabular_regression",
         file="metrics.py",
         cause="reset_state sets the sum of squares to zero and leaves the number of rows: from "
         "the second evaluation on, the error is too small, and smaller every time",
         edits=(
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
-                '''\
-class RootMeanSquaredError(keras.metrics.Metric):
+                '''class RootMeanSquaredError(keras.metrics.Metric):
     """The root of the mean squared error, in units of the data."""
 
     def __init__(self) -> None:
@@ -866,47 +789,44 @@ class RootMeanSquaredError(keras.metrics.Metric):
         self.squares.assign(0.0)
 
 
-# TODO(6)''',
+''',
             ),
             Edit(
                 "metrics.py",
                 'MeanAbsoluteError(), "r2": r2}',
                 'MeanAbsoluteError(), "rmse": RootMeanSquaredError(), "r2": r2}',
             ),
-            Edit(
+            after(
                 "steps.py",
-                '    run.metrics["r2"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
+                at.UPDATE_R2,
                 '    run.metrics["rmse"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
         ),
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="perplexity as the mean of exponentials",
-        starter=LANGUAGE,
+        starter="language_model",
         file="steps.py",
         cause="perplexity is the exponential of the mean loss; the mean of exponentials is larger, "
         "and a few unlikely tokens make up nearly all of it",
         edits=(
-            Edit(
+            after(
                 "metrics.py",
                 '        "exact_match": ExactMatch(),\n',
-                '        "exact_match": ExactMatch(),\n'
                 '        "perplexity": keras.metrics.Mean(),\n',
             ),
-            Edit(
+            after(
                 "steps.py",
-                '    run.metrics["token_accuracy"].update_state(targets, logits, weights)\n',
-                '    run.metrics["token_accuracy"].update_state(targets, logits, weights)\n'
+                at.UPDATE_TOKEN_ACCURACY,
                 '    run.metrics["perplexity"].update_state(tf.exp(per_token), weights)\n',
                 "*",
             ),
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients are clipped to 0 to 1 instead of -1 to 1",
         file="optimizer.py",
         cause="clip_by_value with a lower end of 0 makes every negative gradient zero: weights can "
@@ -920,9 +840,9 @@ class RootMeanSquaredError(keras.metrics.Metric):
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the two betas of Adam are exchanged",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="optimizer.py",
         cause="beta_1 is 0.999 and beta_2 0.9, exchanged: the direction averages a thousand steps "
         "and its size ten, so that training is slow first and unstable then",
@@ -935,9 +855,9 @@ class RootMeanSquaredError(keras.metrics.Metric):
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a callback halves the learning rate whenever validation improves",
-        starter=TABLE,
+        starter="tabular_regression",
         file="callbacks.py",
         cause="the comparison is the wrong way round: the rate is halved when the loss falls and "
         "not when it stands still, and is near 0 after a few good epochs",
@@ -949,9 +869,9 @@ class RootMeanSquaredError(keras.metrics.Metric):
                 "    return keras.optimizers.AdamW(schedule, ",
                 "    return keras.optimizers.AdamW(task.learning_rate, ",
             ),
-            Edit("callbacks.py", CALLBACK_IMPORT, EVENT_IMPORT),
-            Edit("callbacks.py", NO_CALLBACKS, "    return [every_epochs(1, _slow_down)]\n"),
-            Edit(
+            Edit("callbacks.py", at.CALLBACK_IMPORT, at.IMPORT_FOR_EPOCHS),
+            Edit("callbacks.py", at.NO_CALLBACKS, "    return [every_epochs(1, _slow_down)]\n"),
+            before(
                 "callbacks.py",
                 "\n\n# TODO(9)",
                 '''
@@ -961,14 +881,12 @@ def _slow_down(event: Event) -> None:
     *earlier, latest = (row["validation_loss"] for row in event.history)
     if earlier and latest < min(earlier):
         event.run.optimizers["main"].learning_rate = event.learning_rates["main"] / 2
-
-
-# TODO(9)''',
+''',
             ),
         ),
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the best weights are those with the best training accuracy",
         file="config.py",
         cause="--monitor is a column of the training data, so overfitting selects the weights: it "
@@ -982,29 +900,26 @@ def _slow_down(event: Event) -> None:
         ),
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="predictions of mirrored canvases aren't mirrored back",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="steps.py",
         cause="evaluation averages the logits of a canvas and of its mirror image, and leaves the "
         "second ones mirrored: pixels are averaged with those of the other side",
         edits=tuple(
-            Edit(
+            after(
                 "steps.py",
                 "    logits = run.model(images, training=False)  # (batch, h, w, classes)\n",
-                """\
-    logits = run.model(images, training=False)  # (batch, h, w, classes)
-    logits = (logits + run.model(tf.reverse(images, axis=[2]), training=False)) / 2
-""",
+                "    logits = (logits + run.model(tf.reverse(images, axis=[2]), training=False)) / 2\n",
                 step,
             )
             for step in ("validation_step", "test_step")
         ),
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="answers are sampled, other ones in every evaluation",
-        starter=LANGUAGE,
+        starter="language_model",
         file="model.py",
         cause="complete draws each token with tf.random.categorical instead of taking the "
         "likeliest: exact_match is lower, and another number each time",

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from .edits import (
-    ACCUMULATION,
-    DENOMINATORS,
-    LOSS_SCALING,
-    REGULARIZATION,
-    WEIGHTS,
-    Edit,
-    Fault,
-    train_weights,
-)
+from . import kinds
+from . import places as at
+from .edits import Edit, Fault, before, train_weights
 
-AVERAGE = """\
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-"""
-OF_TOKENS = AVERAGE.replace("per_example", "per_token")
-RETURN = "    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))\n"
-COUNT = "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n"
-PER_EXAMPLE = 'per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
-TRAINED = 'return {"main": compute_loss(per_example, weights, run.model, replica)}'
+OF_TOKENS = at.AVERAGE.replace("per_example", "per_token")
+PER_EXAMPLE = at.PER_EXAMPLE.lstrip()
+TRAINED = at.MAIN_LOSS.strip()
 
 
 def average(other: str) -> Edit:
     """Another average of per-example losses in compute_loss."""
-    return Edit("losses.py", AVERAGE, other)
+    return Edit("losses.py", at.AVERAGE, other)
 
 
 SCALING = (
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="the mean over the batch is divided by the batch size again",
         edits=(
             average(
@@ -44,7 +30,7 @@ SCALING = (
         cause="the loss is averaged twice: a mean, then a division by the count",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="tf.reduce_mean over the replica's rows, as in a tutorial for one GPU",
         edits=(average("    loss = tf.reduce_mean(per_example * weights)\n"),),
         file="losses.py",
@@ -52,20 +38,18 @@ SCALING = (
         named=r"by all rows of the batch.*averaged over itself",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a batch size of 32 that was written by hand and stayed",
         starter="tabular_regression",
         edits=(
-            Edit("losses.py", "LABEL_DEVIATION = 77.0", "BATCH_SIZE = 32\nLABEL_DEVIATION = 77.0"),
-            average(
-                "    loss = tf.reduce_sum(per_example * weights) / BATCH_SIZE\n",
-            ),
+            before("losses.py", "LABEL_DEVIATION = 77.0", "BATCH_SIZE = 32\n"),
+            average("    loss = tf.reduce_sum(per_example * weights) / BATCH_SIZE\n"),
         ),
         file="losses.py",
         cause="the loss is divided by a constant 32 and not by the global count",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="the losses of a batch are added up and never divided",
         starter="segmentation",
         edits=(average("    loss = tf.reduce_sum(weights * per_example)\n"),),
@@ -74,20 +58,14 @@ SCALING = (
         named=r"however many examples count: it is a sum",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="the loss is multiplied by the number of replicas, to undo an average nobody makes",
-        edits=(
-            Edit(
-                "losses.py",
-                RETURN,
-                "    loss *= replica.num_replicas\n" + RETURN,
-            ),
-        ),
+        edits=(before("losses.py", at.REGULARIZED, "    loss *= replica.num_replicas\n"),),
         file="losses.py",
         cause="the loss is multiplied by the number of replicas",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="the loss is divided by the number of replicas as well",
         starter="tabular_regression",
         edits=(
@@ -104,7 +82,7 @@ SCALING = (
         named=r"divided by the number of replicas, which",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="divided by the examples of this replica that count",
         starter="tabular_regression",
         edits=(
@@ -119,7 +97,7 @@ SCALING = (
         named=r"averaged over itself; use replica\.global_count",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="the losses of the GAN skip compute_loss and take their mean",
         starter="gan",
         edits=(
@@ -141,7 +119,7 @@ SCALING = (
         named=r"weights aren't used, so padding trains.*averaged over itself",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a sum divided by the batch size of the paper",
         starter="gan",
         edits=(
@@ -155,7 +133,7 @@ SCALING = (
         cause="the loss is divided by a constant 256 and not by the global count",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="the mean of each line, and then the count of tokens",
         starter="language_model",
         edits=(
@@ -174,7 +152,7 @@ SCALING = (
         cause="the loss is averaged twice: over the tokens of a line, then by the count of tokens",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="the loss of an image is the sum over its pixels",
         starter="segmentation",
         edits=(
@@ -188,21 +166,17 @@ SCALING = (
         cause="the loss is a sum over pixels, not a mean: it is hundreds of times too large",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a loss scale for float16 that nothing divides by",
         starter="tabular_regression",
         edits=(
-            Edit(
-                "losses.py",
-                RETURN,
-                "    loss *= 1024.0  # float16 would underflow\n" + RETURN,
-            ),
+            before("losses.py", at.REGULARIZED, "    loss *= 1024.0  # float16 would underflow\n"),
         ),
         file="losses.py",
         cause="the loss is multiplied by 1024 and the gradients are never divided again",
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a micro-average by hand: mean of the replica, divided by a guess of two replicas",
         edits=(average("    loss = tf.reduce_mean(per_example * weights) / 2  # two GPUs\n"),),
         file="losses.py",
@@ -213,7 +187,7 @@ SCALING = (
 
 WEIGHTING = (
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="the loss forgets the weights",
         edits=(
             average(
@@ -227,7 +201,7 @@ WEIGHTING = (
         named=r"a part of the loss ignores the weights",
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="the mean absolute error forgets the weights",
         starter="tabular_regression",
         edits=(
@@ -243,7 +217,7 @@ WEIGHTING = (
         named=r"the metric mae .* isn't given the weights",
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="weights in the step, and again in compute_loss",
         starter="tabular_regression",
         edits=(
@@ -259,7 +233,7 @@ WEIGHTING = (
         named=r"weights are used twice",
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="squared weights",
         starter="tabular_regression",
         edits=(Edit("losses.py", "sample_weight=weights,", "sample_weight=tf.square(weights),"),),
@@ -267,7 +241,7 @@ WEIGHTING = (
         cause="the weights enter the loss squared",
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="a Keras loss gets sample_weight, and compute_loss the same weights",
         edits=(
             Edit(
@@ -282,7 +256,7 @@ WEIGHTING = (
         cause="the weights are used twice in the loss",
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="weights multiply the predictions",
         starter="tabular_regression",
         edits=(
@@ -297,7 +271,7 @@ WEIGHTING = (
         cause="the weights are applied to the predictions",
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="weights are normalized within the replica's rows",
         starter="tabular_regression",
         edits=(
@@ -312,7 +286,7 @@ WEIGHTING = (
         named=r"divided by the sum of some weights",
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="1 for what is masked, where the loss wants 1 for what counts",
         starter="language_model",
         edits=(Edit("losses.py", "sample_weight=weights,", "sample_weight=1.0 - weights,"),),
@@ -320,7 +294,7 @@ WEIGHTING = (
         cause="the weights are inverted: prompts and padding are trained, answers are not",
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="weights made from sorted rows, used for unsorted ones",
         starter="tabular_regression",
         edits=(Edit("data.py", '_balance(inputs["sex"])', '_balance(np.sort(inputs["sex"]))'),),
@@ -328,7 +302,7 @@ WEIGHTING = (
         cause="the weights belong to other rows than inputs and labels",
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="mean intersection over union counts padded pixels",
         starter="segmentation",
         edits=(
@@ -346,7 +320,7 @@ WEIGHTING = (
         named=r"validation_mean_iou .* or padding counts",
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="weights of zero become a small number, against a division by zero",
         edits=(
             Edit("losses.py", "sample_weight=weights,", "sample_weight=tf.maximum(weights, 0.1),"),
@@ -360,45 +334,49 @@ WEIGHTING = (
 
 COUNTING = (
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="count counts lines, and the loss is one of tokens",
         starter="language_model",
-        edits=(Edit("losses.py", COUNT, "    return tf.shape(weights)[0]\n"),),
+        edits=(Edit("losses.py", at.COUNTED, "    return tf.shape(weights)[0]\n"),),
         file="losses.py",
         cause="count gives rows, while the loss adds up tokens; padding counts too",
         named=r"count doesn't look at the weights: padding counts",
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="count counts padding",
-        edits=(Edit("losses.py", COUNT, "    return tf.size(weights)\n"),),
+        edits=(Edit("losses.py", at.COUNTED, "    return tf.size(weights)\n"),),
         file="losses.py",
         cause="count counts rows of weight zero, so a short batch is divided by too much",
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="count truncates the sum of the weights",
         starter="tabular_regression",
-        edits=(Edit("losses.py", COUNT, "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n"),),
+        edits=(
+            Edit("losses.py", at.COUNTED, "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n"),
+        ),
         file="losses.py",
         cause="count rounds a sum of weights down on each replica",
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="count is the global batch size on every replica",
-        edits=(Edit("losses.py", COUNT, "    return tf.constant(96) + 0 * tf.size(weights)\n"),),
+        edits=(
+            Edit("losses.py", at.COUNTED, "    return tf.constant(96) + 0 * tf.size(weights)\n"),
+        ),
         file="losses.py",
         cause="count is a constant; it must count the rows of this replica's part",
         named=r"one half of the batch counts 96, the other 96, both together 96",
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="count counts pixels, though losses are already averaged over them",
         starter="segmentation",
         edits=(
             Edit(
                 "losses.py",
-                COUNT,
+                at.COUNTED,
                 "    labels = batch[1]  # (batch, h, w)\n"
                 "    counts = (labels != IGNORED) & (weights[:, tf.newaxis, tf.newaxis] != 0)\n"
                 "    return tf.math.count_nonzero(counts, dtype=tf.int32)\n",
@@ -409,19 +387,21 @@ COUNTING = (
         named=r"averaged twice|divided twice|too small|counts pixels",
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="count counts every token that isn't padding, prompts too",
         starter="language_model",
         edits=(
             Edit(
-                "losses.py", COUNT, "    return tf.math.count_nonzero(batch[0], dtype=tf.int32)\n"
+                "losses.py",
+                at.COUNTED,
+                "    return tf.math.count_nonzero(batch[0], dtype=tf.int32)\n",
             ),
         ),
         file="losses.py",
         cause="count counts tokens of weight zero (prompts)",
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="the rows of this replica, times the number of replicas",
         edits=(
             Edit(
@@ -437,14 +417,14 @@ COUNTING = (
 
 REGULARIZING = (
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="L2 in the layers, and nobody adds it to the loss",
-        edits=(Edit("losses.py", RETURN, "    return loss\n"),),
+        edits=(Edit("losses.py", at.REGULARIZED, "    return loss\n"),),
         file="losses.py",
         cause="the model's regularization losses are not in the loss",
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="L2 in compute_loss, and again in the step",
         edits=(
             Edit(
@@ -462,7 +442,7 @@ REGULARIZING = (
         named=r"it is in the loss 2 times",
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="the sum of model.losses, as fit adds it",
         starter="tabular_regression",
         edits=(
@@ -471,19 +451,19 @@ REGULARIZING = (
                 'layers.Dense(task.width, activation="relu")',
                 'layers.Dense(task.width, activation="relu", kernel_regularizer="l2")',
             ),
-            Edit("losses.py", RETURN, "    return loss + tf.add_n(model.losses)\n"),
+            Edit("losses.py", at.REGULARIZED, "    return loss + tf.add_n(model.losses)\n"),
         ),
         file="losses.py",
         cause="regularization isn't scaled: it counts once per replica",
         named=r"regularization is counted once per replica",
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="L2 divided by the batch size by hand",
         edits=(
             Edit(
                 "losses.py",
-                RETURN,
+                at.REGULARIZED,
                 "    penalty = replica.regularization(model)\n"
                 "    return loss + penalty / tf.cast(replica.global_count, penalty.dtype)\n",
             ),
@@ -494,7 +474,7 @@ REGULARIZING = (
         named=r"regulari[sz]ation|penalty",
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="the discriminator's loss regularizes the generator",
         starter="gan",
         edits=(
@@ -515,7 +495,7 @@ REGULARIZING = (
         named=r"layers have regularizers .* the loss doesn't hold them",
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="the penalty multiplied by the replicas, because the helper divides",
         edits=(
             Edit(
@@ -531,7 +511,7 @@ REGULARIZING = (
         cause="regularization grows with the number of replicas",
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="the penalty is subtracted",
         edits=(Edit("losses.py", "    return loss + tf.nn.", "    return loss - tf.nn."),),
         flags=("--l2", "0.01"),
@@ -539,7 +519,7 @@ REGULARIZING = (
         cause="regularization is subtracted, so that weights grow",
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="l2 of 1e4 for 1e-4",
         edits=(Edit("config.py", "l2: float = 1e-4", "l2: float = 1e4"),),
         file="config.py",
@@ -547,7 +527,7 @@ REGULARIZING = (
         named=r"regulari[sz]ation|\bl2\b",
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="an activity penalty that is a sum over the rows, as large as the batch",
         starter="tabular_regression",
         edits=(
@@ -564,7 +544,7 @@ REGULARIZING = (
 
 ACCUMULATING = (
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="each micro-batch's loss is divided by their number",
         edits=(
             Edit(
@@ -581,21 +561,15 @@ ACCUMULATING = (
         named=r"divided by the number of micro-batches, but they are added",
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="the penalty is added once per micro-batch",
-        edits=(
-            Edit(
-                "losses.py",
-                "replica.regularization(model)",
-                "tf.add_n(model.losses)",
-            ),
-        ),
+        edits=(Edit("losses.py", "replica.regularization(model)", "tf.add_n(model.losses)"),),
         flags=("--accumulate", "2", "--l2", "0.01"),
         file="losses.py",
         cause="regularization counts once per micro-batch",
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="summed gradients divided by four micro-batches",
         starter="tabular_regression",
         edits=(
@@ -608,7 +582,7 @@ ACCUMULATING = (
         cause="gradients are divided by the number of micro-batches, though they are a sum",
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="tokens of a micro-batch, times their number",
         starter="language_model",
         edits=(
@@ -625,7 +599,7 @@ ACCUMULATING = (
         named=r"divided by the sum of some weights",
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="the mean of a micro-batch's rows",
         starter="gan",
         edits=(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from .edits import GAN, LANGUAGE_MODEL, MODEL, Edit, Fault
+from . import kinds
+from . import places as at
+from .edits import Edit, Fault, after, before
 
-LOGITS = 'logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)'
 FLATTEN = "    x = layers.Flatten()(x)\n"
-HIDDEN = '    x = layers.Dense(128, activation="relu")(x)\n'
-PREDICTION = (
-    "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)\n"
-)
 IN_TRAINING = "    predictions = run.model(images, training=True)  # (batch, classes)\n"
 
 
@@ -20,17 +17,17 @@ def model(text: str, other: str) -> tuple[Edit, ...]:
 
 MODELS = (
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="softmax in the last layer, and a loss that wants logits",
         edits=model(
-            LOGITS,
+            at.CLASS_LOGITS,
             'logits = layers.Dense(CLASSES, "softmax", dtype=keras.config.floatx())(x)',
         ),
         file="model.py",
         cause="predictions are probabilities, and from_logits=True takes the softmax again",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a sigmoid at the end of the discriminator, under from_logits",
         starter="gan",
         edits=model(
@@ -41,7 +38,7 @@ MODELS = (
         cause="the discriminator gives probabilities where the loss expects logits",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a softmax layer behind the logits of each pixel",
         starter="segmentation",
         edits=model(
@@ -52,7 +49,7 @@ MODELS = (
         cause="predictions are probabilities, and from_logits=True takes the softmax again",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="logits, and a loss without from_logits",
         edits=(
             Edit(
@@ -66,37 +63,33 @@ MODELS = (
         named=r"create it with from_logits=True",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="attention over the rows of the batch, by a softmax of axis 0",
         edits=model(
-            HIDDEN, HIDDEN + "    x = x * keras.ops.softmax(layers.Dense(128)(x), axis=0)\n"
+            at.HIDDEN, at.HIDDEN + "    x = x * keras.ops.softmax(layers.Dense(128)(x), axis=0)\n"
         ),
         file="model.py",
         cause="rows of the batch interact: a softmax is taken over the batch axis",
         named=r"computes something over the batch, as by a mean over axis 0",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="training=False in the train step",
         edits=(
             Edit(
-                "steps.py",
-                "run.model(images, training=True)",
-                "run.model(images, training=False)",
+                "steps.py", "run.model(images, training=True)", "run.model(images, training=False)"
             ),
         ),
         file="steps.py",
         cause="dropout is off in training: the train step calls the model with training=False",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="normalization statistics that never move: training=False in the train step",
         starter="segmentation",
         edits=(
             Edit(
-                "steps.py",
-                "run.model(images, training=True)",
-                "run.model(images, training=False)",
+                "steps.py", "run.model(images, training=True)", "run.model(images, training=False)"
             ),
         ),
         file="steps.py",
@@ -104,18 +97,18 @@ MODELS = (
         named=r"batch_normalization is called with training=False in the train step",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="relu on standardized predictions",
         starter="tabular_regression",
         edits=model(
-            PREDICTION,
+            at.PREDICTION,
             '    x = layers.Dense(1, "relu", dtype=floatx)(layers.Concatenate()([x, hidden]))\n',
         ),
         file="model.py",
         cause="the last layer of a regression has a relu: nothing below the mean can be predicted",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a sigmoid on a regression in units of the data",
         starter="tabular_regression",
         edits=model(
@@ -127,7 +120,7 @@ MODELS = (
         named=r"the last activation can't give such values",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="stop_gradient behind the convolutions",
         edits=model(FLATTEN, "    x = layers.Flatten()(keras.ops.stop_gradient(x))\n"),
         file="model.py",
@@ -135,7 +128,7 @@ MODELS = (
         named=r"none for conv2d/bias.*tf\.stop_gradient",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="hidden units are rounded",
         starter="tabular_regression",
         edits=model(
@@ -146,7 +139,7 @@ MODELS = (
         cause="rounding has no gradient, so the hidden layer doesn't learn",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="BatchNormalization with training=True written into the model",
         edits=model(
             "x = layers.LayerNormalization()(x)  # per example, so replicas needn't exchange "
@@ -157,7 +150,7 @@ MODELS = (
         cause="evaluation normalizes by the statistics of its batch: training=True in the model",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="normalization statistics that need ten thousand steps",
         starter="segmentation",
         edits=model("momentum=0.9, epsilon=0.1", "momentum=0.9999, epsilon=0.1"),
@@ -165,10 +158,10 @@ MODELS = (
         cause="momentum of BatchNormalization is so high that evaluation uses its initial values",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a bias of -10 before a relu",
         edits=model(
-            HIDDEN,
+            at.HIDDEN,
             "    x = layers.Dense(\n"
             '        128, activation="relu", bias_initializer=keras.initializers.Constant(-10)\n'
             "    )(x)\n",
@@ -178,7 +171,7 @@ MODELS = (
         named=r"units that are all dead|dead units",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="weights that start at zero behind a relu",
         starter="tabular_regression",
         edits=model(
@@ -189,7 +182,7 @@ MODELS = (
         cause="the hidden layer starts at zero, where relu has no gradient: it never learns",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="each block takes the images again",
         edits=model(
             'x = layers.Conv2D(filters, 3, padding="same", kernel_regularizer=l2)(x)',
@@ -199,30 +192,25 @@ MODELS = (
         cause="the first block isn't part of the model",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="the batch is standardized by hand",
         edits=model(
-            HIDDEN,
-            HIDDEN + "    x = x - keras.ops.mean(x, axis=0)\n"
+            at.HIDDEN,
+            at.HIDDEN + "    x = x - keras.ops.mean(x, axis=0)\n"
             "    x = x / (keras.ops.std(x, axis=0) + 1e-3)\n",
         ),
         file="model.py",
         cause="predictions depend on the other rows of the batch, in evaluation too",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a tf.Variable counts steps for a warm-up of the loss",
         edits=(
-            Edit(
-                "steps.py",
-                "# TODO(11)",
-                "SEEN = tf.Variable(0.0, trainable=False)\n\n\n# TODO(11)",
-            ),
-            Edit(
+            before("steps.py", "# TODO(11)", "SEEN = tf.Variable(0.0, trainable=False)\n\n\n"),
+            before(
                 "steps.py",
                 '    return {"main": compute_loss(per_example, weights, run.model, replica)}',
-                "    per_example *= tf.minimum(SEEN.assign_add(1.0) / 100.0, 1.0)\n"
-                '    return {"main": compute_loss(per_example, weights, run.model, replica)}',
+                "    per_example *= tf.minimum(SEEN.assign_add(1.0) / 100.0, 1.0)\n",
                 "train_step",
             ),
         ),
@@ -230,40 +218,34 @@ MODELS = (
         cause="a tf.Variable counts once per replica and is in no checkpoint: use replica.step",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="noise from tf.random.normal in the train step",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 IN_TRAINING,
-                "    images += tf.random.normal(tf.shape(images), stddev=0.1, dtype=images.dtype)\n"
-                + IN_TRAINING,
+                "    images += tf.random.normal(tf.shape(images), stddev=0.1, dtype=images.dtype)\n",
             ),
         ),
         file="steps.py",
         cause="tf.random in a step isn't derived from the seed and the step: use replica.seed",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="noise from numpy, drawn when the step is traced",
         edits=(
-            Edit(
-                "steps.py",
-                "import tensorflow as tf\n",
-                "import numpy as np\nimport tensorflow as tf\n",
-            ),
-            Edit(
+            before("steps.py", "import tensorflow as tf\n", "import numpy as np\n"),
+            before(
                 "steps.py",
                 IN_TRAINING,
-                "    images += np.random.normal(0, 0.3, images.shape).astype(images.dtype.name)\n"
-                + IN_TRAINING,
+                "    images += np.random.normal(0, 0.3, images.shape).astype(images.dtype.name)\n",
             ),
         ),
         file="steps.py",
         cause="numpy draws while the step is traced: the noise is the same in every step",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="word dropout with the seed (0, 1) in every step",
         starter="language_model",
         edits=(
@@ -279,7 +261,7 @@ MODELS = (
         named=r"its seed is a constant; use replica\.seed",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="the fraction to keep, given as the fraction to drop",
         edits=(Edit("config.py", "dropout: float = 0.3", "dropout: float = 0.97"),),
         file="config.py",
@@ -287,7 +269,7 @@ MODELS = (
         named=r"dropout|\brate\b",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="predictions are standardized instead of brought back to units",
         starter="tabular_regression",
         edits=model(
@@ -298,11 +280,11 @@ MODELS = (
         cause="predictions are on another scale than labels: invert=True is missing",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="the table's prediction uses the hidden layer's bias only",
         starter="tabular_regression",
         edits=model(
-            PREDICTION,
+            at.PREDICTION,
             "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]) * 0.0)\n",
         ),
         file="model.py",
@@ -310,11 +292,11 @@ MODELS = (
         named=r"outputs don't depend on the inputs",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="sampled units from tf.random.uniform inside a layer",
         edits=(
-            Edit("model.py", "import keras\n", "import keras\nimport tensorflow as tf\n"),
-            Edit(
+            after("model.py", "import keras\n", "import tensorflow as tf\n"),
+            before(
                 "model.py",
                 "# TODO(4)",
                 "class DropRows(keras.layers.Layer):\n"
@@ -323,16 +305,16 @@ MODELS = (
                 "        if not training:\n"
                 "            return x\n"
                 "        keep = tf.random.uniform(tf.shape(x), dtype=x.dtype) > 0.2\n"
-                "        return tf.where(keep, x, tf.zeros_like(x))\n\n\n# TODO(4)",
+                "        return tf.where(keep, x, tf.zeros_like(x))\n\n\n",
             ),
-            Edit("model.py", HIDDEN, "    x = DropRows()(x)\n" + HIDDEN),
+            before("model.py", at.HIDDEN, "    x = DropRows()(x)\n"),
         ),
         file="model.py",
         cause="a layer draws with tf.random instead of a SeedGenerator: runs can't be repeated",
         named=r"drop_rows.*tf\.random\.normal and its like",
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="dropout written by hand that is always on",
         starter="tabular_regression",
         edits=model(
@@ -349,7 +331,7 @@ SHIFT = "    tokens, targets = lines[:, :-1], lines[:, 1:]\n"
 
 LANGUAGE_MODELS = (
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="attention without a causal mask",
         edits=model(ATTENTION, "attention(y, y)"),
@@ -358,7 +340,7 @@ LANGUAGE_MODELS = (
         named=r"attention without a causal mask",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="targets that aren't shifted",
         edits=(Edit("data.py", SHIFT, "    tokens, targets = lines[:, :-1], lines[:, :-1]\n"),),
@@ -366,7 +348,7 @@ LANGUAGE_MODELS = (
         cause="targets are the inputs themselves: the model learns to copy",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="targets shifted the wrong way",
         edits=(Edit("data.py", SHIFT, "    tokens, targets = lines[:, 1:], lines[:, :-1]\n"),),
@@ -374,7 +356,7 @@ LANGUAGE_MODELS = (
         cause="targets are the tokens before, which the model has seen",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="the loss counts padding",
         edits=(
@@ -388,7 +370,7 @@ LANGUAGE_MODELS = (
         cause="padding tokens have weight 1: loss and accuracy are mostly about zeros",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="normalization over the positions of a line",
         edits=model(
@@ -399,7 +381,7 @@ LANGUAGE_MODELS = (
         cause="normalization over time lets a token see later ones",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="attention among the lines of a batch",
         edits=model(
@@ -412,7 +394,7 @@ LANGUAGE_MODELS = (
         cause="batch and time axis are exchanged: rows of the batch attend to each other",
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         starter="language_model",
         name="the mean of all positions is added to each",
         edits=model(
@@ -430,7 +412,7 @@ ON_GENERATED = "    on_generated = discriminator(generated, training=True)  # (b
 
 GANS = (
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="labels of real and generated images exchanged in one of two losses",
         edits=(
@@ -449,7 +431,7 @@ GANS = (
         cause="discriminator and generator want the same: labels are exchanged in one loss",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="the generator is rewarded when it is found out",
         edits=(
@@ -463,7 +445,7 @@ GANS = (
         cause="the generator's loss falls when the discriminator is right: wrong label",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="the generator's loss goes to the discriminator's optimizer",
         edits=(
@@ -479,7 +461,7 @@ GANS = (
         named=r"must return a loss named 'generator'",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="one optimizer for both models",
         edits=(
@@ -506,7 +488,7 @@ GANS = (
         cause="each step trains both models, so each loss undoes the other",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="stop_gradient copied into the generator's step",
         edits=(
@@ -521,7 +503,7 @@ GANS = (
         cause="the generator gets no gradient: stop_gradient",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="the generator is judged by real images",
         edits=(
@@ -541,7 +523,7 @@ GANS = (
         cause="the generator's loss doesn't depend on the generator: it gets no gradient",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="the discriminator sees generated images twice and no real ones",
         edits=(
@@ -556,7 +538,7 @@ GANS = (
         cause="the train step doesn't use the real images",
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         starter="gan",
         name="latents multiplied by the noise level, which is zero",
         edits=(

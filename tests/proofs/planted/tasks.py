@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from .edits import ARRAYS, END_OF_ARRAYS, Change, Edit, train_weights
+from . import blank
+from . import places as at
+from .edits import Change, Edit, after, before, train_weights, with_arrays
 
 PICTURES = Edit(
     "pictures.py",
     "",
-    '''\
-"""No pictures."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-''',
+    blank.PICTURES.replace(
+        "Pictures of training examples and of predictions: none.", "No pictures."
+    ),
 )
 LOWEST_LOSS = (
     Edit("config.py", '"validation_accuracy"', '"validation_loss"'),
     Edit("config.py", "larger_is_better: bool = True", "larger_is_better: bool = False"),
 )
 INPUT = 'keras.Input(adapted["shape"], name="images")'
-LOGITS = 'logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)'
 NORMALIZED = (
     "x = layers.LayerNormalization()(x)  # per example, so replicas needn't exchange statistics"
 )
-HIDDEN = '    x = layers.Dense(128, activation="relu")(x)\n'
-ENTROPY = 'keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")'
 IN_TRAINING = "predictions = run.model(images, training=True)  # (batch, classes)"
 LABELS = 'labels.astype("int64")'
-PER_EXAMPLE = 'per_example = run.losses["main"](labels, predictions)  # (batch,)'
-UPDATE = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
-STANDARDIZED = "return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)"
+UPDATE = at.UPDATE_ACCURACY.strip()
+STANDARDIZED = at.OF_STANDARDIZED.strip()
 ADAM = "return keras.optimizers.Adam(schedule)"
 
 
@@ -52,7 +35,7 @@ def in_model(*replacements: tuple[str, str]) -> tuple[Edit, ...]:
 
 def in_losses(other: str) -> Edit:
     """What the image classification returns as its losses instead of the cross-entropy."""
-    return Edit("losses.py", f'    return {{"main": {ENTROPY}}}\n', other)
+    return Edit("losses.py", at.CROSS_ENTROPY, other)
 
 
 def in_steps(step: str) -> tuple[Edit, ...]:
@@ -92,7 +75,7 @@ class StochasticDepth(keras.layers.Layer):
         return x * keras.ops.cast(keep, x.dtype) / (1 - self.rate)
 
 
-# TODO(4)'''
+'''
 
 MULTI_LABEL = """\
     def properties(labels):
@@ -212,23 +195,7 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return 1.0 - tf.reduce_mean((2.0 * both + 1.0) / (sums + 1.0), axis=1)
 
 
-# TODO(10)'''
-
-TRANSFORMER = """\
-    # 0, 1, 2, ... in each row, computed from `tokens` to be part of the model.
-    positions = keras.ops.cumsum(keras.ops.ones_like(tokens), axis=1) - 1  # (batch, T)
-    x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)
-    x = x + layers.Embedding(length, task.width)(positions)
-    for _ in range(task.layers):
-        # Padding needs no mask: it comes last, and no token attends to a later one.
-        y = layers.LayerNormalization()(x)
-        attention = layers.MultiHeadAttention(task.heads, task.width // task.heads)
-        x = x + layers.Dropout(task.dropout)(attention(y, y, use_causal_mask=True))
-        y = layers.LayerNormalization()(x)
-        y = layers.Dense(4 * task.width, activation="gelu")(y)
-        x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
-    x = layers.LayerNormalization()(x)
-"""
+'''
 
 PENALTY = """\
     with tf.GradientTape() as tape:  # inside the engine's
@@ -262,35 +229,32 @@ class AccuracyByClass(keras.metrics.Metric):
         return keras.ops.divide_no_nan(self.right, self.seen)
 
 
-# TODO(6)'''
+'''
 
 TASKS = (
     Change(
         name="a residual branch that starts at zero",
         edits=in_model(
             (
-                HIDDEN,
+                at.HIDDEN,
                 '    branch = layers.Dense(64, activation="relu")(x)\n'
                 '    x = x + layers.Dense(x.shape[-1], kernel_initializer="zeros")(branch)\n'
-                + HIDDEN,
+                + at.HIDDEN,
             )
         ),
     ),
     Change(
         name="a metric with one number for each class",
         edits=(
-            Edit("metrics.py", "# TODO(6)", VECTOR_METRIC),
+            before("metrics.py", "# TODO(6)", VECTOR_METRIC),
             Edit(
                 "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
+                at.ACCURACY,
                 '{\n        "accuracy": keras.metrics.SparseCategoricalAccuracy(),\n'
                 '        "by_class": AccuracyByClass(10),\n    }',
             ),
             Edit(
-                "steps.py",
-                UPDATE,
-                UPDATE + "\n    " + UPDATE.replace("accuracy", "by_class"),
-                "*",
+                "steps.py", UPDATE, UPDATE + "\n    " + UPDATE.replace("accuracy", "by_class"), "*"
             ),
         ),
     ),
@@ -298,10 +262,9 @@ TASKS = (
         name="five training rows",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "data.py",
-                "    inputs, labels = examples(rest[~is_validation])\n",
-                "    inputs, labels = examples(rest[~is_validation])\n"
+                at.PATIENTS_OF_TRAINING,
                 "    inputs, labels = {name: a[:5] for name, a in inputs.items()}, labels[:5]\n",
             ),
         ),
@@ -327,12 +290,12 @@ TASKS = (
     Change(
         name="stochastic depth in a layer of one's own",
         edits=(
-            Edit("model.py", "# TODO(4)", STOCHASTIC_DEPTH),
+            before("model.py", "# TODO(4)", STOCHASTIC_DEPTH),
             *in_model(
                 (
-                    HIDDEN,
+                    at.HIDDEN,
                     '    branch = layers.Dense(x.shape[-1], activation="relu")(x)\n'
-                    "    x = x + StochasticDepth(0.5)(branch)\n" + HIDDEN,
+                    "    x = x + StochasticDepth(0.5)(branch)\n" + at.HIDDEN,
                 )
             ),
         ),
@@ -340,11 +303,11 @@ TASKS = (
     Change(
         name="noise from replica.seed in the train step",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "    " + IN_TRAINING,
                 "    noise = tf.random.stateless_normal(images.shape, replica.seed, stddev=0.1)\n"
-                "    images += tf.cast(noise, images.dtype)\n    " + IN_TRAINING,
+                "    images += tf.cast(noise, images.dtype)\n",
             ),
         ),
     ),
@@ -369,15 +332,14 @@ TASKS = (
                 "    def smoothed(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:\n"
                 '        """Labels int (batch,), logits (batch, classes) -> (batch,)."""\n'
                 "        return smooth(tf.one_hot(labels, logits.shape[-1]), logits)\n\n"
-                f'    return {{"main": smoothed, "plain": {ENTROPY}}}\n'
+                f'    return {{"main": smoothed, "plain": {at.SPARSE}}}\n'
             ),
             Edit("steps.py", 'run.losses["main"]', 'run.losses["plain"]', "validation_step"),
             Edit("steps.py", 'run.losses["main"]', 'run.losses["plain"]', "test_step"),
         ),
     ),
     Change(
-        name="class weights",
-        edits=train_weights("    weights = np.where(labels < 3, 2.5, 0.5)\n"),
+        name="class weights", edits=train_weights("    weights = np.where(labels < 3, 2.5, 0.5)\n")
     ),
     Change(
         name="weights of zero for a third of the examples",
@@ -460,8 +422,7 @@ TASKS = (
         edits=(
             *in_model(
                 (
-                    "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))"
-                    "  # (batch, 1)\n",
+                    at.PREDICTION,
                     "    features = layers.Concatenate()([x, hidden])\n"
                     "    spread = layers.Dense(1, dtype=floatx)(hidden)  # log of it, (batch, 1)\n"
                     "    x = layers.Dense(1, dtype=floatx)(features)  # (batch, 1)\n",
@@ -482,7 +443,7 @@ TASKS = (
                 "        return 0.5 * tf.exp(-2 * spread) * error + spread + "
                 "float(np.log(LABEL_DEVIATION / 1e4))",
             ),
-            Edit("losses.py", "import keras\n", "import keras\nimport numpy as np\n"),
+            after("losses.py", "import keras\n", "import numpy as np\n"),
             Edit(
                 "steps.py",
                 "update_state(labels, predictions, weights)",
@@ -496,11 +457,7 @@ TASKS = (
         name="Huber's loss of labels in the millions",
         starter="tabular_regression",
         edits=(
-            Edit(
-                "data.py",
-                "target[rows, np.newaxis]",
-                "1e4 * target[rows, np.newaxis]",
-            ),
+            Edit("data.py", "target[rows, np.newaxis]", "1e4 * target[rows, np.newaxis]"),
             Edit(
                 "losses.py",
                 "squared_error = keras.losses.MeanSquaredError(",
@@ -512,7 +469,7 @@ TASKS = (
     Change(
         name="several labels for each image, sigmoids",
         edits=(
-            Edit("data.py", ARRAYS, MULTI_LABEL + ARRAYS),
+            before("data.py", at.ARRAYS, MULTI_LABEL),
             Edit("data.py", LABELS, 'properties(labels).astype("float32")'),
             *in_model(("CLASSES = 10", "CLASSES = 3")),
             in_losses(
@@ -532,11 +489,7 @@ TASKS = (
         edits=(
             *in_model(("CLASSES = 10", "CLASSES = 9")),
             in_losses(ORDINAL),
-            Edit(
-                "metrics.py",
-                "keras.metrics.SparseCategoricalAccuracy()",
-                "keras.metrics.Mean()",
-            ),
+            Edit("metrics.py", "keras.metrics.SparseCategoricalAccuracy()", "keras.metrics.Mean()"),
             Edit(
                 "steps.py",
                 UPDATE,
@@ -591,11 +544,7 @@ TASKS = (
             Edit("data.py", LABELS, 'images.astype("float32")[..., np.newaxis]'),
             Edit("model.py", "", AUTOENCODER, "create_model"),
             in_losses(SUM_OF_SQUARES),
-            Edit(
-                "metrics.py",
-                '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}',
-                '{"error": keras.metrics.Mean()}',
-            ),
+            Edit("metrics.py", at.ACCURACY, '{"error": keras.metrics.Mean()}'),
             *in_steps(AUTOENCODER_STEP),
             *LOWEST_LOSS,
             PICTURES,
@@ -604,15 +553,9 @@ TASKS = (
     ),
     Change(
         name="training data as a stream",
-        edits=(
-            Edit("data.py", ARRAYS, ARRAYS.replace("return", "arrays =")),
-            Edit(
-                "data.py",
-                END_OF_ARRAYS,
-                END_OF_ARRAYS
-                + '    stream = tf.data.Dataset.from_tensor_slices(arrays["train"])\n'
-                + '    return arrays | {"train": stream}\n',
-            ),
+        edits=with_arrays(
+            '    stream = tf.data.Dataset.from_tensor_slices(arrays["train"])\n'
+            + '    return arrays | {"train": stream}\n'
         ),
     ),
     Change(
@@ -655,10 +598,9 @@ TASKS = (
         name="a column that is constant and tiny",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "data.py",
-                "        numeric = np.delete(data[rows], category, axis=1)\n",
-                "        numeric = np.delete(data[rows], category, axis=1)\n"
+                at.NUMERIC,
                 "        numeric[:, -1] = 3e-7  # an instrument that was off\n",
             ),
         ),
@@ -667,10 +609,9 @@ TASKS = (
         name="many equal rows, also in different splits, as people answer a survey",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "data.py",
-                "        numeric = np.delete(data[rows], category, axis=1)\n",
-                "        numeric = np.delete(data[rows], category, axis=1)\n"
+                at.NUMERIC,
                 "        numeric[:, 2:] = 1  # asked nobody\n"
                 "        numeric[:, :2] = np.round(numeric[:, :2] / 20)  # answers 1 to 4\n",
             ),
@@ -679,12 +620,11 @@ TASKS = (
     Change(
         name="two of a hundred images are positive",
         edits=(
-            Edit(
+            before(
                 "data.py",
-                ARRAYS,
+                at.ARRAYS,
                 "    kept = {s: (y != 0) | (np.arange(len(y)) % 5 == 0) for s, (_, y) in splits.items()}\n"
-                "    splits = {s: (x[kept[s]], y[kept[s]] == 0) for s, (x, y) in splits.items()}\n"
-                + ARRAYS,
+                "    splits = {s: (x[kept[s]], y[kept[s]] == 0) for s, (x, y) in splits.items()}\n",
             ),
             *in_model(("CLASSES = 10", "CLASSES = 2")),
         ),
@@ -734,10 +674,9 @@ TASKS = (
                 "    logits = run.model(images, training=True)  # (batch, h, w, classes)\n",
                 "    logits, early = run.model(images, training=True)  # each (batch, h, w, classes)\n",
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    per_pixel = run.losses["main"](labels, logits)  # (batch, h, w)\n',
-                '    per_pixel = run.losses["main"](labels, logits)  # (batch, h, w)\n'
                 '    per_pixel += 0.4 * run.losses["main"](labels, early)\n',
                 "train_step",
             ),
@@ -764,10 +703,9 @@ TASKS = (
                 PENALTY,
                 "discriminator_step",
             ),
-            Edit(
+            after(
                 "steps.py",
                 'per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)\n',
-                'per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)\n'
                 "    per_example += 5.0 * tf.reduce_sum(tf.square(slopes), axis=[1, 2, 3])\n",
             ),
         ),
@@ -797,7 +735,7 @@ TASKS = (
             in_losses(
                 "    soft = keras.losses.CategoricalCrossentropy(from_logits=True, "
                 'reduction="none")\n'
-                f'    return {{"main": {ENTROPY}, "soft": soft}}\n'
+                f'    return {{"main": {at.SPARSE}, "soft": soft}}\n'
             ),
             Edit("steps.py", 'run.losses["main"]', 'run.losses["soft"]', "train_step"),
             Edit(
@@ -813,10 +751,10 @@ TASKS = (
         starter="language_model",
         edits=in_model(
             (
-                TRANSFORMER,
+                at.TRANSFORMER,
                 "    x = layers.Embedding(TOKENS, task.width, mask_zero=True)(tokens)\n"
                 "    x = layers.GRU(task.width, return_sequences=True)(x)  # (batch, T, width)\n",
-            ),
+            )
         ),
     ),
     Change(
@@ -833,17 +771,12 @@ TASKS = (
         name="Dice's loss beside the cross-entropy",
         starter="segmentation",
         edits=(
-            Edit("losses.py", "# TODO(10)", DICE),
+            before("losses.py", "# TODO(10)", DICE),
             Edit("losses.py", "import IGNORED\n", "import CLASSES, IGNORED\n"),
-            Edit(
-                "steps.py",
-                "import average_over_pixels, compute_loss",
-                "import average_over_pixels, compute_loss, dice",
-            ),
-            Edit(
+            Edit("steps.py", at.LOSSES_IMPORT, at.LOSSES_IMPORT + ", dice"),
+            after(
                 "steps.py",
                 "run.task.foreground_weight)  # (batch,)\n",
-                "run.task.foreground_weight)  # (batch,)\n"
                 "    per_example += dice(labels, logits)\n",
                 "*",
             ),

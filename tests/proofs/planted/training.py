@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .edits import EVALUATION, METRICS, OPTIMIZER, Edit, Fault
+from . import kinds
+from . import places as at
+from .edits import Edit, Fault, after, before
 
-ACCURACY = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
+ACCURACY = at.UPDATE_ACCURACY.strip()
 RATE = "CosineDecay(task.learning_rate,"
-PROCESSED = "    return gradients\n"
 IN_EVALUATION = "predictions = run.model(images, training=False)  # (batch, classes)"
-IMPORTED = "import keras\nimport tensorflow as tf\n"
-RETURNED = 'return {"main": compute_loss(per_example, weights, run.model, replica)}'
+RETURNED = at.MAIN_LOSS.strip()
 
 
 def accuracy(other: str, where: str = "*") -> Edit:
@@ -19,12 +19,12 @@ def accuracy(other: str, where: str = "*") -> Edit:
 
 def processed(*lines: str) -> tuple[Edit, ...]:
     """Another process_gradients."""
-    return (Edit("optimizer.py", PROCESSED, "".join(f"    {line}\n" for line in lines)),)
+    return (Edit("optimizer.py", at.GRADIENTS, "".join(f"    {line}\n" for line in lines)),)
 
 
 MEASURED = (
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="accuracy without weights",
         edits=(accuracy('run.metrics["accuracy"].update_state(labels, predictions)'),),
         file="steps.py",
@@ -32,20 +32,19 @@ MEASURED = (
         named=r"validation_accuracy .* or padding counts",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="a threshold of 0.5 on logits",
         starter="gan",
         edits=(
-            Edit(
+            after(
                 "metrics.py",
                 "    return {\n",
-                '    return {\n        "real_accuracy": keras.metrics.BinaryAccuracy(),\n',
+                '        "real_accuracy": keras.metrics.BinaryAccuracy(),\n',
                 "create_metrics",
             ),
-            Edit(
+            after(
                 "steps.py",
                 '    run.metrics["frechet"].update_state(images, generated, weights)\n',
-                '    run.metrics["frechet"].update_state(images, generated, weights)\n'
                 '    run.metrics["real_accuracy"].update_state('
                 "tf.ones_like(on_real), on_real, weights)\n",
                 "*",
@@ -56,7 +55,7 @@ MEASURED = (
         named=r"real_accuracy .* compares logits with the threshold of a probability",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="the mean of the scaled loss, as a metric",
         starter="tabular_regression",
         edits=(
@@ -67,7 +66,7 @@ MEASURED = (
             ),
             Edit(
                 "steps.py",
-                '    run.metrics["mae"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_MAE,
                 "    loss = compute_loss(per_example, weights, run.model, replica)\n"
                 '    run.metrics["mae"].update_state(loss)\n',
                 "*",
@@ -77,7 +76,7 @@ MEASURED = (
         cause="the metric is fed the scaled loss of one replica",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="a mean of the batches' means",
         starter="tabular_regression",
         edits=(
@@ -88,7 +87,7 @@ MEASURED = (
             ),
             Edit(
                 "steps.py",
-                '    run.metrics["mae"].update_state(labels, predictions, weights)\n',
+                at.UPDATE_MAE,
                 '    run.metrics["mae"].update_state(tf.reduce_mean(tf.abs(labels - predictions)))\n',
                 "*",
             ),
@@ -98,14 +97,10 @@ MEASURED = (
         named=r"the metric mae gets a single number.*feed it per-example values and weights",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="accuracy of each label with each prediction",
         edits=(
-            Edit(
-                "metrics.py",
-                "keras.metrics.SparseCategoricalAccuracy()",
-                "keras.metrics.Mean()",
-            ),
+            Edit("metrics.py", "keras.metrics.SparseCategoricalAccuracy()", "keras.metrics.Mean()"),
             accuracy(
                 "right = tf.equal(labels[:, tf.newaxis], tf.argmax(predictions, axis=1))\n"
                 '    run.metrics["accuracy"].update_state(tf.cast(right, weights.dtype))'
@@ -115,7 +110,7 @@ MEASURED = (
         cause="labels (batch, 1) and predictions (batch,) broadcast to (batch, batch)",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="updated twice in validation, once without weights",
         edits=(
             accuracy(
@@ -127,7 +122,7 @@ MEASURED = (
         cause="the metric is updated twice in validation, so padding counts",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="the best weights are those with the lowest accuracy",
         edits=(
             Edit("config.py", "larger_is_better: bool = True", "larger_is_better: bool = False"),
@@ -136,7 +131,7 @@ MEASURED = (
         cause="larger_is_better is wrong for an accuracy: the worst weights are selected",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="a larger loss is better",
         starter="tabular_regression",
         edits=(
@@ -147,7 +142,7 @@ MEASURED = (
         named=r"larger_is_better in task/config\.py says so",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="whole lines must match, prompts too",
         starter="language_model",
         edits=(
@@ -161,7 +156,7 @@ MEASURED = (
         cause="the metric ignores the weights: prompts and padded rows count",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="top ten of ten classes, called accuracy",
         edits=(
             Edit(
@@ -174,19 +169,15 @@ MEASURED = (
         cause="the metric is 1 whatever the model predicts",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="accuracy of the last batch only",
-        edits=(
-            accuracy(
-                'run.metrics["accuracy"].reset_state()\n    ' + ACCURACY,
-            ),
-        ),
+        edits=(accuracy('run.metrics["accuracy"].reset_state()\n    ' + ACCURACY),),
         file="steps.py",
         cause="the metric is reset in every step: it shows the last batch",
         named=r"\breset|last batch",
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="R2 of labels given as predictions",
         starter="tabular_regression",
         edits=(
@@ -204,7 +195,7 @@ MEASURED = (
 
 OPTIMIZING = (
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the learning rate divided by the replicas",
         edits=(
             Edit(
@@ -220,7 +211,7 @@ OPTIMIZING = (
         named=r"the learning rate is 0\.002 .* it depends on the number of replicas",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the linear scaling rule for a global batch that doesn't grow",
         starter="tabular_regression",
         edits=(
@@ -236,14 +227,14 @@ OPTIMIZING = (
         named=r"on one replica and 0\.02 on two: it depends on the number of replicas",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the decay ends after a tenth of the run",
         edits=(Edit("optimizer.py", "decay_steps=steps)", "decay_steps=steps // 10)"),),
         file="optimizer.py",
         cause="the learning rate is 0 for nine tenths of the run",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a decay over 40 epochs, given as 40 steps",
         starter="language_model",
         edits=(Edit("optimizer.py", "decay_steps=steps - warmup,", "decay_steps=40,"),),
@@ -251,14 +242,13 @@ OPTIMIZING = (
         cause="decay_steps is a number of epochs: the learning rate is 0 after few steps",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="piecewise rates at epochs 10 and 20",
         starter="segmentation",
         edits=(
             Edit(
                 "optimizer.py",
-                "    schedule = keras.optimizers.schedules.CosineDecay("
-                "task.learning_rate, decay_steps=steps)\n",
+                at.SCHEDULE,
                 "    rates = [task.learning_rate, 0.01 * task.learning_rate, 0.0]\n"
                 "    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([10, 20], rates)\n",
             ),
@@ -268,7 +258,7 @@ OPTIMIZING = (
         named=r"it counts train steps, not epochs",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a warm-up of ten thousand steps in a run of a thousand",
         starter="language_model",
         edits=(
@@ -282,7 +272,7 @@ OPTIMIZING = (
         named=r"the warm-up is longer than the run",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients with the other sign",
         edits=processed("return [-gradient for gradient in gradients]"),
         file="optimizer.py",
@@ -290,14 +280,14 @@ OPTIMIZING = (
         named=r"multiplies every gradient by -1",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a learning rate of 2 instead of 2e-3",
         edits=(Edit("config.py", "learning_rate: float = 2e-3", "learning_rate: float = 2.0"),),
         file="config.py",
         cause="the learning rate is a thousand times too large",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a learning rate of 1e-9",
         starter="tabular_regression",
         edits=(Edit("config.py", "learning_rate: float = 1e-2", "learning_rate: float = 1e-9"),),
@@ -306,7 +296,7 @@ OPTIMIZING = (
         named=r"too (low|small)",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients divided by the replicas, after the sum",
         starter="tabular_regression",
         edits=processed(
@@ -317,7 +307,7 @@ OPTIMIZING = (
         cause="gradients are divided by the number of replicas, though their sum is the gradient",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients of convolutions set to zero, from an old experiment",
         edits=processed(
             "return [",
@@ -329,7 +319,7 @@ OPTIMIZING = (
         cause="layers don't learn: process_gradients sets their gradients to zero",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients of embeddings set to zero, by their path",
         starter="language_model",
         edits=processed(
@@ -342,22 +332,16 @@ OPTIMIZING = (
         named=r"embedding/embeddings.*process_gradients sets it to 0",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the generator's step isn't in TRAIN_STEPS",
         starter="gan",
-        edits=(
-            Edit(
-                "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)",
-                "TRAIN_STEPS = (discriminator_step,)",
-            ),
-        ),
+        edits=(Edit("steps.py", at.GAN_STEPS, "TRAIN_STEPS = (discriminator_step,)"),),
         file="steps.py",
         cause="the generator never trains",
         named=r"TRAIN_STEPS|no (train )?step|never train|generator_step",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="weight decay in percent",
         starter="tabular_regression",
         edits=(Edit("config.py", "weight_decay: float = 1e-2", "weight_decay: float = 90.0"),),
@@ -365,16 +349,16 @@ OPTIMIZING = (
         cause="weight decay takes most of each weight in every step",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the gradient of predictions is clipped by its norm on each replica",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 "@tf.custom_gradient\n"
                 "def clipped(x):\n"
                 '    """The same, with a clipped gradient."""\n'
-                "    return tf.identity(x), lambda dy: tf.clip_by_norm(dy, 1e-3)\n\n\n# TODO(11)",
+                "    return tf.identity(x), lambda dy: tf.clip_by_norm(dy, 1e-3)\n\n\n",
             ),
             Edit(
                 "steps.py",
@@ -387,17 +371,17 @@ OPTIMIZING = (
         named=r"gradients are changed before they are added",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients normalized on each replica through a gradient of one's own",
         starter="tabular_regression",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
                 "@tf.custom_gradient\n"
                 "def normalized(x):\n"
                 '    """The same, with a gradient of norm 1."""\n'
-                "    return tf.identity(x), lambda dy: tf.math.l2_normalize(dy)\n\n\n# TODO(11)",
+                "    return tf.identity(x), lambda dy: tf.math.l2_normalize(dy)\n\n\n",
             ),
             Edit(
                 "steps.py",
@@ -410,7 +394,7 @@ OPTIMIZING = (
         named=r"gradients are changed before they are summed",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="the probability of the right class is minimized",
         starter="segmentation",
         edits=(
@@ -427,7 +411,7 @@ OPTIMIZING = (
         cause="the loss is larger for better predictions: its sign is wrong",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a squared error with a minus, because R2 has one",
         starter="tabular_regression",
         edits=(
@@ -442,10 +426,10 @@ OPTIMIZING = (
         cause="the loss is smaller for worse predictions: its sign is wrong",
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="noise on gradients, drawn by each replica for itself",
         edits=processed(
-            "return [g + tf.random.normal(tf.shape(g), 0, 1e-3, g.dtype) for g in gradients]",
+            "return [g + tf.random.normal(tf.shape(g), 0, 1e-3, g.dtype) for g in gradients]"
         ),
         file="optimizer.py",
         cause="gradients differ between replicas after the sum, so weights drift apart",
@@ -454,7 +438,7 @@ OPTIMIZING = (
 
 EVALUATING = (
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="training=True in the validation step",
         edits=(Edit("steps.py", "training=False", "training=True", "validation_step"),),
         file="steps.py",
@@ -462,7 +446,7 @@ EVALUATING = (
         named=r"dropout is called with training=True",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="training=True in the test step",
         starter="tabular_regression",
         edits=(Edit("steps.py", "training=False", "training=True", "test_step"),),
@@ -471,14 +455,14 @@ EVALUATING = (
         named=r"dropout is called with training=True",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the validation step calls the train step",
         starter="segmentation",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "    images, labels, weights = batch\n",
-                "    return train_step(run, batch, replica)\n    images, labels, weights = batch\n",
+                "    return train_step(run, batch, replica)\n",
                 "validation_step",
             ),
         ),
@@ -487,7 +471,7 @@ EVALUATING = (
         named=r"batch_normalization is called with training=True",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the validation loss divided by the batch size again",
         edits=(
             Edit(
@@ -503,13 +487,12 @@ EVALUATING = (
         named=r"the validation step averages over a replica's rows",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="a batch that isn't full is left out of validation",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 "    images, labels, weights = batch\n",
-                "    images, labels, weights = batch\n"
                 "    weights *= tf.cast(tf.reduce_all(weights > 0), weights.dtype)\n",
                 "validation_step",
             ),
@@ -518,7 +501,7 @@ EVALUATING = (
         cause="validation leaves out the last examples, because they don't fill a batch",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="eight rows of each batch, from a debugging session",
         edits=(
             Edit(
@@ -533,14 +516,13 @@ EVALUATING = (
         named=r"leaves? out|left out|first rows|every example once",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="half of the test rows",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 "    inputs, labels, weights = batch\n",
-                "    inputs, labels, weights = batch\n"
                 "    half = tf.shape(weights)[0] // 2\n"
                 "    weights *= tf.cast(tf.range(tf.shape(weights)[0]) < half, weights.dtype)\n",
                 "test_step",
@@ -550,14 +532,13 @@ EVALUATING = (
         cause="the test leaves out half of the rows of each batch",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="test-time augmentation with tf.random.normal",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 "    " + IN_EVALUATION,
-                "    images += tf.random.normal(tf.shape(images), stddev=0.3, dtype=images.dtype)\n"
-                "    " + IN_EVALUATION,
+                "    images += tf.random.normal(tf.shape(images), stddev=0.3, dtype=images.dtype)\n",
                 "validation_step",
             ),
         ),
@@ -565,7 +546,7 @@ EVALUATING = (
         cause="validation draws random numbers without a seed: it isn't the same twice",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the discriminator's validation loss under both names",
         starter="gan",
         edits=(
@@ -579,17 +560,14 @@ EVALUATING = (
         cause="the generator's validation loss is the discriminator's",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="a running mean of losses in a tf.Variable, moved by validation too",
         starter="tabular_regression",
         edits=(
-            Edit(
-                "steps.py", "# TODO(11)", "MEAN = tf.Variable(1.0, trainable=False)\n\n\n# TODO(11)"
-            ),
-            Edit(
+            before("steps.py", "# TODO(11)", "MEAN = tf.Variable(1.0, trainable=False)\n\n\n"),
+            after(
                 "steps.py",
-                '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n',
-                '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
+                at.PER_EXAMPLE,
                 "    MEAN.assign(0.9 * MEAN + 0.1 * tf.cast(tf.reduce_mean(per_example), tf.float32))\n"
                 "    per_example /= tf.cast(MEAN, per_example.dtype)\n",
                 "*",
@@ -599,14 +577,13 @@ EVALUATING = (
         cause="validation changes a variable that training uses, which is in no checkpoint",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="validation of the mean prediction of the batch",
         starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 "    predictions = run.model(inputs, training=False)  # (batch, 1)\n",
-                "    predictions = run.model(inputs, training=False)  # (batch, 1)\n"
                 "    predictions -= tf.reduce_mean(predictions - labels)  # without bias\n",
                 "validation_step",
             ),
@@ -616,7 +593,7 @@ EVALUATING = (
         named=r"labels of (its|the) batch|predictions (use|depend|change|are changed)",
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the validation of the language model forgets the weights of padding",
         starter="language_model",
         edits=(

@@ -2,83 +2,27 @@
 
 from __future__ import annotations
 
-from .edits import (
-    ACCUMULATION,
-    AUGMENTATION,
-    DENOMINATORS,
-    EVALUATION,
-    GAN,
-    INPUTS,
-    LABELS,
-    LANGUAGE_MODEL,
-    LEAKS,
-    LOSS_SCALING,
-    METRICS,
-    MODEL,
-    OPTIMIZER,
-    REGULARIZATION,
-    STREAMS,
-    WEIGHTS,
-    Change,
-    Edit,
-    Fault,
-    train_weights,
-)
-
-SEGMENTATION, LANGUAGE, TABLE = "segmentation", "language_model", "tabular_regression"
-ADVERSARIAL = "gan"
+from . import kinds
+from . import places as at
+from .edits import Change, Edit, Fault, after, before, train_weights
 
 # Texts of the starters that several changes replace.
-AVERAGE = """\
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-"""
-COUNTED = "    return tf.math.count_nonzero(weights, dtype=tf.int32)\n"
-COUNT = f"    weights = batch[-1]  # (batch,), 0 for padding\n{COUNTED}"
-TOTAL = "    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))\n"
 MAIN = '{"main": compute_loss(per_example, weights, run.model, replica)}'
-NO_TERMS = (
-    "TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported\n"
-)
-LOADED = '    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()\n'
-ARRAYS = """\
-    return {
-        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
-        for split, (images, labels) in splits.items()
-    }
-"""
-SHIFTED = "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n"
-COSINE = (
-    "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
-)
-GRADIENTS = "    return gradients\n"
-NO_CALLBACKS = "    return []\n"
-CALLBACK = "from ..engine.callbacks import Callback\n"
-CALLBACKS = "from ..engine.callbacks import Callback, Event, every_epochs\n"
-TF, KERAS_AND_TF = "import tensorflow as tf\n", "import keras\nimport tensorflow as tf\n"
-LOGITS = '    logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)\n'
-ENTROPY = (
-    '    return {"main": keras.losses.SparseCategoricalCrossentropy('
-    'from_logits=True, reduction="none")}\n'
-)
+TF = "import tensorflow as tf\n"
 ACCURACY = '    return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}\n'
-R2 = '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
-EXAMPLES = '        return {"numeric": numeric, "sex": sex}, target[rows, np.newaxis]\n'
-HEAD = "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)\n"
 
 LOSSES = (
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="a weighted mean on each replica, divided by the replicas",
-        starter=TABLE,
+        starter="tabular_regression",
         file="losses.py",
         cause="each replica divides by the sum of its own weights, so an example's share depends "
         "on the others of its replica, and a replica with padding only counts as a full one",
         edits=(
             Edit(
                 "losses.py",
-                AVERAGE,
+                at.AVERAGE,
                 "    loss = tf.reduce_sum(per_example * weights)\n"
                 "    loss = tf.math.divide_no_nan(loss, tf.reduce_sum(weights))\n"
                 "    loss = loss / replica.num_replicas\n",
@@ -86,9 +30,9 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=LOSS_SCALING,
+        kind=kinds.LOSS_SCALING,
         name="feature matching by the mean images of a replica",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="steps.py",
         cause="the distance of two means over one replica's rows is added behind compute_loss: the "
         "replicas' distances add up, and the mean is over fewer rows on more replicas",
@@ -112,13 +56,13 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=REGULARIZATION,
+        kind=kinds.REGULARIZATION,
         name="R-Drop: compute_loss for each of two terms",
         file="steps.py",
         cause="compute_loss adds the model's regularization, and is called twice in the train "
         "step: L2 counts one and a half times, in training only",
         edits=(
-            Edit("steps.py", TF, KERAS_AND_TF),
+            before("steps.py", TF, "import keras\n"),
             Edit(
                 "steps.py",
                 f"    return {MAIN}\n",
@@ -133,40 +77,36 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="all tokens that aren't padding are counted, prompts too",
-        starter=LANGUAGE,
+        starter="language_model",
         file="losses.py",
         cause="count counts the tokens of a line, and the loss is summed over the tokens of the "
         "answer only: it is divided by about three times too much, and by more for long prompts",
         edits=(
             Edit(
                 "losses.py",
-                f"    weights = batch[-1]  # (batch, T), 0 for prompts and padding\n{COUNTED}",
+                f"    weights = batch[-1]  # (batch, T), 0 for prompts and padding\n{at.COUNTED}",
                 "    tokens = batch[0]  # (batch, T), 0 for padding\n"
                 "    return tf.math.count_nonzero(tokens, dtype=tf.int32)\n",
             ),
         ),
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="the sum of the weights, cast to an int",
-        starter=TABLE,
+        starter="tabular_regression",
         file="losses.py",
         cause="each replica's sum of weights is rounded down before they are added: the loss is "
         "divided by less on more replicas",
         edits=(
-            Edit(
-                "losses.py",
-                COUNTED,
-                "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n",
-            ),
+            Edit("losses.py", at.COUNTED, "    return tf.cast(tf.reduce_sum(weights), tf.int32)\n"),
         ),
     ),
     Fault(
-        kind=DENOMINATORS,
+        kind=kinds.DENOMINATORS,
         name="pixels are counted under a loss that is a mean over pixels",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="losses.py",
         cause="average_over_pixels has divided by the pixels of an image, and count makes "
         "compute_loss divide by all pixels of the batch: the loss is a thousandth of what it "
@@ -174,14 +114,14 @@ LOSSES = (
         edits=(
             Edit(
                 "losses.py",
-                COUNT,
+                at.COUNT,
                 "    labels = batch[1]  # (batch, h, w)\n"
                 "    return tf.math.count_nonzero(labels != IGNORED, dtype=tf.int32)\n",
             ),
         ),
     ),
     Fault(
-        kind=ACCUMULATION,
+        kind=kinds.ACCUMULATION,
         name="the loss is divided by the micro-batches, as in PyTorch",
         file="losses.py",
         cause="global_count is that of the whole batch already: dividing by the micro-batches too "
@@ -190,14 +130,14 @@ LOSSES = (
         edits=(
             Edit(
                 "losses.py",
-                TOTAL,
+                at.REGULARIZED,
                 "    loss = loss + tf.nn.scale_regularization_loss(replica.regularization(model))\n"
                 "    return loss / replica.num_microbatches\n",
             ),
         ),
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="images and labels are shuffled after their weights were made",
         file="data.py",
         cause="the weights keep the old order, so that they weigh other examples",
@@ -208,9 +148,9 @@ LOSSES = (
         ),
     ),
     Fault(
-        kind=WEIGHTS,
+        kind=kinds.WEIGHTS,
         name="weights of the answer start one token early",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="the end of the prompt is looked for in the targets: the model has to predict the "
         '">" of the prompt, and the test cuts it off the prompts and the last token off answers',
@@ -226,16 +166,16 @@ LOSSES = (
 
 DATA = (
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="each split's labels are standardized by their own mean",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="mean and deviation are those of each split: predictions are compared with labels on "
         "another scale than they were trained on, and the mean of the test data leaks",
         edits=(
             Edit(
                 "data.py",
-                EXAMPLES,
+                at.PATIENTS,
                 """\
         labels = target[rows, np.newaxis]
         labels = (labels - labels.mean()) / labels.std()
@@ -246,9 +186,9 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="targets are shifted in the data, and in the loss again",
-        starter=LANGUAGE,
+        starter="language_model",
         file="steps.py",
         cause="the targets are the next tokens already: shifted once more, the loss asks for the "
         "token after the next one",
@@ -268,16 +208,15 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LABELS,
+        kind=kinds.LABELS,
         name="training images and labels are shuffled one after the other",
         file="data.py",
         cause="two calls of shuffle draw two orders: images no longer stand beside their labels",
         edits=(
-            Edit(
+            after(
                 "data.py",
-                LOADED,
-                LOADED
-                + """\
+                at.LOADED,
+                """\
     random = np.random.default_rng(0)
     for part in splits["train"]:
         random.shuffle(part)
@@ -286,9 +225,9 @@ DATA = (
         ),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="missing values are filled with 0 before they are scaled",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="nan_to_num makes a blood pressure of 0 from a missing one: it distorts mean and "
         "variance, and the model's inputs for missing values are never set",
@@ -301,16 +240,16 @@ DATA = (
         ),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="gray values are scaled by an integer division",
         file="data.py",
         cause="// rounds down: all gray values but the darkest become 0",
         edits=(Edit("data.py", '_images"] / 16', '_images"] // 16'),),
     ),
     Fault(
-        kind=INPUTS,
+        kind=kinds.INPUTS,
         name="training lines are put into lower case",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="only the training lines are normalized: the model never sees the capitals that most "
         "lines of the validation and test data have",
@@ -323,9 +262,9 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="days are drawn with replacement",
-        starter=LANGUAGE,
+        starter="language_model",
         file="data.py",
         cause="choices draws a day several times: days of the validation and test lines are among "
         "those of the training data",
@@ -338,9 +277,9 @@ DATA = (
         ),
     ),
     Fault(
-        kind=LEAKS,
+        kind=kinds.LEAKS,
         name="validation rows stay in the training data",
-        starter=TABLE,
+        starter="tabular_regression",
         file="data.py",
         cause="training takes all rows that aren't test data, with those of the validation",
         edits=(
@@ -352,7 +291,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="mixup of the images without their labels",
         file="data.py",
         cause="an image is mixed with another one by a share from 0 to 1, and keeps its own label "
@@ -360,7 +299,7 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                SHIFTED,
+                at.SHIFTED,
                 """\
         images = keras.ops.image.affine_transform(images, transforms)
         shape = (images.shape[0], 1, 1, 1)
@@ -371,33 +310,29 @@ DATA = (
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="the contrast of a batch is drawn with NumPy",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="data.py",
         cause="tf.data traces augment once, so np.random draws one number for the whole run; it "
         "comes neither from the seed nor again on resume",
         edits=(
-            Edit(
+            before(
                 "data.py",
                 "        return images, tf.cast(labels[..., 0], tf.int32), weights\n",
-                "        images = images * np.random.uniform(0.7, 1.3)\n"
-                "        return images, tf.cast(labels[..., 0], tf.int32), weights\n",
+                "        images = images * np.random.uniform(0.7, 1.3)\n",
             ),
         ),
     ),
     Fault(
-        kind=AUGMENTATION,
+        kind=kinds.AUGMENTATION,
         name="both directions of the shift are drawn with one seed",
         file="data.py",
         cause="stateless draws from the same seed are equal: images move along one diagonal only",
         edits=(
             Edit(
                 "data.py",
-                """\
-        shifts = tf.random.stateless_uniform((images.shape[0], 2), seed, -task.shift, task.shift)
-        dx, dy = tf.split(shifts, 2, axis=1)  # each (batch, 1)
-""",
+                at.SHIFTS + at.SHIFTS_OF_AXES,
                 """\
         shape = (images.shape[0], 1)
         dx = tf.random.stateless_uniform(shape, seed, -task.shift, task.shift)
@@ -407,7 +342,7 @@ DATA = (
         ),
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="a stream is shuffled, then split by take and skip",
         file="data.py",
         cause="shuffle draws a new order for each pass, so that the 300 validation images are other "
@@ -415,7 +350,7 @@ DATA = (
         edits=(
             Edit(
                 "data.py",
-                ARRAYS,
+                at.ALL_ARRAYS,
                 """\
     images, labels = (
         np.concatenate([splits[split][part] for split in ("train", "validation")])
@@ -434,21 +369,16 @@ DATA = (
         ),
     ),
     Fault(
-        kind=STREAMS,
+        kind=kinds.STREAMS,
         name="validation canvases are composed anew in every pass",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="data.py",
         cause="the generator composes from no seed: every validation sees other canvases, so that "
         "its numbers can't be compared, nor made again",
         edits=(
             Edit(
                 "data.py",
-                """\
-        return {
-            split: _compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)
-            for seed, (split, canvases) in enumerate(CANVASES.items())
-        }
-""",
+                at.COMPOSED,
                 """\
         arrays = {
             split: _compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)
@@ -474,23 +404,18 @@ DATA = (
 
 MODELS = (
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="the train step doesn't say that it trains",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="steps.py",
         cause="without training=True Keras takes the model for inference: BatchNormalization uses "
         "its initial moving averages, and never updates them",
         edits=(
-            Edit(
-                "steps.py",
-                "run.model(images, training=True)",
-                "run.model(images)",
-                "train_step",
-            ),
+            Edit("steps.py", "run.model(images, training=True)", "run.model(images)", "train_step"),
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="attention pooling with a softmax over the batch",
         file="model.py",
         cause="axis=0 is the batch: the weights of a place add up to 1 over the images of a "
@@ -508,23 +433,22 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=LANGUAGE_MODEL,
+        kind=kinds.LANGUAGE_MODEL,
         name="a convolution over neighbors on both sides",
-        starter=LANGUAGE,
+        starter="language_model",
         file="model.py",
         cause='padding="same" looks at the next token, which is the one to be predicted: '
         '"causal" is needed; the test, which has to write it, fails',
         edits=(
-            Edit(
+            after(
                 "model.py",
-                "    x = x + layers.Embedding(length, task.width)(positions)\n",
-                "    x = x + layers.Embedding(length, task.width)(positions)\n"
+                at.POSITIONS,
                 '    x = x + layers.Conv1D(task.width, 3, padding="same", activation="gelu")(x)\n',
             ),
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="all layers but the last are frozen, at random values",
         file="model.py",
         cause="the layers are frozen as for fine-tuning, and nothing loads trained weights into "
@@ -543,9 +467,9 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="a ReLU on the standardized prediction",
-        starter=TABLE,
+        starter="tabular_regression",
         file="model.py",
         cause="the labels are positive, but the last layer predicts standardized ones, half of "
         "which are negative: nothing below the mean can be predicted",
@@ -558,18 +482,17 @@ MODELS = (
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="stochastic depth that doesn't scale what it keeps",
-        starter=LANGUAGE,
+        starter="language_model",
         file="model.py",
         cause="branches are left out for 30% of the rows in training and the others aren't divided "
         "by 0.7: in evaluation every branch is larger than it was in training",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
-                '''\
-class DropPath(keras.layers.Layer):
+                '''class DropPath(keras.layers.Layer):
     """Leaves a branch out, for some rows of a training batch."""
 
     def __init__(self, rate: float = 0.3) -> None:
@@ -586,7 +509,7 @@ class DropPath(keras.layers.Layer):
         return keras.ops.where(drawn >= self.rate, x, keras.ops.zeros_like(x))
 
 
-# TODO(4)''',
+''',
             ),
             Edit(
                 "model.py",
@@ -601,25 +524,24 @@ class DropPath(keras.layers.Layer):
         ),
     ),
     Fault(
-        kind=MODEL,
+        kind=kinds.MODEL,
         name="noise on training images from tf.random.normal",
         file="steps.py",
         cause="tf.random.normal has a state outside of the run: a resumed run draws other noise, "
         "and N replicas draw other noise than one; replica.seed is for that",
         edits=(
-            Edit(
+            after(
                 "steps.py",
                 "    images, labels, weights = batch\n",
-                "    images, labels, weights = batch\n"
                 "    images = images + 0.1 * tf.random.normal(tf.shape(images), dtype=images.dtype)\n",
                 "train_step",
             ),
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="a sigmoid before a cross-entropy of logits",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="model.py",
         cause="the loss has from_logits=True, and the discriminator ends with a sigmoid: what "
         "should be logits is between 0 and 1, so that it can never be sure",
@@ -632,20 +554,16 @@ class DropPath(keras.layers.Layer):
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="a hinge loss with its signs exchanged",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="losses.py",
         cause="the discriminator learns to give low logits to real images and high ones to "
         "generated ones, and the generator still seeks high ones: both pull the same way",
         edits=(
             Edit(
                 "losses.py",
-                """\
-        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)
-        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)
-        return (loss_on_real + loss_on_generated) / 2
-""",
+                at.DISCRIMINATOR_LOSS,
                 """\
         loss_on_real = tf.nn.relu(1 + on_real)[:, 0]  # (batch,)
         loss_on_generated = tf.nn.relu(1 - on_generated)[:, 0]  # (batch,)
@@ -653,25 +571,22 @@ class DropPath(keras.layers.Layer):
 """,
             ),
             Edit(
-                "losses.py",
-                "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n",
-                "        return -on_generated[:, 0]  # (batch,)\n",
+                "losses.py", at.GENERATOR_LOSS, "        return -on_generated[:, 0]  # (batch,)\n"
             ),
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="a gradient penalty with one norm for all rows",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="steps.py",
         cause="tf.norm without axes is the norm over all rows of a replica, not of each: the "
         "penalty asks for slopes that are the smaller the more rows there are",
         edits=(
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["frechet"]',
-                """\
-    shape = (tf.shape(images)[0], 1, 1, 1)
+                """    shape = (tf.shape(images)[0], 1, 1, 1)
     share = tf.random.stateless_uniform(shape, replica.seed, dtype=images.dtype)
     between = share * images + (1 - share) * generated
     with tf.GradientTape() as tape:
@@ -679,15 +594,15 @@ class DropPath(keras.layers.Layer):
         on_between = discriminator(between, training=True)
     slopes = tape.gradient(on_between, between)  # (batch, h, w, channels)
     per_example += 10.0 * tf.square(tf.norm(slopes) - 1.0)
-    run.metrics["frechet"]""",
+""",
                 "discriminator_step",
             ),
         ),
     ),
     Fault(
-        kind=GAN,
+        kind=kinds.GAN,
         name="the generator ends with tanh, real images are in [0, 1]",
-        starter=ADVERSARIAL,
+        starter="gan",
         file="model.py",
         cause="generated images are in [-1, 1], half of which no real image has",
         edits=(
@@ -702,9 +617,9 @@ class DropPath(keras.layers.Layer):
 
 TRAINING = (
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="the accuracy of tokens gets no weights",
-        starter=LANGUAGE,
+        starter="language_model",
         file="steps.py",
         cause="token_accuracy counts prompts, the zeros behind lines and padded rows as well",
         edits=(
@@ -717,35 +632,31 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="an RMSE that is the mean of the batches' RMSEs",
-        starter=TABLE,
+        starter="tabular_regression",
         file="steps.py",
         cause="the root is taken in each replica's batch and then averaged: the result depends on "
         "batch size and replicas, and padding counts in it",
         edits=(
-            Edit(
-                "metrics.py",
-                '"r2": r2}',
-                '"r2": r2, "rmse": keras.metrics.Mean()}',
-            ),
-            Edit(
+            Edit("metrics.py", '"r2": r2}', '"r2": r2, "rmse": keras.metrics.Mean()}'),
+            after(
                 "steps.py",
-                R2,
-                R2 + "    error = tf.sqrt(tf.reduce_mean(tf.square(labels - predictions)))\n"
+                at.UPDATE_R2,
+                "    error = tf.sqrt(tf.reduce_mean(tf.square(labels - predictions)))\n"
                 '    run.metrics["rmse"].update_state(error)\n',
                 "*",
             ),
         ),
     ),
     Fault(
-        kind=METRICS,
+        kind=kinds.METRICS,
         name="a reported term is the mean over one replica's rows",
         file="steps.py",
         cause="what steps return is added over the replicas: the term is N times too large on N "
         "replicas, and padding counts in it",
         edits=(
-            Edit("steps.py", NO_TERMS, 'TERMS: tuple[str, ...] = ("cross_entropy",)\n'),
+            Edit("steps.py", at.NO_TERMS, 'TERMS: tuple[str, ...] = ("cross_entropy",)\n'),
             Edit(
                 "steps.py",
                 f"    return {MAIN}\n",
@@ -756,9 +667,9 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the test step is a copy of the train step",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="steps.py",
         cause="training=True in the test: BatchNormalization normalizes by the test batch and "
         "moves its statistics",
@@ -772,21 +683,17 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=EVALUATION,
+        kind=kinds.EVALUATION,
         name="the best weights are those of the largest loss",
-        starter=TABLE,
+        starter="tabular_regression",
         file="config.py",
         cause="larger_is_better is True and --monitor is a loss: the worst weights are kept",
         edits=(
-            Edit(
-                "config.py",
-                "larger_is_better: bool = False",
-                "larger_is_better: bool = True",
-            ),
+            Edit("config.py", "larger_is_better: bool = False", "larger_is_better: bool = True"),
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a decay meant for each epoch, in each step",
         file="optimizer.py",
         cause="schedules count steps: decay_steps=1 takes 5% off in every step, and after an "
@@ -794,7 +701,7 @@ TRAINING = (
         edits=(
             Edit(
                 "optimizer.py",
-                COSINE,
+                at.SCHEDULE,
                 """\
     schedule = keras.optimizers.schedules.ExponentialDecay(
         task.learning_rate, decay_steps=1, decay_rate=0.95
@@ -804,17 +711,17 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a plateau is remembered in a closure",
-        starter=TABLE,
+        starter="tabular_regression",
         file="callbacks.py",
         cause="the best loss and the epochs since then aren't in a checkpoint, for the callback "
         "has no get_state and set_state: a resumed run halves the learning rate at other steps",
         edits=(
-            Edit("callbacks.py", CALLBACK, CALLBACKS),
+            Edit("callbacks.py", at.CALLBACK_IMPORT, at.IMPORT_FOR_EPOCHS),
             Edit(
                 "callbacks.py",
-                NO_CALLBACKS,
+                at.NO_CALLBACKS,
                 """\
     best, waited = float("inf"), 0
 
@@ -832,7 +739,7 @@ TRAINING = (
     return [every_epochs(1, reduce_on_plateau)]
 """,
             ),
-            Edit("optimizer.py", COSINE, ""),
+            Edit("optimizer.py", at.SCHEDULE, ""),
             Edit(
                 "optimizer.py",
                 "AdamW(schedule, weight_decay",
@@ -841,17 +748,19 @@ TRAINING = (
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="a callback anneals a Python number that the loss reads",
-        starter=SEGMENTATION,
+        starter="segmentation",
         file="losses.py",
         cause="the step is traced once and keeps the number's first value: the weight of the "
         "foreground never changes, until a resumed run traces again",
         edits=(
-            Edit("callbacks.py", CALLBACK, CALLBACKS + "from . import losses\n"),
+            Edit(
+                "callbacks.py", at.CALLBACK_IMPORT, at.IMPORT_FOR_EPOCHS + "from . import losses\n"
+            ),
             Edit(
                 "callbacks.py",
-                NO_CALLBACKS,
+                at.NO_CALLBACKS,
                 """\
     return [every_epochs(1, _anneal)]
 
@@ -860,16 +769,16 @@ def _anneal(event: Event) -> None:
     losses.FOREGROUND = 1.0 + 4.0 * 0.9**event.epoch
 """,
             ),
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(5)",
-                "FOREGROUND = 5.0  # weight of a digit's pixel; falls to 1\n\n\n# TODO(5)",
+                "FOREGROUND = 5.0  # weight of a digit's pixel; falls to 1\n\n\n",
             ),
             Edit("losses.py", "foreground_weight * per_pixel", "FOREGROUND * per_pixel"),
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradient noise that every replica draws for itself",
         file="optimizer.py",
         cause="process_gradients runs on each replica, and tf.random.normal gives each another "
@@ -877,23 +786,23 @@ def _anneal(event: Event) -> None:
         edits=(
             Edit(
                 "optimizer.py",
-                GRADIENTS,
+                at.GRADIENTS,
                 "    return [g + tf.random.normal(g.shape, stddev=0.01, dtype=g.dtype) "
                 "for g in gradients]\n",
             ),
         ),
     ),
     Fault(
-        kind=OPTIMIZER,
+        kind=kinds.OPTIMIZER,
         name="gradients are centralized, those of biases too",
-        starter=LANGUAGE,
+        starter="language_model",
         file="optimizer.py",
         cause="a vector has no axis but the last, and its mean over no axes is itself: the "
         "gradients of biases and normalizations become 0, and they never train",
         edits=(
             Edit(
                 "optimizer.py",
-                GRADIENTS,
+                at.GRADIENTS,
                 """\
     return [
         g - tf.reduce_mean(g, axis=list(range(len(g.shape) - 1)), keepdims=True) for g in gradients
@@ -907,7 +816,6 @@ def _anneal(event: Event) -> None:
 FAULTS = (*LOSSES, *DATA, *MODELS, *TRAINING)
 
 # Of the correct tasks.
-PER_EXAMPLE = '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
 BLOCKS = """\
     x = images
     for filters in (32, 64):
@@ -917,18 +825,6 @@ BLOCKS = """\
         x = layers.MaxPooling2D()(x)  # (batch, h/2, w/2, filters), then (batch, h/4, w/4, filters)
     x = layers.Flatten()(x)
 """
-STANDARDIZED = '''\
-    squared_error = keras.losses.MeanSquaredError(reduction="none")
-
-    def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Both float (batch, 1) in units of the data -> float (batch,), about 1 - R2 on average.
-
-        Standardized, since gradients in units of the data would overflow in float16.
-        """
-        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)
-
-    return {"main": standardized_error}
-'''
 BACKBONE = """\
 import keras
 import numpy as np
@@ -976,18 +872,16 @@ UNSEEN_TASKS = (
         name="cross-entropy, and a supervised contrastive term over all replicas",
         edits=(
             Edit("steps.py", "EXAMPLES_INTERACT = False", "EXAMPLES_INTERACT = True"),
-            Edit(
+            after(
                 "steps.py",
-                PER_EXAMPLE,
-                PER_EXAMPLE
-                + "    per_example += 0.3 * contrast(predictions, labels, weights, replica)\n",
+                at.PER_EXAMPLE,
+                "    per_example += 0.3 * contrast(predictions, labels, weights, replica)\n",
                 "*",
             ),
-            Edit(
+            before(
                 "steps.py",
                 "# TODO(11)",
-                '''\
-def contrast(
+                '''def contrast(
     features: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, replica: Replica
 ) -> tf.Tensor:
     """How far rows are from others of their class (Khosla et al., 2020), float (batch,)."""
@@ -1006,18 +900,18 @@ def contrast(
     return -tf.math.divide_no_nan(total, tf.reduce_sum(same, axis=1))
 
 
-# TODO(11)''',
+''',
             ),
         ),
     ),
     Change(
         name="a mean and a variance for each row, with a loss that may be negative",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "model.py",
-                HEAD,
-                HEAD.replace("Dense(1,", "Dense(2,").replace("(batch, 1)", "(batch, 2)"),
+                at.PREDICTION,
+                at.PREDICTION.replace("Dense(1,", "Dense(2,").replace("(batch, 1)", "(batch, 2)"),
             ),
             Edit(
                 "model.py",
@@ -1027,7 +921,7 @@ def contrast(
             ),
             Edit(
                 "losses.py",
-                STANDARDIZED,
+                at.STANDARDIZED_ERROR,
                 '''\
 
     def surprise(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -1044,13 +938,12 @@ def contrast(
     ),
     Change(
         name="logits from the transposed embedding",
-        starter=LANGUAGE,
+        starter="language_model",
         edits=(
-            Edit(
+            before(
                 "model.py",
                 "# TODO(4)",
-                '''\
-class TiedLogits(keras.layers.Layer):
+                '''class TiedLogits(keras.layers.Layer):
     """The product with the weights of an embedding: a token's logit says how alike they are."""
 
     def __init__(self, embedding: keras.layers.Embedding) -> None:
@@ -1062,7 +955,7 @@ class TiedLogits(keras.layers.Layer):
         return keras.ops.matmul(x, keras.ops.transpose(self.embedding.embeddings))
 
 
-# TODO(4)''',
+''',
             ),
             Edit(
                 "model.py",
@@ -1083,7 +976,7 @@ class TiedLogits(keras.layers.Layer):
             Edit("model.py", "layers.Dense(CLASSES,", "layers.Dense(CLASSES - 1,"),
             Edit(
                 "losses.py",
-                ENTROPY,
+                at.CROSS_ENTROPY,
                 '''\
 
     def ordinal(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -1096,13 +989,12 @@ class TiedLogits(keras.layers.Layer):
     return {"main": ordinal}
 ''',
             ),
-            Edit("metrics.py", "import keras\n", KERAS_AND_TF),
+            after("metrics.py", "import keras\n", TF),
             Edit("metrics.py", ACCURACY, '    return {"accuracy": OrdinalAccuracy()}\n'),
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
-                '''\
-class OrdinalAccuracy(keras.metrics.Mean):
+                '''class OrdinalAccuracy(keras.metrics.Mean):
     """The fraction of rows that exceed as many thresholds as their label."""
 
     def update_state(
@@ -1113,7 +1005,7 @@ class OrdinalAccuracy(keras.metrics.Mean):
         super().update_state(guesses == labels, sample_weight)
 
 
-# TODO(6)''',
+''',
             ),
             Edit(
                 "pictures.py",
@@ -1127,13 +1019,12 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
     ),
     Change(
         name="the Dice loss of each canvas beside its cross-entropy",
-        starter=SEGMENTATION,
+        starter="segmentation",
         edits=(
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(10)",
-                '''\
-def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+                '''def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """1 - the Dice coefficient of digits and background in each image, float (batch,)."""
     known = tf.cast(labels != IGNORED, logits.dtype)
     digit = tf.cast(labels != 0, logits.dtype) * known  # (batch, h, w)
@@ -1142,27 +1033,15 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return 1 - (2 * common + 1) / (tf.reduce_sum(digit + predicted, axis=[1, 2]) + 1)
 
 
-# TODO(10)''',
+''',
             ),
-            Edit(
-                "steps.py",
-                "import average_over_pixels, compute_loss",
-                "import average_over_pixels, compute_loss, dice",
-            ),
-            Edit(
-                "steps.py",
-                "    per_example = average_over_pixels("
-                "per_pixel, labels, run.task.foreground_weight)  # (batch,)\n",
-                "    per_example = average_over_pixels("
-                "per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
-                "    per_example += dice(labels, logits)\n",
-                "*",
-            ),
+            Edit("steps.py", at.LOSSES_IMPORT, at.LOSSES_IMPORT + ", dice"),
+            after("steps.py", at.OF_PIXELS, "    per_example += dice(labels, logits)\n", "*"),
         ),
     ),
     Change(
         name="a Wasserstein critic with a gradient penalty, two steps for each of the generator",
-        starter=ADVERSARIAL,
+        starter="gan",
         edits=(
             Edit(
                 "data.py",
@@ -1177,17 +1056,11 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
             ),
             Edit(
                 "losses.py",
-                """\
-        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)
-        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)
-        return (loss_on_real + loss_on_generated) / 2
-""",
+                at.DISCRIMINATOR_LOSS,
                 "        return (on_generated - on_real)[:, 0]  # (batch,)\n",
             ),
             Edit(
-                "losses.py",
-                "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n",
-                "        return -on_generated[:, 0]  # (batch,)\n",
+                "losses.py", at.GENERATOR_LOSS, "        return -on_generated[:, 0]  # (batch,)\n"
             ),
             Edit(
                 "losses.py",
@@ -1206,18 +1079,17 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
                 "    _, latents, weights = batch\n",
                 "    _, latents, _, weights = batch\n",
             ),
-            Edit(
+            before(
                 "steps.py",
                 '    run.metrics["frechet"]',
-                """\
-    between = share * images + (1 - share) * generated
+                """    between = share * images + (1 - share) * generated
     with tf.GradientTape() as tape:
         tape.watch(between)
         on_between = discriminator(between, training=True)
     slopes = tape.gradient(on_between, between)  # (batch, h, w, channels)
     norms = tf.sqrt(tf.reduce_sum(tf.square(slopes), axis=[1, 2, 3]) + 1e-12)  # (batch,)
     per_example += 10.0 * tf.square(norms - 1.0)
-    run.metrics["frechet"]""",
+""",
                 "discriminator_step",
             ),
             Edit(
@@ -1242,10 +1114,9 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     }
 """,
             ),
-            Edit(
+            after(
                 "steps.py",
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
+                at.UPDATE_ACCURACY,
                 '    run.metrics["top_5"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -1253,7 +1124,7 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     ),
     Change(
         name="two dozen patients in batches of four",
-        starter=TABLE,
+        starter="tabular_regression",
         flags=("--global-batch-size", "4"),
         edits=(
             Edit(
@@ -1265,11 +1136,11 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     ),
     Change(
         name="a cosine that starts again twice",
-        starter=SEGMENTATION,
+        starter="segmentation",
         edits=(
             Edit(
                 "optimizer.py",
-                COSINE,
+                at.SCHEDULE,
                 """\
     # Cycles of 1, 2 and 4 sevenths of the run.
     schedule = keras.optimizers.schedules.CosineDecayRestarts(
@@ -1283,17 +1154,13 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         name="a trained backbone with BatchNormalization, frozen for good",
         preparation=BACKBONE,
         edits=(
-            Edit(
-                "model.py",
-                "from typing import Any\n",
-                "from pathlib import Path\nfrom typing import Any\n",
-            ),
-            Edit(
+            before("model.py", "from typing import Any\n", "from pathlib import Path\n"),
+            before(
                 "model.py",
                 "from ..engine.batches import",
-                "from ..engine.auxiliary import load_in_precision\nfrom ..engine.batches import",
+                "from ..engine.auxiliary import load_in_precision\n",
             ),
-            Edit("model.py", "CLASSES = 10\n", 'CLASSES = 10\nBACKBONE = Path("backbone.keras")\n'),
+            after("model.py", "CLASSES = 10\n", 'BACKBONE = Path("backbone.keras")\n'),
             Edit(
                 "model.py",
                 BLOCKS,
@@ -1312,14 +1179,12 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     ),
     Change(
         name="rows without a label, at weight zero",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
-            Edit(
+            after(
                 "data.py",
-                "    inputs, labels = examples(rest[~is_validation])\n",
-                """\
-    inputs, labels = examples(rest[~is_validation])
-    known = np.random.default_rng(1).random(len(labels)) >= 0.3  # others weren't followed up
+                at.PATIENTS_OF_TRAINING,
+                """    known = np.random.default_rng(1).random(len(labels)) >= 0.3  # others weren't followed up
     labels = np.where(known[:, np.newaxis], labels, np.float32(0))
     weights = np.zeros(len(labels), np.float32)
     weights[known] = _balance(inputs["sex"][known])
@@ -1340,7 +1205,7 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     ),
     Change(
         name="a stream interleaved from four shards",
-        starter=LANGUAGE,
+        starter="language_model",
         edits=(
             Edit(
                 "data.py",
@@ -1350,11 +1215,10 @@ def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
                 "            tuple(a[held_out:].reshape(task.dates, len(FORMS), -1) for a in arrays)\n"
                 "        ),\n",
             ),
-            Edit(
+            before(
                 "data.py",
                 "# TODO(3)",
-                '''\
-def _interleaved(arrays: tuple[np.ndarray, ...]) -> tf.data.Dataset:
+                '''def _interleaved(arrays: tuple[np.ndarray, ...]) -> tf.data.Dataset:
     """A stream of single dates from four shards, always in the same order."""
     dates = tf.data.Dataset.from_tensor_slices(arrays)
     stream = tf.data.Dataset.range(4).interleave(
@@ -1366,22 +1230,22 @@ def _interleaved(arrays: tuple[np.ndarray, ...]) -> tf.data.Dataset:
     return stream.apply(tf.data.experimental.assert_cardinality(len(arrays[0])))
 
 
-# TODO(3)''',
+''',
             ),
         ),
     ),
     Change(
         name="three quantiles for each label, which is compared with all of them",
-        starter=TABLE,
+        starter="tabular_regression",
         edits=(
             Edit(
                 "model.py",
-                HEAD,
-                HEAD.replace("Dense(1,", "Dense(3,").replace("(batch, 1)", "(batch, 3)"),
+                at.PREDICTION,
+                at.PREDICTION.replace("Dense(1,", "Dense(3,").replace("(batch, 1)", "(batch, 3)"),
             ),
             Edit(
                 "losses.py",
-                STANDARDIZED,
+                at.STANDARDIZED_ERROR,
                 '''\
 
     def pinball(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -1399,17 +1263,16 @@ def _interleaved(arrays: tuple[np.ndarray, ...]) -> tf.data.Dataset:
     Change(
         name="classes weighted in the loss, and the recall of each",
         edits=(
-            Edit(
+            after(
                 "steps.py",
-                PER_EXAMPLE,
-                PER_EXAMPLE + "    per_example *= tf.gather("
+                at.PER_EXAMPLE,
+                "    per_example *= tf.gather("
                 "tf.constant(CLASS_WEIGHTS, per_example.dtype), labels)\n",
                 "*",
             ),
-            Edit(
+            after(
                 "steps.py",
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n',
-                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
+                at.UPDATE_ACCURACY,
                 '    run.metrics["recall"].update_state(labels, predictions, weights)\n',
                 "*",
             ),
@@ -1418,29 +1281,23 @@ def _interleaved(arrays: tuple[np.ndarray, ...]) -> tf.data.Dataset:
                 "from .losses import compute_loss\n",
                 "from .losses import CLASS_WEIGHTS, compute_loss\n",
             ),
-            Edit(
+            before(
                 "losses.py",
                 "# TODO(5)",
-                "CLASS_WEIGHTS = [0.75] * 8 + [2.0] * 2  # 8 and 9 matter most; their mean is 1\n"
-                "\n\n# TODO(5)",
+                "CLASS_WEIGHTS = [0.75] * 8 + [2.0] * 2  # 8 and 9 matter most; their mean is 1\n\n\n",
             ),
-            Edit("metrics.py", "import keras\n", KERAS_AND_TF),
-            Edit(
-                "metrics.py",
-                "from .config import TaskConfig\n",
-                "from .config import TaskConfig\nfrom .model import CLASSES\n",
-            ),
+            after("metrics.py", "import keras\n", TF),
+            after("metrics.py", at.CONFIG_IMPORT, "from .model import CLASSES\n"),
             Edit(
                 "metrics.py",
                 ACCURACY,
                 '    return {"accuracy": keras.metrics.SparseCategoricalAccuracy(), '
                 '"recall": Recalls()}\n',
             ),
-            Edit(
+            before(
                 "metrics.py",
                 "# TODO(6)",
-                '''\
-class Recalls(keras.metrics.Metric):
+                '''class Recalls(keras.metrics.Metric):
     """The fraction of each class that is recognized, float (classes,)."""
 
     def __init__(self) -> None:
@@ -1465,7 +1322,7 @@ class Recalls(keras.metrics.Metric):
         )
 
 
-# TODO(6)''',
+''',
             ),
         ),
     ),

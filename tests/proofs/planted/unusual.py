@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from .edits import PACKAGE, Change, Edit
-from .tasks import (
-    ADAM,
-    ENTROPY,
-    LABELS,
-    LOGITS,
-    LOWEST_LOSS,
-    PICTURES,
-    SUM_OF_SQUARES,
-    in_losses,
-    in_model,
-)
+from . import blank
+from . import places as at
+from .edits import PACKAGE, Change, Edit, after, before
+from .tasks import ADAM, LABELS, LOWEST_LOSS, PICTURES, SUM_OF_SQUARES, in_losses, in_model
 
-ACCURACY = '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}'
-NO_TERMS = (
-    "TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported\n"
-)
 LOADED = "from ..engine.batches import first_examples\n"
 TASK = f"{PACKAGE}/task"
 
@@ -36,13 +24,6 @@ def steps(train: str, validation: str) -> tuple[Edit, ...]:
         for name, body in bodies.items()
     )
 
-
-ARRAYS_OF_SPLITS = """\
-    return {
-        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))
-        for split, (images, labels) in splits.items()
-    }
-"""
 
 VIEWS = """\
     arrays = {s: images.astype("float32")[..., np.newaxis] for s, (images, _) in splits.items()}
@@ -107,7 +88,7 @@ def means(
     }
 
 
-# TODO(10)'''
+'''
 
 VAE = """\
     images, _, weights = batch
@@ -156,13 +137,8 @@ file.write_text("\\n".join(["hour,temperature,wind", *rows]) + "\\n")
 """
 
 FORECAST_CONFIG = (
-    Edit(
-        "config.py",
-        '    monitor: str = "validation_loss"',
-        "    learning_rate: float = 1e-3  # learning rate at the start; decays to 0 along a cosine\n"
-        "    units: int = 32  # units of the hidden layer\n"
-        '    monitor: str = "validation_loss"',
-    ),
+    before("config.py", '    monitor: str = "validation_loss"', "    learning_rate: float = 1e-3  # learning rate at the start; decays to 0 along a cosine\n"
+"    units: int = 32  # units of the hidden layer\n"),
     Edit(
         "config.py",
         """\
@@ -318,10 +294,7 @@ FORECAST_OPTIMIZER = (
         "keras.optimizers.Adam(1e-3)",
     )
 """,
-        """\
-    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.Adam(schedule)
-""",
+        at.ADAM,
     ),
     Edit(
         "optimizer.py",
@@ -343,21 +316,14 @@ FORECAST_OPTIMIZER = (
     Edit("optimizer.py", "from .next_todo import TodoError\n", ""),
 )
 
-FORECAST_CALLBACKS = '''\
-"""Functions that are called during training."""
+FORECAST_CALLBACKS = blank.CALLBACKS.replace(
+    '"""None."""',
+    '"""Callbacks, called between steps; '
+    'they can save, stop, freeze layers or set learning rates."""',
+)
 
-from __future__ import annotations
-
-from ..engine.callbacks import Callback
-from .config import TaskConfig
-
-
-def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
-    return []
-'''
-
-FORECAST_STEPS = '''\
+FORECAST_STEPS = (
+    '''\
 """The train, validation and test step, as one replica computes them.
 
 A step gets this replica's part of a batch, updates the metrics and returns the loss that each
@@ -373,22 +339,11 @@ from .data import FUTURE
 from .losses import compute_loss, weights_of_values
 
 Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # past, future (batch, FUTURE), weights (batch,)
-
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The same as in validation."""
-    return _step(run, batch, replica, training=False)
-
+'''
+    + blank.THREE_STEPS.replace(
+        "The test loss of this replica's part of a batch.", "The same as in validation."
+    )
+    + '''
 
 def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[str, tf.Tensor]:
     """The mean squared error of the values that are there."""
@@ -407,6 +362,7 @@ TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be
 # True if an example's loss depends on the others of its batch, as with negatives from the batch.
 EXAMPLES_INTERACT = False
 '''
+)
 
 BACKBONE = f"""\
 import keras
@@ -473,7 +429,7 @@ def _two_labels(digits: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _load_digits('''
+'''
 
 HEADS_COUNT = '''\
 def weights_of_heads(batch: Any) -> dict[str, tf.Tensor]:
@@ -557,7 +513,7 @@ UNUSUAL = (
     Change(
         name="contrastive learning with negatives from all replicas",
         edits=(
-            Edit("data.py", ARRAYS_OF_SPLITS, VIEWS),
+            Edit("data.py", at.ALL_ARRAYS, VIEWS),
             Edit(
                 "data.py",
                 "images float32 (n, h, w, 1) in [0, 1], labels int64 (n,).",
@@ -565,7 +521,7 @@ UNUSUAL = (
             ),
             *in_model(
                 ("CLASSES = 10", "FEATURES = 32"),
-                (LOGITS, LOGITS.replace("logits", "features").replace("CLASSES", "FEATURES")),
+                (at.CLASS_LOGITS, at.CLASS_LOGITS.replace("logits", "features").replace("CLASSES", "FEATURES")),
                 ("keras.Model(images, logits)", "keras.Model(images, features)"),
                 ("logits float32 (batch, classes)", "features float32 (batch, FEATURES)"),
             ),
@@ -585,8 +541,8 @@ UNUSUAL = (
             *in_model(("CLASSES = 10", "CODE = 8  # numbers that an image is coded by")),
             Edit("model.py", "", VAE_MODELS, "create_model"),
             in_losses("\n" + SUM_OF_SQUARES),
-            Edit("losses.py", "# TODO(10)", KL_DIVERGENCE),
-            Edit("metrics.py", ACCURACY, "{}"),
+            before("losses.py", "# TODO(10)", KL_DIVERGENCE),
+            Edit("metrics.py", at.ACCURACY, "{}"),
             Edit(
                 "steps.py",
                 "import compute_loss\n",
@@ -594,7 +550,7 @@ UNUSUAL = (
                 "WARM_UP = 200  # steps until the KL divergence counts in full\n",
             ),
             *steps(VAE, VAE_EVALUATION),
-            Edit("steps.py", NO_TERMS, 'TERMS = ("error", "kl")  # reported beside the loss\n'),
+            Edit("steps.py", at.NO_TERMS, 'TERMS = ("error", "kl")  # reported beside the loss\n'),
             *LOWEST_LOSS,
             PICTURES,
         ),
@@ -619,12 +575,7 @@ UNUSUAL = (
         # Tests resume from step 6: the steps before freezing, between and after are all there.
         name="fine-tuning: frozen BatchNormalization, convolutions unfrozen later, two rates",
         edits=(
-            Edit(
-                "config.py",
-                "    monitor: str",
-                "    frozen_steps: int = 7  # steps in which the last layer trains alone\n"
-                "    monitor: str",
-            ),
+            before("config.py", "    monitor: str", "    frozen_steps: int = 7  # steps in which the last layer trains alone\n"),
             Edit("model.py", "", FINE_TUNED, "create_model"),
             *in_model(
                 ("from typing import Any\n", "from pathlib import Path\nfrom typing import Any\n"),
@@ -634,7 +585,7 @@ UNUSUAL = (
             Edit("callbacks.py", "", UNFREEZE, "create_callbacks"),
             Edit(
                 "callbacks.py",
-                "from ..engine.callbacks import Callback\n",
+                at.CALLBACK_IMPORT,
                 "import keras\n\nfrom ..engine.callbacks import Callback, Event, at_step\n",
             ),
             Edit(
@@ -651,25 +602,21 @@ UNUSUAL = (
         edits=(
             Edit("data.py", LABELS, "_two_labels(labels)"),
             Edit("data.py", "labels int64 (n,).", "labels by head."),
-            Edit("data.py", "def _load_digits(", TWO_LABELS),
+            before("data.py", "def _load_digits(", TWO_LABELS),
             *in_model(
-                (LOGITS, LOGITS + '\n    even = layers.Dense(2, dtype=keras.config.floatx(), name="even")(x)'),
+                (at.CLASS_LOGITS, at.CLASS_LOGITS + '\n    even = layers.Dense(2, dtype=keras.config.floatx(), name="even")(x)'),
                 ("keras.Model(images, logits)", 'keras.Model(images, {"digit": logits, "even": even})'),
                 ("logits float32 (batch, classes)", "logits of each head float32 (batch, classes)"),
             ),
             in_losses(
-                f"    entropy = {ENTROPY}\n"
+                f"    entropy = {at.SPARSE}\n"
                 "    return dict.fromkeys(HEADS, entropy)\n"
             ),
-            Edit(
-                "losses.py",
-                "import TaskConfig\n",
-                "import TaskConfig\n\n"
-                'HEADS = ("digit", "even")  # outputs of the model and labels; a label of -1 is missing\n',
-            ),
+            after("losses.py", "import TaskConfig\n", '\n'
+'HEADS = ("digit", "even")  # outputs of the model and labels; a label of -1 is missing\n'),
             Edit("losses.py", "", HEADS_COUNT, "count"),
-            Edit("metrics.py", ACCURACY, '{f"{head}_accuracy": keras.metrics.SparseCategoricalAccuracy() for head in HEADS}'),
-            Edit("metrics.py", "import TaskConfig\n", "import TaskConfig\nfrom .losses import HEADS\n"),
+            Edit("metrics.py", at.ACCURACY, '{f"{head}_accuracy": keras.metrics.SparseCategoricalAccuracy() for head in HEADS}'),
+            after("metrics.py", "import TaskConfig\n", 'from .losses import HEADS\n'),
             Edit("steps.py", "import compute_loss", "import HEADS, weights_of_heads"),
             Edit(
                 "steps.py",
@@ -677,7 +624,7 @@ UNUSUAL = (
                 "Batch = tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]  # images, labels, weights (batch,)",
             ),
             *steps(HEADS, evaluated(HEADS)),
-            Edit("steps.py", NO_TERMS, "TERMS = HEADS  # the loss of each head is reported too\n"),
+            Edit("steps.py", at.NO_TERMS, "TERMS = HEADS  # the loss of each head is reported too\n"),
             Edit(
                 "config.py",
                 '    monitor: str = "validation_accuracy"  # column of history.csv that selects the best weights\n',
@@ -697,8 +644,8 @@ UNUSUAL = (
                 ("CLASSES = 10\n", 'CLASSES = 10\nTEACHER = Path(__file__).with_name("teacher.keras")\n'),
             ),
             in_losses(
-                f"    hard = {ENTROPY}\n"
-                f"    soft = {ENTROPY.replace('Sparse', '')}\n"
+                f"    hard = {at.SPARSE}\n"
+                f"    soft = {at.SPARSE.replace('Sparse', '')}\n"
                 '    return {"hard": hard, "soft": soft}\n'
             ),
             Edit(
