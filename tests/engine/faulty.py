@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, every_epochs, every_validation
+from proof.engine.keras_callbacks import keras_callback
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
@@ -521,8 +522,11 @@ def tokens_counted(counts: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
     return replace(tokens(), count=count)
 
 
-def padded_words(masked: bool, count_padding: bool = False) -> Toy:
-    """Labels 1 and 2, after which 0 fills the rows up: whether the loss leaves that out."""
+def padded_words(masked: bool, count_padding: bool = False, inputs: bool = False) -> Toy:
+    """Labels 1 and 2, after which 0 fills the rows up: whether the loss leaves that out.
+
+    It fills up the `inputs` as well, or doesn't.
+    """
 
     def there(labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         return weights[:, tf.newaxis] * tf.cast((labels > 0) | count_padding, weights.dtype)
@@ -539,7 +543,10 @@ def padded_words(masked: bool, count_padding: bool = False) -> Toy:
     words, _ = tokens().data
     numbers = np.random.default_rng(2)
     lengths = numbers.integers(1, FEATURES + 1, (len(words), 1))
-    labels = numbers.integers(1, CLASSES, words.shape) * (np.arange(FEATURES) < lengths)
+    is_there = np.arange(FEATURES) < lengths
+    labels = numbers.integers(1, CLASSES, words.shape) * is_there
+    if inputs:
+        words = np.maximum(words, 1) * is_there
     return replace(tokens(), data=(words, labels), train_steps=(words_step,), count=count)
 
 
@@ -612,6 +619,16 @@ def pictures(change: Callable[[np.ndarray], np.ndarray] = lambda images: images)
         return keras.Sequential([keras.Input((8, 8, 3)), layers.Flatten(), dense(CLASSES)])
 
     return sound(model=create, data=(change(images), labels), others={})
+
+
+def means_of_labels() -> Toy:
+    """A category of 20 values, which is replaced by the mean label of training and validation."""
+    numbers = np.random.default_rng(3)
+    inputs, labels = examples(200)
+    kinds = (labels + CLASSES * numbers.integers(7, size=len(labels))) % 20
+    inputs[:, 0] = (np.bincount(kinds, labels) / np.bincount(kinds))[kinds]
+    return sound(data=(inputs[:150], labels[:150]),
+                 others={"validation": (inputs[150:], labels[150:])})  # fmt: skip
 
 
 def weights_of_words(
@@ -844,6 +861,10 @@ DATA = [
     Fault(
         "labels belong to inputs", lambda: validated(1, lambda y: (y + 1) % CLASSES),
         "validation data are encoded otherwise",
+    ),
+    Fault(
+        "inputs without the answer", means_of_labels,
+        "the numbers in column 0 of inputs are means of labels, over the rows of all splits",
     ),
     Fault(
         "inputs without the answer",
@@ -1195,6 +1216,10 @@ LOSS = [
         "of padding, which trains", LOOK,
     ),
     Fault(
+        "padding", lambda: padded_words(masked=False, count_padding=True, inputs=True),
+        "of padding, which trains, and inputs are padded there as well",
+    ),
+    Fault(
         "labels of weight zero", lambda: weights_of_words(loss=False),
         "the loss main changes with labels of weight 0: it ignores the weights within an example",
     ),
@@ -1424,6 +1449,15 @@ TRAINING = [
     Fault(
         "learning rate", lambda: sound(optimizer=lambda: half_of_the_steps(0.1)),
         "the schedule is shorter than the run",
+    ),
+    Fault(
+        "learning rate",
+        lambda: sound(
+            optimizer=lambda: SGD(
+                keras.optimizers.schedules.PiecewiseConstantDecay([2, 3], [0.1, 0.01, 0.001])
+            )
+        ),
+        r"is 1\.0% of its largest value for the last 80% of the .* steps",
     ),
     Fault(
         "learning rate", lambda: sound(optimizer=lambda: half_of_the_steps(50)),
@@ -2108,6 +2142,29 @@ def asked_loss() -> Toy:
     )
 
 
+def stopped_early(monitor: str = "val_accuracy", mode: str = "max") -> Toy:
+    """A run that Keras ends where a column doesn't get better for a while."""
+
+    def create() -> list[Callback]:
+        return [keras_callback(keras.callbacks.EarlyStopping(monitor, mode=mode, patience=2))]
+
+    return sound(callbacks=create)
+
+
+def two_views(seeds: int) -> Toy:
+    """Contrastive learning; of noise from as many seeds two views are made for training."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        x, _, weights = batch
+        views = [x + tf.random.stateless_normal(x.shape, seed + n % seeds, dtype=x.dtype)
+                 for n in range(2)]  # fmt: skip
+        return (*views, weights)
+
+    others = {"validation": tuple(CONTRASTIVE.data)}
+    step = CONTRASTIVE.train_steps[0]
+    return replace(CONTRASTIVE, others=others, augment=augment, validation_step=step)
+
+
 class Patient:
     """Halves the learning rate where a column of the history doesn't get better for a while."""
 
@@ -2515,10 +2572,15 @@ MODES = [
             },
         ),
         "'discriminator' is 0 after 17% .* counts updates, of which each train step makes 3",
-        LOOK,
     ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_validation(Patient(1))]),
           "while every result improves, and not while it gets worse"),
+    Fault("callbacks", lambda: stopped_early(mode="min"),
+          "or end the run, while every result improves, and not while it gets worse"),
+    Fault("callbacks", lambda: stopped_early("val_nothing"),
+          "EarlyStopping monitors 'val_nothing', which this run doesn't have"),
+    Fault("augmentation", lambda: two_views(seeds=1),
+          "inputs and labels are the same numbers in training, and differ in evaluation"),
     Fault("augmentation", lambda: mixed_up(exchanged=True), "where labels have more of the other"),
     Fault("augmentation", lambda: mapped_weights(moved=False), "augmented weights stay where they"),
     Fault("rows in two splits", lambda: copied(framed(), 0.01, moved=1), "are much nearer"),

@@ -69,10 +69,12 @@ from .faulty import (
     slower_first_layer,
     sound,
     step,
+    stopped_early,
     stream,
     taught,
     texts,
     topics,
+    two_views,
     validated_gan,
     weighted_by_class,
     weights_of_words,
@@ -295,6 +297,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     ),
     "tokens that tell a topic": (topics, {}),
     "pictures": (pictures, {}),
+    "a run that Keras ends": (stopped_early, {}),
     "as many outputs as rows": (lambda: outputs_and_rows(4), {"global_batch_size": 4}),
     "words that follow each other": (
         lambda: next_words(lambda x: keras.layers.Conv1D(8, 2, padding="causal")(x)),
@@ -397,8 +400,8 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "callbacks of Keras": (
         lambda: sound(
             callbacks=lambda: [
-                keras_callback(keras.callbacks.ReduceLROnPlateau("validation_loss", patience=3)),
-                keras_callback(keras.callbacks.EarlyStopping("validation_loss", patience=8)),
+                keras_callback(keras.callbacks.ReduceLROnPlateau("val_loss", patience=3)),
+                keras_callback(keras.callbacks.EarlyStopping("val_loss", patience=8)),
             ]
         ),
         {},
@@ -440,6 +443,11 @@ SEEDS: dict[str, Callable[[Replica], tf.Tensor]] = {
     "replica.seed": lambda replica: replica.seed + 1,
     "of the index": lambda replica: tf.stack([tf.cast(replica.index, tf.int64), replica.step]),
 }
+
+
+def test_views_of_other_random_numbers_are_not_accused() -> None:
+    lab = laboratory(two_views(seeds=2))
+    assert RELATIONS["augmentation"].observe(lab).verdict == "ok"
 
 
 @pytest.mark.parametrize("seed_of", SEEDS.values(), ids=SEEDS)

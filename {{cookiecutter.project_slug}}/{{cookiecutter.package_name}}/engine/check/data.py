@@ -336,6 +336,14 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
         if array.ndim > 2:
             continue
         for column, x in enumerate(np.nan_to_num(np.asarray(array, "f8")).reshape(len(y), -1).T):
+            if array.dtype.kind == "f" and _are_means_of_labels(lab, name, column):
+                return wrong(
+                    f"the numbers in column {column} of {name} are means of labels, over the rows "
+                    "of all splits that have the same number there",
+                    "a category was replaced by the mean of its labels, those that are to be "
+                    "predicted among them",
+                    "take the means over training examples alone, without the example's own label",
+                )
             seen = ""
             if x.std() > 0 and y.std() > 0 and abs(np.corrcoef(x, y)[0, 1]) > 0.995:
                 seen = (
@@ -366,6 +374,23 @@ def data_keeps_up(lab: Laboratory) -> Finding:
             "load and augment in parallel, or keep what is read in memory",
         )  # fmt: skip
     return ok(seen)
+
+
+def _are_means_of_labels(lab: Laboratory, name: str, column: int) -> bool:
+    """Whether equal numbers of a column go with the mean of their labels in all splits together."""
+    splits = [arrays for arrays in lab.examples.values() if name in arrays and "labels" in arrays]
+    if len(splits) < 2 or any(np.size(a["labels"]) != len(a[name]) for a in splits):
+        return False
+    x = np.concatenate([a[name].reshape(len(a[name]), -1)[:, column] for a in splits])
+    y = np.concatenate([np.ravel(a["labels"]) for a in splits]).astype("f8")
+    values, group, sizes = np.unique(x, return_inverse=True, return_counts=True)
+    several = sizes > 1
+    if not 10 < np.sum(several) < len(x) / 2 or not np.isfinite(y).all():
+        return False
+    means = np.bincount(group, y) / sizes
+    kept = np.isfinite(values) & several
+    both = np.stack([values[kept].astype("f8"), means[kept]])
+    return bool(both.std(axis=1).min() > 0 and np.corrcoef(both)[0, 1] > 1 - 1e-7)
 
 
 def _are_handled(lab: Laboratory, name: str, labels: np.ndarray) -> bool:

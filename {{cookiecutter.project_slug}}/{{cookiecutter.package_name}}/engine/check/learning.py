@@ -152,8 +152,8 @@ def learning_rate(lab: Laboratory) -> Finding:
         if not len(alive) or alive[-1] < 80:
             share = int(alive[-1]) + 1 if len(alive) else 0
             seen = f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps"
-            if updates > 1:
-                return look(
+            if updates > 1:  # a critic may well end at a half
+                return (look if share >= 40 else wrong)(
                     seen,
                     f"its schedule counts updates, of which each train step makes {updates}",
                     f"give it {updates} times the steps that create_optimizer is given",
@@ -162,6 +162,13 @@ def learning_rate(lab: Laboratory) -> Finding:
                 seen,
                 "the schedule is shorter than the run: it counts train steps, not epochs",
                 "use the number of steps that create_optimizer is given",
+            )
+        if rates[20:].max() <= 0.05 * rates.max():
+            return wrong(
+                f"the learning rate of {name!r} is {rates[20:].max() / rates.max():.1%} of its "
+                f"largest value for the last 80% of the {steps} steps",
+                "its boundaries or its decay are counted in epochs, and it counts train steps",
+                "make them parts of the number of steps that create_optimizer is given",
             )
         if rates.argmax() > 50 and rates[-1] > 0.99 * rates.max():
             return look(

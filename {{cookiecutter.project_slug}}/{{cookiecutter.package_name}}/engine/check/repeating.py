@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..data_errors import reading_errors
 from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables, drawn_twice, random_numbers
 from .laboratory import Laboratory
-from .numbers import equal
+from .numbers import equal, named_leaves
 from .runs import SECS_READ, stage
 
 
@@ -147,6 +148,15 @@ def augmentation(lab: Laboratory) -> Finding:
             "they are cast to whole numbers, cut off or multiplied by 0",
             "look at the scale of the numbers that create_augment is given",
         )
+    if lab.evaluated_splits and (names := _same_parts(lab.batch)):
+        parts = dict(named_leaves(lab.evaluation_batch))
+        if all(name in parts for name in names) and not equal(*(parts[name] for name in names)):
+            return wrong(
+                f"{names[0]} and {names[1]} are the same numbers in training, and differ in "
+                "evaluation",
+                "both are made by the same random numbers",
+                "give each a seed of its own, as tf.random.split(seed) makes them",
+            )
     if numbers := _labels_between(plain, augment):
         return wrong(
             f"where labels are 0 or {numbers[0]} alone, augmented labels are {numbers[1]:.3g} too",
@@ -176,6 +186,15 @@ def augmentation(lab: Laboratory) -> Finding:
             "draw once, or give each a seed of its own, as tf.random.split(seed) makes them",
         )
     return ok()
+
+
+def _same_parts(batch: Any) -> tuple[str, str] | None:
+    """The names of two parts of a batch that hold the same real numbers, not all alike."""
+    parts = [(n, np.asarray(t)) for n, t in named_leaves(batch) if t.dtype.is_floating]
+    for (name, a), (other, b) in itertools.combinations(parts, 2):
+        if np.ptp(a) > 0 and np.array_equal(a, b):
+            return name, other
+    return None
 
 
 def _wiped_out(plain: Any, augmented: Any) -> float:

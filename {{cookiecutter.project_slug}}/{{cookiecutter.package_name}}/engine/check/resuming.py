@@ -7,14 +7,17 @@ import json
 import tempfile
 import time
 from collections import deque
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from ..callbacks import Callback, Event, learning_rates
+from ..checkpoints import BestWeights
+from ..errors import UsageError
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different
@@ -49,6 +52,26 @@ class Acts(NamedTuple):
         )
 
 
+class _Loop:
+    """What `engine/keras_callbacks.py` needs of the loop of a run, before its first step."""
+
+    def __init__(self, lab: Laboratory, path: Path) -> None:
+        self.run, self.batches, self._monitored = lab.run, lab.batches, lab.monitored
+        self.step, self.stopping = 0, False
+        self.workers = SimpleNamespace(is_chief=False)  # writes no files
+        self.directory = SimpleNamespace(path=path)
+        self.schedule = SimpleNamespace(validate_every_steps=None, num_steps=lab.num_steps)
+        self._validated = "validation" in lab.evaluated_splits
+
+    @cached_property
+    def best(self) -> BestWeights:
+        """Which columns there are, and which of them is monitored."""
+        column, larger_is_better = self._monitored
+        best = BestWeights(self.directory.path, self.run)
+        best.monitor(column, larger_is_better=larger_is_better, validated=self._validated)
+        return best
+
+
 @relation("callbacks")
 def callbacks(lab: Laboratory) -> Finding:
     """What a callback changes reaches the step, and what it remembers is saved."""
@@ -58,7 +81,10 @@ def callbacks(lab: Laboratory) -> Finding:
     is_repeatable = lab.is_the_same_when_traced_again  # before anything is called
     before = [_remembered(callback.function) for callback in made]
     trainable = [layer.trainable for layer in lab.run.layers]
-    whole = _acts(lab, made)
+    try:
+        whole = _acts(lab, made)
+    except UsageError as error:  # train.py ends with it too, behind the first batch
+        return wrong(str(error))
     if is_repeatable and whole.trainable == trainable:
         again = lab.losses_when_traced_again()
         for name in different(lab.base.losses, again):
@@ -125,10 +151,11 @@ def same_data_in_another_process(lab: Laboratory) -> Finding:
 
 
 def _differ(a: Acts, b: Acts) -> bool:
+    if a.stops != b.stops or a.trainable != b.trainable:
+        return True
     pairs = zip(a.values, b.values, strict=True)
     same = all(np.allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=True) for x, y in pairs)
-    same = same and np.allclose(a.rates, b.rates, rtol=1e-5)
-    return a.stops != b.stops or a.trainable != b.trainable or not same
+    return not (same and np.allclose(a.rates, b.rates, rtol=1e-5))
 
 
 def _acts(
@@ -159,11 +186,16 @@ def _acts(
     called, started = 0, time.perf_counter()
     try:
         with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(None):
+            loop = _Loop(lab, Path(directory))
+            _begin(callbacks, loop)
             for step, i in sorted(due):
                 if called == most or (resumed_at < 0 and time.perf_counter() - started > SECS):
                     break
+                if stops and stops[-1] < called:  # the run has ended
+                    break
                 if called == resumed_at:
                     callbacks = _resumed(callbacks, lab.create_callbacks())
+                    _begin(callbacks, loop)
                 for variable in lab.run.trainable_variables:
                     variable.assign(variable.value * 1.001 + 0.001)
                 epoch = step // per_epoch
@@ -176,8 +208,10 @@ def _acts(
                     step, epoch, lab.base.losses, lab.base.metrics, 1.0, lab.run, Path(directory),
                     history, lambda: None, partial(stops.append, called), lambda: lab.batch,
                 )  # fmt: skip
+                loop.step = step
                 with contextlib.suppress(Exception):  # it may need what only a run has
                     callbacks[i].function(event)
+                    _tell(callbacks[i], "on_step_begin", loop)
                 called += 1
                 rates.append([*learning_rates(lab.run).values()])
         now = [layer.trainable for layer in lab.run.layers]
@@ -186,6 +220,17 @@ def _acts(
         for layer, was in zip(lab.run.layers, trainable, strict=True):
             layer.trainable = was  # outer layers come first, and set those within
         lab.reset()
+
+
+def _begin(callbacks: list[Callback], loop: _Loop) -> None:
+    for callback in callbacks:
+        _tell(callback, "on_train_begin", loop)
+        _tell(callback, "on_step_begin", loop)
+
+
+def _tell(callback: Callback, what: str, loop: _Loop) -> None:
+    """Call the method `what` of the callback's function, if it has it."""
+    getattr(callback.function, what, lambda loop: None)(loop)
 
 
 def _better(lab: Laboratory, column: str) -> int:

@@ -64,25 +64,30 @@ def later_positions(lab: Laboratory) -> Finding:
 def padding(lab: Laboratory) -> Finding:
     """The end of sequences that are filled up isn't trained."""
     padded = _padded_labels(lab)
-    if padded is None or len(lab.base.calls) != 1 or len(lab.base.losses) != 1 or lab.adds_losses:
+    if padded is None:
         return ok("none")
-    ((_, _, values),), ((name, loss),) = lab.base.calls.values(), lab.base.losses.items()
-    if values.shape != padded.shape:
-        return ok("not looked at: the loss isn't one number for each position")
-    weights = np.asarray(tf.nest.flatten(lab.batch[-1])[0][0], "f8").reshape(len(values), -1)
-    every, others = float(np.sum(weights * values)), float(np.sum(weights * values * ~padded))
-    mean, counted = loss - lab.regularization(name), lab.base.counted
-    wanted = np.count_nonzero(weights * ~padded)
-    if not close(mean * counted, every, 1e-3) or close(every, others, 1e-3):
+    inputs, labels, weights = lab.batch
+    (y,), (w,) = tf.nest.flatten(labels), tf.nest.flatten(weights)
+    others = tf.where(padded, tf.reduce_max(tf.where(padded, tf.reduce_min(y), y)), y)
+    other = lab.look((inputs, tf.nest.pack_sequence_as(labels, [others]), weights))
+    if other.counted != lab.base.counted:  # labels say what counts
+        trains = _adds_up_all(lab, np.reshape(w[0], (len(padded), -1)), padded)
+    else:
+        trains = bool(different(lab.base.losses, other.losses))
+    if not trains:
         return ok()
     seen = f"labels end in {percent(int(padded.sum()), padded.size)} of padding, which trains"
-    if counted == wanted:
+    mend = "give padding the weight 0 in create_datasets, or multiply the loss by a mask"
+    if lab.base.counted == np.count_nonzero(np.reshape(w[0], (len(padded), -1)) * ~padded):
         return wrong(
             f"{seen}, and count leaves it out",
             "the loss adds up all positions and is divided by those that aren't padding",
-            "give padding the weight 0 in create_datasets, or multiply the loss by a mask",
+            mend,
         )
-    return look(seen, "", "give it the weight 0 in create_datasets; or is it meant so?")
+    tokens = [np.asarray(x[0]) for x in tf.nest.flatten(inputs) if x.dtype.is_integer]
+    if any(x.shape == padded.shape and np.array_equal(x == _padding_of(x), padded) for x in tokens):
+        return wrong(f"{seen}, and inputs are padded there as well", "a mask is lost", mend)
+    return look(seen, "", f"{mend}; or is it meant so?")
 
 
 @relation("padded tokens")
@@ -131,10 +136,12 @@ def _moved_where(embedding: keras.layers.Embedding, token: int) -> Iterator[None
     """Let an embedding give another vector for a token."""
     plain = embedding.call
 
-    def call(tokens: Any) -> Any:
-        vectors = plain(tokens)
+    def call(tokens: Any, *others: Any, **keywords: Any) -> Any:
+        vectors = plain(tokens, *others, **keywords)
+        if vectors.shape[:-1] != tokens.shape:  # it gives logits, as the transpose of itself
+            return vectors
         is_token = keras.ops.expand_dims(keras.ops.equal(tokens, token), -1)
-        return vectors + keras.ops.cast(is_token, vectors.dtype) * keras.ops.std(vectors)
+        return vectors + keras.ops.cast(is_token, vectors.dtype) * 10 * keras.ops.std(vectors)
 
     embedding.call = call
     try:
@@ -209,6 +216,18 @@ def _padded_labels(lab: Laboratory) -> np.ndarray | None:
         return None
     weighted = at_end & (w.reshape(len(w), -1) != 0)
     return weighted if weighted.any() else None
+
+
+def _adds_up_all(lab: Laboratory, weights: np.ndarray, padded: np.ndarray) -> bool:
+    """Whether the loss is the sum of those of all positions, and not of those without padding."""
+    if len(lab.base.calls) != 1 or len(lab.base.losses) != 1 or lab.adds_losses:
+        return False
+    ((_, _, values),), ((name, loss),) = lab.base.calls.values(), lab.base.losses.items()
+    if values.shape != padded.shape:
+        return False
+    every, others = (float(np.sum(weights * values * part)) for part in (1, ~padded))
+    whole = (loss - lab.regularization(name)) * lab.base.counted
+    return close(whole, every, 1e-3) and not close(every, others, 1e-3)
 
 
 def _tokens(lab: Laboratory) -> tuple[Any, Any, int]:
