@@ -63,9 +63,10 @@ def later_positions(lab: Laboratory) -> Finding:
 @relation("padding", after="the same step again")
 def padding(lab: Laboratory) -> Finding:
     """The end of sequences that are filled up isn't trained."""
-    padded = _padded_labels(lab)
-    if padded is None:
+    found = _padded_labels(lab)
+    if found is None:
         return ok("none")
+    padded, in_inputs = found
     inputs, labels, weights = lab.batch
     (y,), (w,) = tf.nest.flatten(labels), tf.nest.flatten(weights)
     others = tf.where(padded, tf.reduce_max(tf.where(padded, tf.reduce_min(y), y)), y)
@@ -84,8 +85,7 @@ def padding(lab: Laboratory) -> Finding:
             "the loss adds up all positions and is divided by those that aren't padding",
             mend,
         )
-    tokens = [np.asarray(x[0]) for x in tf.nest.flatten(inputs) if x.dtype.is_integer]
-    if any(x.shape == padded.shape and np.array_equal(x == _padding_of(x), padded) for x in tokens):
+    if in_inputs:
         return wrong(f"{seen}, and inputs are padded there as well", "a mask is lost", mend)
     return look(seen, "", f"{mend}; or is it meant so?")
 
@@ -197,25 +197,27 @@ def _labels_shifted_again(lab: Laboratory, y: np.ndarray) -> int:
     return 0
 
 
-def _padded_labels(lab: Laboratory) -> np.ndarray | None:
-    """Where labels (rows, positions) are padding that has a weight; None if there is none.
+def _padded_labels(lab: Laboratory) -> tuple[np.ndarray, bool] | None:
+    """Where labels (rows, positions) are padding that has a weight, and whether inputs are, too.
 
-    Padding is a number at the end of rows, of which each has another length.
+    None if there is none. Padding is a number at the end of rows, of which each has another length.
     """
     parts = [tf.nest.flatten(part) for part in lab.batch]
     if len(parts) != 3 or any(len(part) != 1 for part in parts[1:]):
         return None
     y, w = (np.asarray(part[0][0]) for part in parts[1:])
-    if y.ndim != 2 or y.shape[1] < 4 or y.dtype.kind not in "iu":
+    if y.ndim != 2:
         return None
-    numbers, times = np.unique(y[:, -1], return_counts=True)
-    same = y == numbers[times.argmax()]
-    at_end = np.logical_and.accumulate(same[:, ::-1], axis=1)[:, ::-1]
-    lengths = at_end.sum(axis=1)
-    if at_end.mean() < 0.1 or at_end.sum() < 0.95 * same.sum() or len(np.unique(lengths)) < 3:
+    has_weight = w.reshape(len(w), -1) != 0
+    for x in (np.asarray(part[0]) for part in parts[0]):
+        if x.shape == y.shape and x.dtype.kind in "iu" and (number := _padding_of(x)) is not None:
+            padded = x == number
+            if np.ptp(y[padded]) == 0 and (padded & has_weight).any():
+                return padded & has_weight, True
+    if y.dtype.kind not in "iu" or (number := _padding_of(y)) is None:
         return None
-    weighted = at_end & (w.reshape(len(w), -1) != 0)
-    return weighted if weighted.any() else None
+    padded = np.logical_and.accumulate((y == number)[:, ::-1], axis=1)[:, ::-1] & has_weight
+    return (padded, False) if padded.any() else None
 
 
 def _adds_up_all(lab: Laboratory, weights: np.ndarray, padded: np.ndarray) -> bool:
