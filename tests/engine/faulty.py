@@ -1789,6 +1789,11 @@ EVALUATION = [
     ),
     Fault(
         "examples apart in evaluation", lambda: sound(model=model(Noisy)),
+        "predicts something else each time for the same inputs",
+    ),
+    Fault(
+        "examples apart in evaluation",
+        lambda: sound(model=model(type("Sampling", (Noisy,), {}))),
         "predicts something else each time for the same inputs", LOOK,
     ),
     Fault(
