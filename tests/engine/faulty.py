@@ -2147,6 +2147,13 @@ def asked_loss() -> Toy:
     )
 
 
+def gan_of_a_frozen_judge() -> dict[str, keras.Model]:
+    """A discriminator whose first layer stays as it begins."""
+    models = GAN.model()
+    models["discriminator"].layers[1].trainable = False
+    return models
+
+
 def stopped_early(monitor: str = "val_accuracy", mode: str = "max") -> Toy:
     """A run that Keras ends where a column doesn't get better for a while."""
 
@@ -2580,6 +2587,8 @@ MODES = [
     ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_validation(Patient(1))]),
           "while every result improves, and not while it gets worse"),
+    Fault("every weight moves", lambda: replace(GAN, model=gan_of_a_frozen_judge),
+          "is frozen, and another --seed gives it other values"),
     Fault("callbacks", lambda: stopped_early(mode="min"),
           "or end the run, while every result improves, and not while it gets worse"),
     Fault("callbacks", lambda: stopped_early("val_nothing"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import keras
@@ -12,7 +11,7 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different, named_leaves
-from .probe import name_of
+from .probe import name_of, words_of
 from .runs import stage
 
 AUGMENTING = {"noise", "noisy", "jitter", "augment", "augmentation"}  # in names of layers
@@ -109,7 +108,7 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
         )
     if lab.evaluation_sees == "chance":
         drawn = lab.drawn_in_evaluation if lab.evaluated_splits else []
-        words = {word for name in drawn for word in re.split("[^a-z]+", name.lower())}
+        words = set().union(*map(words_of, drawn))
         # Of what has labels, the noise of layers that are called so is for training.
         return (wrong if len(lab.batch) == 3 and words & AUGMENTING else look)(
             "with training=False, the model predicts something else each time for the same inputs",

@@ -13,8 +13,10 @@ from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import ADAPTIVE, REPEATED_STEPS, Laboratory
 from .numbers import TOLERANCE, relative_difference
+from .probe import words_of
 from .runs import state_of
 
+JUDGES = {"discriminator", "critic"}  # words in names of models, that none uses as they begin
 NEVER_NEGATIVE = {"kl", "kld", "mse", "mae", "rmse", "penalty"}  # words in names of losses
 
 
@@ -57,7 +59,9 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         if np.array_equal(a, b) and not (_is_a_shift(v) and len(trained) > 1)
     ]
     if not still and (frozen := _frozen_at_random(lab)):
-        return look(
+        judges = [model for name, model in lab.run.models.items() if JUDGES & words_of(name)]
+        of_judges = {v.path for model in judges for v in model.weights}
+        return (wrong if of_judges & set(frozen) else look)(
             f"{', '.join(frozen[:3])} is frozen, and another --seed gives it other values",
             "nothing has trained these weights: a file isn't loaded, or after trainable = False",
             "load them, or train them",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +11,7 @@ from ..replicas import is_random_state
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different, numbers_of, relative_difference
-from .probe import name_of
+from .probe import name_of, words_of
 from .runs import Call
 
 DRAWS = 100  # of a layer's random numbers
@@ -70,7 +69,7 @@ def models_in_training_mode(lab: Laboratory) -> Finding:
     never = [name for name, seen in modes.items() if seen == {False}]
     if not never or not any(True in seen for seen in modes.values()):
         return ok()
-    return (wrong if TAUGHT_BY & set(re.split("[^a-z]+", never[0].lower())) else look)(
+    return (wrong if TAUGHT_BY & words_of(never[0]) else look)(
         f"{never[0]!r} is trained, and the train steps call it with training=False",
         "it is a teacher or the like, that was trained before: its optimizer moves it all the same",
         "load it by load_frozen, or call it with training=True",

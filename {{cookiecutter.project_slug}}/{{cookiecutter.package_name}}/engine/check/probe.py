@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -231,6 +232,11 @@ def layers_recorded(
 def name_of(layer: keras.layers.Layer) -> str:
     """The path of a layer; the name where there is none, as for Dropout (Keras 3.15)."""
     return str(layer.path or layer.name)
+
+
+def words_of(name: str) -> set[str]:
+    """The words in a name, such as that of a model or of an operation."""
+    return set(re.split("[^a-z]+", name.lower()))
 
 
 def cares_about_training(layer: keras.layers.Layer) -> bool:
