@@ -16,6 +16,8 @@ from . import (
     blind_5,
     blind_6,
     blind_7,
+    blind_8,
+    blind_9,
     data,
     losses,
     models,
@@ -31,7 +33,17 @@ from .unusual import UNUSUAL
 SEED = 20_261
 
 FAULTS = (*losses.FAULTS, *data.FAULTS, *models.FAULTS, *training.FAULTS)
-EXAMINED = (blind_1, blind_2, blind_3, blind_4, blind_5, blind_6, blind_7)
+EXAMINED = (
+    blind_1,
+    blind_2,
+    blind_3,
+    blind_4,
+    blind_5,
+    blind_6,
+    blind_7,
+    blind_8,
+    blind_9,
+)
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (
     *UNUSUAL,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from .edits import Edit
+
+Files = dict[str, str]  # of task/, by their names without .py
+
 CALLBACKS = '''"""Functions that are called during training."""
 
 from __future__ import annotations
@@ -92,6 +96,21 @@ from .config import TaskConfig
 
 '''
 
+LOSSES_HEAD = '''"""The losses, and the number that they are divided by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ..engine.types import Replica
+from .config import TaskConfig
+
+
+'''
+
 COUNT = '''def count(batch: Any) -> tf.Tensor:
     """How many examples of `batch` count, an int32 scalar."""
     return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
@@ -134,6 +153,15 @@ EXAMPLES_INTERACT = False
 """
 
 
+def fill(files: Files, *changes: tuple[str, str, str]) -> tuple[Edit, ...]:
+    """Every file of the blank starter, filled in; of the texts that change each stands once."""
+    filled = dict(files)
+    for name, text, other in changes:
+        assert filled[name].count(text) == 1, (name, text, filled[name].count(text))
+        filled[name] = filled[name].replace(text, other)
+    return tuple(Edit(f"{name}.py", "", text) for name, text in filled.items())
+
+
 def config(fields: str, monitor: str = "validation_loss", larger: bool = False) -> str:
     """config.py with some fields."""
     return (
@@ -168,11 +196,11 @@ def create_metrics(metrics: str, what: str = "Keras metrics by name.") -> str:
     )
 
 
-def metrics_file(metrics: str) -> str:
+def metrics_file(metrics: str, what: str = "Keras metrics by name.") -> str:
     """metrics.py."""
     return (
         '"""The metrics."""\n\n'
         "from __future__ import annotations\n\n"
         "import keras\n\n"
         "from .config import TaskConfig\n\n\n"
-    ) + create_metrics(metrics)
+    ) + create_metrics(metrics, what)

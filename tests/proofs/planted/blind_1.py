@@ -1201,7 +1201,7 @@ BLANK_FAULTS = (
             data=BINARY,
             model=BINARY_MODEL,
             metrics='{"auc": keras.metrics.AUC()}',
-            loss='keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")',
+            loss=at.BINARY,
             monitor="validation_auc",
             larger=True,
         ),
@@ -1569,7 +1569,7 @@ TASKS: tuple[Change, ...] = (
         edits=filled(
             data=LABELS_MISSING,
             model=BINARY_MODEL.replace("Dense(1)", "Dense(5)").replace("(batch, 1)", "(batch, 5)"),
-            loss='keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")',
+            loss=at.BINARY,
             step=LABELS_MISSING_STEP,
             count=LABELS_MISSING_COUNT,
             metrics='{"auc": keras.metrics.AUC(from_logits=True)}',

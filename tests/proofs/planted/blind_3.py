@@ -6,18 +6,6 @@ from . import blank, kinds
 from . import places as at
 from .edits import Change, Edit, Fault, after, before
 
-Files = dict[str, str]
-
-
-def _fill(files: Files, *changes: tuple[str, str, str]) -> tuple[Edit, ...]:
-    """Every file of the blank starter, filled in; of the texts that change each stands once."""
-    filled = dict(files)
-    for name, text, other in changes:
-        assert filled[name].count(text) == 1, (name, text, filled[name].count(text))
-        filled[name] = filled[name].replace(text, other)
-    return tuple(Edit(f"{name}.py", "", text) for name, text in filled.items())
-
-
 CONFIG = blank.config("    learning_rate: float = 3e-3  # learning rate at the start\n").replace(
     " Imports no TensorFlow, so that a wrong flag is reported at once.", ""
 )
@@ -33,20 +21,6 @@ STEPS_START = blank.STEPS_HEAD.replace(
 STEPS = blank.THREE_STEPS.replace("_step(run,", "forward(run,").replace(
     "batch: Batch", "batch: tuple"
 )
-LOSSES_START = '''"""The losses, and the number that they are divided by."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import tensorflow as tf
-
-from ..engine.types import Replica
-from .config import TaskConfig
-
-
-'''
 LOSSES_END = (
     "\n\n"
     + blank.COUNT.replace("`batch`", "a batch")
@@ -96,7 +70,7 @@ def _task(
     metrics: str = "{}",
     terms: str = "",
     interact: bool = False,
-) -> Files:
+) -> blank.Files:
     """The files of a task from what is its own."""
     end = blank.STEPS_END.replace("False", str(interact))
     if terms:
@@ -105,8 +79,8 @@ def _task(
         "config": CONFIG,
         "data": DATA_START + "\n" + data + DATA_END,
         "model": MODEL_START + "\n" + ADAPT + model,
-        "losses": LOSSES_START + losses + LOSSES_END,
-        "metrics": blank.metrics_file(metrics).replace("Keras metrics", "Metrics"),
+        "losses": blank.LOSSES_HEAD + losses + LOSSES_END,
+        "metrics": blank.metrics_file(metrics, "Metrics by name."),
         "optimizer": blank.OPTIMIZER_FILE,
         "steps": STEPS_START + "\n" + steps + STEPS + end,
         "callbacks": blank.CALLBACKS,
@@ -316,7 +290,7 @@ CHURN = _task(
     return keras.Model(columns, layers.Dense(1, dtype=keras.config.floatx())(x))
 ''',
     losses=_losses(
-        'keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")',
+        at.BINARY,
         "Cross-entropy of logits.",
     ),
     metrics='{"accuracy": keras.metrics.BinaryAccuracy(threshold=0.0), '
@@ -933,7 +907,7 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
         name="windows shuffled before the split",
         starter="blank",
         kind=kinds.LEAKS,
-        edits=_fill(
+        edits=blank.fill(
             FORECAST,
             (
                 "data",
@@ -957,7 +931,7 @@ def r2_score(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> t
         name="annealing in a python number",
         starter="blank",
         kind=kinds.MODEL,
-        edits=_fill(
+        edits=blank.fill(
             VAE,
             (
                 "losses",
@@ -1006,7 +980,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         name="negatives of the replica alone",
         starter="blank",
         kind=kinds.LOSS_SCALING,
-        edits=_fill(
+        edits=blank.fill(
             CONTRASTIVE,
             (
                 "steps",
@@ -1030,7 +1004,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         name="teacher learns from its student",
         starter="blank",
         kind=kinds.MODEL,
-        edits=_fill(DISTILLATION),
+        edits=blank.fill(DISTILLATION),
         preparation=TRAIN_TEACHER,
         cause="the teacher isn't frozen and the only optimizer trains all models, so it is pulled to "
         "what the student says",
@@ -1041,7 +1015,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         name="attention over the batch",
         starter="blank",
         kind=kinds.MODEL,
-        edits=_fill(
+        edits=blank.fill(
             WAVES,
             (
                 "model",
@@ -1060,7 +1034,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         name="missing measurements by where after the square",
         starter="blank",
         kind=kinds.LABELS,
-        edits=_fill(
+        edits=blank.fill(
             MEASUREMENTS,
             (
                 "losses",
@@ -1080,7 +1054,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         name="accuracy of logits at one half",
         starter="blank",
         kind=kinds.METRICS,
-        edits=_fill(
+        edits=blank.fill(
             CHURN,
             (
                 "metrics",
@@ -1098,7 +1072,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         name="shuffled stream taken apart",
         starter="blank",
         kind=kinds.LEAKS,
-        edits=_fill(
+        edits=blank.fill(
             CHURN,
             (
                 "data",
@@ -1130,7 +1104,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         name="noise on gradients, drawn by each replica",
         starter="blank",
         kind=kinds.OPTIMIZER,
-        edits=_fill(
+        edits=blank.fill(
             CHURN,
             (
                 "optimizer",
@@ -1294,7 +1268,7 @@ class Prototypes(keras.layers.Layer):
             ),
         ),
     ),
-    Change(name="negatives_of_all_replicas", starter="blank", edits=_fill(CONTRASTIVE)),
-    Change(name="quantiles_of_the_next_hours", starter="blank", edits=_fill(FORECAST)),
-    Change(name="variational_autoencoder_with_terms", starter="blank", edits=_fill(VAE)),
+    Change(name="negatives_of_all_replicas", starter="blank", edits=blank.fill(CONTRASTIVE)),
+    Change(name="quantiles_of_the_next_hours", starter="blank", edits=blank.fill(FORECAST)),
+    Change(name="variational_autoencoder_with_terms", starter="blank", edits=blank.fill(VAE)),
 )

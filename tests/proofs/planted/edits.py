@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from .kinds import *  # noqa: F403 - a set may import its kinds together with Edit and Fault
 from .places import ARRAYS, END_OF_ARRAYS
 
 PACKAGE = "my_experiment"

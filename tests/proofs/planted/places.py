@@ -66,9 +66,8 @@ STANDARDIZED_ERROR = (
 )
 
 # losses.py of the GAN
-BINARY_CROSS_ENTROPY = (
-    '    cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")\n\n'
-)
+BINARY = 'keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")'
+BINARY_CROSS_ENTROPY = f"    cross_entropy = {BINARY}\n\n"
 DISCRIMINATOR_LOSS = """\
         loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)
         loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)
