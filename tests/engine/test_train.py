@@ -63,12 +63,13 @@ def train(load: Load, runs: Path, starter: str = DEFAULT, **flags: Any) -> Path:
         for m in OPTIONAL
     ],
 )
-def test_splits_are_optional_and_the_picture_says_which_it_shows(
+def test_splits_are_optional_and_all_that_follows_takes_the_last_there_is(
     starter: str,
     missing: tuple[str, ...],
     load: Load,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     data, pictures = load(starter, "task.data"), load(starter, "task.pictures")
     create_datasets, save, drawn = data.create_datasets, pictures.save, {}
@@ -89,6 +90,14 @@ def test_splits_are_optional_and_the_picture_says_which_it_shows(
     shown = next(n for n in ("test", "validation", "train") if n not in missing)
     words = {word for text in drawn["predictions.png"] for word in text.split()}
     assert words & {"test", "validation", "train"} == {shown}
+    capsys.readouterr()
+    if shown == "train":
+        with pytest.raises(SystemExit):
+            load(starter, "__main__").Evaluate(run)()
+        assert capsys.readouterr().err.endswith("there is no validation data; there is: train.\n")
+    else:
+        load(starter, "__main__").Evaluate(run)()
+        assert all(name.startswith(f"{shown}_") for name in json.loads(capsys.readouterr().out))
 
 
 @pytest.mark.quick

@@ -72,11 +72,12 @@ def test_tensorboard_shows_curves_pictures_and_flags(run: Path) -> None:
         events = EventAccumulator(str(run / "log" / part)).Reload()
         return set(events.PluginTagToContent(plugin))
 
-    train, validation = (shown(part, "scalars") for part in ("train", "validation"))
+    train = shown("train", "scalars")
+    validation = shown("validation", "scalars") if (run / "log" / "validation").exists() else set()
     alone = train - validation
     assert "gradient_norm" in alone
     assert any(name.startswith("learning_rate") for name in alone)  # there may be several
-    assert len(train & validation) > 0
+    assert len(train & validation) > 0 or not validation
     assert not {"epoch", "step"} & train
     assert shown("", "images") == {file.stem for file in run.glob("*.png")}
     assert shown("", "text") == {"config"}
@@ -85,6 +86,8 @@ def test_tensorboard_shows_curves_pictures_and_flags(run: Path) -> None:
 
 def test_weights_of_two_replicas_evaluate_the_same_without_a_strategy(run: Path) -> None:
     results = json.loads((run / "results.json").read_text())
+    if not any(name.startswith("test_") for name in results):
+        pytest.skip("there is no test data")
     printed = python("-m", "{{ cookiecutter.package_name }}", "evaluate", run)
     for name, value in json.loads(printed).items():
         assert value == pytest.approx(results[name], rel=1e-5)

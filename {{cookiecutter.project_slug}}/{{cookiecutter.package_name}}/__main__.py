@@ -86,14 +86,18 @@ class Evaluate:
     """Print losses and metrics of a run's best weights."""
 
     run: Positional[Path]  # the run directory
-    split: Literal["train", "validation", "test"] = "test"  # the data to evaluate
+    # the data to evaluate; auto: test data, or validation data if there is none
+    split: Literal["auto", "train", "validation", "test"] = "auto"
 
     def __call__(self) -> None:
         """Print them as JSON."""
         with redirect_stdout(sys.stderr):  # what a loader of yours prints isn't the result
             evaluation = _open_with_data(self.run)
-            _split(evaluation, self.split)
-            results = evaluation.evaluate(self.split)
+            split: str = self.split
+            if split == "auto":
+                split = "validation" if "test" not in evaluation.splits else "test"
+            _split(evaluation, split)
+            results = evaluation.evaluate(split)
         from .engine.files import to_json
 
         print(to_json(results))
