@@ -550,6 +550,16 @@ def padded_words(masked: bool, count_padding: bool = False, inputs: bool = False
     return replace(tokens(), data=(words, labels), train_steps=(words_step,), count=count)
 
 
+def padded_texts() -> Toy:
+    """Words 1 and 2, each of which is to be predicted from those before; 0 fills the rows up."""
+    words, _ = tokens().data
+    numbers = np.random.default_rng(2)
+    is_there = np.arange(FEATURES + 1) < numbers.integers(1, FEATURES + 2, (len(words), 1))
+    said = numbers.integers(1, CLASSES, is_there.shape) * is_there
+    toy = padded_words(masked=False, count_padding=True)
+    return replace(toy, data=(said[:, :-1], said[:, 1:]))
+
+
 def texts(**others: Any) -> Toy:
     """Inputs are texts, which are other objects each time that the data is made."""
 
@@ -1215,6 +1225,7 @@ LOSS = [
         "padding", lambda: padded_words(masked=False, count_padding=True),
         "of padding, which trains", LOOK,
     ),
+    Fault("padding", padded_texts, "of padding, which trains", LOOK),
     Fault(
         "padding", lambda: padded_words(masked=False, count_padding=True, inputs=True),
         "of padding, which trains, and inputs are padded there as well",

@@ -28,7 +28,7 @@ def later_positions(lab: Laboratory) -> Finding:
             "targets aren't shifted, so the model learns to copy",
             "shift them by one: inputs [:-1], labels [1:]",
         )
-    predicts_the_next = np.mean(y[:, :-1] == x[:, 1:]) > 0.9
+    predicts_the_next = _is_next(x, y)
     if np.mean(y[:, 1:] == x[:, :-1]) > 0.9 and not predicts_the_next:
         return wrong(
             "labels are the inputs shifted by one, the wrong way",
@@ -85,7 +85,8 @@ def padding(lab: Laboratory) -> Finding:
             "the loss adds up all positions and is divided by those that aren't padding",
             mend,
         )
-    if in_inputs:
+    x, answers, _ = _tokens(lab)
+    if in_inputs and (x is None or not _is_next(x, answers)):  # which may say where a text ends
         return wrong(f"{seen}, and inputs are padded there as well", "a mask is lost", mend)
     return look(seen, "", f"{mend}; or is it meant so?")
 
@@ -148,6 +149,11 @@ def _moved_where(embedding: keras.layers.Embedding, token: int) -> Iterator[None
         yield
     finally:
         del embedding.call
+
+
+def _is_next(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether labels are the inputs shifted by one, as in a language model."""
+    return bool(np.mean(y[:, :-1] == x[:, 1:]) > 0.9)
 
 
 def _answers_moved_into_inputs(lab: Laboratory, x: np.ndarray, y: np.ndarray) -> float:
