@@ -95,7 +95,7 @@ class Evaluate:
             evaluation = _open_with_data(self.run)
             split: str = self.split
             if split == "auto":
-                split = "validation" if "test" not in evaluation.splits else "test"
+                split = "test" if "test" in evaluation.splits else "validation"
             _split(evaluation, split)
             results = evaluation.evaluate(split)
         from .engine.files import to_json

@@ -335,8 +335,9 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
                 )
         if array.ndim > 2:
             continue
+        of_labels = _means_of_labels(lab, name) if array.dtype.kind == "f" else ()
         for column, x in enumerate(np.nan_to_num(np.asarray(array, "f8")).reshape(len(y), -1).T):
-            if array.dtype.kind == "f" and _are_means_of_labels(lab, name, column):
+            if column in of_labels:
                 return wrong(
                     f"the numbers in column {column} of {name} are means of labels, over the rows "
                     "of all splits that have the same number there",
@@ -366,7 +367,7 @@ def data_keeps_up(lab: Laboratory) -> Finding:
     """Batches come faster than steps take."""
     _ = lab.losses_on_one_batch
     computing = lab.secs_per_step
-    waiting = _secs_per_batch(lab, TIMED_BATCHES)
+    waiting = _secs_per_batch(lab)
     seen = f"a batch takes {waiting * 1e3:.1f} ms, a step {computing * 1e3:.1f} ms"
     if waiting > max(computing, SHORT):
         return look(
@@ -376,21 +377,27 @@ def data_keeps_up(lab: Laboratory) -> Finding:
     return ok(seen)
 
 
-def _are_means_of_labels(lab: Laboratory, name: str, column: int) -> bool:
-    """Whether equal numbers of a column go with the mean of their labels in all splits together."""
+def _means_of_labels(lab: Laboratory, name: str) -> list[int]:
+    """The columns whose equal numbers are the mean of their labels in all splits together."""
     splits = [arrays for arrays in lab.examples.values() if name in arrays and "labels" in arrays]
     if len(splits) < 2 or any(np.size(a["labels"]) != len(a[name]) for a in splits):
-        return False
-    x = np.concatenate([a[name].reshape(len(a[name]), -1)[:, column] for a in splits])
+        return []
     y = np.concatenate([np.ravel(a["labels"]) for a in splits]).astype("f8")
-    values, group, sizes = np.unique(x, return_inverse=True, return_counts=True)
-    several = sizes > 1
-    if not 10 < np.sum(several) < len(x) / 2 or not np.isfinite(y).all():
-        return False
-    means = np.bincount(group, y) / sizes
-    kept = np.isfinite(values) & several
-    both = np.stack([values[kept].astype("f8"), means[kept]])
-    return bool(both.std(axis=1).min() > 0 and np.corrcoef(both)[0, 1] > 1 - 1e-7)
+    if not np.isfinite(y).all():
+        return []
+    found = []
+    columns = np.concatenate([a[name].reshape(len(a[name]), -1) for a in splits]).T
+    for column, x in enumerate(columns):
+        values, group, sizes = np.unique(x, return_inverse=True, return_counts=True)
+        several = sizes > 1
+        if not 10 < np.sum(several) < len(x) / 2:
+            continue
+        means = np.bincount(group, y) / sizes
+        kept = np.isfinite(values) & several
+        both = np.stack([values[kept].astype("f8"), means[kept]])
+        if both.std(axis=1).min() > 0 and np.corrcoef(both)[0, 1] > 1 - 1e-7:
+            found.append(column)
+    return found
 
 
 def _are_handled(lab: Laboratory, name: str, labels: np.ndarray) -> bool:
@@ -471,10 +478,10 @@ def _adapts_to(lab: Laboratory) -> tuple[str, str]:
     return "", ""
 
 
-def _secs_per_batch(lab: Laboratory, number: int) -> float:
+def _secs_per_batch(lab: Laboratory) -> float:
     """Seconds to make a batch, from a cold start, so that no filled buffer hides them."""
     started, made = time.perf_counter(), 0
-    for _ in lab.one[2].dataset(0, number):
+    for _ in lab.batches.dataset(0, TIMED_BATCHES):
         made += 1
         if made == 1:
             first = time.perf_counter() - started

@@ -77,6 +77,11 @@ def upstream(
     return seen
 
 
+def captured(graph: tf.Graph) -> dict[int, str]:
+    """The names of the placeholders of what a graph uses from outside, by its id."""
+    return {id(outside): inside.op.name for outside, inside in graph.captures}
+
+
 def assigned_variables(ops: Iterable[tf.Operation]) -> list[str]:
     """Variables that the graph writes to."""
     assigning = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")

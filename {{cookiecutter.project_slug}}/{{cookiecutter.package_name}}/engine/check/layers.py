@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
-from .graph import assigned_variables
+from .graph import assigned_variables, captured
 from .laboratory import Laboratory
 from .probe import cares_about_training, name_of
 
@@ -144,9 +144,9 @@ def _unknown_variables(lab: Laboratory) -> list[Any]:
     owners = [*run.models.values(), *run.optimizers.values(), *run.metrics.values()]
     known = {id(v._value) for owner in owners for v in owner.variables}
     graph = lab.ops[0].graph
-    read = {id(t) for t, inside in graph.captures if inside.op.name in lab.ops_of_losses}
-    return [v for v in graph.variables
-            if v.trainable and id(v) not in known and id(v.handle) in read]  # fmt: skip
+    inside = captured(graph)
+    return [v for v in graph.variables if v.trainable and id(v) not in known
+            and inside.get(id(v.handle)) in lab.ops_of_losses]  # fmt: skip
 
 
 def _untracked(lab: Laboratory) -> set[int]:

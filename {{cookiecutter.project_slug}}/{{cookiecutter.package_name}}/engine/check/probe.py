@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ import tensorflow as tf
 from ..distributed_steps import DistributedSteps
 from ..progress import Progress
 from ..types import Replica, Run, Step
-from .graph import drawn_alike_on_replicas, upstream
+from .graph import captured, drawn_alike_on_replicas, upstream
 from .numbers import TOLERANCE, Numbers, different, relative_difference
 
 if TYPE_CHECKING:
@@ -146,8 +146,7 @@ class Probe:
     def _followed(self, reduced: list[Any]) -> dict[str, str]:
         """Trained models whose weights a step makes of those of another one: the names of both."""
         run, found = self.steps.run, dict[str, str]()
-        graph = tf.compat.v1.get_default_graph()
-        inside = {id(handle): placeholder.op.name for handle, placeholder in graph.captures}
+        inside = captured(tf.compat.v1.get_default_graph())
         reads = {
             name: {inside.get(id(v.value.handle)) for v in model.trainable_variables} - {None}
             for name, model in run.trained_models.items()
@@ -167,19 +166,18 @@ class Probe:
     @contextlib.contextmanager
     def _outputs_recorded(self, run: Run) -> Iterator[None]:
         model, *others = run.trained_models.values()
-        plain = model.call
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            made = plain(*args, **kwargs)
-            if not (others or self._outputs) and tf.is_tensor(made):
-                self._outputs.append(made)
-            return made
+        def recorded(_: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                made = plain(*args, **kwargs)
+                if not (others or self._outputs) and tf.is_tensor(made):
+                    self._outputs.append(made)
+                return made
 
-        model.call = call
-        try:
+            return call
+
+        with calls_wrapped([model], recorded):
             yield
-        finally:
-            del model.call
 
     @contextlib.contextmanager
     def _metrics_recorded(self, run: Run) -> Iterator[None]:
@@ -218,14 +216,22 @@ def layers_recorded(
 
         return call
 
-    layers = dict.fromkeys(run.layers)  # models may share one
-    watched = [layer for layer in layers if cares_about_training(layer)]
-    for layer in watched:
-        layer.call = recorded(layer, layer.call)
+    with calls_wrapped(filter(cares_about_training, run.layers), recorded):
+        yield
+
+
+@contextlib.contextmanager
+def calls_wrapped(
+    layers: Iterable[Any], wrap: Callable[[Any, Callable[..., Any]], Callable[..., Any]]
+) -> Iterator[None]:
+    """Let models or layers be called through what `wrap` makes of each and of its `call`."""
+    distinct = dict.fromkeys(layers)  # models may share one
+    for layer in distinct:
+        layer.call = wrap(layer, layer.call)
     try:
         yield
     finally:
-        for layer in watched:
+        for layer in distinct:
             del layer.call
 
 

@@ -329,7 +329,7 @@ def _labels_moved(plain: Any, augment: Any) -> str:
 
 def _first_of_second_epoch(lab: Laboratory) -> Any:
     """That batch of a stream, read after all before it; None if that takes too long."""
-    batches = lab.one[2]
+    batches = lab.batches
     if not batches.is_stream:
         return None
     started = time.perf_counter()

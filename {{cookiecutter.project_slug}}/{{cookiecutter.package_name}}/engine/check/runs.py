@@ -39,7 +39,7 @@ from ..types import Replica, Run, Step
 from .graph import random_numbers
 from .made_again import MadeAgain
 from .numbers import Numbers, different, named_leaves, relative_difference
-from .probe import Look, Probe, layers_recorded
+from .probe import Look, Probe, calls_wrapped, layers_recorded
 
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
 
@@ -328,14 +328,8 @@ class Runs:
 
             return noted
 
-        layers = dict.fromkeys(watched)  # models may share one
-        for layer in layers:
-            layer.call = recorded(layer, layer.call)
-        try:
+        with calls_wrapped(watched, recorded):
             self.compute(step, run, batch)
-        finally:
-            for layer in layers:
-                del layer.call
         return found
 
     @property

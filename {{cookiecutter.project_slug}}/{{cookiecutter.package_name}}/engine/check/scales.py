@@ -46,6 +46,8 @@ def known_values(lab: Laboratory) -> Finding:
         if len(known) > min(array.size, MANY_VALUES) / 10:  # such as the numbers of customers
             continue
         for split, arrays in lab.examples.items():
+            if split == "train":
+                continue
             values = arrays.get(name, np.zeros(0)).ravel()[:MANY_VALUES].tolist()
             unseen = sum(value not in known for value in values)
             if unseen > FEW * len(values):
@@ -70,9 +72,7 @@ def sizes(lab: Laboratory) -> Finding:
                 "whole numbers were divided as such, or cast too early",
                 "cast to float first, then scale",
             )
-        # Without what stands for missing values.
-        some = np.abs(array.ravel()[:MANY_VALUES])
-        highest = float(np.nanpercentile(some, 99)) if np.isfinite(some).any() else 0.0
+        highest = _reach(array.ravel()[:MANY_VALUES])
         if highest > 100 and not lab.normalizes and (given := _given_to_first_layer(lab)) > 100:
             return wrong(
                 f"{name} reach {highest:.4g}, and numbers up to {given:.4g} go into the first "
@@ -107,22 +107,19 @@ def pixels(lab: Laboratory) -> Finding:
         rows, height, width, channels = images.shape
         if min(height, width) < 8 or channels > 4 or not np.isfinite(images).all():
             continue
-        shapes = {(channels, height, width), (width, height)} - {(1, height, width)}
-        for shape in shapes:
-            flat = images.reshape(rows, -1)
-            if len(shape) == 3:
-                other = np.moveaxis(flat.reshape(rows, *shape), 1, -1)
-            elif channels == 1 and height != width:
-                other = flat.reshape(rows, *shape, 1)
-            else:
-                continue
-            if _roughness(other) < 0.6 * _roughness(images):
-                return wrong(
-                    f"{name} are smoother images if their numbers are taken as {shape}, and not as "
-                    f"{array.shape[1:]}",
-                    "reshape was used where axes should be exchanged, so pixels are scrambled",
-                    "use np.transpose or np.moveaxis",
-                )
+        if channels > 1:
+            shape: tuple[int, ...] = (channels, height, width)
+            other = np.moveaxis(images.reshape(rows, *shape), 1, -1)
+        else:
+            shape = (width, height)
+            other = images.reshape(rows, *shape, 1)
+        if _roughness(other) < 0.6 * _roughness(images):
+            return wrong(
+                f"{name} are smoother images if their numbers are taken as {shape}, and not as "
+                f"{array.shape[1:]}",
+                "reshape was used where axes should be exchanged, so pixels are scrambled",
+                "use np.transpose or np.moveaxis",
+            )
     return ok()
 
 
@@ -338,6 +335,12 @@ def _leaves_out(lab: Laboratory, name: str, column: int, value: float) -> bool:
     return bool(different(losses[0], losses[1], 0.05))
 
 
+def _reach(numbers: np.ndarray) -> float:
+    """How large numbers are, but for the largest, which may stand for missing values."""
+    sizes = np.abs(numbers)
+    return float(np.nanpercentile(sizes, 99)) if np.isfinite(sizes).any() else 0.0
+
+
 def _given_to_first_layer(lab: Laboratory) -> float:
     """How large the numbers are that the first layer of Keras with a matrix of weights gets."""
     watched = [
@@ -346,11 +349,8 @@ def _given_to_first_layer(lab: Laboratory) -> float:
         if type(layer).__module__.startswith("keras.") and not isinstance(layer, keras.Model)
         if any(len(v.shape) > 1 for v in layer.weights)
     ]
-    step = lab.run.functions.train_steps[0]
-    for call in lab.calls(step, lab.run, lab.batch, watched)[:1]:
-        given = np.abs(np.asarray(tf.nest.flatten(call.arguments)[0], "f8"))
-        return float(np.nanpercentile(given, 99)) if np.isfinite(given).any() else 0.0
-    return 0.0
+    calls = lab.calls(lab.run.functions.train_steps[0], lab.run, lab.batch, watched)
+    return _reach(np.asarray(tf.nest.flatten(calls[0].arguments)[0], "f8")) if calls else 0.0
 
 
 def _rescales(lab: Laboratory) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -13,6 +13,7 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import TOLERANCE, close, different, percent, relative_difference
+from .probe import calls_wrapped
 
 
 @relation("later positions")
@@ -98,11 +99,13 @@ def padded_tokens(lab: Laboratory) -> Finding:
         return ok("there is neither validation nor test data")
     step, run, batch = lab.run.functions.validation_step, lab.on_one.run, lab.evaluation_batch
     embeddings = [each for each in lab.run.layers if isinstance(each, keras.layers.Embedding)]
-    for call in lab.calls(step, run, batch, embeddings):
-        tokens = np.asarray(call.arguments[0])
-        if tokens.dtype.kind not in "iu" or (padding := _padding_of(tokens)) is None:
-            continue
-        before = lab.compute(step, run, batch)
+    padded = [
+        (call, padding)
+        for call in lab.calls(step, run, batch, embeddings)
+        if (padding := _padding_of(np.asarray(call.arguments[0]))) is not None
+    ]
+    before = lab.compute(step, run, batch) if padded else {}
+    for call, padding in padded:
         with _moved_where(call.of, padding):
             after = lab.compute(step, run, batch)
         for name in different(before, after, 1e-3):
@@ -119,7 +122,7 @@ def padded_tokens(lab: Laboratory) -> Finding:
 
 def _padding_of(tokens: np.ndarray) -> int | None:
     """The number that fills up rows (rows, positions) of other lengths; None if none does."""
-    if tokens.ndim != 2 or tokens.shape[1] < 4:
+    if tokens.dtype.kind not in "iu" or tokens.ndim != 2 or tokens.shape[1] < 4:
         return None
     for turned in (tokens[:, ::-1], tokens):
         numbers, times = np.unique(turned[:, 0], return_counts=True)
@@ -132,23 +135,22 @@ def _padding_of(tokens: np.ndarray) -> int | None:
     return None
 
 
-@contextlib.contextmanager
-def _moved_where(embedding: keras.layers.Embedding, token: int) -> Iterator[None]:
+def _moved_where(
+    embedding: keras.layers.Embedding, token: int
+) -> contextlib.AbstractContextManager[None]:
     """Let an embedding give another vector for a token."""
-    plain = embedding.call
 
-    def call(tokens: Any, *others: Any, **keywords: Any) -> Any:
-        vectors = plain(tokens, *others, **keywords)
-        if vectors.shape[:-1] != tokens.shape:  # it gives logits, as the transpose of itself
-            return vectors
-        is_token = keras.ops.expand_dims(keras.ops.equal(tokens, token), -1)
-        return vectors + keras.ops.cast(is_token, vectors.dtype) * 10 * keras.ops.std(vectors)
+    def moved(_: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def call(tokens: Any, *others: Any, **keywords: Any) -> Any:
+            vectors = plain(tokens, *others, **keywords)
+            if vectors.shape[:-1] != tokens.shape:  # it gives logits, as the transpose of itself
+                return vectors
+            is_token = keras.ops.expand_dims(keras.ops.equal(tokens, token), -1)
+            return vectors + keras.ops.cast(is_token, vectors.dtype) * 10 * keras.ops.std(vectors)
 
-    embedding.call = call
-    try:
-        yield
-    finally:
-        del embedding.call
+        return call
+
+    return calls_wrapped([embedding], moved)
 
 
 def _is_next(x: np.ndarray, y: np.ndarray) -> bool:
@@ -216,11 +218,11 @@ def _padded_labels(lab: Laboratory) -> tuple[np.ndarray, bool] | None:
         return None
     has_weight = w.reshape(len(w), -1) != 0
     for x in (np.asarray(part[0]) for part in parts[0]):
-        if x.shape == y.shape and x.dtype.kind in "iu" and (number := _padding_of(x)) is not None:
+        if x.shape == y.shape and (number := _padding_of(x)) is not None:
             padded = x == number
             if np.ptp(y[padded]) == 0 and (padded & has_weight).any():
                 return padded & has_weight, True
-    if y.dtype.kind not in "iu" or (number := _padding_of(y)) is None:
+    if (number := _padding_of(y)) is None:
         return None
     padded = np.logical_and.accumulate((y == number)[:, ::-1], axis=1)[:, ::-1] & has_weight
     return (padded, False) if padded.any() else None
