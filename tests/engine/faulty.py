@@ -1090,6 +1090,11 @@ DATA = [
         lambda: sound(data=(np.resize(examples(7)[0], (ROWS, FEATURES)), examples()[1])),
         "100% of the training examples have the same inputs as others with another label",
     ),
+    Fault(  # such as patients of a few groups, or trials of the same kind
+        "inputs differ",
+        lambda: sound(data=(np.eye(5, dtype="float32")[np.arange(ROWS) % 5], examples()[1])),
+        "100% of the training examples have the same inputs as others with another label", LOOK,
+    ),
 ]  # fmt: skip
 
 RANDOM = [
@@ -1150,6 +1155,15 @@ RANDOM = [
         "augmentation", lambda: sound(augment=moved(
             lambda x, seed: tf.random.stateless_uniform(x.shape, seed)
             * tf.random.stateless_uniform(x.shape, seed)
+        )),
+        "2 draws share one seed, and give the same random numbers",
+    ),
+    Fault(
+        "augmentation", lambda: sound(augment=moved(
+            lambda x, seed: tf.concat([  # of two things that should change alike
+                x[:, :2] * tf.random.stateless_uniform(x.shape, seed)[:, :2],
+                x[:, 2:] * tf.random.stateless_uniform(x.shape, seed)[:, 2:],
+            ], axis=1)
         )),
         "2 draws share one seed, and give the same random numbers", LOOK,
     ),
@@ -1483,7 +1497,14 @@ TRAINING = [
                 )
             )
         ),
-        "the warm-up is longer than the run", LOOK,
+        "rises until the end of the run, .* the warm-up is longer than the run",
+    ),
+    Fault(
+        "learning rate",
+        lambda: sound(
+            optimizer=lambda: SGD(keras.optimizers.schedules.ExponentialDecay(1e-3, 100, 2.0))
+        ),
+        "the warm-up is longer than the run", LOOK,  # or it is searched for the best rate
     ),
     Fault(
         "learning rate",
@@ -1569,6 +1590,10 @@ TRAINING = [
             train_steps=(step(update=of_numbers),), validation_step=step(update=of_numbers),
         ),
         "the loss falls from .*, and error goes from",
+    ),
+    Fault(
+        "metrics follow the loss", lambda: rare_positives(),
+        "the loss falls from .*, and recall goes", LOOK,
     ),
     Fault("one trace", lambda: sound(train_steps=(lazy_step(),)), "2 traces"),
 ]  # fmt: skip
@@ -1838,7 +1863,12 @@ EVALUATION = [
         lambda: sound(
             test_step=step(training=False, update=lambda m, y, p, w: m.update_state(y * 0, p, w))
         ),
-        "accuracy of validation data is .*, and .* by the step of the other split", LOOK,
+        "accuracy of validation data is .* by validation_step, and .* by test_step", LOOK,
+    ),
+    Fault(
+        "validation and test alike",
+        lambda: sound(test_step=step(training=False, update=lambda *_: None)),
+        "test_step never updates the metric accuracy, and the step of the other split does",
     ),
 ]  # fmt: skip
 
@@ -1915,6 +1945,153 @@ def windows(split: Callable[[np.ndarray], tuple[Any, Any]], late: int = 0) -> To
     return regression(
         data=(cut[train], target[train]), others={"validation": (cut[other], target[other])}
     )
+
+
+def turned_over() -> Toy:
+    """An augmentation turns some inputs over, and its labels say which; the data has none."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, _, weights = batch
+        turned = tf.random.stateless_uniform([inputs.shape[0]], seed) < 0.5
+        inputs = tf.where(turned[:, tf.newaxis], -inputs, inputs)
+        return inputs, tf.cast(turned, tf.int64), weights
+
+    upright = examples()[0] + 2
+    other = examples(60, 2)[0] + 2
+    turned = np.arange(len(other)) % 2
+    other *= (1 - 2 * turned[:, np.newaxis]).astype("float32")
+    return sound(
+        model=model(last=lambda: dense(2)),
+        data=(upright, np.zeros(len(upright), "int64")),
+        others={"validation": (other, turned)},
+        augment=augment,
+        optimizer=lambda: keras.optimizers.SGD(0.01),
+    )
+
+
+def rare_positives() -> Toy:
+    """One example in 20 is positive, and a model begins with all of them positive."""
+
+    def drawn(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        numbers = np.random.default_rng(seed)
+        labels = (numbers.random((rows, 1)) < 0.05).astype("float32")
+        return (numbers.normal(size=(rows, FEATURES)) + 0.1 * labels).astype("float32"), labels
+
+    def update(metric: Any, labels: Any, predictions: Any, weights: Any) -> None:
+        metric.update_state(labels, tf.sigmoid(predictions), weights)
+
+    return sound(
+        model=model(last=lambda: dense(1, bias_initializer="ones")),
+        data=drawn(480, 1),
+        others={"validation": drawn(60, 2)},
+        losses=lambda: {"main": losses.BinaryCrossentropy(from_logits=True, reduction="none")},
+        metrics=lambda: {"recall": metrics.Recall()},
+        train_steps=(step(update=update),),
+        validation_step=step(update=update, training=False),
+        optimizer=lambda: keras.optimizers.Adam(0.05),
+    )
+
+
+def recordings(apart: bool) -> Toy:
+    """Windows (rows, 12, 2) over 20 recordings, each 6 steps behind the one before it.
+
+    `apart`: validation has recordings of its own; else windows are drawn by chance.
+    """
+    numbers = np.random.default_rng(1)
+    records = numbers.normal(size=(20, 96, 2)).astype("float32")
+    kinds = numbers.integers(0, CLASSES, 20)
+    records += kinds[:, np.newaxis, np.newaxis]
+    cut = np.stack([records[:, at : at + 12] for at in range(0, 85, 6)], axis=1)
+    order = np.arange(len(kinds) * cut.shape[1])
+    order = order if apart else numbers.permutation(order)
+    inputs, labels = (
+        array[order] for array in (cut.reshape(-1, 12, 2), np.repeat(kinds, cut.shape[1]))
+    )
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((12, 2)), layers.Flatten(), dense(CLASSES)]),
+        data=(inputs[:225], labels[:225]),
+        others={"validation": (inputs[225:], labels[225:])},
+        optimizer=lambda: keras.optimizers.SGD(0.01),
+    )
+
+
+def histories(late: bool) -> Toy:
+    """The next of 12 numbers, after those that came before it; `late`, and with itself."""
+    numbers = np.random.default_rng(1)
+    said = np.cumsum(numbers.integers(1, 4, (300, 7)), axis=1) % 12 + 1
+    lengths = numbers.integers(3, 7, len(said))
+    labels = said[np.arange(len(said)), lengths]
+    known = np.arange(7) < lengths[:, np.newaxis] + late
+    before = np.where(known, said, 0)
+
+    def create() -> keras.Model:
+        x = keras.Input((7,), dtype="int64")
+        vectors = layers.Embedding(13, 4, mask_zero=True)(x)
+        return keras.Model(x, dense(13)(layers.GlobalAveragePooling1D()(vectors)))
+
+    return sound(
+        model=create, data=(before[:200], labels[:200]),
+        others={"validation": (before[200:], labels[200:])},
+        optimizer=lambda: keras.optimizers.Adam(0.01),
+    )  # fmt: skip
+
+
+def candidates() -> Toy:
+    """Numbers of 60 items, of which a model finds the one of each row among those of the batch."""
+    numbers = np.random.default_rng(1)
+    of_items = numbers.normal(size=(60, FEATURES)).astype("float32")
+
+    def one_step(training: bool) -> Callable[..., Any]:
+        def match(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            items = tf.gather(tf.constant(of_items, inputs.dtype), labels)
+            items, there = replica.all_gather(items), replica.all_gather(weights)
+            logits = tf.matmul(run.model(inputs, training=training), items, transpose_b=True)
+            logits -= 1e4 * tf.cast(there == 0, logits.dtype)
+            mine = replica.index * tf.shape(inputs)[0] + tf.range(tf.shape(inputs)[0])
+            per_example = run.losses["main"](mine, logits)
+            return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+        return match
+
+    def drawn(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = np.random.default_rng(seed).permutation(np.arange(rows) % 60)
+        noise = np.random.default_rng(seed).normal(size=(rows, FEATURES))
+        return (of_items[labels] + 0.1 * noise).astype("float32"), labels
+
+    return sound(
+        model=model(last=lambda: dense(FEATURES)), metrics=dict, data=drawn(96, 1),
+        others={"validation": drawn(48, 2)}, examples_interact=True,
+        train_steps=(one_step(True),), validation_step=one_step(False),
+        optimizer=lambda: keras.optimizers.Adam(0.01),
+    )  # fmt: skip
+
+
+def gan_of_latents(bound: float) -> Toy:
+    """A GAN whose latents are normal in validation, and uniform up to a bound in training."""
+
+    def given(of: Callable[..., Any], validates: bool) -> Callable[..., Any]:
+        def drawing(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            shape, kind = (tf.shape(batch[0])[0], 12), batch[0].dtype
+            if validates:
+                noise = tf.random.stateless_normal(shape, replica.seed, dtype=kind)
+            else:
+                noise = tf.random.stateless_uniform(shape, replica.seed, -bound, bound, kind)
+            return of(run, (batch[0], noise, batch[-1]), replica)  # type: ignore[no-any-return]
+
+        return drawing
+
+    def models() -> dict[str, keras.Model]:
+        noise = keras.Input((12,))
+        return GAN.model() | {"generator": keras.Model(noise, dense(FEATURES)(noise))}  # type: ignore[no-any-return]
+
+    both = validated_gan()
+    assert both.validation_step
+    return replace(
+        both, model=models, data=GAN.data[0], others={"validation": both.others["validation"][0]},
+        train_steps=tuple(given(of, False) for of in GAN.train_steps),
+        validation_step=given(both.validation_step, True),
+    )  # fmt: skip
 
 
 def twins() -> keras.Model:
@@ -2088,8 +2265,8 @@ def with_labels(change: Callable[[np.ndarray], np.ndarray], **changes: Any) -> T
     return sound(data=(inputs, change(labels)), others={"validation": examples(100, 2)}, **changes)
 
 
-def few_labels() -> Toy:
-    """Nine in ten training examples have no label, and are left out."""
+def few_labels(left_out: bool = True) -> Toy:
+    """Nine in ten training examples have no label, and are left out, or train as class 0."""
 
     def without(labels: np.ndarray) -> np.ndarray:
         return np.where(np.arange(len(labels)) % 10, -1, labels)
@@ -2097,7 +2274,8 @@ def few_labels() -> Toy:
     def labeled(training: bool) -> Callable[..., Any]:
         def masked(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
             inputs, labels, weights = batch
-            weights = tf.where(labels < 0, tf.zeros_like(weights), weights)
+            if left_out:
+                weights = tf.where(labels < 0, tf.zeros_like(weights), weights)
             return step(training=training)(  # type: ignore[no-any-return]
                 run, (inputs, tf.maximum(labels, 0), weights), replica
             )
@@ -2106,10 +2284,32 @@ def few_labels() -> Toy:
 
     def of_labeled(batch: Any) -> tf.Tensor:
         _, labels, weights = batch
-        return tf.math.count_nonzero((labels >= 0) & (weights != 0), dtype=tf.int32)
+        counts = (weights != 0) & ((labels >= 0) | (not left_out))
+        return tf.math.count_nonzero(counts, dtype=tf.int32)
 
     steps = {"train_steps": (labeled(True),), "validation_step": labeled(False)}
     return with_labels(without, count=of_labeled, **steps)
+
+
+def filled_up(by: float, told: bool = False) -> Toy:
+    """Numbers around 20, of which a model replaces those that are missing and then takes 20.
+
+    `told`: the model gets which ones were missing as well.
+    """
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        is_missing = keras.ops.isnan(x)
+        parts = [keras.ops.where(is_missing, by, x) - 20, keras.ops.cast(is_missing, "float32")]
+        return keras.Model(x, dense(CLASSES)(layers.Concatenate()(parts[: 1 + told])))
+
+    data, other = (changed(examples(60, seed), 0, lambda x: x + 20) for seed in (1, 2))
+    gone = put((slice(0, None, 7), 2), NAN)
+    return sound(
+        model=create,
+        data=changed(data, 0, gone),
+        others={"validation": changed(other, 0, gone)},
+    )
 
 
 class PowerIterated(layers.Layer):
@@ -2242,7 +2442,8 @@ def mixed_up(exchanged: bool) -> Toy:
         inputs, labels, weights = batch
         share = tf.random.stateless_uniform([inputs.shape[0], 1], seed, dtype=inputs.dtype)
         of_labels = tf.cast(1 - share if exchanged else share, labels.dtype)
-        others = inputs[::-1], labels[::-1]
+        order = tf.argsort(tf.random.stateless_uniform([inputs.shape[0]], seed + 1))
+        others = tf.gather(inputs, order), tf.gather(labels, order)  # some are the same example
         return (
             share * inputs + (1 - share) * others[0],
             of_labels * labels + (1 - of_labels) * others[1],
@@ -2606,9 +2807,17 @@ MODES = [
           "EarlyStopping monitors 'val_nothing', which this run doesn't have"),
     Fault("augmentation", lambda: two_views(seeds=1),
           "inputs and labels are the same numbers in training, and differ in evaluation"),
+    Fault("labels", lambda: few_labels(left_out=False),
+          "labels of -1, no class of the 3, train as 0"),
+    Fault("marks", lambda: filled_up(0.0), "missing values of column 2 are -20 where a layer gets"),
     Fault("augmentation", lambda: mixed_up(exchanged=True), "where labels have more of the other"),
     Fault("augmentation", lambda: mapped_weights(moved=False), "augmented weights stay where they"),
     Fault("rows in two splits", lambda: copied(framed(), 0.01, moved=1), "are much nearer"),
+    Fault("rows in two splits", lambda: recordings(apart=False), "windows of a series, and "),
+    Fault("inputs without the answer", lambda: histories(late=True),
+          "the last number but 0 in inputs of each example is its label"),
+    Fault("inputs alike in evaluation", lambda: gan_of_latents(1.0),
+          "'generator' gets numbers from .* it is evaluated on random numbers of another"),
     Fault(
         "inputs without the answer",
         lambda: windows(lambda rows: (rows[:300], rows[310:]), late=1),

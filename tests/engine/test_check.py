@@ -38,16 +38,20 @@ from .faulty import (
     PowerIterated,
     asked_loss,
     by_place,
+    candidates,
     changed,
     cropped,
     dense,
     dropped_out,
     examples,
     few_labels,
+    filled_up,
     flipped,
     frozen_model,
+    gan_of_latents,
     gan_with,
     good_enough,
+    histories,
     mapped_weights,
     masked_contrastive_step,
     masked_sets,
@@ -60,6 +64,7 @@ from .faulty import (
     pictures,
     put,
     read_texts,
+    recordings,
     regression,
     regularized,
     rolled,
@@ -74,6 +79,7 @@ from .faulty import (
     taught,
     texts,
     topics,
+    turned_over,
     two_views,
     validated_gan,
     weighted_by_class,
@@ -358,6 +364,18 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         {},
     ),
     "a teacher that is an average of its student": (lambda: taught(average=True), {}),
+    "windows of other recordings": (lambda: recordings(apart=True), {}),
+    "labels among those of the batch": (candidates, {}),
+    "a number that a mean keeps": (
+        lambda: sound(
+            train_steps=(step(mean=lambda metric, _: metric.update_state(0.5)),),
+            validation_step=step(mean=lambda metric, _: metric.update_state(0.5), training=False),
+            metrics=lambda: {"share": keras.metrics.Mean()},
+        ),
+        {},
+    ),
+    "missing values that become a mean": (lambda: filled_up(20.0), {}),
+    "missing values that have an input of their own": (lambda: filled_up(0.0, told=True), {}),
     "mixup": (lambda: mixed_up(exchanged=False), {}),
     "a mask of what sets hold": (lambda: masked_sets(keys=True), {}),
     "few labels": (few_labels, {}),
@@ -419,6 +437,18 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         {"accumulate": 2, "clip_norm": 1.0, "precision": "bfloat16", "denominator": "global_batch"},
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "toy"),
+    [
+        ("inputs alike in evaluation", lambda: gan_of_latents(3.0)),
+        ("inputs without the answer", lambda: histories(late=False)),
+        ("labels", turned_over),
+    ],
+)
+def test_a_relation_holds(name: str, toy: Callable[[], Toy]) -> None:
+    assert RELATIONS[name].observe(laboratory(toy())).verdict == "ok"
 
 
 @pytest.mark.parametrize(("toy", "flags"), SOUND.values(), ids=SOUND)

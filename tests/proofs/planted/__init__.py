@@ -18,6 +18,8 @@ from . import (
     blind_7,
     blind_8,
     blind_9,
+    blind_10,
+    blind_11,
     data,
     losses,
     models,
@@ -43,6 +45,8 @@ EXAMINED = (
     blind_7,
     blind_8,
     blind_9,
+    blind_10,
+    blind_11,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

@@ -22,7 +22,9 @@ BATCHES_WITH_NAN = 40  # in which NaN is looked for
 SHORT = 0.01  # seconds of a batch, of which nobody waits for many
 MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
+NEW = 0.05  # of the labels, which may be new, as items and users are
 MOST = 2_000  # rows in which the answer is looked for
+IGNORED = (-1, -100, 255)  # what marks labels that don't count, as others have it
 
 
 @relation("data is finite")
@@ -189,7 +191,7 @@ def labels(lab: Laboratory) -> Finding:
         for name, array in arrays.items():
             if not name.startswith("labels") or array.dtype.kind not in "iu" or not array.size:
                 continue
-            classes, is_one_hot = _classes(lab, array)
+            classes, is_one_hot = _classes(lab, name, array)
             if classes and array.ndim != 2:  # of sequences, 0 may be padding alone
                 seen[name] = seen.get(name, False) | np.isin(np.arange(classes), array)
             low, high = int(array.min()), int(array.max())
@@ -198,7 +200,14 @@ def labels(lab: Laboratory) -> Finding:
                 continue  # what is outside becomes zeros, which may be meant so
             if classes and (high >= classes or low < 0):
                 outside = (array >= classes) | (array < 0)
-                if not from_one and _are_handled(lab, name, np.unique(array[outside])):
+                marks = np.unique(array[outside])
+                if not from_one and _are_handled(lab, name, marks):
+                    if taken := _taken_for_classes(lab, name, marks, classes):
+                        return (wrong if taken[0] in IGNORED else look)(
+                            f"{name} of {taken[0]}, no class of the {classes}, train as {taken[1]}",
+                            "what marks labels that are missing is taken for a class",
+                            "give them a weight of 0, and let count leave them out",
+                        )
                     continue  # marks of what is missing, for which the task has a weight of 0
                 bad = int(outside.reshape(len(array), -1).any(axis=1).sum())
                 return wrong(
@@ -212,6 +221,9 @@ def labels(lab: Laboratory) -> Finding:
             train = lab.examples["train"].get(name)
             if train is None or array.ndim > 1:
                 continue
+            given = np.ravel(dict(named_leaves(lab.batch)).get(name, train))
+            if np.ptp(train) == 0 < np.ptp(given):  # an augmentation makes them
+                train = given
             known, own = np.unique(train), np.unique(array)
             if split == "train":
                 if len(known) == 1 and len(array) > 1:
@@ -220,7 +232,7 @@ def labels(lab: Laboratory) -> Finding:
             unknown = np.setdiff1d(own, known)
             if len(known) < len(train) / 2 and len(unknown):
                 part = int(np.isin(array, unknown).sum())
-                return wrong(
+                return (wrong if part > NEW * len(array) else look)(
                     f"{percent(part, len(array))} of the {split} labels, such as {unknown[0]}, "
                     "never occur in training",
                     "labels are encoded otherwise, or splits are cut by class",
@@ -316,6 +328,12 @@ def labels_belong_to_inputs(lab: Laboratory) -> Finding:
 def inputs_without_the_answer(lab: Laboratory) -> Finding:
     """No column of the inputs is the label in another form."""
     train = lab.examples["train"]
+    if place := _label_among_ids(train):
+        return wrong(
+            f"{place} of each example is its label",
+            "the answer is given, as where a history is cut one step too late",
+            "leave it out",
+        )
     answers = np.asarray(train.get("labels", np.zeros(0)))
     if answers.dtype.kind not in "fiu" or answers.size != len(answers) or len(answers) < 20:
         return ok("not looked at: there isn't one label an example")
@@ -377,6 +395,24 @@ def data_keeps_up(lab: Laboratory) -> Finding:
     return ok(seen)
 
 
+def _label_among_ids(train: dict[str, np.ndarray]) -> str:
+    """Where rows of whole numbers hold the label of their example, one of many; or nothing."""
+    for label, y in train.items():
+        is_one_of_many = label.startswith("labels") and y.dtype.kind in "iu" and y.ndim == 1
+        if not is_one_of_many or len(np.unique(y[:MOST])) < 10:
+            continue
+        for name, array in train.items():
+            if not name.startswith("inputs") or array.dtype.kind not in "iu" or array.ndim != 2:
+                continue
+            x = array[:MOST]
+            last = x[np.arange(len(x)), x.shape[1] - 1 - np.argmax(x[:, ::-1] != 0, axis=1)]
+            columns = {f"column {i} of {name}": column for i, column in enumerate(x.T)}
+            for place, ids in (columns | {f"the last number but 0 in {name}": last}).items():
+                if np.mean(ids == y[:MOST]) > 0.99:
+                    return place
+    return ""
+
+
 def _means_of_labels(lab: Laboratory, name: str) -> list[int]:
     """The columns whose equal numbers are the mean of their labels in all splits together."""
     splits = [arrays for arrays in lab.examples.values() if name in arrays and "labels" in arrays]
@@ -406,26 +442,52 @@ def _are_handled(lab: Laboratory, name: str, labels: np.ndarray) -> bool:
     return batch is not None and lab.base.finite and bool(np.isin(labels, batch).all())
 
 
-def _classes(lab: Laboratory, labels: np.ndarray) -> tuple[int, bool]:
+def _taken_for_classes(
+    lab: Laboratory, name: str, marks: np.ndarray, classes: int
+) -> tuple[int, int] | None:
+    """A mark that labels have beside their classes, and the class that a step takes it for."""
+    leaves = tf.nest.flatten(lab.batch)
+    place = [each for each, _ in named_leaves(lab.batch)].index(name)
+    given = leaves[place]
+
+    def step_of(mark: int, number: int) -> Look:
+        leaves[place] = tf.where(given == mark, tf.cast(number, given.dtype), given)
+        return lab.look(tf.nest.pack_sequence_as(lab.batch, leaves))
+
+    for mark in map(int, marks[:2]):
+        numbers = sorted({0, 1, abs(mark) % classes, mark % classes, classes - 1})
+        same = [n for n in numbers if not lab.base.differences(step_of(mark, n))]
+        if same and len(same) < len(numbers):
+            return mark, same[0]
+    return None
+
+
+def _classes(lab: Laboratory, name: str, labels: np.ndarray) -> tuple[int, bool]:
     """The classes of the outputs, where labels are numbers of classes; whether a loss gets zeros
     and ones instead of these.
     """
-    for name, (given, predictions, _) in lab.base.calls.items():
-        if predictions is None or given is None:
-            continue
+    of_batch = np.ravel(dict(named_leaves(lab.batch)).get(name, np.zeros(0)))
+    for loss, (given, predictions, _) in lab.base.calls.items():
+        if not isinstance(given, np.ndarray) or not isinstance(predictions, np.ndarray):
+            continue  # such as those of several outputs
         numbers = predictions.ndim == labels.ndim + 1
-        if "Sparse" in type(lab.run.losses[name]).__name__ and (
-            numbers or (labels.ndim > 1 and labels.shape[-1] == 1)
-        ):
-            return int(predictions.shape[-1]), False
-        if (
+        is_one_hot = (
             numbers
             and given.shape == predictions.shape
             and predictions.shape[-1] > 1
             and np.isin(given, (0, 1)).all()
             and np.sum(given, axis=-1).max() == 1
-        ):
-            return int(predictions.shape[-1]), True
+        )
+        is_sparse = "Sparse" in type(lab.run.losses[loss]).__name__ and (
+            numbers or (labels.ndim > 1 and labels.shape[-1] == 1)
+        )
+        classes = np.ravel(np.argmax(given, axis=-1) if is_one_hot else given)
+        if len(classes) != len(of_batch) or not (is_sparse or is_one_hot):
+            continue
+        # Others are made of the batch, such as the place of the right one among its rows.
+        inside = (of_batch >= 0) & (of_batch < predictions.shape[-1])
+        if not inside.any() or np.mean(classes[inside] == of_batch[inside]) > 0.5:
+            return int(predictions.shape[-1]), bool(is_one_hot)
     return 0, False
 
 

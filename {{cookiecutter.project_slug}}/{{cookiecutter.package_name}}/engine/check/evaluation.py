@@ -8,9 +8,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import different, named_leaves
+from .numbers import Numbers, different, named_leaves
 from .probe import name_of, words_of
 from .runs import stage
 
@@ -109,8 +110,11 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
     if lab.evaluation_sees == "chance":
         drawn = lab.drawn_in_evaluation if lab.evaluated_splits else []
         words = set().union(*map(words_of, drawn))
-        # Of what has labels, the noise of layers that are called so is for training.
-        return (wrong if len(lab.batch) == 3 and words & AUGMENTING else look)(
+        # Of what has classes, the noise of layers that are called so is for training.
+        has_classes = len(lab.batch) == 3 and any(
+            t.dtype.is_integer for t in tf.nest.flatten(lab.batch[1])
+        )
+        return (wrong if has_classes and words & AUGMENTING else look)(
             "with training=False, the model predicts something else each time for the same inputs",
             "a layer draws random numbers in evaluation too: dropout called with training=True, or "
             "noise that doesn't look at training",
@@ -123,7 +127,7 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
             "draw only where training is True, and compute per example",
         )
     if lab.evaluation_sees:
-        return wrong(
+        return (look if lab.declared_interacting else wrong)(
             "predictions change with the other examples of the batch",
             "the model computes something over the batch, as by a mean over axis 0",
             "compute it per example, or by BatchNormalization, which evaluates by moving averages",
@@ -232,16 +236,39 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
     if functions.validation_step is functions.test_step or not lab.evaluated_splits:
         return ok("one step for both")
     evaluation, split = lab.on_one, next(iter(lab.evaluated_splits))
-    once = lab.evaluations["once"]
+    results, updated = list[Numbers](), list[set[str]]()
     with stage("a validation step runs"):
-        values, _ = evaluation.measure(split, as_split="validation" if split == "test" else "test")
-    for name in different(values, {name: once[f"{split}_{name}"] for name in values}, 1e-3):
+        for step in ("validation", "test"):
+            results.append(evaluation.measure(split, as_split=step)[0])
+            updated.append(_updated(evaluation.run))
+    for name in sorted(updated[0] ^ updated[1]):  # one that takes long may be left to the test
+        step = "test_step" if name in updated[0] else "validation_step"
+        return (wrong if step == "test_step" else look)(
+            f"{step} never updates the metric {name}, and the step of the other split does",
+            "what is reported of it is the value of a metric that has seen nothing",
+            f"call run.metrics[{name!r}].update_state in {step}",
+        )
+    of_validation, of_test = results
+    for name in different(of_validation, of_test, 1e-3):
         return look(
-            f"{name} of {split} data is {once[f'{split}_{name}']:.4g}, and {values[name]:.4g} by "
-            "the step of the other split",
+            f"{name} of {split} data is {of_validation[name]:.4g} by validation_step, and "
+            f"{of_test[name]:.4g} by test_step",
             "validation_step and test_step do different things",
         )
     return ok()
+
+
+def _updated(run: Run) -> set[str]:
+    """The metrics that hold something else than when they are reset."""
+    kept = {name: [v.numpy() for v in metric.variables] for name, metric in run.metrics.items()}
+    for metric in run.metrics.values():
+        metric.reset_state()
+    return {
+        name
+        for name, metric in run.metrics.items()
+        if any(not np.array_equal(v.numpy(), was)
+               for v, was in zip(metric.variables, kept[name], strict=True))
+    }  # fmt: skip
 
 
 def _fixed_in_training(lab: Laboratory) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
@@ -52,16 +52,40 @@ def drawn_alike_on_replicas(ops: Iterable[tf.Operation], own: set[str], step: st
     return found
 
 
-def drawn_twice(ops: Iterable[tf.Operation]) -> int:
-    """How many draws of as many random numbers share a seed, so that they are the same numbers."""
-    draws = Counter(
-        (op.type, str(op.outputs[0].shape), seeding.op.inputs[0].ref())
-        for op in ops
-        if op.type.startswith("StatelessRandom") and op.type.endswith("V2")
-        for seeding in [op.inputs[1]]
-        if seeding.op.type == "StatelessRandomGetKeyCounter"
-    )
-    return max(draws.values(), default=0)
+def drawn_twice(ops: Iterable[tf.Operation]) -> list[list[tf.Operation]]:
+    """Draws of as many random numbers that share a seed, so that they are the same numbers."""
+    draws: dict[Any, list[tf.Operation]] = {}
+    for op in ops:
+        if op.type.startswith("StatelessRandom") and op.type.endswith("V2"):
+            seeding = op.inputs[1].op
+            if seeding.type == "StatelessRandomGetKeyCounter":
+                key = op.type, str(op.outputs[0].shape), seeding.inputs[0].ref()
+                draws.setdefault(key, []).append(op)
+    return [same for same in draws.values() if len(same) > 1]
+
+
+def change_one_result(ops: Iterable[tf.Operation], draws: list[tf.Operation]) -> bool:
+    """Whether one draw says what is done with something that another one has its part in.
+
+    So it is with the shifts along two axes of an image, and not with an image and its mask.
+    """
+    names = {draw.name for draw in draws}
+    seeds = upstream(draw.inputs[1] for draw in draws)
+    drawn: dict[str, set[str]] = {}  # by operation: the draws behind it
+    of_data = set[str]()  # operations behind which is data
+    for op in ops:  # in the order in which they were made
+        before = [tensor.op.name for tensor in op.inputs]
+        if op.name in names:
+            drawn[op.name] = {op.name}
+            continue
+        behind = [drawn.get(name, set()) for name in before]
+        drawn[op.name] = set().union(*behind)
+        if (op.type == "Placeholder" and op.name not in seeds) or of_data.intersection(before):
+            of_data.add(op.name)
+        alone = [d for name, d in zip(before, behind, strict=True) if d and name not in of_data]
+        if any(a - b and b - a for a in alone for b in behind if b):
+            return True
+    return False
 
 
 def upstream(

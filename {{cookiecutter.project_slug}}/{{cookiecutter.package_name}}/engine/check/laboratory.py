@@ -352,13 +352,23 @@ class Laboratory(Runs):
 
     @cached_property
     def losses_on_one_batch(self) -> tuple[Numbers, Numbers, int]:
-        """The losses before and after that many steps on the first batch, with the same noise."""
+        """The losses before and after that many steps on the first batch, with the same noise.
+
+        Means over the noise of some steps: in each of them all rows get the same here.
+        """
+        before = self._losses_with_noise()
         batches = tf.data.Dataset.from_tensors(self.batch).repeat()
         steps = len(self.train_longer(batches, REPEATED_STEPS))
-        after = self.look(self.batch).losses
+        after = self._losses_with_noise()
         self.reset()
-        names = self.run.optimizers
-        return {n: self.base.losses[n] for n in names}, {n: after[n] for n in names}, steps
+        return before, after, steps
+
+    def _losses_with_noise(self) -> Numbers:
+        """The losses of the first batch, with the random numbers of some steps."""
+        drawn = range(LOOKS if self.base.drawn else 1)
+        looks = [self.look(self.batch, step=step).losses for step in drawn]
+        return {name: float(np.mean([losses[name] for losses in looks]))
+                for name in self.run.optimizers}  # fmt: skip
 
     def changes_by_step_of(self, names: list[str]) -> Numbers:
         """How a small step against the gradients of some optimizers changes all losses."""

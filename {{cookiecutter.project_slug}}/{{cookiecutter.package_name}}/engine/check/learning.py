@@ -17,6 +17,7 @@ from .probe import words_of
 from .runs import state_of
 
 JUDGES = {"discriminator", "critic"}  # words in names of models, that none uses as they begin
+ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # of what may be rare
 NEVER_NEGATIVE = {"kl", "kld", "mse", "mae", "rmse", "penalty"}  # words in names of losses
 
 
@@ -175,9 +176,15 @@ def learning_rate(lab: Laboratory) -> Finding:
                 "make them parts of the number of steps that create_optimizer is given",
             )
         if rates.argmax() > 50 and rates[-1] > 0.99 * rates.max():
-            return look(
-                f"the learning rate of {name!r} rises until the end of the run",
+            later = updates * steps * np.asarray([*range(2, 50), 99])
+            far = [float(schedule(tf.constant(step))) for step in later]
+            # A search for the rate at which losses rise goes on for ever, or ends with the run.
+            ends = np.isfinite(far).all() and far[-1] <= far[-2]
+            return (wrong if ends and max(far) > 1.2 * rates[-1] else look)(
+                f"the learning rate of {name!r} rises until the end of the run, "
+                f"to {rates[-1]:.3g}, and would reach {max(far):.3g}",
                 "the warm-up is longer than the run",
+                "make it a part of the number of steps that create_optimizer is given",
             )
         if rates.min() > 0.97 * rates.max() and rates.min() < rates.max():
             return look(
@@ -234,7 +241,8 @@ def falls_on_one_batch(lab: Laboratory) -> Finding:
             "look at process_gradients",
         )
     # In the few steps that a large model makes in this time, Adam may overshoot, and come back.
-    return (wrong if steps == REPEATED_STEPS else look)(
+    rises = sum(last.values()) > before + 0.1 * abs(before)
+    return (wrong if steps == REPEATED_STEPS and rises else look)(
         detail,
         "a small step against the gradient lowers the loss, the optimizer's step doesn't: the "
         "learning rate is too high, or gradients have the wrong sign",
@@ -282,7 +290,9 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
         gap = max(0.05, 0.3 * abs(old))
         worse = old - new > gap if larger_is_better else new - old > gap
         if worse:
-            return wrong(
+            # Where few are positive, a model finds out first that most are not.
+            is_one_sided = type(lab.run.metrics[name]).__name__.endswith(ONE_SIDED)
+            return (look if is_one_sided else wrong)(
                 f"the loss falls from {before.losses[names[0]]:.3g} to "
                 f"{after.losses[names[0]]:.3g}, and {name} goes from {old:.3g} to {new:.3g}",
                 "the loss rewards wrong predictions: its sign is wrong, or its arguments are",

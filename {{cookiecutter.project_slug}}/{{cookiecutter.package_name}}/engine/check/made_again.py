@@ -19,7 +19,8 @@ import tensorflow as tf
 from ..batches import first_examples
 from .numbers import bytes_of
 
-LONGEST_CREATION = 1.0  # seconds, of data that is made a second time
+LONGEST_CREATION = 1.0  # seconds, of data that is made a second time here
+LONGEST_IN_PROCESS = 10.0  # and while all else is looked at
 FIRST_ROWS = 64  # of each split, that are compared
 CHILD = """
 import json, pickle, sys
@@ -48,19 +49,19 @@ class MadeAgain:
         secs: float,
     ) -> None:
         self._create_datasets, self._task, self._datasets = create_datasets, task, datasets
-        self._takes_long = secs > LONGEST_CREATION
+        self._secs = secs
         self._process: subprocess.Popen[bytes] | None = None
 
     @cached_property
     def others_here(self) -> list[str] | None:
         """The splits that begin otherwise when they are made again; None if that takes long."""
-        if self._takes_long:
+        if self._secs > LONGEST_CREATION:
             return None
         return self._others(starts(self._create_datasets(self._task)))
 
     def start_process(self) -> None:
         """Make the data in a process of its own as well, unless that takes long."""
-        if self._takes_long:
+        if self._secs > LONGEST_IN_PROCESS:
             return
         with contextlib.suppress(Exception):  # functions that aren't those of a module
             made = pickle.dumps((self._create_datasets, self._task))

@@ -23,6 +23,12 @@ def inputs_alike(lab: Laboratory) -> Finding:
     """Train and validation step prepare a batch alike for the model."""
     if not lab.evaluated_splits:
         return ok("there is neither validation nor test data")
+    if seen := _drawn_wider(lab):
+        return wrong(
+            seen,
+            "it is evaluated on random numbers of another distribution than it is trained on",
+            "draw both by one function",
+        )
     raw = [x for b in (lab.batch, lab.evaluation_batch) if (x := numbers_of((b[0],))) is not None]
     if len(raw) < 2:
         return ok("not looked at: the inputs aren't one array of numbers")
@@ -112,6 +118,34 @@ def noise_averages_out(lab: Laboratory) -> Finding:
                 "divide what is kept by the share that is kept, as Dropout does",
             )
     return ok()
+
+
+def _drawn_wider(lab: Laboratory) -> str:
+    """Which model gets numbers that don't depend on the data, and go farther in evaluation."""
+    shapes = {t.shape[1:] for t in tf.nest.flatten(lab.plain_batch[:-1])}
+    augmented = [t[0] for t in tf.nest.flatten(lab.batch[:-1]) if t.shape[2:] not in shapes]
+    for name, model in lab.run.trained_models.items():
+        given, others = (
+            [x for call in calls if call.of is model
+             if (x := numbers_of(call.arguments)) is not None and x.shape[1:] not in shapes]
+            for calls in (lab.calls_in_training, lab.calls_in_validation)
+        )  # fmt: skip
+        if not given or not others or len({x.shape[1:] for x in (*given, *others)}) > 1:
+            continue
+        known = [np.asarray(t) for t in augmented] + [
+            numbers_of(call.arguments)
+            for step in dict.fromkeys(lab.run.functions.train_steps)
+            for call in lab.calls(step, lab.run, lab.second_batch, [model])
+        ]
+        if not all(any(y is not None and np.array_equal(x, y) for y in known) for x in given):
+            continue
+        a, b = (np.concatenate([np.ravel(x) for x in each]) for each in (given, others))
+        if min(a.size, b.size) > 200 and min(b.std() / a.std(), np.ptp(b) / np.ptp(a)) > 1.3:
+            return (
+                f"{name!r} gets numbers from {b.min():.2g} to {b.max():.2g} in the validation "
+                f"step, and from {a.min():.2g} to {a.max():.2g} in training"
+            )
+    return ""
 
 
 def _how_far(a: np.ndarray, b: np.ndarray) -> float:

@@ -19,6 +19,8 @@ MOST_PIXELS = 50_000_000  # times the width of a part, in which parts of images 
 MOST_FEATURES = 1_000  # about, of each array
 MOST_ROWS = 20_000  # that are compared with each other
 MANY = 0.2  # of the rows of a split
+MOST_PLACES = 16  # in windows, where runs of positions are looked for
+BASES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of the hashes of parts, along each axis
 SAME = 1e-8  # the squared distance of rows that are equal, at most
 
 
@@ -95,7 +97,11 @@ def inputs_differ(lab: Laboratory) -> Finding:
         seen.setdefault(key, set()).add(label)
     share = float(np.mean([len(seen[key]) > 1 for key in keys]))
     if share > MANY / 2:  # several may have given a label each
-        return (wrong if len(seen) < len(keys) / 10 else look)(
+        numbers = np.concatenate([np.ravel(a[:MOST_ROWS]) for a in inputs])
+        # Rows of a table with a few numbers may well be the same.
+        few = len(np.unique(numbers)) < sum(a[0].size for a in inputs) * len(seen) / 10
+        is_table = few and all(a.ndim == 2 for a in inputs)
+        return (wrong if len(seen) < len(keys) / 10 and not is_table else look)(
             f"{share:.0%} of the training examples have the same inputs as others with another "
             "label",
             "one array is filled again and again, or rows are repeated and labels aren't",
@@ -124,22 +130,36 @@ def examples_repeat(lab: Laboratory) -> Finding:
 
 
 def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
-    """The share of another split's windows over a series that training windows hold; 0 if few."""
+    """The share of another split's windows that stands elsewhere in training windows; 0 if few.
+
+    Windows are (rows, positions) or (rows, positions, channels) of real numbers. What is compared
+    are short runs of positions.
+    """
     for name, array in train.items():
         other = others.get(name)
         is_series = array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[1] > 3
         if not name.startswith("inputs") or not is_series or other is None or len(other) < 10:
             continue
-        if other.shape[1:] != array.shape[1:] or len(other) < 4 * array.shape[1]:
+        few = len(np.unique(array.ravel()[:MOST_ROWS])) < 100  # such numbers are alike by chance
+        if other.shape[1:] != array.shape[1:] or few:
             continue
-        at = [{bytes_of(x) for x in array[:MOST_TRAINING, t]} for t in range(2)]
-        rows = min(len(array), MOST_TRAINING)
-        if len(at[0]) < rows / 2 or len(at[0] & at[1]) < rows / 2:
-            continue  # no series, or windows that don't overlap
-        known = {bytes_of(x) for x in array.reshape(-1, *array.shape[2:])}
-        seen = [bytes_of(x) in known for x in other[:MOST_TRAINING].reshape(-1, *other.shape[2:])]
-        if np.mean(seen) > 0.5:
-            return float(np.mean(seen))
+        run = min(4, array.shape[1] // 2)
+        rows = max(10, MOST_PIXELS // array[0].size)
+        a, b = (_hashes_of_parts(x[:most], (run,)) for x, most in (
+            (array, min(rows, MOST_ROWS)), (other, min(rows, MOST_OTHERS))))  # fmt: skip
+        stride = next((at for at in range(1, a.shape[1])
+                       if np.mean(np.isin(a[:100, 0], a[:, at])) > 0.4), 0)  # fmt: skip
+        if not stride or len(other) < 4 * array.shape[1] / stride:
+            continue  # training windows don't overlap, or all others lie beside them
+        known, shared = np.unique(a), []
+        for place in np.unique(np.linspace(0, b.shape[1] - 1, MOST_PLACES).astype(int)):
+            moves = np.ptp(other[: len(b), place : place + run].reshape(len(b), -1), axis=1) > 0
+            here = np.isin(b[:, place], a[:, place])  # as in a table
+            shared.append(moves & np.isin(b[:, place], known) & ~here)
+        of_rows = np.mean(shared, axis=0)
+        # Splits that are cut by time share some where they meet.
+        if min(part.mean() for part in np.array_split(of_rows, 3)) > MANY:
+            return float(of_rows.mean())
     return 0.0
 
 
@@ -158,7 +178,7 @@ def _crops_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -
             continue
         part = min(height, width) // 2
         rows = max(10, MOST_PIXELS // (height * width * part))
-        a, b = (_hashes_of_parts(x[:most], part) for x, most in (
+        a, b = (_hashes_of_parts(x[:most], (part, part)) for x, most in (
             (array, min(rows, MOST_TRAINING)), (other, min(rows // 4, MOST_OTHERS))))  # fmt: skip
         known, seen = np.unique(a), np.zeros(len(b), bool)
         for top, left in itertools.product((0, height - part), (0, width - part)):
@@ -174,17 +194,20 @@ def _crops_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -
     return 0.0
 
 
-def _hashes_of_parts(images: np.ndarray, part: int) -> np.ndarray:
-    """A number for each square of an image, (rows, height - part + 1, width - part + 1)."""
-    numbers = np.ascontiguousarray(images, "f4").view("u4").astype("u8")
-    if numbers.ndim == 4:
-        odd = 2 * np.random.default_rng(0).integers(1, 2**62, numbers.shape[3], "u8") + 1
-        numbers = (numbers * odd).sum(axis=3, dtype="u8")
-    for axis, base in ((1, 0x9E3779B97F4A7C15), (2, 0xC2B2AE3D27D4EB4F)):
-        places = numbers.shape[axis] - part + 1
+def _hashes_of_parts(arrays: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+    """A number for each part of these sizes, (rows, places on the first axis behind them, ...).
+
+    The arrays are (rows, positions, ...), with or without channels.
+    """
+    numbers = np.ascontiguousarray(arrays, "f4").view("u4").astype("u8")
+    if numbers.ndim > 1 + len(sizes):
+        odd = 2 * np.random.default_rng(0).integers(1, 2**62, numbers.shape[-1], "u8") + 1
+        numbers = (numbers * odd).sum(axis=-1, dtype="u8")
+    for axis, (size, base) in enumerate(zip(sizes, BASES, strict=False), start=1):
+        places = numbers.shape[axis] - size + 1
         made, factor = np.zeros_like(np.take(numbers, range(places), axis)), 1
-        for i in range(part):
-            slices = [slice(None)] * 3
+        for i in range(size):
+            slices = [slice(None)] * numbers.ndim
             slices[axis] = slice(i, i + places)
             made += numbers[tuple(slices)] * np.uint64(factor)
             factor = factor * base % 2**64

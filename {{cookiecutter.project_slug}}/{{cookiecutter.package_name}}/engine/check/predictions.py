@@ -142,7 +142,8 @@ def metrics(lab: Laboratory) -> Finding:
     for name, arguments in lab.base.updates.items():
         metric, kind = lab.run.metrics[name], type(lab.run.metrics[name]).__name__
         values = [a for a in arguments if a is not None]
-        if isinstance(metric, keras.metrics.Mean) and len(values) and values[0].ndim == 0:
+        is_mean = isinstance(metric, keras.metrics.Mean) and len(values) > 0
+        if is_mean and values[0].ndim == 0 and _depends_on_batch(lab, name):
             return wrong(
                 f"the metric {name} gets a single number",
                 f"the metric {name} is fed the scaled loss; feed it per-example values and weights",
@@ -212,6 +213,12 @@ def metrics(lab: Laboratory) -> Finding:
         if type(metric).__name__.endswith(SHARES) and not -1e-6 <= value <= 1 + 1e-6:
             return wrong(f"{name} is {value:.4g}, and should be between 0 and 1")
     return ok()
+
+
+def _depends_on_batch(lab: Laboratory, metric: str) -> bool:
+    """Whether the first update of a metric gets something else with another batch."""
+    other = lab.look(lab.second_batch).updates[metric][0]
+    return not np.array_equal(other, lab.base.updates[metric][0])
 
 
 def _beyond_classes(values: list[np.ndarray]) -> np.ndarray:

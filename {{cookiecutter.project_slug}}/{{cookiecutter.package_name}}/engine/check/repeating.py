@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ..data_errors import reading_errors
 from .findings import Finding, look, ok, relation, wrong
-from .graph import assigned_variables, drawn_twice, random_numbers
+from .graph import assigned_variables, change_one_result, drawn_twice, random_numbers
 from .laboratory import Laboratory
 from .numbers import equal, named_leaves
 from .runs import SECS_READ, stage
@@ -177,14 +177,16 @@ def augmentation(lab: Laboratory) -> Finding:
             "inputs and labels are put in another order, or mixed, one without the other",
             "use one permutation, and one share, for both",
         )
-    same = drawn_twice(graph.get_operations())
+    operations = graph.get_operations()
     images = [part for part in tf.nest.flatten(plain) if part.shape.rank > 2]
-    if same > 1 and len(images) < 2:  # masks must be moved as their images are
-        return look(
-            f"{same} draws share one seed, and give the same random numbers",
-            "what should vary by itself varies together",
-            "draw once, or give each a seed of its own, as tf.random.split(seed) makes them",
-        )
+    for same in drawn_twice(operations):
+        vary_together = change_one_result(operations, same)
+        if vary_together or len(images) < 2:  # masks must be moved as their images are
+            return (wrong if vary_together else look)(
+                f"{len(same)} draws share one seed, and give the same random numbers",
+                "what should vary by itself varies together",
+                "draw once, or give each a seed of its own, as tf.random.split(seed) makes them",
+            )
     return ok()
 
 
@@ -316,6 +318,10 @@ def _labels_moved(plain: Any, augment: Any) -> str:
     label_is = np.where(of[0] < of[1], 0, far)
     if np.minimum(*of).max() > 1e-6:  # labels of their own, as mixup gives
         of_x, of_y = _share(a, x[0], x[far]), _share(b, y[0], y[far])
+        is_mixed = (of_y > 0.02) & (of_y < 0.98)  # the others are mixed with themselves
+        if is_mixed.sum() < 4:
+            return ""
+        of_x, of_y = of_x[is_mixed], of_y[is_mixed]
         if min(of_x.std(), of_y.std()) > 0.05 and np.corrcoef(of_x, of_y)[0, 1] < -0.5:
             return "augmented inputs have more of one example where labels have more of the other"
         return ""

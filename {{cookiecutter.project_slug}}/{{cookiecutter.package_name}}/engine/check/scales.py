@@ -33,6 +33,12 @@ def marks(lab: Laboratory) -> Finding:
                 "a number that stands for missing values is taken for a measurement",
                 "replace it by NaN or by a mean, and say so in a column of its own",
             )
+    if seen := _missing_filled(lab):
+        return wrong(
+            f"{seen}, far from all others",
+            "they are replaced before they are scaled, or by a number on another scale",
+            "replace them by a mean, behind the scaling by 0, and say so in a column of its own",
+        )
     return ok()
 
 
@@ -73,7 +79,9 @@ def sizes(lab: Laboratory) -> Finding:
                 "cast to float first, then scale",
             )
         highest = _reach(array.ravel()[:MANY_VALUES])
-        if highest > 100 and not lab.normalizes and (given := _given_to_first_layer(lab)) > 100:
+        if highest > 100 and not lab.normalizes and (
+            given := _reach(_given_to_first_layer(lab))
+        ) > 100:  # fmt: skip
             return wrong(
                 f"{name} reach {highest:.4g}, and numbers up to {given:.4g} go into the first "
                 "layer that has weights: no layer scales them",
@@ -341,8 +349,8 @@ def _reach(numbers: np.ndarray) -> float:
     return float(np.nanpercentile(sizes, 99)) if np.isfinite(sizes).any() else 0.0
 
 
-def _given_to_first_layer(lab: Laboratory) -> float:
-    """How large the numbers are that the first layer of Keras with a matrix of weights gets."""
+def _given_to_first_layer(lab: Laboratory) -> np.ndarray:
+    """What the first layer of Keras with a matrix of weights gets in a train step, if any."""
     watched = [
         layer
         for layer in lab.run.layers
@@ -350,7 +358,40 @@ def _given_to_first_layer(lab: Laboratory) -> float:
         if any(len(v.shape) > 1 for v in layer.weights)
     ]
     calls = lab.calls(lab.run.functions.train_steps[0], lab.run, lab.batch, watched)
-    return _reach(np.asarray(tf.nest.flatten(calls[0].arguments)[0], "f8")) if calls else 0.0
+    return np.asarray(tf.nest.flatten(calls[0].arguments)[0] if calls else [], "f8")
+
+
+def _missing_filled(lab: Laboratory) -> str:
+    """By which number a layer gets missing values, if it is far from those that are there.
+
+    And if nothing else tells the layer which ones these are.
+    """
+    tables = [x for n, t in named_leaves(lab.batch) if n in _inputs(lab) and t.shape.rank <= 3
+              if np.isnan(x := np.asarray(t[0], "f8").reshape(lab.rows, -1)).any()]  # fmt: skip
+    given = _given_to_first_layer(lab) if tables else np.zeros(0)
+    if given.ndim != 2 or len(given) != lab.rows:
+        return ""
+    columns: list[np.ndarray] = [*given.T]
+    for table in tables:
+        for column, x in enumerate(np.transpose(table)):
+            gone = np.isnan(x)
+            if not 2 <= gone.sum() < lab.rows / 2 or any(
+                np.ptp(g[gone]) == 0 == np.ptp(g[~gone]) and g[gone][0] != g[~gone][0]
+                for g in columns
+            ):
+                continue
+            for g in columns:
+                there, filled = g[~gone], g[gone]
+                low, high = there.min(), there.max()
+                beyond = max(low - filled[0], filled[0] - high) / max(high - low, 1e-9)
+                if high > low < np.inf and np.ptp(filled) == 0 and beyond > 0.5 and (
+                    abs(np.corrcoef(there, x[~gone])[0, 1]) > 0.999
+                ):  # fmt: skip
+                    return (
+                        f"missing values of column {column} are {filled[0]:.3g} where a layer gets "
+                        f"{low:.3g} to {high:.3g} of the others"
+                    )
+    return ""
 
 
 def _rescales(lab: Laboratory) -> bool:
