@@ -19,7 +19,7 @@ from conftest import files, python_m
 from proof.__main__ import Check
 from proof.config import Config
 from proof.engine.callbacks import Event, every_epochs, every_validation
-from proof.engine.check import RELATIONS, check, explain, select
+from proof.engine.check import RELATIONS, check, explain, made_again, select
 from proof.engine.errors import UsageError
 from proof.engine.keras_callbacks import keras_callback
 from proof.engine.random_access import RandomAccess
@@ -437,6 +437,13 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         {"accumulate": 2, "clip_norm": 1.0, "precision": "bfloat16", "denominator": "global_batch"},
     ),
 }
+
+
+def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(made_again, "MOST_BYTES", 1)
+    for name in ("the same data again", "the same data in another process"):
+        finding = RELATIONS[name].observe(laboratory(sound()))
+        assert finding.seen.startswith("not looked at"), finding
 
 
 @pytest.mark.parametrize(

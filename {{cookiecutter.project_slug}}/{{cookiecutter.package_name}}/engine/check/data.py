@@ -80,7 +80,7 @@ def same_data_again(lab: Laboratory) -> Finding:
     """`create_datasets` gives the same examples each time."""
     others = lab.made_again.others_here
     if others is None:
-        return ok("not looked at: to create it takes long")
+        return ok("not looked at: to create it takes long, or much memory")
     if others:
         return wrong(
             f"create_datasets, called again, gives another start of {' and '.join(others)} data",

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from ..batches import first_examples
@@ -21,6 +22,7 @@ from .numbers import bytes_of
 
 LONGEST_CREATION = 1.0  # seconds, of data that is made a second time here
 LONGEST_IN_PROCESS = 10.0  # and while all else is looked at
+MOST_BYTES = 2**30  # of arrays in memory, which the data made again takes once more
 FIRST_ROWS = 64  # of each split, that are compared
 CHILD = """
 import json, pickle, sys
@@ -38,7 +40,7 @@ class MadeAgain:
         create_datasets: of task/data.py.
         task: the flags of the task.
         datasets: what it made.
-        secs: how long that took; what takes long isn't made again.
+        secs: how long that took; what takes long, or much memory, isn't made again.
     """
 
     def __init__(
@@ -49,18 +51,20 @@ class MadeAgain:
         secs: float,
     ) -> None:
         self._create_datasets, self._task, self._datasets = create_datasets, task, datasets
-        self._secs = secs
+        leaves = tf.nest.flatten([*datasets.values()])
+        in_memory = sum(leaf.nbytes for leaf in leaves if type(leaf) is np.ndarray)
+        self._secs = secs if in_memory < MOST_BYTES else float("inf")
         self._process: subprocess.Popen[bytes] | None = None
 
     @cached_property
     def others_here(self) -> list[str] | None:
-        """The splits that begin otherwise when they are made again; None if that takes long."""
+        """The splits that begin otherwise when they are made again; None if that takes too much."""
         if self._secs > LONGEST_CREATION:
             return None
         return self._others(starts(self._create_datasets(self._task)))
 
     def start_process(self) -> None:
-        """Make the data in a process of its own as well, unless that takes long."""
+        """Make the data in a process of its own as well, unless that takes too much."""
         if self._secs > LONGEST_IN_PROCESS:
             return
         with contextlib.suppress(Exception):  # functions that aren't those of a module

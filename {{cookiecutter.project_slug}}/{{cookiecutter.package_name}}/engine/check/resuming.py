@@ -139,7 +139,7 @@ def same_data_in_another_process(lab: Laboratory) -> Finding:
     """`create_datasets` gives the same examples in a process of its own."""
     others = lab.made_again.others_in_process
     if others is None:
-        return ok("not looked at: it takes long, or can't be made there")
+        return ok("not looked at: it takes long or much memory, or can't be made there")
     if others:
         return wrong(
             f"create_datasets gives other {' and '.join(others)} data in another process",
