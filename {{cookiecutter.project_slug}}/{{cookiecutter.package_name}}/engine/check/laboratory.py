@@ -423,13 +423,21 @@ class Laboratory(Runs):
 
         Where a step computes its losses by itself, what the model gave, and the labels as they are.
         """
-        looks = self.looks_after_training
-        if not looks[0].calls and looks[0].outputs:
-            _, *parts, _ = self.batch
-            labels = parts[0][0] if len(parts) == 1 and tf.is_tensor(parts[0]) else None
-            (name,) = self.run.trained_models
-            return {name: [(labels, look.outputs[0], None) for look in looks]}
-        return {name: [look.calls[name] for look in looks] for name in looks[0].calls}
+        calls = [self._calls_in(look) for look in self.looks_after_training]
+        return {name: [each[name] for each in calls] for name in calls[0]}
+
+    @property
+    def calls_before_training(self) -> dict[str, tuple[Any, ...]]:
+        """The same of the first step."""
+        return self._calls_in(self.base)
+
+    def _calls_in(self, look: Look) -> dict[str, tuple[Any, ...]]:
+        if look.calls or not look.outputs:
+            return look.calls
+        _, *parts, _ = self.batch
+        labels = parts[0][0] if len(parts) == 1 and tf.is_tensor(parts[0]) else None
+        (name,) = self.run.trained_models
+        return {name: (labels, look.outputs[0], None)}
 
 
 def _zeros(tensor: keras.KerasTensor) -> tf.Tensor:

@@ -381,6 +381,7 @@ class Runs:
 
     def train_longer(self, batches: tf.data.Dataset, most: int) -> list[Numbers]:
         """Train `one` a few seconds at most; the losses of each step. The caller resets it."""
+        _ = self.base  # before anything is trained
         steps = self.one[1]
         progress = steps.start()
         iterator, losses = iter(batches), list[Numbers]()
