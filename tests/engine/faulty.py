@@ -782,6 +782,186 @@ def masked_contrastive_step(run: Run, batch: Any, replica: Replica) -> dict[str,
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
+def late_penalty() -> Toy:
+    """Every fourth step has a penalty, and some weights are in it alone."""
+
+    def loss(losses: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica) -> Any:
+        comes = tf.cast(replica.step % 4 == 3, losses.dtype)
+        penalty = tf.reduce_sum(tf.square(model.layers[0].idle)) / replica.num_replicas
+        return compute_loss(losses, weights, model, replica) + 1e-3 * comes * penalty
+
+    return with_loss(loss, model=model(Unused))
+
+
+def one_class() -> Toy:
+    """Training examples are all normal, and the model learns where these lie."""
+
+    def distance(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, _, weights = batch
+        per_example = tf.reduce_mean(tf.square(run.model(inputs, training=True) - 1), axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    inputs, labels = examples()
+    return sound(
+        data=(inputs[labels == 0], labels[labels == 0]),
+        others={"validation": changed(examples(60, 2), 1, lambda y: np.minimum(y, 1))},
+        train_steps=(distance,), validation_step=distance, losses=dict, metrics=dict,
+    )  # fmt: skip
+
+
+def numbers_of_things() -> Toy:
+    """How many there are of something, even numbers in training and odd ones in validation."""
+
+    def counted(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, _ = examples(rows, seed)
+        return inputs, np.clip(2 * np.round(2 * inputs.sum(axis=1)), -30, 30).astype("int64")
+
+    inputs, labels = counted(60, 2)
+    return regression(
+        data=counted(2 * ROWS, 1),
+        others={"validation": (inputs, labels + 1)},
+        losses=lambda: {"main": lambda y, p: tf.square(p[:, 0] - tf.cast(y, p.dtype)) / 100},
+    )
+
+
+def mislabeled(share: float) -> Toy:
+    """Many training labels were given by chance; those of validation are right."""
+    inputs, labels = examples(60 * BATCH)
+    numbers = np.random.default_rng(3)
+    wrong = numbers.random(len(labels)) < share
+    return sound(
+        data=(4 * inputs, np.where(wrong, numbers.integers(0, CLASSES, len(labels)), labels)),
+        others={"validation": changed(examples(600, 2), 0, lambda x: 4 * x)},
+    )
+
+
+def faces() -> Toy:
+    """Each of 80 people is shown five times."""
+    toy = copied(examples(80)[0])
+
+    def of_people(split: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        inputs, _ = split
+        nearest = np.square(inputs[:, np.newaxis] - examples(80)[0]).sum(axis=2).argmin(axis=1)
+        return inputs, nearest
+
+    return replace(
+        toy,
+        model=model(last=lambda: dense(80)),
+        data=of_people(toy.data),
+        others={"validation": of_people(toy.others["validation"])},
+    )
+
+
+def summed() -> Toy:
+    """The squares of all numbers of an example, added up, as in an autoencoder."""
+
+    def rebuild(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, weights = batch
+        per_example = run.losses["main"](inputs, run.model(inputs, training=True))
+        return {"main": compute_loss(FEATURES * per_example, weights, run.model, replica)}
+
+    return sound(
+        model=model(dense, last=lambda: dense(FEATURES)),
+        data=examples()[:1],
+        others={},
+        train_steps=(rebuild,),
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+        metrics=dict,
+    )
+
+
+def parts_of_one_graph(same: bool) -> Toy:
+    """Both splits have the same words, and other words of these count, or the same."""
+    toy = weights_of_words()
+    words, labels, weights = toy.data
+    return replace(toy, others={"validation": (words, labels, weights if same else 1 - weights)})
+
+
+def longer_words() -> Toy:
+    """Sequences that are longer in validation, for a model of any length."""
+    toy = tokens()
+
+    def create() -> keras.Model:
+        x = keras.Input((None,), dtype="int32")
+        return keras.Model(x, dense(CLASSES)(layers.Embedding(20, 8)(x)))
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        words, labels, weights = batch
+        per_word = run.losses["main"](labels, run.model(words, training=True))
+        return {"main": compute_loss(tf.reduce_mean(per_word, 1), weights, run.model, replica)}
+
+    words, _ = toy.data
+    labels = words % CLASSES
+    return sound(
+        model=create, data=(words, labels), train_steps=(one_step,), validation_step=one_step,
+        others={"validation": tuple(np.concatenate([a, a], axis=1) for a in (words, labels))},
+        metrics=dict,
+    )  # fmt: skip
+
+
+def with_mask(value: float) -> Toy:
+    """Two inputs, of which one is a mask that leaves nothing out."""
+
+    def create() -> keras.Model:
+        inputs = {"x": keras.Input((FEATURES,)), "mask": keras.Input((FEATURES,))}
+        return keras.Model(inputs, dense(CLASSES)(inputs["x"] * inputs["mask"]))
+
+    inputs, labels = examples()
+    data = {"x": inputs, "mask": np.full_like(inputs, value)}, labels
+    return sound(model=create, data=data, others={})
+
+
+def ranked(interact: bool = True) -> Toy:
+    """Numbers of which each is compared with each, by pairs of differences."""
+
+    def compare(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        scores = run.model(inputs, training=True)[:, 0]
+        apart, wanted = (x[:, tf.newaxis] - x for x in (scores, labels))
+        both = weights[:, tf.newaxis] * tf.cast(wanted > 0, scores.dtype)
+        per_example = tf.reduce_sum(both * tf.nn.softplus(-apart), axis=1) / BATCH
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return regression(
+        train_steps=(compare,), validation_step=compare, losses=dict, others={},
+        examples_interact=interact,
+    )  # fmt: skip
+
+
+def pairs_of_examples() -> Toy:
+    """A loss of some pairs, whose number is none of the rows."""
+
+    def compare(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        scores = run.model(inputs, training=True)[:, 0]
+        per_pair = run.losses["main"](labels[1:] - labels[:-1], scores[1:] - scores[:-1])
+        return {"main": tf.reduce_sum(per_pair * weights[1:]) / BATCH}
+
+    return regression(
+        train_steps=(compare,), losses=lambda: {"main": lambda y, p: tf.square(p - y)},
+        others={}, examples_interact=True,
+    )  # fmt: skip
+
+
+def high_quantile() -> Toy:
+    """Predictions above nearly all labels, of which a mean error knows nothing."""
+
+    def pinball(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        error = y - p[:, 0]
+        return tf.maximum(0.99 * error, -0.01 * error)
+
+    rows, numbers = 10 * BATCH, np.random.default_rng(1)
+    inputs = 0.1 * numbers.normal(size=(rows, FEATURES))
+    update = step(update=of_numbers)
+    return regression(
+        data=(inputs.astype("f4"), numbers.standard_exponential(rows).astype("f4")),
+        losses=lambda: {"main": pinball},
+        metrics=lambda: {"error": metrics.MeanAbsoluteError()},
+        train_steps=(update,), validation_step=update, others={},
+        optimizer=lambda: keras.optimizers.Adam(0.1),
+    )  # fmt: skip
+
+
 @tf.custom_gradient
 def _with_clipped_gradient(x: tf.Tensor) -> Any:
     return x, lambda upstream: tf.clip_by_norm(upstream, 1e-3)
@@ -2842,6 +3022,35 @@ MODES = [
         "inputs without the answer", lambda: answered(lambda y: (y * 2 + 1) % 5),
         "each value of column 2 of inputs comes with one label only", LOOK,
     ),
+    Fault("splits alike", longer_words, r"inputs is \(10,\) in validation data, \(5,\)", LOOK),
+    Fault("labels", one_class, "every label of the training data is 0", LOOK),
+    Fault("labels", numbers_of_things, "100% of the validation labels, such as .*, never", LOOK),
+    Fault("labels belong to inputs", lambda: mislabeled(0.7), "and not in train data", LOOK),
+    Fault("rows in two splits", faces, "examples are much nearer to some", LOOK),
+    Fault("rows in two splits", lambda: parts_of_one_graph(same=True), "training examples too"),
+    Fault(
+        "first loss", lambda: sound(model=model(lambda: layers.Rescaling(30))),
+        "where guessing among 3 classes gives 1.1", LOOK,
+    ),
+    Fault(
+        "random numbers differ",
+        lambda: with_loss(plus(lambda _: 0 * tf.reduce_sum(
+            tf.random.stateless_normal([FEATURES, 4], [1, 2], dtype=keras.config.floatx())
+        ))),
+        "draws the same numbers in every step", LOOK,
+    ),
+    Fault("sizes", lambda: with_mask(1.0), "inputs.'mask'. of training data are all 1", LOOK),
+    Fault("loss per example", pairs_of_examples, r"'main' gives shape \(23,\) for 24 rows", LOOK),
+    Fault(
+        "shapes",
+        lambda: regression(
+            losses=lambda: {"main": lambda y, p: tf.reduce_mean(tf.square(p - y), axis=1)},
+            examples_interact=True,
+        ),
+        "24 x 24 numbers", LOOK,
+    ),
+    Fault("noise averages out", lambda: sound(model=model(Dropped, dense)), "gives 0.7", LOOK),
+    Fault("metrics follow the loss", high_quantile, "and error goes from", LOOK),
 ]  # fmt: skip
 
 

@@ -13,8 +13,9 @@ from ..random_access import RandomAccess
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import named_leaves, percent
+from .numbers import different, named_leaves, percent
 from .probe import Look
+from .runs import Failed
 
 ADAPTED = 128  # rows that stand for another split
 TIMED_BATCHES = 20
@@ -23,6 +24,7 @@ SHORT = 0.01  # seconds of a batch, of which nobody waits for many
 MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
 NEW = 0.05  # of the labels, which may be new, as items and users are
+FEW = 10  # labels, that are classes
 MOST = 2_000  # rows in which the answer is looked for
 IGNORED = (-1, -100, 255)  # what marks labels that don't count, as others have it
 
@@ -118,7 +120,11 @@ def splits_alike(lab: Laboratory) -> Finding:
             kinds = {raw.dtype.kind, np.dtype(train[name].dtype.as_numpy_dtype).kind}
             if array.shape[1:] not in shapes:
                 shape = tuple(train[name].shape[2:])
-                return wrong(f"{name} is {array.shape[1:]} in {split} data, {shape} in training")
+                # What is read whole may be longer, or larger, than in training.
+                may_be = name.startswith("inputs") and array.ndim == raw.ndim and _is_evaluated(lab)
+                return (look if may_be else wrong)(
+                    f"{name} is {array.shape[1:]} in {split} data, {shape} in training"
+                )
             if array.dtype.kind not in kinds:
                 return wrong(
                     f"{name} is {array.dtype} in {split} data, {raw.dtype} in training data"
@@ -227,12 +233,17 @@ def labels(lab: Laboratory) -> Finding:
             known, own = np.unique(train), np.unique(array)
             if split == "train":
                 if len(known) == 1 and len(array) > 1:
-                    return wrong(f"every label of the training data is {known[0]}")
+                    return (wrong if _are_trained(lab, name) else look)(
+                        f"every label of the training data is {known[0]}"
+                    )
                 continue
             unknown = np.setdiff1d(own, known)
             if len(known) < len(train) / 2 and len(unknown):
                 part = int(np.isin(array, unknown).sum())
-                return (wrong if part > NEW * len(array) else look)(
+                # Who is to be recognized, or how many there are, may well be new.
+                are_classes = classes or len(known) < FEW
+                is_wrong = part > NEW * len(array) and are_classes and _are_trained(lab, name)
+                return (wrong if is_wrong else look)(
                     f"{percent(part, len(array))} of the {split} labels, such as {unknown[0]}, "
                     "never occur in training",
                     "labels are encoded otherwise, or splits are cut by class",
@@ -297,7 +308,9 @@ def labels_belong_to_inputs(lab: Laboratory) -> Finding:
     best = max(own, key=own.__getitem__)
     for name, value in own.items():
         if own[best] > 0.5 and value < 0.25 * own[best]:
-            return wrong(
+            # Labels of which many are wrong still tell something of others.
+            across = neighbors.agreement(splits[name], splits[best])
+            return (wrong if across < 0.25 * own[best] else look)(
                 f"neighbors have the same label in {best} data ({own[best]:.2f}, where 1 is always "
                 f"and 0 is chance) and not in {name} data ({value:.2f})",
                 f"in {name} data, labels don't belong to their inputs: one was shuffled, shifted "
@@ -434,6 +447,30 @@ def _means_of_labels(lab: Laboratory, name: str) -> list[int]:
         if both.std(axis=1).min() > 0 and np.corrcoef(both)[0, 1] > 1 - 1e-7:
             found.append(column)
     return found
+
+
+def _is_evaluated(lab: Laboratory) -> bool:
+    """Whether the validation step runs on the data as it is."""
+    try:
+        return bool(lab.evaluations)
+    except Failed:
+        return False
+
+
+def _are_trained(lab: Laboratory, name: str) -> bool:
+    """Whether a train step depends on these labels, as it doesn't where examples are all normal."""
+    leaves = tf.nest.flatten(lab.batch)
+    names = [each for each, _ in named_leaves(lab.batch)]
+    if name not in names:
+        return True
+    place = names.index(name)
+    others = tf.cast(leaves[place] == 0, leaves[place].dtype)
+    leaves[place] = tf.roll(others, 1, axis=1)
+    try:
+        other = lab.look(tf.nest.pack_sequence_as(lab.batch, leaves))
+    except Failed:
+        return True
+    return bool(different(lab.base.losses, other.losses))
 
 
 def _are_handled(lab: Laboratory, name: str, labels: np.ndarray) -> bool:

@@ -115,13 +115,18 @@ def assigned_variables(ops: Iterable[tf.Operation]) -> list[str]:
 def accidental_broadcasts(
     ops: Iterable[tf.Operation], rows: int
 ) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
-    """Arithmetic of (rows,) with (rows, 1), which gives (rows, rows): name, and both shapes."""
+    """Arithmetic of (rows,) with (rows, 1), which gives (rows, rows): name, and both shapes.
+
+    That of a tensor with itself, each element with each, is no accident.
+    """
     found = []
     for op in ops:
         if op.type not in ARITHMETIC or op.name.startswith("gradient"):
             continue
         shapes = [tuple(t.shape.as_list()) if t.shape.rank is not None else () for t in op.inputs]
-        if sorted(shapes, key=len) == [(rows,), (rows, 1)] and rows > 1:
+        if sorted(shapes, key=len) == [(rows,), (rows, 1)] and rows > 1 and (
+            len({_source(t) for t in op.inputs}) > 1
+        ):  # fmt: skip
             found.append((op.name, *shapes))
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -24,10 +25,11 @@ from .numbers import (
     relative_difference,
 )
 from .probe import Look, cares_about_training, layers_recorded, name_of
-from .runs import Call, Runs
+from .runs import LONGEST_TRAINING, Call, Runs
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
 LOOKS = 5  # at steps with other random numbers
+LATER_LOOKS = 10  # at the steps behind the first, and as many at the whole run
 ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Lamb")
 LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU",
                     "R2Score")  # fmt: skip
@@ -72,7 +74,8 @@ class Laboratory(Runs):
     def hashes(self) -> dict[str, list[int]]:
         """A number for each example of each split, without its weights.
 
-        Training examples may be several that the augmentation chooses from.
+        Training examples may be several that the augmentation chooses from. Splits may share
+        examples of which other parts count, such as the nodes of a graph.
         """
         found = {}
         others: dict[str, Any] = self.examples.get("validation", self.examples.get("test", {}))
@@ -82,7 +85,7 @@ class Laboratory(Runs):
                    for n, a in parts.items()):  # fmt: skip
                 parts = {n: a.reshape(-1, *a.shape[2:]) for n, a in parts.items()}
             arrays = [a.reshape(len(a), -1) for a in parts.values() if len(a)]
-            flat = [np.ascontiguousarray(a) for a in arrays]
+            flat = [np.ascontiguousarray(a) for a in arrays + _counted(named)]
             rows = range(len(flat[0]) if flat else 0)
             found[split] = [hash(b"".join(bytes_of(a[i]) for a in flat)) for i in rows]
         return found
@@ -351,6 +354,24 @@ class Laboratory(Runs):
         return list(zip(variables, initial, self.trained_on_one.weights, strict=True))
 
     @cached_property
+    def reached_later(self) -> set[int]:
+        """The ids of variables to which other batches, or later steps, give a gradient.
+
+        So it is with experts that few examples are sent to, and where a part of the loss begins
+        later, or comes every few steps.
+        """
+        late = np.linspace(0, self.num_steps - 1, LATER_LOOKS).astype(int).tolist()
+        batches = self.batches.dataset(1, 1 + 2 * LATER_LOOKS)
+        found, started = set[int](), time.perf_counter()
+        for step, batch in zip([*range(1, 1 + LATER_LOOKS), *late], batches, strict=False):
+            for name, gradients in self.look(batch, step=step).gradients.items():
+                pairs = zip(self.run.variables_of(name), gradients, strict=True)
+                found |= {id(v) for v, gradient in pairs if np.any(gradient)}
+            if time.perf_counter() - started > LONGEST_TRAINING:
+                break
+        return found
+
+    @cached_property
     def losses_on_one_batch(self) -> tuple[Numbers, Numbers, int]:
         """The losses before and after that many steps on the first batch, with the same noise.
 
@@ -438,6 +459,12 @@ class Laboratory(Runs):
         labels = parts[0][0] if len(parts) == 1 and tf.is_tensor(parts[0]) else None
         (name,) = self.run.trained_models
         return {name: (labels, look.outputs[0], None)}
+
+
+def _counted(named: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Which parts of each example count, where some don't: (rows, parts)."""
+    arrays = [a.reshape(len(a), -1) != 0 for n, a in named.items() if n.startswith("weights")]
+    return [a for a in arrays if a.size and not a.all() and (a.shape[1] > 1 or not a.any())]
 
 
 def _zeros(tensor: keras.KerasTensor) -> tf.Tensor:

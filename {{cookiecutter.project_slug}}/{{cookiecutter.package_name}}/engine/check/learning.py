@@ -31,9 +31,11 @@ def every_weight(lab: Laboratory) -> Finding:
         variables = lab.run.variables_of(optimizer)
         of_each = zip(*(look.gradients[optimizer] for look in looks), strict=True)
         pairs = zip(variables, of_each, strict=True)
-        without += [v.path for v, seen in pairs if not (any(map(np.any, seen)) or _is_a_shift(v))]
+        without += [v for v, seen in pairs if not (any(map(np.any, seen)) or _is_a_shift(v))]
     if without:
-        listed = ", ".join(without[:3]) + (" ..." if len(without) > 3 else "")
+        without = [v for v in without if id(v) not in lab.reached_later]
+    if without:
+        listed = ", ".join(v.path for v in without[:3]) + (" ..." if len(without) > 3 else "")
         return wrong(
             f"none for {listed}",
             "the loss doesn't depend on it: a branch that isn't used, tf.stop_gradient, an argmax "
@@ -55,10 +57,13 @@ def every_weight_moves(lab: Laboratory) -> Finding:
             )
     trained = lab.before_and_after
     still = [
-        v.path
+        v
         for v, a, b in trained
         if np.array_equal(a, b) and not (_is_a_shift(v) and len(trained) > 1)
     ]
+    if still:
+        now = _reached_now(lab)
+        still = [v for v in still if id(v) in now or id(v) not in lab.reached_later]
     if not still and (frozen := _frozen_at_random(lab)):
         judges = [model for name, model in lab.run.models.items() if JUDGES & words_of(name)]
         of_judges = {v.path for model in judges for v in model.weights}
@@ -75,7 +80,7 @@ def every_weight_moves(lab: Laboratory) -> Finding:
             "no weight moves", f"the learning rate is {rates}, or process_gradients gives zeros"
         )
     return wrong(
-        f"{', '.join(still[:3])} stays as it was",
+        f"{', '.join(v.path for v in still[:3])} stays as it was",
         "its gradient is 0, or process_gradients sets it to 0",
         "freeze it if you mean it",
     )
@@ -292,7 +297,7 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
         if worse:
             # Where few are positive, a model finds out first that most are not.
             is_one_sided = type(lab.run.metrics[name]).__name__.endswith(ONE_SIDED)
-            return (look if is_one_sided else wrong)(
+            return (look if is_one_sided or _rewards_the_right(lab, name) else wrong)(
                 f"the loss falls from {before.losses[names[0]]:.3g} to "
                 f"{after.losses[names[0]]:.3g}, and {name} goes from {old:.3g} to {new:.3g}",
                 "the loss rewards wrong predictions: its sign is wrong, or its arguments are",
@@ -327,6 +332,16 @@ def one_trace(lab: Laboratory) -> Finding:
     )
 
 
+def _reached_now(lab: Laboratory) -> set[int]:
+    """The ids of the variables that have a gradient in the first step."""
+    return {
+        id(v)
+        for name, gradients in lab.base.gradients.items()
+        for v, gradient in zip(lab.run.variables_of(name), gradients, strict=True)
+        if np.any(gradient)
+    }
+
+
 def _too_small(optimizer: keras.optimizers.Optimizer, sum_of_rates: float) -> Finding | None:
     """Whether steps that are about the learning rate each add up to too little in a run."""
     if type(optimizer).__name__ not in ADAPTIVE or sum_of_rates > 1e-3:
@@ -337,6 +352,33 @@ def _too_small(optimizer: keras.optimizers.Optimizer, sum_of_rates: float) -> Fi
         "a step of it is about as large as the learning rate, which is too small here",
         "values around 1e-5 to 1e-2 are common",
     )
+
+
+def _rewards_the_right(lab: Laboratory, metric: str) -> bool:
+    """Whether the loss is least where predictions are right, and the metric gets the same ones.
+
+    A metric may fall with such a loss all the same: of a high quantile the mean error, of rare
+    classes that weigh more the accuracy.
+    """
+    updated = lab.base.updates.get(metric, ())
+    is_own = not type(lab.run.metrics[metric]).__module__.startswith("keras.")
+    if len(lab.base.calls) != 1 or len(updated) < 2 or is_own:
+        return False
+    ((loss, (labels, predictions, values)),) = lab.base.calls.items()
+    ((_, _, later),) = lab.after_training.calls.values()
+    if labels is None or not np.ndim(predictions) or np.mean(later) > np.mean(values):
+        return False
+    y, p = np.asarray(labels), np.asarray(predictions)
+    right = np.asarray(y, "f8")
+    if p.ndim == y.ndim + 1 and p.shape[-1] > 1:
+        right = np.eye(p.shape[-1])[np.clip(y.astype(int), 0, p.shape[-1] - 1)]
+    if right.size != p.size or np.size(updated[1]) != p.size:
+        return False
+    if np.isin(right, (0, 1)).all() and (p.min() < 0 or p.max() > 1):
+        right = 20 * right - 10  # logits
+    made = lab.run.losses[loss](labels, right.reshape(p.shape).astype(p.dtype))
+    agree = np.corrcoef(np.ravel(updated[1]), np.ravel(p))[0, 1] > 0
+    return bool(agree and np.mean(made) < np.mean(values))
 
 
 def _is_a_shift(variable: keras.Variable) -> bool:

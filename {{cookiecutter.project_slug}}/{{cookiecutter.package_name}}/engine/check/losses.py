@@ -22,7 +22,7 @@ def loss_per_example(lab: Laboratory) -> Finding:
     for name, (_, _, values) in lab.base.calls.items():
         shape = values.shape
         if not shape or shape[0] % lab.rows:
-            return wrong(
+            return (look if shape else wrong)(  # such as pairs of examples, or some of them
                 f"{name!r} gives shape {shape} for {lab.rows} rows",
                 "it averages by itself",
                 'create it with reduction="none"',
@@ -36,7 +36,7 @@ def shapes(lab: Laboratory) -> Finding:
     """Nothing of shape (batch,) meets something of shape (batch, 1)."""
     if found := accidental_broadcasts(lab.ops, lab.rows):
         name, a, b = found[0]
-        return wrong(
+        return (look if lab.declared_interacting else wrong)(
             f"{name} makes {lab.rows} x {lab.rows} numbers of shapes {a} and {b}",
             "they broadcast by accident, so that each example meets the labels of all others",
             "give both the same shape, with tf.squeeze(..., axis=-1) or [:, tf.newaxis]",
@@ -196,7 +196,11 @@ def size_of_the_loss(lab: Laboratory) -> Finding:
     if lab.adds_losses:
         return ok("not looked at: layers add losses of their own")
     ratio, other = _loss_over_mean(lab, lab.batch), _loss_over_mean(lab, lab.second_batch)
-    if ratio is None or other is None or not close(ratio, other, 1e-3) or close(ratio, 1, COARSE):
+    if ratio is None or other is None or not close(ratio, other, 1e-3):
+        return ok()
+    arrays = [labels for labels, _, _ in lab.base.calls.values() if np.ndim(labels)]
+    # The sum over the numbers of an example, as in a variational autoencoder.
+    if any(close(ratio, number, COARSE) for number in (1, *(a[0].size for a in arrays))):
         return ok()
     seen = f"the loss is {ratio:.4g} times the mean of its examples' losses"
     if 0.01 < ratio < 100:
@@ -231,7 +235,8 @@ def first_loss(lab: Laboratory) -> Finding:
         times = (value - lab.regularization(optimizer)) / guessing
         seen = f"{value:.4g}, where guessing among {classes} classes gives {guessing:.3g}"
         if not 0.05 < times < 20:
-            return wrong(
+            # One that was trained before is lower, and cosines times a large number give more.
+            return (wrong if times > 100 else look)(
                 seen,
                 "it is a sum where it should be a mean, logits are huge, or it has a factor",
                 "look at the denominator, and at the scale of inputs and of the last layer",

@@ -106,12 +106,15 @@ def noise_averages_out(lab: Laboratory) -> Finding:
     """A layer that drops something while training makes up for it."""
     if not lab.own_layers:
         return ok("no layer of your own does something else while training")
+    of_data = {t.shape[1:] for t in tf.nest.flatten(lab.batch[0])}
     for layer in lab.own_layers:
         calls = [call for call in lab.calls_in_training if call.of is layer]
         ratio, error = _training_over_evaluation(calls[0]) if calls else (1.0, 0.0)
         lab.reset()
         if abs(ratio - 1) > max(0.04, 4 * error):
-            return wrong(
+            # To hide parts of the inputs is an augmentation.
+            is_hiding = any(getattr(x, "shape", None) in of_data for x in calls[0].arguments)
+            return (look if is_hiding else wrong)(
                 f"{name_of(layer)} gives {ratio:.2g} times as much in training, on average, as in "
                 "evaluation",
                 "what it drops isn't made up for, so later layers see another scale in evaluation",

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..data_errors import reading_errors
+from ..randomness import SAME_ROWS
 from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables, change_one_result, drawn_twice, random_numbers
 from .laboratory import Laboratory
@@ -80,9 +81,12 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
         )
     later = lab.look(lab.batch, step=1)
     same = [n for n, drawn in lab.base.drawn.items() if np.array_equal(drawn, later.drawn[n])]
+    ranks = {op.name: op.outputs[0].shape.rank for op in lab.ops if op.name in same}
+    # What has other axes than that of the rows may be a fixed projection.
+    of_rows = [name for name in same if SAME_ROWS in name or not ranks[name]]
     if same:
-        return wrong(
-            f"{same[0]} draws the same numbers in every step",
+        return (wrong if of_rows else look)(
+            f"{(of_rows or same)[0]} draws the same numbers in every step",
             "its seed is a constant",
             "use replica.seed in a step, and a SeedGenerator that is an attribute in a layer",
         )

@@ -70,7 +70,10 @@ def sizes(lab: Laboratory) -> Finding:
     """Inputs and labels are about 1, and not all the same."""
     for name, array in _inputs(lab).items():
         if len(array) > 1 and array.size and np.ptp(array) == 0:
-            return wrong(f"{name} of training data are all {array.flat[0]:g}")
+            is_only_one = sum(each.startswith("inputs") for each in lab.examples["train"]) == 1
+            return (wrong if is_only_one else look)(  # a mask may leave nothing out
+                f"{name} of training data are all {array.flat[0]:g}"
+            )
         if (constant := _almost_constant(array)) is not None:
             return look(
                 f"{name} are {constant[0]:g} in {constant[1]:.0%} of all places, and otherwise "
