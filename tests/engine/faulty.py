@@ -899,11 +899,59 @@ def longer_words() -> Toy:
     )  # fmt: skip
 
 
+class Recalls(metrics.Metric):
+    """The recall of each class, NaN for one without examples."""
+
+    def __init__(self) -> None:
+        super().__init__(name="recalls")
+        self.right, self.all = (
+            self.add_weight(name=name, shape=(CLASSES,), initializer="zeros")
+            for name in ("right", "all")
+        )
+
+    def update_state(self, labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> None:
+        """Of labels (rows,), logits (rows, classes) and weights (rows,)."""
+        of_class = tf.one_hot(labels, CLASSES, dtype=self.all.dtype)
+        of_class *= tf.cast(weights, self.all.dtype)[:, tf.newaxis]
+        is_right = tf.cast(tf.argmax(logits, axis=1) == tf.cast(labels, "int64"), self.all.dtype)
+        self.all.assign_add(tf.reduce_sum(of_class, axis=0))
+        self.right.assign_add(tf.reduce_sum(of_class * is_right[:, tf.newaxis], axis=0))
+
+    def result(self) -> tf.Tensor:
+        """(classes,)."""
+        return self.right / self.all
+
+
+def rare_class() -> Toy:
+    """No validation example is of the last class."""
+    inputs, labels = examples(90, 2)
+    return sound(
+        others={"validation": (inputs[labels < 2], labels[labels < 2])},
+        metrics=lambda: {"recalls": Recalls()},
+    )
+
+
+def completed() -> Toy:
+    """The second half of each sequence is to be predicted; a mask says so, and it is 0."""
+    numbers = np.random.default_rng(1)
+
+    def create() -> keras.Model:
+        x = {name: keras.Input((8,), name=name) for name in ("numbers", "mask")}
+        return keras.Model(x, dense(1)(keras.ops.concatenate([x["numbers"], x["mask"]], axis=1)))
+
+    def of(rows: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        whole = numbers.normal(size=(rows, 8)).astype("float32")
+        mask = np.broadcast_to(np.float32([1] * 4 + [0] * 4), whole.shape)
+        return {"numbers": whole * mask, "mask": mask.copy()}, whole[:, :4].sum(axis=1)
+
+    return regression(model=create, data=of(ROWS), others={"validation": of(60)})
+
+
 def with_mask(value: float) -> Toy:
     """Two inputs, of which one is a mask that leaves nothing out."""
 
     def create() -> keras.Model:
-        inputs = {"x": keras.Input((FEATURES,)), "mask": keras.Input((FEATURES,))}
+        inputs = {name: keras.Input((FEATURES,), name=name) for name in ("x", "mask")}
         return keras.Model(inputs, dense(CLASSES)(inputs["x"] * inputs["mask"]))
 
     inputs, labels = examples()
@@ -3023,6 +3071,7 @@ MODES = [
         "each value of column 2 of inputs comes with one label only", LOOK,
     ),
     Fault("splits alike", longer_words, r"inputs is \(10,\) in validation data, \(5,\)", LOOK),
+    Fault("metrics", rare_class, "validation_recalls/2 is nan: nothing counts", LOOK),
     Fault("labels", one_class, "every label of the training data is 0", LOOK),
     Fault("labels", numbers_of_things, "100% of the validation labels, such as .*, never", LOOK),
     Fault("labels belong to inputs", lambda: mislabeled(0.7), "and not in train data", LOOK),

@@ -40,6 +40,7 @@ from .faulty import (
     by_place,
     candidates,
     changed,
+    completed,
     cropped,
     dense,
     dropped_out,
@@ -461,6 +462,7 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
         ("size of the loss", summed),
         ("rows in two splits", lambda: parts_of_one_graph(same=False)),
         ("shapes", ranked),
+        ("padded inputs", completed),
     ],
 )
 def test_a_relation_holds(name: str, toy: Callable[[], Toy]) -> None:

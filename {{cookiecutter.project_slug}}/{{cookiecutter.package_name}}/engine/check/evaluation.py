@@ -300,7 +300,7 @@ def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
     """Masks, what they leave out, and the batch of an evaluation with other numbers there.
 
     A mask is zeros and ones (rows, positions); the end of each row is padding if all is the
-    same there.
+    same there, and rows end at different places: else it may be what is to be predicted.
     """
     inputs, *rest = lab.evaluation_batch
     leaves = tf.nest.flatten(inputs)
@@ -312,7 +312,7 @@ def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
             continue
         is_there = zeros_and_ones.astype(bool)
         for keep in (is_there, ~is_there):  # a mask may say what is padding
-            if keep.all() or (keep[:, 1:] > keep[:, :-1]).any():
+            if not np.ptp(keep.sum(axis=1)) or (keep[:, 1:] > keep[:, :-1]).any():
                 continue
             for j, leaf in enumerate(leaves):
                 x = np.asarray(leaf[0])
