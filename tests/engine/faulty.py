@@ -796,8 +796,12 @@ def late_penalty() -> Toy:
 def one_class() -> Toy:
     """Training examples are all normal, and the model learns where these lie."""
 
+    def of_normal(labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        return tf.where(labels == 0, weights, 0)
+
     def distance(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        inputs, _, weights = batch
+        inputs, labels, weights = batch
+        weights = of_normal(labels, weights)
         per_example = tf.reduce_mean(tf.square(run.model(inputs, training=True) - 1), axis=1)
         return {"main": compute_loss(per_example, weights, run.model, replica)}
 
@@ -806,6 +810,7 @@ def one_class() -> Toy:
         data=(inputs[labels == 0], labels[labels == 0]),
         others={"validation": changed(examples(60, 2), 1, lambda y: np.minimum(y, 1))},
         train_steps=(distance,), validation_step=distance, losses=dict, metrics=dict,
+        count=lambda batch: tf.math.count_nonzero(of_normal(*batch[1:]), dtype=tf.int32),
     )  # fmt: skip
 
 

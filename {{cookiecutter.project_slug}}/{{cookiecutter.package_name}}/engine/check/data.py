@@ -458,7 +458,10 @@ def _is_evaluated(lab: Laboratory) -> bool:
 
 
 def _are_trained(lab: Laboratory, name: str) -> bool:
-    """Whether a train step depends on these labels, as it doesn't where examples are all normal."""
+    """Whether a train step depends on these labels, and not by which of them count alone.
+
+    It doesn't where all examples are normal, and others are left out.
+    """
     leaves = tf.nest.flatten(lab.batch)
     names = [each for each, _ in named_leaves(lab.batch)]
     if name not in names:
@@ -470,7 +473,8 @@ def _are_trained(lab: Laboratory, name: str) -> bool:
         other = lab.look(tf.nest.pack_sequence_as(lab.batch, leaves))
     except Failed:
         return True
-    return bool(different(lab.base.losses, other.losses))
+    counts_others = other.counted != lab.base.counted
+    return not counts_others and bool(different(lab.base.losses, other.losses))
 
 
 def _are_handled(lab: Laboratory, name: str, labels: np.ndarray) -> bool:
