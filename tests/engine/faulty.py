@@ -952,6 +952,23 @@ def completed() -> Toy:
     return regression(model=create, data=of(ROWS), others={"validation": of(60)})
 
 
+def trees() -> Toy:
+    """Small graphs by who is bound to whom, which are near each other by steps."""
+
+    def of(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        numbers = np.random.default_rng(seed)
+        sizes, bonds = numbers.integers(6, 10, rows), np.zeros((rows, 9, 9), "float32")
+        for node in range(1, 9):
+            other, row = numbers.integers(node, size=rows), np.arange(rows)
+            bonds[row, node, other] = bonds[row, other, node] = node < sizes
+        return bonds, bonds.sum(axis=2).max(axis=1)
+
+    return regression(
+        model=lambda: keras.Sequential([keras.Input((9, 9)), layers.Flatten(), dense(1)]),
+        data=of(2400, 1), others={"validation": of(480, 2)},
+    )  # fmt: skip
+
+
 def with_mask(value: float) -> Toy:
     """Two inputs, of which one is a mask that leaves nothing out."""
 

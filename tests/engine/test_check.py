@@ -84,6 +84,7 @@ from .faulty import (
     taught,
     texts,
     topics,
+    trees,
     turned_over,
     two_views,
     validated_gan,
@@ -463,6 +464,7 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
         ("rows in two splits", lambda: parts_of_one_graph(same=False)),
         ("shapes", ranked),
         ("padded inputs", completed),
+        ("rows in two splits", trees),
     ],
 )
 def test_a_relation_holds(name: str, toy: Callable[[], Toy]) -> None:

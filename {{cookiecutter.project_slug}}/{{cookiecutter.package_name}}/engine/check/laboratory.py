@@ -85,7 +85,8 @@ class Laboratory(Runs):
                    for n, a in parts.items()):  # fmt: skip
                 parts = {n: a.reshape(-1, *a.shape[2:]) for n, a in parts.items()}
             arrays = [a.reshape(len(a), -1) for a in parts.values() if len(a)]
-            flat = [np.ascontiguousarray(a) for a in arrays + _counted(named)]
+            counted = [a for a in _counted(named) if len(a) == len(arrays[0])] if arrays else []
+            flat = [np.ascontiguousarray(a) for a in arrays + counted]
             rows = range(len(flat[0]) if flat else 0)
             found[split] = [hash(b"".join(bytes_of(a[i]) for a in flat)) for i in rows]
         return found

@@ -224,6 +224,8 @@ def _near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) ->
     """
     names = [n for n, x in train.items() if n.startswith("inputs") and x.dtype.kind == "f"]
     names = [n for n in names if n in others and others[n].dtype.kind == "f"]
+    # What has few values, as the bonds of a graph, is near or far by steps.
+    names = [n for n in names if len(np.unique(train[n].ravel()[:MOST_ROWS])) > 10]
     if not names or any(train[n].shape[1:] != others[n].shape[1:] for n in names):
         return 0.0
     a, b = (_table([split[n] for n in names], most)
