@@ -969,6 +969,28 @@ def trees() -> Toy:
     )  # fmt: skip
 
 
+def sharpness_aware() -> Toy:
+    """The gradient is taken where the loss is larger, a little way up."""
+    inner = step()
+
+    def climbing(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        variables = run.model.trainable_variables
+        values = [v.value for v in variables]
+        with tf.GradientTape() as tape:
+            tape.watch(values)
+            loss = inner(run, batch, replica)["main"]
+        for v, value, up in zip(variables, values, tape.gradient(loss, values), strict=True):
+            total = tf.reduce_sum(replica.all_gather(up[tf.newaxis]), axis=0)
+            v.assign(value + 0.01 * tf.stop_gradient(total))
+        predictions = run.model(batch[0], training=True)
+        loss = compute_loss(run.losses["main"](batch[1], predictions), batch[2], run.model, replica)
+        for v, value in zip(variables, values, strict=True):
+            v.assign(value)
+        return {"main": loss}
+
+    return sound(train_steps=(climbing,), examples_interact=True)
+
+
 def with_mask(value: float) -> Toy:
     """Two inputs, of which one is a mask that leaves nothing out."""
 

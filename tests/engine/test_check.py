@@ -74,6 +74,7 @@ from .faulty import (
     rolled,
     scaled_together,
     segmented,
+    sharpness_aware,
     shown,
     slower_first_layer,
     sound,
@@ -438,6 +439,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         lambda: replace(CONTRASTIVE, train_steps=(masked_contrastive_step,)),
         {},
     ),
+    "a gradient within a step": (sharpness_aware, {}),
     "all flags of a step": (
         sound,
         {"accumulate": 2, "clip_norm": 1.0, "precision": "bfloat16", "denominator": "global_batch"},

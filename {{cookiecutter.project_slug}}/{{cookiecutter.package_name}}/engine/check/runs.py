@@ -311,8 +311,10 @@ class Runs:
             seed=tf.constant([0, 1]),
         )
         _ = self.base  # a step that fails is reported by its graph
-        try:
-            return {name: float(loss) for name, loss in step(run, local, replica).items()}
+        read = [(v, tf.convert_to_tensor(v.value)) for v in self.run.trainable_variables]
+        try:  # a step may take a gradient of what it reads, as it does where the engine calls it
+            with keras.StatelessScope(read, collect_losses=True):
+                return {name: float(loss) for name, loss in step(run, local, replica).items()}
         finally:
             self.reset()
 
