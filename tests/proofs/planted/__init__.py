@@ -20,6 +20,7 @@ from . import (
     blind_9,
     blind_10,
     blind_11,
+    blind_12,
     data,
     losses,
     models,
@@ -47,6 +48,7 @@ EXAMINED = (
     blind_9,
     blind_10,
     blind_11,
+    blind_12,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (
