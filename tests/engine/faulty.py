@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from proof.engine.callbacks import Callback, Event, every_epochs, every_validation
+from proof.engine.callbacks import Callback, Event, at_step, every_epochs, every_validation
 from proof.engine.keras_callbacks import keras_callback
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
@@ -989,6 +989,35 @@ def sharpness_aware() -> Toy:
         return {"main": loss}
 
     return sound(train_steps=(climbing,), examples_interact=True)
+
+
+def freeze_nothing(event: Event) -> None:
+    """Comes too late."""
+
+
+def easy_ones(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """A focal loss that looks at easy examples, where it should look at hard ones."""
+    surprise = cross_entropy(labels, logits)
+    return tf.exp(-2 * surprise) * surprise
+
+
+def noisy_views(seeds: int) -> Toy:
+    """Predictions should be the same for two noisy views, whose noise is of as many seeds."""
+
+    def consistent(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        both = tf.random.split(tf.cast(replica.seed, "int32"), 2)
+        a, b = (
+            run.model(inputs + tf.random.stateless_normal(
+                inputs.shape, both[i % seeds], dtype=inputs.dtype
+            ), training=True)
+            for i in range(2)
+        )  # fmt: skip
+        apart = tf.reduce_mean(tf.square(a - b), axis=1)
+        per_example = run.losses["main"](labels, a) + apart
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(train_steps=(consistent,), metrics=dict)
 
 
 def with_mask(value: float) -> Toy:
@@ -3113,6 +3142,19 @@ MODES = [
     Fault(
         "inputs without the answer", lambda: answered(lambda y: (y * 2 + 1) % 5),
         "each value of column 2 of inputs comes with one label only", LOOK,
+    ),
+    Fault(
+        "callbacks",
+        lambda: sound(callbacks=lambda: [at_step(5_000, freeze_nothing)]),
+        "freeze_nothing is due after step 5000 at first, and the run has",
+    ),
+    Fault(
+        "right and wrong", lambda: sound(losses=lambda: {"main": easy_ones}),
+        "where they are sure and wrong: it is least at both ends",
+    ),
+    Fault(
+        "random numbers differ", lambda: noisy_views(seeds=1),
+        "calls 'main' with them twice, and gets the same both times",
     ),
     Fault("splits alike", longer_words, r"inputs is \(10,\) in validation data, \(5,\)", LOOK),
     Fault("metrics", rare_class, "validation_recalls/2 is nan: nothing counts", LOOK),

@@ -61,6 +61,7 @@ from .faulty import (
     model,
     next_words,
     noisy_step,
+    noisy_views,
     of_numbers,
     padded_words,
     parts_of_one_graph,
@@ -440,6 +441,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         {},
     ),
     "a gradient within a step": (sharpness_aware, {}),
+    "two noisy views": (lambda: noisy_views(seeds=2), {}),
     "all flags of a step": (
         sound,
         {"accumulate": 2, "clip_norm": 1.0, "precision": "bfloat16", "denominator": "global_batch"},

@@ -207,6 +207,37 @@ class Laboratory(Runs):
             for name, halves in self.means_of_halves.items()
         )
 
+    def losses_of_answers(self, name: str) -> tuple[float, float, float] | None:
+        """What a loss gives for sure and right predictions, for guesses, and for sure and wrong.
+
+        Means over the first batch; None if it isn't called with one of several classes, or with 0
+        and 1.
+        """
+        labels, predictions, _ = self.base.calls[name]
+        right = right_predictions(labels, predictions)
+        if right is None:
+            return None
+        p, several = np.asarray(predictions), right.shape[-1:] == np.shape(predictions)[-1:]
+        several = (
+            several
+            and right.ndim == np.ndim(predictions)
+            and right.shape[-1] > 1
+            and bool(np.all(right.sum(axis=-1) == 1))
+        )
+        other = np.roll(right, 1, axis=-1) if several else 1 - right
+        guess = np.full_like(right, 1 / right.shape[-1] if several else 0.5)
+        is_logits = p.min() < 0 or p.max() > 1
+
+        def loss_of(made: np.ndarray) -> float:
+            made = 20 * made - 10 if is_logits else np.clip(made, 1e-4, 1 - 1e-4)
+            made = made.reshape(p.shape).astype(p.dtype)
+            return float(np.mean(self.run.losses[name](labels, tf.constant(made))))
+
+        try:
+            return loss_of(right), loss_of(guess), loss_of(other)
+        except Exception:  # it may take something else than labels and predictions
+            return None
+
     @property
     def declared_interacting(self) -> bool:
         """Whether the task says that its examples interact."""
@@ -460,6 +491,21 @@ class Laboratory(Runs):
         labels = parts[0][0] if len(parts) == 1 and tf.is_tensor(parts[0]) else None
         (name,) = self.run.trained_models
         return {name: (labels, look.outputs[0], None)}
+
+
+def right_predictions(labels: Any, predictions: Any) -> np.ndarray | None:
+    """0 and 1 in the shape of predictions where labels say the class, or are 0 and 1; else None."""
+    if labels is None or not np.ndim(predictions):
+        return None
+    y, p = np.asarray(labels), np.asarray(predictions)
+    if y.dtype.kind not in "fiub" or p.dtype.kind != "f":
+        return None
+    if y.shape == p.shape[:-1] and p.shape[-1] > 1 and np.array_equal(y, np.round(y)):
+        is_class = (y >= 0) & (y < p.shape[-1])
+        return np.eye(p.shape[-1])[y.astype(int)] if is_class.all() else None
+    if y.size == p.size and np.isin(y, (0, 1)).all():
+        return y.astype("f8").reshape(p.shape)
+    return None
 
 
 def _counted(named: dict[str, np.ndarray]) -> list[np.ndarray]:

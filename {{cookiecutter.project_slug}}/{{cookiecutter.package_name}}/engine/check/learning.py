@@ -368,17 +368,15 @@ def _rewards_the_right(lab: Laboratory, metric: str) -> bool:
     ((_, _, later),) = lab.after_training.calls.values()
     if labels is None or not np.ndim(predictions) or np.mean(later) > np.mean(values):
         return False
-    y, p = np.asarray(labels), np.asarray(predictions)
-    right = np.asarray(y, "f8")
-    if p.ndim == y.ndim + 1 and p.shape[-1] > 1:
-        right = np.eye(p.shape[-1])[np.clip(y.astype(int), 0, p.shape[-1] - 1)]
-    if right.size != p.size or np.size(updated[1]) != p.size:
+    p = np.asarray(predictions)
+    if np.size(updated[1]) != p.size or np.corrcoef(np.ravel(updated[1]), np.ravel(p))[0, 1] <= 0:
         return False
-    if np.isin(right, (0, 1)).all() and (p.min() < 0 or p.max() > 1):
-        right = 20 * right - 10  # logits
-    made = lab.run.losses[loss](labels, right.reshape(p.shape).astype(p.dtype))
-    agree = np.corrcoef(np.ravel(updated[1]), np.ravel(p))[0, 1] > 0
-    return bool(agree and np.mean(made) < np.mean(values))
+    if answers := lab.losses_of_answers(loss):
+        return answers[0] < np.mean(values)
+    if np.size(labels) != p.size:
+        return False
+    right = np.reshape(labels, p.shape).astype(p.dtype)
+    return bool(np.mean(lab.run.losses[loss](labels, right)) < np.mean(values))
 
 
 def _is_a_shift(variable: keras.Variable) -> bool:

@@ -244,6 +244,25 @@ def first_loss(lab: Laboratory) -> Finding:
     return ok()
 
 
+@relation("right and wrong", after="the same step again")
+def right_and_wrong(lab: Laboratory) -> Finding:
+    """Of two answers or several, a guess has a smaller loss than one that is sure and wrong."""
+    for name in lab.base.calls:
+        answers = lab.losses_of_answers(name)
+        if answers is None:
+            continue
+        right, guess, wrong_one = answers
+        if right < guess and wrong_one < 0.8 * guess:
+            return wrong(
+                f"the loss {name} is {right:.3g} where predictions are sure and right, "
+                f"{guess:.3g} where they are guesses, and {wrong_one:.3g} where they are sure and "
+                "wrong",
+                "it is least at both ends, so many examples are trained to be wrong",
+                "look at its formula, such as p where 1 - p is meant",
+            )
+    return ok()
+
+
 @relation("regularization", after="the same step again")
 def regularization(lab: Laboratory) -> Finding:
     """The regularization of the layers is in the loss, once."""

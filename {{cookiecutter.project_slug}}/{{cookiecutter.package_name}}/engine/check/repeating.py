@@ -14,7 +14,7 @@ from ..randomness import SAME_ROWS
 from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables, change_one_result, drawn_twice, random_numbers
 from .laboratory import Laboratory
-from .numbers import equal, named_leaves
+from .numbers import equal, named_leaves, numbers_of
 from .runs import SECS_READ, stage
 
 
@@ -89,6 +89,13 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
             f"{(of_rows or same)[0]} draws the same numbers in every step",
             "its seed is a constant",
             "use replica.seed in a step, and a SeedGenerator that is an attribute in a layer",
+        )
+    if name := _sees_twice(lab):
+        return wrong(
+            f"a train step changes inputs by random numbers, calls {name!r} with them twice, and "
+            "gets the same both times",
+            "both are made by the same random numbers",
+            "give each a seed of its own, as tf.random.split(replica.seed) makes them",
         )
     return ok()
 
@@ -192,6 +199,20 @@ def augmentation(lab: Laboratory) -> Finding:
                 "draw once, or give each a seed of its own, as tf.random.split(seed) makes them",
             )
     return ok()
+
+
+def _sees_twice(lab: Laboratory) -> str:
+    """A model that is given the same inputs twice, which aren't those of the batch; or nothing."""
+    data = [np.asarray(t[0]) for t in tf.nest.flatten(lab.batch) if t.dtype.is_floating]
+    calls = [(call, x) for call in lab.calls_in_training
+             if (x := numbers_of(call.arguments)) is not None
+             and any(x.shape == each.shape for each in data)]  # fmt: skip
+    for (one, a), (other, b) in itertools.combinations(calls, 2):
+        if one.of is other.of and np.array_equal(a, b) and (
+            not any(np.array_equal(a.astype(each.dtype), each) for each in data)
+        ) and np.ptp(a) > 0 and equal(one.made, other.made):  # fmt: skip
+            return next(n for n, m in lab.run.models.items() if m is one.of)
+    return ""
 
 
 def _same_parts(batch: Any) -> tuple[str, str] | None:

@@ -78,6 +78,15 @@ def callbacks(lab: Laboratory) -> Finding:
     made = lab.create_callbacks()
     if not made:
         return ok("there are none")
+    per_epoch = lab.batches.steps_per_epoch
+    first = {_name(each): each.next_step(-1, per_epoch) for each in made}
+    late = {name: step for name, step in first.items() if (step or 0) > lab.num_steps}
+    for name, step in late.items():
+        return wrong(
+            f"{name} is due after step {step} at first, and the run has {lab.num_steps}",
+            "its steps are those of a longer run, or were meant to be examples",
+            "give it a part of the steps of the run, or use every_epochs",
+        )
     is_repeatable = lab.is_the_same_when_traced_again  # before anything is called
     before = [_remembered(callback.function) for callback in made]
     trainable = [layer.trainable for layer in lab.run.layers]

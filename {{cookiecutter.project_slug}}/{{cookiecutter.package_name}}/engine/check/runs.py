@@ -84,6 +84,7 @@ class Call(NamedTuple):
     of: Any
     arguments: tuple[Any, ...]
     keywords: dict[str, Any]
+    made: Any
 
 
 class Trained(NamedTuple):
@@ -325,8 +326,9 @@ class Runs:
 
         def recorded(layer: Any, call: Callable[..., Any]) -> Callable[..., Any]:
             def noted(*arguments: Any, **keywords: Any) -> Any:
-                found.append(Call(layer, arguments, keywords))
-                return call(*arguments, **keywords)
+                made = call(*arguments, **keywords)
+                found.append(Call(layer, arguments, keywords, made))
+                return made
 
             return noted
 
