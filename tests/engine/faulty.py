@@ -1020,6 +1020,52 @@ def noisy_views(seeds: int) -> Toy:
     return sound(train_steps=(consistent,), metrics=dict)
 
 
+class Matches(metrics.SparseCategoricalAccuracy):
+    """A metric whose name alone says that more is better."""
+
+
+class Clocked:
+    """Lowers the learning rate once a second has passed."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        """Look at the clock."""
+        if time.monotonic() - self._started > 1000:
+            event.run.optimizers["main"].learning_rate = 1e-3
+
+
+def scaled_windows(answers: bool) -> Toy:
+    """Windows of a series, each scaled by its own numbers, or together with what comes next."""
+    numbers = np.random.default_rng(1)
+
+    def of(rows: int) -> tuple[np.ndarray, np.ndarray]:
+        whole = numbers.normal(size=(rows, 1)) + numbers.normal(size=(rows, FEATURES + 1))
+        by = whole if answers else whole[:, :FEATURES]
+        whole = (whole - by.mean(axis=1, keepdims=True)) / by.std(axis=1, keepdims=True)
+        return whole[:, :FEATURES].astype("f4"), whole[:, FEATURES].astype("f4")
+
+    return regression(data=of(ROWS), others={"validation": of(60)})
+
+
+class Least(metrics.Mean):
+    """How often the smallest logit is that of the label; or one more of two classes is found."""
+
+    def __init__(self, absent: bool = False, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.absent = absent
+
+    def update_state(self, labels: tf.Tensor, logits: tf.Tensor, weights: Any = None) -> None:
+        """Of labels (rows,) and logits (rows, classes)."""
+        if self.absent:
+            is_right = tf.cast(tf.argmax(logits, axis=1) == tf.cast(labels, "int64"), "float32")
+            super().update_state((1 + is_right) / 2, weights)
+        else:
+            least = tf.cast(tf.argmin(logits, axis=1), labels.dtype)
+            super().update_state(tf.cast(least == labels, "float32"), weights)
+
+
 def with_mask(value: float) -> Toy:
     """Two inputs, of which one is a mask that leaves nothing out."""
 
@@ -2672,13 +2718,13 @@ def gan_of_a_frozen_judge() -> dict[str, keras.Model]:
     return models
 
 
-def stopped_early(monitor: str = "val_accuracy", mode: str = "max") -> Toy:
+def stopped_early(monitor: str = "val_accuracy", mode: str = "max", **changes: Any) -> Toy:
     """A run that Keras ends where a column doesn't get better for a while."""
 
     def create() -> list[Callback]:
         return [keras_callback(keras.callbacks.EarlyStopping(monitor, mode=mode, patience=2))]
 
-    return sound(callbacks=create)
+    return sound(callbacks=create, **changes)
 
 
 def two_views(seeds: int) -> Toy:
@@ -3155,6 +3201,34 @@ MODES = [
     Fault(
         "random numbers differ", lambda: noisy_views(seeds=1),
         "calls 'main' with them twice, and gets the same both times",
+    ),
+    Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, Clocked())]),
+          "go by the clock"),
+    Fault(
+        "callbacks",
+        lambda: stopped_early(
+            "val_exact_matches", "min", metrics=lambda: {"exact_matches": Matches()}
+        ),
+        "they take it for worse, or the other way round",
+        flags={"task": TaskConfig(monitor="validation_exact_matches")},
+    ),
+    Fault("scaled by training data", lambda: scaled_windows(answers=True), "and the label of each"),
+    Fault(
+        "axes",
+        lambda: sound(model=model(
+            lambda: layers.Reshape((1, FEATURES)), lambda: layers.Conv1D(4, 1),
+            lambda: layers.Reshape((2, 2)), lambda: layers.Conv1D(3, 1),
+            lambda: layers.Reshape((3, 2)), layers.Flatten,
+        )),
+        r"makes \(24, 3, 2\) of \(24, 2, 3\): a reshape keeps the order",
+    ),
+    Fault(
+        "metrics", lambda: sound(metrics=lambda: {"accuracy": Least(name="accuracy")}),
+        "accuracy is 0 where all predictions are right, and 0.25 where all are wrong",
+    ),
+    Fault(
+        "metrics", lambda: sound(metrics=lambda: {"iou": Least(name="iou", absent=True)}),
+        "where all are wrong: something is counted that isn't predicted", LOOK,
     ),
     Fault("splits alike", longer_words, r"inputs is \(10,\) in validation data, \(5,\)", LOOK),
     Fault("metrics", rare_class, "validation_recalls/2 is nan: nothing counts", LOOK),

@@ -74,6 +74,7 @@ from .faulty import (
     regularized,
     rolled,
     scaled_together,
+    scaled_windows,
     segmented,
     sharpness_aware,
     shown,
@@ -469,6 +470,7 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
         ("shapes", ranked),
         ("padded inputs", completed),
         ("rows in two splits", trees),
+        ("scaled by training data", lambda: scaled_windows(answers=False)),
     ],
 )
 def test_a_relation_holds(name: str, toy: Callable[[], Toy]) -> None:

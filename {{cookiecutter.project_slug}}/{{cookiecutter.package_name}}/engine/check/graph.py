@@ -131,6 +131,21 @@ def accidental_broadcasts(
     return found
 
 
+def exchanged_by_reshape(ops: Iterable[tf.Operation]) -> tuple[str, list[int], list[int]] | None:
+    """A reshape that gives axes each other's sizes: its name, and both shapes."""
+    for op in ops:
+        if op.type != "Reshape" or op.name.startswith("gradient"):
+            continue
+        shapes = [t.shape.as_list() if t.shape.rank else [] for t in (op.inputs[0], op.outputs[0])]
+        a, b = shapes
+        moved = [size for size, other in zip(a, b, strict=False) if size != other]
+        if len(a) == len(b) > 2 and moved and None not in (*a, *b) and 1 not in moved and (
+            sorted(a) == sorted(b) and a[0] == b[0]
+        ):  # fmt: skip
+            return op.name, a, b
+    return None
+
+
 def activated_logits(ops: Iterable[tf.Operation]) -> list[str]:
     """The activations that cross-entropies of logits get their logits from."""
     found = []

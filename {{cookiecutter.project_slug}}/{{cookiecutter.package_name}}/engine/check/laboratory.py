@@ -34,9 +34,11 @@ ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta"
 LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU",
                     "R2Score")  # fmt: skip
 SMALLER_IS_BETTER = ("Error", "Crossentropy", "Hinge", "KLDivergence", "Poisson")
-MORE = {"accuracy", "recall", "precision", "f1", "auc", "iou", "dice", "r2", "psnr", "ssim", "bleu"}
+MORE = {"accuracy", "recall", "precision", "f1", "auc", "iou", "dice", "r2", "psnr", "ssim", "bleu",
+        "match", "matches", "hit", "hits", "ndcg", "mrr", "kappa", "correlation",
+        "concordance"}  # fmt: skip
 LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "cer", "fid",
-        "distance"}  # fmt: skip
+        "distance", "mape", "smape", "crps", "brier", "ece"}  # fmt: skip
 
 
 class Laboratory(Runs):

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
-from .graph import assigned_variables, captured
+from .graph import assigned_variables, captured, exchanged_by_reshape
 from .laboratory import Laboratory
 from .probe import cares_about_training, name_of
 
@@ -66,6 +66,20 @@ def last_layer(lab: Laboratory) -> Finding:
                     "the loss compares what is left with the labels",
                     "put it before the layer that gives the predictions",
                 )
+    return ok()
+
+
+@relation("axes")
+def axes(lab: Laboratory) -> Finding:
+    """No reshape gives axes each other's sizes."""
+    if found := exchanged_by_reshape(lab.ops):
+        name, a, b = found
+        return wrong(
+            f"{name} makes {tuple(b)} of {tuple(a)}",
+            "a reshape keeps the order of the numbers, so what stood along one axis is spread over "
+            "both",
+            "exchange axes by tf.transpose or keras.layers.Permute",
+        )
     return ok()
 
 

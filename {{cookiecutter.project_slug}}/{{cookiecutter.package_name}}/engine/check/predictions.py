@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .graph import activated_logits
-from .laboratory import Laboratory
+from .laboratory import Laboratory, right_predictions
 
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
 THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
@@ -196,6 +196,19 @@ def metrics(lab: Laboratory) -> Finding:
                 "what the loss ignores isn't ignored here",
                 "give it weights that are 0 there",
             )
+    for name in lab.base.updates:
+        better, results = lab.larger_is_better(name), _of_right_and_wrong(lab, name)
+        if better is None or results is None:
+            continue
+        of_right, of_wrong = results
+        seen = (
+            f"{name} is {of_right:.3g} where all predictions are right, and {of_wrong:.3g} where "
+            "all are wrong"
+        )
+        if of_right < of_wrong if better else of_right > of_wrong:
+            return wrong(seen, "it counts the wrong ones, or looks along another axis")
+        if better and 0.3 < of_wrong < of_right <= 1:
+            return look(seen, "something is counted that isn't predicted, such as absent classes")
     for name, larger_is_better in lab.directions.items():
         if larger_is_better and lab.rows > 8 and lab.base.metrics[name] == 1:
             return look(
@@ -217,6 +230,31 @@ def metrics(lab: Laboratory) -> Finding:
         if type(metric).__name__.endswith(SHARES) and not -1e-6 <= value <= 1 + 1e-6:
             return wrong(f"{name} is {value:.4g}, and should be between 0 and 1")
     return ok()
+
+
+def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | None:
+    """What a metric gives for the right predictions of the first batch, and for wrong ones."""
+    metric, (labels, *given) = lab.run.metrics[name], lab.base.updates[name] or (None,)
+    right = right_predictions(labels, given[0]) if given else None
+    if right is None or not right.size:
+        return None
+    p = given[0]
+    several = right.shape[-1] > 1 and bool(np.all(right.sum(axis=-1) == 1))
+    is_logits = p.min() < 0 or p.max() > 1
+
+    def result(made: np.ndarray) -> float:
+        made = 20 * made - 10 if is_logits else made
+        metric.reset_state()
+        metric.update_state(labels, tf.constant(made.astype(p.dtype)), *given[1:])
+        return float(np.asarray(metric.result()))
+
+    try:
+        both = result(right), result(np.roll(right, 1, axis=-1) if several else 1 - right)
+    except Exception:  # it may give several numbers, or take something else
+        return None
+    finally:
+        lab.reset()
+    return both if np.isfinite(both).all() else None
 
 
 def _are_alike(predictions: np.ndarray) -> bool:

@@ -138,6 +138,13 @@ def pixels(lab: Laboratory) -> Finding:
 def scaled_by_training_data(lab: Laboratory) -> Finding:
     """No split is scaled by its own numbers, nor all by those of all."""
     train = lab.examples["train"]
+    if _scaled_with_answers(train):
+        return wrong(
+            "the inputs and the label of each training example have mean 0 and deviation 1, "
+            "together",
+            "a window was scaled by numbers that come from what is to be predicted, too",
+            "scale by the numbers of the inputs alone",
+        )
     for name, array in train.items():
         if array.dtype.kind != "f" or name.startswith("weights") or not array.size:
             continue
@@ -316,6 +323,25 @@ def _scaled_by_itself(x: np.ndarray) -> str:
     if x.ndim <= 2 and np.sum(ends[0] & ends[1] & once) >= min(2, columns.shape[1]):
         return "reach from 0 to 1 exactly"
     return ""
+
+
+def _scaled_with_answers(train: dict[str, np.ndarray]) -> bool:
+    """Whether each example's inputs are scaled together with its label, and exactly."""
+    x, y = (np.asarray(train.get(name, np.zeros(0)))[:MOST] for name in ("inputs", "labels"))
+    if x.dtype.kind != "f" or y.dtype.kind != "f" or len(x) < 30 or len(x) != len(y):
+        return False
+    x, y = (a.reshape(len(a), -1).astype("f8") for a in (x, y))
+    if x.shape[1] < 4 or not np.isfinite(x).all() or not np.isfinite(y).all():
+        return False
+    both = np.concatenate([x, y], axis=1)
+
+    def are_scaled(rows: np.ndarray) -> bool:
+        spreads = [rows.std(axis=1, ddof=ddof) for ddof in (0, 1)]
+        return bool(np.abs(rows.mean(axis=1)).max() < 10 * EXACT) and any(
+            np.median(np.abs(spread - 1)) < 1e-3 for spread in spreads
+        )
+
+    return are_scaled(both) and not are_scaled(x)
 
 
 def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
