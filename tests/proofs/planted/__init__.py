@@ -21,6 +21,7 @@ from . import (
     blind_10,
     blind_11,
     blind_12,
+    blind_13,
     data,
     losses,
     models,
@@ -49,6 +50,7 @@ EXAMINED = (
     blind_10,
     blind_11,
     blind_12,
+    blind_13,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

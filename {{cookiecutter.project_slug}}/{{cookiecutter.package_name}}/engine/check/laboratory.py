@@ -38,7 +38,7 @@ MORE = {"accuracy", "recall", "precision", "f1", "auc", "iou", "dice", "r2", "ps
         "match", "matches", "hit", "hits", "ndcg", "mrr", "kappa", "correlation",
         "concordance"}  # fmt: skip
 LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "cer", "fid",
-        "distance", "mape", "smape", "crps", "brier", "ece"}  # fmt: skip
+        "distance", "smape", "crps", "brier", "ece"}  # fmt: skip
 
 
 class Laboratory(Runs):
