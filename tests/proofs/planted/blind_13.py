@@ -1484,7 +1484,7 @@ TASKS: tuple[Change, ...] = (
         ),
     ),
     Change(
-        name="three quantiles that never cross",
+        name="three quantiles, each above the one before",
         starter="tabular_regression",
         edits=(
             Edit(
