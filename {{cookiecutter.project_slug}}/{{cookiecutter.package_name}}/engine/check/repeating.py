@@ -14,7 +14,7 @@ from ..randomness import SAME_ROWS
 from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables, change_one_result, drawn_twice, random_numbers
 from .laboratory import Laboratory
-from .numbers import equal, named_leaves, numbers_of
+from .numbers import equal, named_leaves
 from .runs import SECS_READ, stage
 
 
@@ -202,16 +202,21 @@ def augmentation(lab: Laboratory) -> Finding:
 
 
 def _sees_twice(lab: Laboratory) -> str:
-    """A model that is given the same inputs twice, which aren't those of the batch; or nothing."""
-    data = [np.asarray(t[0]) for t in tf.nest.flatten(lab.batch) if t.dtype.is_floating]
-    calls = [(call, x) for call in lab.calls_in_training
-             if (x := numbers_of(call.arguments)) is not None
-             and any(x.shape == each.shape for each in data)]  # fmt: skip
-    for (one, a), (other, b) in itertools.combinations(calls, 2):
-        if one.of is other.of and np.array_equal(a, b) and (
-            not any(np.array_equal(a.astype(each.dtype), each) for each in data)
-        ) and np.ptp(a) > 0 and equal(one.made, other.made):  # fmt: skip
-            return next(n for n, m in lab.run.models.items() if m is one.of)
+    """The only model if it is given the same inputs twice, which aren't those of the batch.
+
+    What one model makes may well be given to another one more than once.
+    """
+    functions, models = set(lab.run.functions.train_steps), lab.run.trained_models
+    if len(models) != 1 or len(functions) > 1 or not lab.base.drawn:
+        return ""
+    ((name, model),), (step,) = models.items(), functions
+    calls = lab.calls(step, lab.run, lab.batch, [model])
+    others = lab.calls(step, lab.run, lab.batch, [model], seed=2)
+    pairs = zip(calls, others, strict=True)
+    drawn = [call for call, other in pairs if not equal(call.arguments, other.arguments)]
+    for one, other in itertools.combinations(drawn, 2):
+        if equal(one.arguments, other.arguments) and equal(one.made, other.made):
+            return name
     return ""
 
 

@@ -301,7 +301,7 @@ class Runs:
         _ = self.base
         return self.adds_losses_in_step
 
-    def compute(self, step: Step, run: Run, batch: Any, at: int = 0) -> Numbers:
+    def compute(self, step: Step, run: Run, batch: Any, at: int = 0, seed: int = 1) -> Numbers:
         """What a step returns for a batch, as step number `at`; without a graph, and undone."""
         local = tf.nest.map_structure(lambda t: t[0], batch)
         replica = Replica(
@@ -309,7 +309,7 @@ class Runs:
             index=tf.constant(0),
             num_replicas=1,
             step=tf.constant(at, tf.int64),
-            seed=tf.constant([0, 1]),
+            seed=tf.constant([0, seed]),
         )
         _ = self.base  # a step that fails is reported by its graph
         read = [(v, tf.convert_to_tensor(v.value)) for v in self.run.trainable_variables]
@@ -319,7 +319,9 @@ class Runs:
         finally:
             self.reset()
 
-    def calls(self, step: Step, run: Run, batch: Any, watched: Iterable[Any]) -> list[Call]:
+    def calls(
+        self, step: Step, run: Run, batch: Any, watched: Iterable[Any], seed: int = 1
+    ) -> list[Call]:
         """How a step calls some models or layers, on a batch."""
         found: list[Call] = []
         _ = self.base  # its trace would be recorded, too
@@ -333,7 +335,7 @@ class Runs:
             return noted
 
         with calls_wrapped(watched, recorded):
-            self.compute(step, run, batch)
+            self.compute(step, run, batch, seed=seed)
         return found
 
     @property
