@@ -14,7 +14,14 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from proof.engine.callbacks import Callback, Event, at_step, every_epochs, every_validation
+from proof.engine.callbacks import (
+    Callback,
+    Event,
+    at_step,
+    every_epochs,
+    every_secs,
+    every_validation,
+)
 from proof.engine.keras_callbacks import keras_callback
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
@@ -1022,6 +1029,11 @@ def noisy_views(seeds: int) -> Toy:
 
 class Matches(metrics.SparseCategoricalAccuracy):
     """A metric whose name alone says that more is better."""
+
+
+def slow_down(event: Event) -> None:
+    """Halve the learning rate."""
+    event.run.optimizers["main"].learning_rate = 0.5 * event.learning_rates["main"]
 
 
 class Clocked:
@@ -3204,6 +3216,8 @@ MODES = [
     ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, Clocked())]),
           "go by the clock"),
+    Fault("callbacks", lambda: sound(callbacks=lambda: [every_secs(60, slow_down)]),
+          "where more time passes between them"),
     Fault(
         "callbacks",
         lambda: stopped_early(

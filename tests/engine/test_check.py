@@ -18,7 +18,7 @@ import tensorflow as tf
 from conftest import files, python_m
 from proof.__main__ import Check
 from proof.config import Config
-from proof.engine.callbacks import Event, every_epochs, every_validation
+from proof.engine.callbacks import Event, every_epochs, every_secs, every_validation
 from proof.engine.check import RELATIONS, check, explain, made_again, select
 from proof.engine.errors import UsageError
 from proof.engine.keras_callbacks import keras_callback
@@ -418,6 +418,10 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     ),
     "a run that ends when it is good enough": (
         lambda: sound(callbacks=lambda: [every_validation(good_enough)]),
+        {},
+    ),
+    "a callback that prints every few seconds": (
+        lambda: sound(callbacks=lambda: [every_secs(60, lambda event: print(event.losses))]),
         {},
     ),
     "a callback that stops and prints": (

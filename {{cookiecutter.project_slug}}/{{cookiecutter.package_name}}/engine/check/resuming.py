@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from ..callbacks import Callback, Event, learning_rates
+from ..callbacks import Callback, Event, every_epochs, learning_rates
 from ..checkpoints import BestWeights
 from ..errors import UsageError
 from .findings import Finding, look, ok, relation, wrong
@@ -110,7 +110,8 @@ def callbacks(lab: Laboratory) -> Finding:
             )
     with _hours_between_looks():
         slow = _acts(lab, lab.create_callbacks(), whole.calls)
-    if slow.stops == whole.stops and _differ(whole, slow):  # a limit of hours may end a run
+    # A limit of hours may end a run.
+    if (slow.stops == whole.stops and _differ(whole, slow)) or _timed_ones_act(lab):
         return wrong(
             "callbacks leave other weights or learning rates where more time passes between them",
             "they go by the clock, so no run can be repeated or resumed, and a faster machine "
@@ -241,6 +242,16 @@ def _acts(
         for layer, was in zip(lab.run.layers, trainable, strict=True):
             layer.trainable = was  # outer layers come first, and set those within
         lab.reset()
+
+
+def _timed_ones_act(lab: Laboratory) -> bool:
+    """Whether callbacks of `every_secs` change weights or learning rates."""
+    timed = [every_epochs(1, each.function) for each in lab.create_callbacks() if each._seconds]
+    idle = [every_epochs(1, lambda event: None) for _ in timed]
+    if not timed:
+        return False
+    acts, others = (_acts(lab, each, 2 * len(timed)) for each in (timed, idle))
+    return _differ(acts._replace(stops=others.stops), others)
 
 
 @contextlib.contextmanager
