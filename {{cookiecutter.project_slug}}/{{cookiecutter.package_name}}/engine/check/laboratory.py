@@ -20,6 +20,7 @@ from ..gradients import all_optimizers
 from .numbers import (
     TOLERANCE,
     Numbers,
+    answers,
     bytes_of,
     close,
     relative_difference,
@@ -216,29 +217,15 @@ class Laboratory(Runs):
         and 1.
         """
         labels, predictions, _ = self.base.calls[name]
-        right = right_predictions(labels, predictions)
-        if right is None:
+        made = answers(labels, predictions)
+        if made is None:
             return None
-        p, several = np.asarray(predictions), right.shape[-1:] == np.shape(predictions)[-1:]
-        several = (
-            several
-            and right.ndim == np.ndim(predictions)
-            and right.shape[-1] > 1
-            and bool(np.all(right.sum(axis=-1) == 1))
-        )
-        other = np.roll(right, 1, axis=-1) if several else 1 - right
-        guess = np.full_like(right, 1 / right.shape[-1] if several else 0.5)
-        is_logits = p.min() < 0 or p.max() > 1
-
-        def loss_of(made: np.ndarray) -> float:
-            made = 20 * made - 10 if is_logits else np.clip(made, 1e-4, 1 - 1e-4)
-            made = made.reshape(p.shape).astype(p.dtype)
-            return float(np.mean(self.run.losses[name](labels, tf.constant(made))))
-
+        loss = self.run.losses[name]
         try:
-            return loss_of(right), loss_of(guess), loss_of(other)
+            right, guess, wrong = (float(np.mean(loss(labels, tf.constant(p)))) for p in made)
         except Exception:  # it may take something else than labels and predictions
             return None
+        return right, guess, wrong
 
     @property
     def declared_interacting(self) -> bool:
@@ -493,21 +480,6 @@ class Laboratory(Runs):
         labels = parts[0][0] if len(parts) == 1 and tf.is_tensor(parts[0]) else None
         (name,) = self.run.trained_models
         return {name: (labels, look.outputs[0], None)}
-
-
-def right_predictions(labels: Any, predictions: Any) -> np.ndarray | None:
-    """0 and 1 in the shape of predictions where labels say the class, or are 0 and 1; else None."""
-    if labels is None or not np.ndim(predictions):
-        return None
-    y, p = np.asarray(labels), np.asarray(predictions)
-    if y.dtype.kind not in "fiub" or p.dtype.kind != "f":
-        return None
-    if y.shape == p.shape[:-1] and p.shape[-1] > 1 and np.array_equal(y, np.round(y)):
-        is_class = (y >= 0) & (y < p.shape[-1])
-        return np.eye(p.shape[-1])[y.astype(int)] if is_class.all() else None
-    if y.size == p.size and np.isin(y, (0, 1)).all():
-        return y.astype("f8").reshape(p.shape)
-    return None
 
 
 def _counted(named: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -44,6 +44,37 @@ def named_leaves(split: Any) -> Iterator[tuple[str, Any]]:
         keys = sorted(part) if isinstance(part, dict) else range(len(leaves))
         for key, leaf in zip(keys, leaves, strict=False):
             yield f"{name}[{key!r}]", leaf
+
+
+class Answers(NamedTuple):
+    """Predictions of other kinds than those that a model gives, in their shape and scale."""
+
+    right: np.ndarray
+    guess: np.ndarray
+    wrong: np.ndarray
+
+
+def answers(labels: Any, predictions: Any) -> Answers | None:
+    """Sure and right predictions, guesses, and sure and wrong ones, as logits or probabilities.
+
+    None if labels are neither numbers of classes nor 0 and 1.
+    """
+    y, p = np.asarray(labels), np.asarray(predictions)
+    if y.dtype.kind not in "fiub" or p.dtype.kind != "f" or not p.ndim or not p.size:
+        return None
+    if y.shape == p.shape[:-1] and p.shape[-1] > 1 and np.isin(y, range(p.shape[-1])).all():
+        right = np.eye(p.shape[-1])[y.astype(int)]
+    elif y.size == p.size and np.isin(y, (0, 1)).all():
+        right = y.astype("f8").reshape(p.shape)
+    else:
+        return None
+    is_one_of_several = p.shape[-1] > 1 and np.all(right.sum(axis=-1) == 1)
+    other = np.roll(right, 1, axis=-1) if is_one_of_several else 1 - right
+    guess = np.full(p.shape, 1 / p.shape[-1] if is_one_of_several else 0.5)
+    if p.min() < 0 or p.max() > 1:  # logits
+        return Answers(*((20 * each - 10).astype(p.dtype) for each in (right, guess, other)))
+    return Answers(*(np.clip(each, 1e-4, 1 - 1e-4).astype(p.dtype)
+                     for each in (right, guess, other)))  # fmt: skip
 
 
 def bytes_of(array: np.ndarray) -> bytes:

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .graph import activated_logits
-from .laboratory import Laboratory, right_predictions
+from .laboratory import Laboratory
+from .numbers import answers
 
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
 THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
@@ -235,21 +236,17 @@ def metrics(lab: Laboratory) -> Finding:
 def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | None:
     """What a metric gives for the right predictions of the first batch, and for wrong ones."""
     metric, (labels, *given) = lab.run.metrics[name], lab.base.updates[name] or (None,)
-    right = right_predictions(labels, given[0]) if given else None
-    if right is None or not right.size:
+    made = answers(labels, given[0]) if given else None
+    if made is None:
         return None
-    p = given[0]
-    several = right.shape[-1] > 1 and bool(np.all(right.sum(axis=-1) == 1))
-    is_logits = p.min() < 0 or p.max() > 1
 
-    def result(made: np.ndarray) -> float:
-        made = 20 * made - 10 if is_logits else made
+    def result(predictions: np.ndarray) -> float:
         metric.reset_state()
-        metric.update_state(labels, tf.constant(made.astype(p.dtype)), *given[1:])
+        metric.update_state(labels, tf.constant(predictions), *given[1:])
         return float(np.asarray(metric.result()))
 
     try:
-        both = result(right), result(np.roll(right, 1, axis=-1) if several else 1 - right)
+        both = result(made.right), result(made.wrong)
     except Exception:  # it may give several numbers, or take something else
         return None
     finally:
