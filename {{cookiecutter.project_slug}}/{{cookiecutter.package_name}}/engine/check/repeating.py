@@ -210,7 +210,9 @@ def _sees_twice(lab: Laboratory) -> str:
     if len(models) != 1 or len(functions) > 1 or not lab.base.drawn:
         return ""
     ((name, model),), (step,) = models.items(), functions
-    calls = lab.calls(step, lab.run, lab.batch, [model])
+    calls = [call for call in lab.calls_in_training if call.of is model]
+    if len(calls) < 2:
+        return ""
     others = lab.calls(step, lab.run, lab.batch, [model], seed=2)
     pairs = zip(calls, others, strict=True)
     drawn = [call for call, other in pairs if not equal(call.arguments, other.arguments)]
