@@ -116,6 +116,30 @@ COUNT = '''def count(batch: Any) -> tf.Tensor:
     return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
 '''
 
+COMPUTE_LOSS = '''
+
+def compute_loss(
+    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
+) -> tf.Tensor:
+    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+
+    Args:
+        per_example: float, of the shape of `weights`.
+        weights: float (batch, ...), 0 for padding.
+        model: the model whose regularization losses are added.
+        replica: its `global_count` is `count` summed over all replicas.
+
+    Raises:
+        ValueError: `per_example` isn't one number per weight.
+    """
+    if per_example.shape != weights.shape:
+        raise ValueError(f"The loss has shape {per_example.shape}, weights {weights.shape}.")
+    loss = tf.nn.compute_average_loss(
+        per_example, sample_weight=weights, global_batch_size=replica.global_count
+    )
+    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
+'''
+
 STEPS_HEAD = '''"""The train, validation and test step, as one replica computes them."""
 
 from __future__ import annotations

@@ -13,31 +13,7 @@ CALLBACKS = blank.CALLBACKS
 
 OPTIMIZER = blank.OPTIMIZER_FILE
 
-COMPUTE_LOSS = '''
-
-def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-
-
-def compute_loss(
-    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
-) -> tf.Tensor:
-    """This replica's part of the loss; the sum over all replicas is the loss.
-
-    Args:
-        per_example: float (batch,).
-        weights: float (batch,), 0 for padding.
-        model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
-    """
-    if per_example.shape != weights.shape:
-        raise ValueError(f"the loss has shape {per_example.shape}, its weights {weights.shape}")
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
-'''
+COMPUTE_LOSS = "\n\n" + blank.COUNT + blank.COMPUTE_LOSS
 
 LOSSES_HEAD = '''"""The losses, and the number that they are divided by."""
 

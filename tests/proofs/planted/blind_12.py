@@ -63,36 +63,7 @@ from ..engine.types import Replica
 from .config import TaskConfig
 '''
 
-COUNT = '''
-
-def count(batch: Any) -> tf.Tensor:
-    """How many weights of `batch` aren't 0, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-'''
-
-COMPUTE_LOSS = '''
-
-def compute_loss(
-    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
-) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
-
-    Args:
-        per_example: float, of the shape of `weights`.
-        weights: float (batch, ...), 0 for padding.
-        model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
-
-    Raises:
-        ValueError: `per_example` isn't one number per weight.
-    """
-    if per_example.shape != weights.shape:
-        raise ValueError(f"The loss has shape {per_example.shape}, weights {weights.shape}.")
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
-'''
+COUNT = "\n\n" + blank.COUNT
 
 METRICS_HEAD = '''"""The metrics."""
 
@@ -203,8 +174,8 @@ def task(
         "config.py": config,
         "data.py": data,
         "model.py": model,
-        "losses.py": losses,
-        "metrics.py": metrics,
+        "losses.py": LOSSES_HEAD + losses + blank.COMPUTE_LOSS,
+        "metrics.py": METRICS_HEAD + metrics,
         "optimizer.py": optimizer_file(optimizer),
         "steps.py": steps,
         "callbacks.py": CALLBACKS,
@@ -277,8 +248,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     diffusivity = Diffusivity(dtype=floatx, name="diffusivity")(u)
     return keras.Model(points, layers.Concatenate(dtype=floatx)([u, diffusivity]))
 ''',
-    losses=LOSSES_HEAD
-    + '''
+    losses='''
 
 def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
     """Squared error of measurements and squared residual of the equation, (batch,)."""
@@ -289,10 +259,8 @@ def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
 
     return {"data": squared_error, "physics": of_residual}
 '''
-    + COUNT
-    + COMPUTE_LOSS,
-    metrics=METRICS_HEAD
-    + '''
+    + COUNT,
+    metrics='''
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """The error of the temperature, and the diffusivity as it is learned (0.1 is right)."""
     return {"mae": keras.metrics.MeanAbsoluteError(), "diffusivity": keras.metrics.Mean()}
@@ -377,8 +345,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     x = layers.Dense(3 * task.components, dtype=floatx, name="mixture")(x)
     return keras.Model(hours, x)
 ''',
-    losses=LOSSES_HEAD
-    + '''
+    losses='''
 LOG_2_PI = 1.8378770664093453
 
 
@@ -403,10 +370,8 @@ def expected_log(mixture: tf.Tensor) -> tf.Tensor:
     logits, means, _ = tf.split(mixture, 3, axis=-1)
     return tf.reduce_sum(tf.nn.softmax(logits) * means, axis=-1)
 '''
-    + COUNT
-    + COMPUTE_LOSS,
-    metrics=METRICS_HEAD
-    + '''
+    + COUNT,
+    metrics='''
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """How far the log of an interval is from its expectation."""
     return {"log_error": keras.metrics.Mean()}
@@ -485,8 +450,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     x = layers.Dense(task.width, activation="relu", kernel_regularizer=l2)(x)
     return keras.Model(features, layers.Dense(1, dtype=keras.config.floatx(), name="logit")(x))
 ''',
-    losses=LOSSES_HEAD
-    + '''from .data import PRIOR, UNLABELED_PER_LABELED
+    losses='''from .data import PRIOR, UNLABELED_PER_LABELED
 
 
 def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
@@ -504,10 +468,8 @@ def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
 
     return {"main": risk}
 '''
-    + COUNT
-    + COMPUTE_LOSS,
-    metrics=METRICS_HEAD
-    + '''
+    + COUNT,
+    metrics='''
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Accuracy on the unlabeled, and the fraction of labeled examples that are found."""
     return {
@@ -591,8 +553,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     logits = layers.Dense(1 + SYMBOLS, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(sound, logits)
 ''',
-    losses=LOSSES_HEAD
-    + '''
+    losses='''
 
 def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
     """The negative log probability of all ways to speak the symbols, one number per utterance."""
@@ -611,10 +572,8 @@ def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
 
     return {"main": ctc}
 '''
-    + COUNT
-    + COMPUTE_LOSS,
-    metrics=METRICS_HEAD
-    + '''
+    + COUNT,
+    metrics='''
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """The fraction of utterances whose symbols are all right."""
     return {"exact_match": keras.metrics.Mean()}
@@ -727,17 +686,14 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     users, items = tower("user", "occupation"), tower("item", "category")
     return keras.Model(inputs, keras.ops.stack([users, items], axis=1))
 ''',
-    losses=LOSSES_HEAD
-    + '''
+    losses='''
 
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     """Cross-entropy over the items of the global batch; one number per example."""
     return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
 '''
-    + COUNT
-    + COMPUTE_LOSS,
-    metrics=METRICS_HEAD
-    + '''
+    + COUNT,
+    metrics='''
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """How often the right item is among the ten best of the global batch."""
     return {"top_10": keras.metrics.SparseTopKCategoricalAccuracy(k=10)}
@@ -846,8 +802,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
         x = ops.take(x, ORDER, axis=1)
     return keras.Model(readings, layers.Concatenate(dtype=floatx)([x, log_determinant]))
 ''',
-    losses=LOSSES_HEAD
-    + '''from .data import SENSORS
+    losses='''from .data import SENSORS
 
 LOG_2_PI = 1.8378770664093453
 
@@ -873,10 +828,8 @@ def count(batch: Any) -> tf.Tensor:
     """How many normal readings `batch` has, an int32 scalar."""
     _, labels, weights = batch
     return tf.math.count_nonzero(is_normal(labels, weights), dtype=tf.int32)
-'''
-    + COMPUTE_LOSS,
-    metrics=METRICS_HEAD
-    + '''
+''',
+    metrics='''
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """How well anomalies are told apart, in evaluation only; and the latents' mean square.
 
@@ -976,17 +929,14 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     unscale = layers.Normalization(mean=mean, variance=variance, invert=True, dtype=floatx)
     return keras.Model(spectra, unscale(x))
 ''',
-    losses=LOSSES_HEAD
-    + '''
+    losses='''
 
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     """Squared errors, in squared percent; one number per example."""
     return {"main": keras.losses.MeanSquaredError(reduction="none")}
 '''
-    + COUNT
-    + COMPUTE_LOSS,
-    metrics=METRICS_HEAD
-    + '''
+    + COUNT,
+    metrics='''
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """The root mean square error, in percent of moisture."""
     return {"rmse": keras.metrics.RootMeanSquaredError()}
@@ -1081,17 +1031,14 @@ def _create_network(task: TaskConfig, name: str) -> keras.Model:
     x = layers.Dense(4, kernel_initializer=initial[2], dtype=keras.config.floatx())(x)
     return keras.Model(places, x, name=name)
 ''',
-    losses=LOSSES_HEAD
-    + '''
+    losses='''
 
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     """Squared temporal differences (batch, 1), linear from 1 on; one number per step."""
     return {"q": keras.losses.Huber(reduction="none")}
 '''
-    + COUNT
-    + COMPUTE_LOSS,
-    metrics=METRICS_HEAD
-    + '''
+    + COUNT,
+    metrics='''
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """How often the move of the largest value leads nearer to the goal; and that value."""
     return {"nearer": keras.metrics.Mean(), "value": keras.metrics.Mean()}
@@ -1234,17 +1181,14 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     ridge = Ridge(dtype=floatx, name="ridge")
     return keras.Model(inputs, ridge(given, inputs["given_y"], asked))
 ''',
-    losses=LOSSES_HEAD
-    + '''
+    losses='''
 
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     """Squared errors, one number per point: (batch, QUERY)."""
     return {"main": keras.losses.MeanSquaredError(reduction="none")}
 '''
-    + COUNT
-    + COMPUTE_LOSS,
-    metrics=METRICS_HEAD
-    + '''
+    + COUNT,
+    metrics='''
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """The mean absolute error at the points that are asked for."""
     return {"mae": keras.metrics.MeanAbsoluteError()}
@@ -1366,8 +1310,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     logits = layers.Dense(ASSAYS, dtype=floatx, name="logits")(whole)
     return keras.Model(inputs, LogVariance(dtype=floatx, name="log_variance")(logits))
 ''',
-    losses=LOSSES_HEAD
-    + '''from .data import UNKNOWN
+    losses='''from .data import UNKNOWN
 
 
 def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
@@ -1392,10 +1335,8 @@ def count(batch: Any) -> tf.Tensor:
     """How many known assays `batch` has, an int32 scalar."""
     _, labels, weights = batch
     return tf.math.count_nonzero(known(labels, weights), dtype=tf.int32)
-'''
-    + COMPUTE_LOSS,
-    metrics=METRICS_HEAD
-    + '''
+''',
+    metrics='''
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Area under the ROC curve and accuracy, over all assays that are known."""
     return {"auc": keras.metrics.AUC(), "accuracy": keras.metrics.Mean()}

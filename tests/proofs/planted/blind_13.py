@@ -55,7 +55,8 @@ OPTIMIZER = blank.OPTIMIZER_FILE
 
 PICTURES = blank.PICTURES
 
-LOSSES = '''"""The losses, and the number that they are divided by."""
+LOSSES = (
+    '''"""The losses, and the number that they are divided by."""
 
 from __future__ import annotations
 
@@ -69,23 +70,11 @@ from ..engine.types import Replica
 from .config import TaskConfig
 
 @CREATE
-
-def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-
-
-def compute_loss(
-    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
-) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss."""
-    if per_example.shape != weights.shape:
-        raise ValueError(f"The loss has shape {per_example.shape}, its weights {weights.shape}.")
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
 '''
+    + "\n"
+    + blank.COUNT
+    + blank.COMPUTE_LOSS
+)
 
 METRICS = '''"""The metrics."""
 
@@ -102,7 +91,8 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     return @METRICS
 '''
 
-STEPS = '''"""The train, validation and test step, as one replica computes them."""
+STEPS = (
+    '''"""The train, validation and test step, as one replica computes them."""
 
 from __future__ import annotations
 
@@ -119,27 +109,10 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
     outputs = run.model(inputs, training=training)
     per_example = run.losses["main"](labels, outputs)  # (batch,)
 @UPDATE    return {"main": compute_loss(per_example, weights, run.model, replica)}
-
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
 '''
+    + blank.THREE_STEPS
+    + blank.STEPS_END
+)
 
 DATA = '''"""The examples of each split."""
 
@@ -569,7 +542,8 @@ def _tower(name: str) -> keras.Model:
     return keras.Model(features, layers.UnitNormalization(dtype=floatx)(x), name=name)
 '''
 
-SEARCH_STEPS = '''"""The train, validation and test step, as one replica computes them."""
+SEARCH_STEPS = (
+    '''"""The train, validation and test step, as one replica computes them."""
 
 from __future__ import annotations
 
@@ -608,27 +582,10 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 def _all_items(run: Run) -> Any:
     return tf.stop_gradient(run.models["item"](tf.constant(catalogue()), training=False))
-
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = True
 '''
+    + blank.THREE_STEPS
+    + swap(blank.STEPS_END, "False", "True")
+)
 
 
 def search_task(steps: str = SEARCH_STEPS) -> tuple[Edit, ...]:
