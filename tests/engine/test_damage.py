@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import math
 import os
@@ -229,6 +230,16 @@ def test_tensorflow_is_imported_where_nothing_can_be_written(
     monkeypatch.setattr("tempfile.TemporaryFile", none)
     with filtered_tf_import():
         pass
+
+
+@pytest.mark.quick
+def test_garbage_is_left_alone_while_tensorflow_is_imported() -> None:
+    with filtered_tf_import():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with contextlib.suppress(KeyError), filtered_tf_import():
+        raise KeyError
+    assert gc.isenabled()
 
 
 @pytest.fixture

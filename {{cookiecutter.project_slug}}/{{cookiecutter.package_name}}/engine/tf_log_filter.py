@@ -1,8 +1,9 @@
-"""Import TensorFlow without its start-up notices. Imports no TensorFlow by itself."""
+"""Import TensorFlow quickly, without its start-up notices. Imports no TensorFlow by itself."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import sys
@@ -25,12 +26,27 @@ NOISE = re.compile(
 def filtered_tf_import() -> Iterator[None]:
     """Hold back stderr while TensorFlow is imported, and show what isn't known noise.
 
+    Meanwhile no garbage is looked for: nearly all that an import makes stays, and to search it
+    takes a tenth of the time (TF 2.21).
+
     Raises:
         UsageError: the installed TensorFlow or Keras is too old.
     """
     require_versions()
     say_on_terminal("loading TensorFlow")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with _noise_held_back():
+            yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _noise_held_back() -> Iterator[None]:
     sys.stderr.flush()
     try:
         held_back = tempfile.TemporaryFile()  # noqa: SIM115

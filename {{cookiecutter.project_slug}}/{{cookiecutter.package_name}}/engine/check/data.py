@@ -13,7 +13,7 @@ from ..random_access import RandomAccess
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import different, named_leaves, percent
+from .numbers import different, named_leaves, percent, with_array
 from .probe import Look
 from .runs import Failed
 
@@ -462,15 +462,12 @@ def _are_trained(lab: Laboratory, name: str) -> bool:
 
     It doesn't where all examples are normal, and others are left out.
     """
-    leaves = tf.nest.flatten(lab.batch)
-    names = [each for each, _ in named_leaves(lab.batch)]
-    if name not in names:
+    given = dict(named_leaves(lab.batch)).get(name)
+    if given is None:
         return True
-    place = names.index(name)
-    others = tf.cast(leaves[place] == 0, leaves[place].dtype)
-    leaves[place] = tf.roll(others, 1, axis=1)
+    others = tf.roll(tf.cast(given == 0, given.dtype), 1, axis=1)
     try:
-        other = lab.look(tf.nest.pack_sequence_as(lab.batch, leaves))
+        other = lab.look(with_array(lab.batch, name, others))
     except Failed:
         return True
     counts_others = other.counted != lab.base.counted
@@ -487,13 +484,11 @@ def _taken_for_classes(
     lab: Laboratory, name: str, marks: np.ndarray, classes: int
 ) -> tuple[int, int] | None:
     """A mark that labels have beside their classes, and the class that a step takes it for."""
-    leaves = tf.nest.flatten(lab.batch)
-    place = [each for each, _ in named_leaves(lab.batch)].index(name)
-    given = leaves[place]
+    given = dict(named_leaves(lab.batch))[name]
 
     def step_of(mark: int, number: int) -> Look:
-        leaves[place] = tf.where(given == mark, tf.cast(number, given.dtype), given)
-        return lab.look(tf.nest.pack_sequence_as(lab.batch, leaves))
+        labels = tf.where(given == mark, tf.cast(number, given.dtype), given)
+        return lab.look(with_array(lab.batch, name, labels))
 
     for mark in map(int, marks[:2]):
         numbers = sorted({0, 1, abs(mark) % classes, mark % classes, classes - 1})

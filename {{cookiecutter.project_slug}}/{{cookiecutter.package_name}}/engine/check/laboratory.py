@@ -374,6 +374,15 @@ class Laboratory(Runs):
         initial = [self.initial[id(v)] for v in variables]
         return list(zip(variables, initial, self.trained_on_one.weights, strict=True))
 
+    def reached(self, look: Look) -> set[int]:
+        """The ids of the variables that have a gradient in a step."""
+        return {
+            id(v)
+            for name, gradients in look.gradients.items()
+            for v, gradient in zip(self.run.variables_of(name), gradients, strict=True)
+            if np.any(gradient)
+        }
+
     @cached_property
     def reached_later(self) -> set[int]:
         """The ids of variables to which other batches, or later steps, give a gradient.
@@ -385,9 +394,7 @@ class Laboratory(Runs):
         batches = self.batches.dataset(1, 1 + 2 * LATER_LOOKS)
         found, started = set[int](), time.perf_counter()
         for step, batch in zip([*range(1, 1 + LATER_LOOKS), *late], batches, strict=False):
-            for name, gradients in self.look(batch, step=step).gradients.items():
-                pairs = zip(self.run.variables_of(name), gradients, strict=True)
-                found |= {id(v) for v, gradient in pairs if np.any(gradient)}
+            found |= self.reached(self.look(batch, step=step))
             if time.perf_counter() - started > LONGEST_TRAINING:
                 break
         return found

@@ -25,13 +25,9 @@ NEVER_NEGATIVE = {"kl", "kld", "mse", "mae", "rmse", "penalty"}  # words in name
 def every_weight(lab: Laboratory) -> Finding:
     """Every variable that trains is reached by the loss."""
     # What starts at zero gets its gradient after some steps.
-    looks = [lab.base, *lab.looks_after_training]
-    without = []
-    for optimizer in lab.base.gradients:
-        variables = lab.run.variables_of(optimizer)
-        of_each = zip(*(look.gradients[optimizer] for look in looks), strict=True)
-        pairs = zip(variables, of_each, strict=True)
-        without += [v for v, seen in pairs if not (any(map(np.any, seen)) or _is_a_shift(v))]
+    reached = set().union(*map(lab.reached, (lab.base, *lab.looks_after_training)))
+    variables = [v for name in lab.base.gradients for v in lab.run.variables_of(name)]
+    without = [v for v in variables if id(v) not in reached and not _is_a_shift(v)]
     if without:
         without = [v for v in without if id(v) not in lab.reached_later]
     if without:
@@ -62,7 +58,7 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         if np.array_equal(a, b) and not (_is_a_shift(v) and len(trained) > 1)
     ]
     if still:
-        now = _reached_now(lab)
+        now = lab.reached(lab.base)
         still = [v for v in still if id(v) in now or id(v) not in lab.reached_later]
     if not still and (frozen := _frozen_at_random(lab)):
         judges = [model for name, model in lab.run.models.items() if JUDGES & words_of(name)]
@@ -330,16 +326,6 @@ def one_trace(lab: Laboratory) -> Finding:
     return wrong(
         f"{traces} traces", "a shape changes between batches, or a Python number between calls"
     )
-
-
-def _reached_now(lab: Laboratory) -> set[int]:
-    """The ids of the variables that have a gradient in the first step."""
-    return {
-        id(v)
-        for name, gradients in lab.base.gradients.items()
-        for v, gradient in zip(lab.run.variables_of(name), gradients, strict=True)
-        if np.any(gradient)
-    }
 
 
 def _too_small(optimizer: keras.optimizers.Optimizer, sum_of_rates: float) -> Finding | None:

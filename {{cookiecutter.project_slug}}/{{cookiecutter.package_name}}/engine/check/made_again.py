@@ -25,7 +25,8 @@ LONGEST_IN_PROCESS = 10.0  # and while all else is looked at
 MOST_BYTES = 2**30  # of arrays in memory, which the data made again takes once more
 FIRST_ROWS = 64  # of each split, that are compared
 CHILD = """
-import json, pickle, sys
+import gc, json, pickle, sys
+gc.disable()
 create_datasets, task = pickle.load(sys.stdin.buffer)
 from {module} import starts
 print()

@@ -46,6 +46,13 @@ def named_leaves(split: Any) -> Iterator[tuple[str, Any]]:
             yield f"{name}[{key!r}]", leaf
 
 
+def with_array(batch: Any, name: str, array: tf.Tensor) -> Any:
+    """A batch with another array in place of the one of that name."""
+    names, leaves = [each for each, _ in named_leaves(batch)], tf.nest.flatten(batch)
+    leaves[names.index(name)] = array
+    return tf.nest.pack_sequence_as(batch, leaves)
+
+
 class Answers(NamedTuple):
     """Predictions of other kinds than those that a model gives, in their shape and scale."""
 

@@ -198,8 +198,8 @@ def metrics(lab: Laboratory) -> Finding:
                 "give it weights that are 0 there",
             )
     for name in lab.base.updates:
-        better, results = lab.larger_is_better(name), _of_right_and_wrong(lab, name)
-        if better is None or results is None:
+        better = lab.larger_is_better(name)
+        if better is None or (results := _of_right_and_wrong(lab, name)) is None:
             continue
         of_right, of_wrong = results
         seen = (

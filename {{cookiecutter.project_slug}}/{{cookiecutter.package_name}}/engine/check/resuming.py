@@ -82,14 +82,15 @@ def callbacks(lab: Laboratory) -> Finding:
     if not made:
         return ok("there are none")
     per_epoch = lab.batches.steps_per_epoch
-    first = {_name(each): each.next_step(-1, per_epoch) for each in made}
-    late = {name: step for name, step in first.items() if (step or 0) > lab.num_steps}
-    for name, step in late.items():
-        return wrong(
-            f"{name} is due after step {step} at first, and the run has {lab.num_steps}",
-            "its steps are those of a longer run, or were meant to be examples",
-            "give it a part of the steps of the run, or use every_epochs",
-        )
+    for each in made:
+        first = each.next_step(-1, per_epoch)
+        if first is not None and first > lab.num_steps:
+            return wrong(
+                f"{_name(each)} is due after step {first} at first, and the run has "
+                f"{lab.num_steps}",
+                "its steps are those of a longer run, or were meant to be examples",
+                "give it a part of the steps of the run, or use every_epochs",
+            )
     is_repeatable = lab.is_the_same_when_traced_again  # before anything is called
     before = [_remembered(callback.function) for callback in made]
     trainable = [layer.trainable for layer in lab.run.layers]
@@ -247,9 +248,9 @@ def _acts(
 def _timed_ones_act(lab: Laboratory) -> bool:
     """Whether callbacks of `every_secs` change weights or learning rates."""
     timed = [every_epochs(1, each.function) for each in lab.create_callbacks() if each._seconds]
-    idle = [every_epochs(1, lambda event: None) for _ in timed]
     if not timed:
         return False
+    idle = [every_epochs(1, lambda event: None) for _ in timed]
     acts, others = (_acts(lab, each, 2 * len(timed)) for each in (timed, idle))
     return _differ(acts._replace(stops=others.stops), others)
 

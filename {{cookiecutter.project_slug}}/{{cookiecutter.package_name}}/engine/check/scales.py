@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import different, named_leaves, percent
+from .numbers import different, named_leaves, percent, with_array
 
 MANY = 0.2  # of the places of an array
 FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; looked at
@@ -358,16 +358,11 @@ def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
 
 def _leaves_out(lab: Laboratory, name: str, column: int, value: float) -> bool:
     """Whether a number of an input's column means something else than one that is nearby."""
-    inputs, *rest = lab.batch
-    names = [each for each, _ in named_leaves((inputs,))]
-    leaves = tf.nest.flatten(inputs)
-    place = names.index(name)
-    numbers = np.array(leaves[place])  # a copy: the batch stays as it is
+    numbers = np.array(dict(named_leaves(lab.batch))[name])  # a copy: the batch stays as it is
     losses = []
     for number in (value, 1.001 * value):
         numbers.reshape(*numbers.shape[:2], -1)[..., column] = number  # a view of it
-        leaves[place] = tf.constant(numbers)
-        batch = (tf.nest.pack_sequence_as(inputs, leaves), *rest)
+        batch = with_array(lab.batch, name, tf.constant(numbers))
         losses.append(lab.compute(lab.run.functions.train_steps[0], lab.run, batch))
     return bool(different(losses[0], losses[1], 0.05))
 
