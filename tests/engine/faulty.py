@@ -20,6 +20,7 @@ from proof.engine.callbacks import (
     at_step,
     every_epochs,
     every_secs,
+    every_steps,
     every_validation,
 )
 from proof.engine.keras_callbacks import keras_callback
@@ -1008,6 +1009,88 @@ def easy_ones(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return tf.exp(-2 * surprise) * surprise
 
 
+def gauges(centered: bool = False, padding: str = "causal") -> Toy:
+    """The next of as many hours as a batch has rows, by the hours before and their mean."""
+
+    def series(rows: int, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        numbers = np.random.default_rng(seed)
+        whole = np.cumsum(numbers.normal(size=(rows, BATCH + 5)), axis=1)
+        late = 2 * centered
+        means = np.stack([whole[:, i : BATCH + i + 1] for i in range(late, late + 3)]).mean(axis=0)
+        x = np.stack([whole[:, 2 : BATCH + 3], means], axis=-1).astype("float32")
+        seen = (numbers.random((rows, BATCH)) < 0.9).astype("float32")
+        return x[:, :-1], {"level": x[:, 1:, 0], "seen": seen}
+
+    def create() -> keras.Model:
+        hidden = layers.Conv1D(4, 3, padding=padding, activation="relu")
+        return keras.Sequential([keras.Input((BATCH, 2)), hidden, layers.Conv1D(1, 1),
+                                 layers.Reshape((BATCH,))])  # fmt: skip
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        values = run.losses["main"](labels["level"], run.model(inputs))
+        run.metrics["error"].update_state(values, labels["seen"] * weights[:, tf.newaxis])
+        per_example = tf.reduce_mean(values * labels["seen"], axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        model=create,
+        data=series(ROWS, 1),
+        others={"validation": series(60, 2)},
+        losses=lambda: {"main": lambda y, p: tf.abs(y - p)},
+        metrics=lambda: {"error": metrics.Mean()},
+        train_steps=(one_step,),
+        validation_step=one_step,
+    )
+
+
+def focal_of_pixels(easy: bool) -> Toy:
+    """A focal loss of pixels that looks at hard ones, or at easy ones; some have no class."""
+
+    def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        has_class = labels != 255
+        surprise = cross_entropy(tf.where(has_class, labels, 0), logits)
+        surprise *= tf.cast(has_class, surprise.dtype)
+        right = tf.exp(-surprise)
+        return (right if easy else 1 - right) ** 2 * surprise
+
+    def mean(per_pixel: tf.Tensor, *others: Any) -> tf.Tensor:
+        return compute_loss(tf.reduce_mean(per_pixel, axis=[1, 2]), *others)
+
+    toy = segmented(None, classes=3)
+    toy.data[1][:, :1] = 255
+    steps = with_loss(mean)
+    return replace(
+        toy,
+        losses=lambda: {"main": loss},
+        metrics=dict,
+        train_steps=steps.train_steps,
+        validation_step=steps.validation_step,
+    )
+
+
+def with_perplexity(update: Callable[..., Any], metric: Callable[[], Any] = metrics.Mean) -> Toy:
+    """A toy with a perplexity."""
+    return sound(
+        metrics=lambda: {"perplexity": metric()},
+        train_steps=(step(update=update),),
+        validation_step=step(update=update, training=False),
+    )
+
+
+def mean_of_exponentials(metric: Any, labels: Any, logits: Any, weights: Any) -> None:
+    """The mean of what is the exponential of a mean."""
+    metric.update_state(tf.exp(cross_entropy(labels, logits)), weights)
+
+
+class Perplexity(metrics.Mean):
+    """The exponential of the mean of what it gets."""
+
+    def result(self) -> tf.Tensor:
+        """One number."""
+        return tf.exp(super().result())
+
+
 def noisy_views(seeds: int) -> Toy:
     """Predictions should be the same for two noisy views, whose noise is of as many seeds."""
 
@@ -1088,6 +1171,18 @@ def with_mask(value: float) -> Toy:
     inputs, labels = examples()
     data = {"x": inputs, "mask": np.full_like(inputs, value)}, labels
     return sound(model=create, data=data, others={})
+
+
+def with_unused_mask() -> Toy:
+    """Two inputs, of which one is a mask that nothing applies."""
+
+    def create() -> keras.Model:
+        inputs = {name: keras.Input((FEATURES,), name=name) for name in ("x", "mask")}
+        return keras.Model(inputs, dense(CLASSES)(inputs["x"] + 0 * inputs["mask"]))
+
+    inputs, labels = examples()
+    mask = (np.random.default_rng(0).random(inputs.shape) < 0.8).astype("float32")
+    return sound(model=create, data=({"x": inputs * mask, "mask": mask}, labels), others={})
 
 
 def ranked(interact: bool = True) -> Toy:
@@ -2777,6 +2872,21 @@ class Patient:
             optimizer.learning_rate = 0.5 * tf.convert_to_tensor(optimizer.learning_rate)
 
 
+class Slower:
+    """Takes a little off all weights, and more time for it in each run of a process."""
+
+    secs = 0.03
+
+    def __init__(self) -> None:
+        Slower.secs += 0.02
+
+    def __call__(self, event: Event) -> None:
+        """Between two steps."""
+        time.sleep(Slower.secs)
+        for v in event.run.trainable_variables:
+            v.assign(0.9 * v)
+
+
 def good_enough(event: Event) -> None:
     """Ends the run when the accuracy is high."""
     if event.history[-1]["validation_accuracy"] > 0.4:
@@ -3166,6 +3276,8 @@ MODES = [
           "while every result improves, and not while it gets worse"),
     Fault("every weight moves", lambda: replace(GAN, model=gan_of_a_frozen_judge),
           "is frozen, and another --seed gives it other values"),
+    Fault("callbacks", lambda: sound(callbacks=lambda: [every_steps(1, Patient(-1))]),
+          "some steps behind a validation and before the next: .* patience is counted in steps"),
     Fault("callbacks", lambda: stopped_early(mode="min"),
           "or end the run, while every result improves, and not while it gets worse"),
     Fault("callbacks", lambda: stopped_early("val_nothing"),
@@ -3210,6 +3322,12 @@ MODES = [
         "right and wrong", lambda: sound(losses=lambda: {"main": easy_ones}),
         "where they are sure and wrong: it is least at both ends",
     ),
+    Fault("inputs without the answer", lambda: gauges(centered=True),
+          r"labels\['level'\] are the same sum of the inputs", LOOK),
+    Fault("later positions", lambda: gauges(padding="same"), "predictions change with later"),
+    Fault("right and wrong", lambda: focal_of_pixels(easy=True), "it is least at both ends"),
+    Fault("metrics", lambda: with_perplexity(mean_of_exponentials), "is a mean of exponentials"),
+    Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
     Fault(
         "random numbers differ", lambda: noisy_views(seeds=1),
         "calls 'main' with them twice, and gets the same both times",

@@ -18,7 +18,7 @@ import tensorflow as tf
 from conftest import files, python_m
 from proof.__main__ import Check
 from proof.config import Config
-from proof.engine.callbacks import Event, every_epochs, every_secs, every_validation
+from proof.engine.callbacks import Event, every_epochs, every_secs, every_steps, every_validation
 from proof.engine.check import RELATIONS, check, explain, made_again, select
 from proof.engine.errors import UsageError
 from proof.engine.keras_callbacks import keras_callback
@@ -35,7 +35,9 @@ from .faulty import (
     Fault,
     Known,
     Patient,
+    Perplexity,
     PowerIterated,
+    Slower,
     asked_loss,
     by_place,
     candidates,
@@ -48,9 +50,11 @@ from .faulty import (
     few_labels,
     filled_up,
     flipped,
+    focal_of_pixels,
     frozen_model,
     gan_of_latents,
     gan_with,
+    gauges,
     good_enough,
     histories,
     late_penalty,
@@ -95,6 +99,7 @@ from .faulty import (
     weights_of_words,
     windows,
     with_loss,
+    with_perplexity,
 )
 from .toys import BATCH, CLASSES, FEATURES, Toy, create_run, laboratory, strategy_of
 from .worked import CONTRASTIVE, GAN, parts, tokens
@@ -418,6 +423,26 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     ),
     "a run that ends when it is good enough": (
         lambda: sound(callbacks=lambda: [every_validation(good_enough)]),
+        {},
+    ),
+    "a run that ends at any step when it was good enough": (
+        lambda: sound(callbacks=lambda: [every_steps(1, good_enough)]),
+        {},
+    ),
+    "as many hours as rows in a batch": (gauges, {}),
+    "a focal loss of pixels": (lambda: focal_of_pixels(easy=False), {}),
+    "a perplexity": (
+        lambda: with_perplexity(
+            lambda metric, labels, logits, weights: metric.update_state(
+                keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True),
+                weights,
+            ),
+            Perplexity,
+        ),
+        {},
+    ),
+    "callbacks that take more time each time": (
+        lambda: sound(callbacks=lambda: [every_steps(1, Slower())]),
         {},
     ),
     "a callback that prints every few seconds": (

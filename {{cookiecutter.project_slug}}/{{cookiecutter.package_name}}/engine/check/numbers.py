@@ -64,13 +64,17 @@ class Answers(NamedTuple):
 def answers(labels: Any, predictions: Any) -> Answers | None:
     """Sure and right predictions, guesses, and sure and wrong ones, as logits or probabilities.
 
-    None if labels are neither numbers of classes nor 0 and 1.
+    None if labels are neither numbers of classes nor 0 and 1. What one mark stands for is no class,
+    and predicted as the first one.
     """
     y, p = np.asarray(labels), np.asarray(predictions)
     if y.dtype.kind not in "fiub" or p.dtype.kind != "f" or not p.ndim or not p.size:
         return None
-    if y.shape == p.shape[:-1] and p.shape[-1] > 1 and np.isin(y, range(p.shape[-1])).all():
-        right = np.eye(p.shape[-1])[y.astype(int)]
+    is_class = np.isin(y, range(p.shape[-1]))
+    marks = np.unique(y[~is_class])
+    are_classes = not len(marks) or (len(marks) == 1 and is_class.any() and y.dtype.kind == "i")
+    if y.shape == p.shape[:-1] and p.shape[-1] > 1 and are_classes:
+        right = np.eye(p.shape[-1])[np.where(is_class, y, 0).astype(int)]
     elif y.size == p.size and np.isin(y, (0, 1)).all():
         right = y.astype("f8").reshape(p.shape)
     else:

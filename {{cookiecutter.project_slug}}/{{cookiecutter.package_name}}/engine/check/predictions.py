@@ -150,8 +150,15 @@ def metrics(lab: Laboratory) -> Finding:
                 f"the metric {name} gets a single number",
                 f"the metric {name} is fed the scaled loss; feed it per-example values and weights",
             )
+        is_plain = type(metric) is keras.metrics.Mean and len(values) > 0
+        if is_plain and _is_exponential_of_loss(lab, values[0]):
+            return wrong(
+                f"the metric {name} is a mean of exponentials of the loss",
+                "a perplexity is the exponential of a mean; a few unlikely examples decide this",
+                "report exp of the loss, or write a metric whose result is exp of the mean",
+            )
         square = bool(values) and values[0].shape == (lab.rows, lab.rows)
-        if square and lab.rows not in (1, _width(lab)) and not lab.declared_interacting:
+        if square and lab.rows not in (1, *_axes(lab)) and not lab.declared_interacting:
             return wrong(
                 f"the metric {name} gets {lab.rows} x {lab.rows} values",
                 "shapes (batch, 1) and (batch,) broadcast by accident: each label meets all "
@@ -259,6 +266,15 @@ def _are_alike(predictions: np.ndarray) -> bool:
     return bool(predictions.std(axis=0).max() <= 1e-6 * max(1e-3, np.abs(predictions).max()))
 
 
+def _is_exponential_of_loss(lab: Laboratory, values: np.ndarray) -> bool:
+    """Whether numbers are those of a loss, each by itself, as exponents."""
+    of_losses = [np.ravel(result) for _, _, result in lab.base.calls.values() if result is not None]
+    return values.size > 1 and any(
+        each.size == values.size and np.allclose(np.ravel(values), np.exp(each), rtol=1e-4)
+        for each in of_losses
+    )
+
+
 def _depends_on_batch(lab: Laboratory, metric: str) -> bool:
     """Whether the first update of a metric gets something else with another batch."""
     other = lab.look(lab.second_batch).updates[metric][0]
@@ -275,10 +291,11 @@ def _beyond_classes(values: list[np.ndarray]) -> np.ndarray:
     return labels[beyond]
 
 
-def _width(lab: Laboratory) -> int:
-    """The last axis of the predictions, which may be as long as the batch."""
-    shapes = [np.shape(predictions) for _, predictions, _ in lab.base.calls.values()]
-    return max((shape[-1] for shape in shapes if shape), default=0)
+def _axes(lab: Laboratory) -> set[int]:
+    """The sizes of what examples and predictions have beside rows, one of which rows may have."""
+    shapes = [t.shape[1:] for t in tf.nest.flatten(lab.batch)]
+    shapes += [np.shape(predictions) for _, predictions, _ in lab.base.calls.values()]
+    return {size for shape in shapes for size in shape[1:]}
 
 
 def _are_the_same(a: np.ndarray, b: np.ndarray) -> bool:

@@ -127,6 +127,14 @@ def callbacks(lab: Laboratory) -> Finding:
         for name, value in _remembered(callback.function).items()
         if value != then.get(name)
     ]
+    if _act_on_one_validation(lab, whole.calls):
+        return wrong(
+            "callbacks lower the learning rate, or end the run, some steps behind a validation and "
+            "before the next",
+            "they are called several times an epoch, and take each look at the same row of the "
+            "history for another validation: their patience is counted in steps",
+            "call them by every_validation",
+        )
     if whole.acts:
         better, worse = (_acts(lab, lab.create_callbacks(), trend=t) for t in (1, -1))
         if better.acts and not worse.acts:
@@ -140,7 +148,9 @@ def callbacks(lab: Laboratory) -> Finding:
     mend = "give it get_state() and set_state(), see engine/callbacks.py"
     # What happens every few calls is the same behind one place, and not behind the other.
     places = [place for place in (whole.calls // 2 - 1, whole.calls // 2 + 1) if place > 0]
-    resumed = [_acts(lab, lab.create_callbacks(), whole.calls, place) for place in places]
+    resumed = (
+        _acts(lab, lab.create_callbacks(), whole.calls, resumed_at=place) for place in places
+    )
     if any(_differ(whole, acts) for acts in resumed):
         return wrong(
             f"in a run that is resumed, callbacks leave other weights or learning rates, or stop "
@@ -184,18 +194,23 @@ def _differ(a: Acts, b: Acts) -> bool:
 def _acts(
     lab: Laboratory,
     callbacks: list[Callback],
-    most: int = MOST_CALLS,
+    most: int | None = None,
+    *,
     resumed_at: int = -1,
     trend: int = 0,
+    first_epoch: int = 0,
+    validated: bool = True,
 ) -> Acts:
     """Call them as in the first epochs, while weights move a little; undone afterwards.
 
     Args:
         lab: the task.
         callbacks: new ones.
-        most: how often to call one of them.
+        most: how often to call one of them; None: MOST_CALLS, or as often as SECS allow.
         resumed_at: the call before which new ones take their place, with the state of the old.
         trend: 1 if results improve from validation to validation, -1 if they get worse.
+        first_epoch: the epochs before it are over.
+        validated: whether the history has a row for each epoch, or none.
     """
     trainable = [layer.trainable for layer in lab.run.layers]
     variables = [v for v in lab.variables(lab.one) if v.dtype.startswith("float")]
@@ -205,14 +220,18 @@ def _acts(
     slopes = {name: _better(lab, name) * 0.02 * max(abs(v), 0.1) for name, v in row.items()}
     per_epoch = lab.batches.steps_per_epoch
     stops, rates = list[int](), list[list[float]]()
-    due = [(step, i) for i, each in enumerate(callbacks) for step in _steps(each, per_epoch)]
+    due = [(step, i) for i, each in enumerate(callbacks)
+           for step in _steps(each, per_epoch, first_epoch)]  # fmt: skip
     called, started = 0, perf_counter()
     try:
         with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(None):
             loop = _Loop(lab, Path(directory))
             _begin(callbacks, loop)
             for step, i in sorted(due):
-                if called == most or (resumed_at < 0 and perf_counter() - started > SECS):
+                if called == (most or MOST_CALLS):
+                    break
+                # By the same number of calls two are compared, however slow the machine is.
+                if most is None and perf_counter() - started > SECS:
                     break
                 if stops and stops[-1] < called:  # the run has ended
                     break
@@ -225,7 +244,7 @@ def _acts(
                 history = [
                     {"step": (n + 1) * per_epoch, "epoch": n + 1}
                     | {name: v + n * trend * slopes[name] for name, v in row.items()}
-                    for n in range(epoch)
+                    for n in range(epoch * validated)
                 ]
                 event = Event(
                     step, epoch, lab.base.losses, lab.base.metrics, 1.0, lab.run, Path(directory),
@@ -243,6 +262,27 @@ def _acts(
         for layer, was in zip(lab.run.layers, trainable, strict=True):
             layer.trainable = was  # outer layers come first, and set those within
         lab.reset()
+
+
+def _act_on_one_validation(lab: Laboratory, most: int) -> bool:
+    """Whether callbacks act some calls behind the first validation, and wouldn't without it."""
+    per_epoch = lab.batches.steps_per_epoch
+
+    def often() -> list[Callback]:
+        """Those that are called several times an epoch."""
+        made = lab.create_callbacks()
+        return [each for each in made if sum(n < per_epoch for n in _steps(each, per_epoch)) > 1]
+
+    # Behind the end of the first epoch, and before that of the second.
+    calls = sum(n < 2 * per_epoch for each in often() for n in _steps(each, per_epoch, 1))
+    if not calls:
+        return False
+    told, untold = (
+        _acts(lab, often(), min(most, calls), first_epoch=1, validated=validated)
+        for validated in (True, False)
+    )
+    at_once = 0 in told.stops  # as where a goal is reached
+    return told.acts and not untold.acts and not at_once
 
 
 def _timed_ones_act(lab: Laboratory) -> bool:
@@ -295,12 +335,12 @@ def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:
     return new
 
 
-def _steps(callback: Callback, per_epoch: int) -> list[int]:
+def _steps(callback: Callback, per_epoch: int, first_epoch: int = 0) -> list[int]:
     """The steps of the first epochs after which a callback is due."""
     if callback.after_validations:
         return [per_epoch * (epoch + 1) for epoch in range(EPOCHS)]
     steps: list[int] = []
-    step = -1
+    step = first_epoch * per_epoch - 1
     while len(steps) < MOST_CALLS:
         following = callback.next_step(step, per_epoch)
         if following is None or following <= step or following > EPOCHS * per_epoch:

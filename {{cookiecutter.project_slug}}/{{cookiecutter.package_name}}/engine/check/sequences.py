@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import TOLERANCE, close, different, percent, relative_difference
 from .probe import calls_wrapped
+
+MOST_PLACES, MOST_CHANNELS = 64, 8  # of a series that are looked at
 
 
 @relation("later positions")
@@ -245,22 +248,31 @@ def _tokens(lab: Laboratory) -> tuple[Any, Any, int]:
 
     They are whole numbers, or, of a series, one of the numbers at each position. Of several
     inputs, such as those of an encoder and a decoder, one that is shaped as the labels are; its
-    number comes last.
+    number comes last. Of several numbers or labels those of which one is the next of the other.
     """
     parts = [tf.nest.flatten(part) for part in lab.batch[:-1]]
-    if len(parts) != 2 or len(parts[1]) != 1:
+    if len(parts) != 2:
         return None, None, 0
-    for i, leaf in enumerate(parts[0]):
-        x, y = np.asarray(leaf[0]), np.asarray(parts[1][0][0])
-        if x.dtype.kind == y.dtype.kind == "f":
-            x, y = (t[..., 0] if t.ndim == 3 else t for t in (x, y))
-            if x.shape == y.shape and np.mean(x == y) > 0.5:
+    found: list[tuple[Any, Any, int]] = []
+    for (i, leaf), label in itertools.product(enumerate(parts[0]), parts[1]):
+        for x, y in itertools.product(*(_numbers_at_positions(t[0]) for t in (leaf, label))):
+            if x.dtype.kind == y.dtype.kind == "f" and x.shape == y.shape and np.mean(x == y) > 0.5:
                 continue  # such as the many zeros of an autoencoder
-        fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
-        is_mask = x.dtype.kind == "i" and np.ptp(x) <= 1
-        if fits and x.dtype.kind == y.dtype.kind in "if" and not is_mask:
-            return x, y, i
-    return None, None, 0
+            fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
+            is_mask = x.size > 0 and len(np.unique(x[:, :MOST_PLACES])) <= 2
+            if fits and x.dtype.kind == y.dtype.kind in "if" and not is_mask:
+                found.append((x, y, i))
+    # Of several it may be chance that two have the same shape.
+    following = [each for each in found if _is_next(*each[:2])]
+    return (following or (found if len(parts[1]) == 1 else []) or [(None, None, 0)])[0]
+
+
+def _numbers_at_positions(array: tf.Tensor) -> list[np.ndarray]:
+    """The arrays (rows, positions) of some numbers, or of one, at each position."""
+    numbers = np.asarray(array)
+    if numbers.dtype.kind == "f" and numbers.ndim == 3:
+        return [*np.moveaxis(numbers[..., :MOST_CHANNELS], -1, 0)]
+    return [numbers]
 
 
 def _with_other_tokens(lab: Laboratory, change: Callable[[tf.Tensor], tf.Tensor]) -> Any:

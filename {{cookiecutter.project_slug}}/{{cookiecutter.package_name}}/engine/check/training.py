@@ -10,9 +10,18 @@ import tensorflow as tf
 from .explain import COARSE, explain
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import ADAPTIVE, LOOKS, Laboratory
-from .numbers import TOLERANCE, close, different, equal, relative_difference
+from .numbers import (
+    TOLERANCE,
+    close,
+    different,
+    equal,
+    named_leaves,
+    relative_difference,
+    with_array,
+)
 
 SIGN_BASED = {"Lion", "Muon"}
+MOST_PARTS = 8  # of a batch, each of which takes a step
 
 
 @relation("process_gradients")
@@ -207,14 +216,20 @@ def two_replicas(lab: Laboratory) -> Finding:
 
 @relation("inputs matter", after="the same step again")
 def inputs_matter(lab: Laboratory) -> Finding:
-    """Other inputs give another loss."""
-    if equal(lab.batch[0], lab.second_batch[0]) or not _ignores_inputs(lab):
-        return ok()
-    return wrong(
-        "every loss is the same with the inputs of another batch",
-        "no train step uses them, as where a discriminator sees generated examples only",
-        "give the model the inputs of the batch",
-    )
+    """Other inputs give another loss; of several inputs or labels, each of them."""
+    if not equal(lab.batch[0], lab.second_batch[0]) and _ignores_inputs(lab):
+        return wrong(
+            "every loss is the same with the inputs of another batch",
+            "no train step uses them, as where a discriminator sees generated examples only",
+            "give the model the inputs of the batch",
+        )
+    if idle := _ignored_parts(lab):
+        return look(
+            f"every loss is the same with {' and '.join(idle)} of other examples",
+            "no train step uses them, as a mask that isn't applied, or who is still alive",
+            "leave them out, unless metrics alone are to use them",
+        )
+    return ok()
 
 
 @relation("adversaries", after="the same step again")
@@ -288,6 +303,21 @@ def _is_adaptive(lab: Laboratory) -> bool:
 def _is_sign_based(lab: Laboratory) -> bool:
     """Whether rounding of a gradient may become a whole step."""
     return any(type(o).__name__ in SIGN_BASED for _, o in lab.inner_optimizers)
+
+
+def _ignored_parts(lab: Laboratory) -> list[str]:
+    """Those of several inputs, and of several labels, that no loss and no count depends on."""
+    names = [name for name, _ in named_leaves(lab.batch) if "[" in name and "weights" not in name]
+    found = []
+    for name, array in named_leaves(lab.batch):
+        if name not in names[:MOST_PARTS]:
+            continue
+        turned = tf.roll(array, 1, axis=1)
+        if not equal(array, turned):
+            other = lab.look(with_array(lab.batch, name, turned))
+            if other.counted == lab.base.counted and not different(lab.base.losses, other.losses):
+                found.append(name)
+    return found
 
 
 def _ignores_inputs(lab: Laboratory) -> bool:
