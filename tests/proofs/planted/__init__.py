@@ -22,6 +22,7 @@ from . import (
     blind_11,
     blind_12,
     blind_13,
+    blind_14,
     data,
     losses,
     models,
@@ -51,6 +52,7 @@ EXAMINED = (
     blind_11,
     blind_12,
     blind_13,
+    blind_14,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

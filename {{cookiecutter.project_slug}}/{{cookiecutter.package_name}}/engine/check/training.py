@@ -226,7 +226,7 @@ def inputs_matter(lab: Laboratory) -> Finding:
     if idle := _ignored_parts(lab):
         return look(
             f"every loss is the same with {' and '.join(idle)} of other examples",
-            "no train step uses them, as a mask that isn't applied, or who is still alive",
+            "no train step uses them, as a mask that isn't applied",
             "leave them out, unless metrics alone are to use them",
         )
     return ok()
