@@ -25,13 +25,13 @@ later tries are no measurement: the table has what it said when a fault was last
 proofs -- blind_faults` tries them all. Examiners 8 and 9 were asked for what is often wrong, 10 to
 16 for half plain and half subtle faults, the others for what is subtle; from 12 on also for tasks
 of kinds that no starter is: tags, clicks, sensors, speech, survival, sets of points, logged
-actions, diffusion, search, rivers. Of what a task means `check` knows nothing: what a survival curve or a
-Bellman target should be, that angles go round, that some patients were left out, no relation says.
-That is most of what it missed of examiner 15, whose set is the hardest so far. Five faults of
-examiners 10 and 11 are the same as faults of earlier lists; all of them are called `WRONG`, so of
-the 43 new ones it is 35. A fault of each of the examiners 4, 8 and 9 isn't in it, because it
-changes nothing: in Keras 3.15 the `training=False` of a call wins over a `training=True` inside the
-model.
+actions, diffusion, search, rivers. Of what a task means `check` knows nothing: what a survival
+curve or a Bellman target should be, that angles go round, that some patients were left out, no
+relation says. That is most of what it missed of examiner 15, whose set is the hardest so far. Five
+faults of examiners 10 and 11 are the same as faults of earlier lists; all of them are called
+`WRONG`, so of the 43 new ones it is 35. A fault of each of the examiners 4, 8 and 9 isn't in it,
+because it changes nothing: in Keras 3.15 the `training=False` of a call wins over a `training=True`
+inside the model.
 
 Each of the examiners from 10 on wrote correct tasks as well, and examiner 14 nothing else: 16, of
 sixteen kinds. At the first try none of the ten of 10 and 11 was called `WRONG`, three of the ten of
