@@ -72,7 +72,7 @@ def answers(labels: Any, predictions: Any) -> Answers | None:
         return None
     is_class = np.isin(y, range(p.shape[-1]))
     marks = np.unique(y[~is_class])
-    are_classes = not len(marks) or (len(marks) == 1 and is_class.any() and y.dtype.kind == "i")
+    are_classes = not len(marks) or (len(marks) == 1 and is_class.any() and y.dtype.kind in "iu")
     if y.shape == p.shape[:-1] and p.shape[-1] > 1 and are_classes:
         right = np.eye(p.shape[-1])[np.where(is_class, y, 0).astype(int)]
     elif y.size == p.size and np.isin(y, (0, 1)).all():

@@ -228,7 +228,7 @@ def _acts(
             loop = _Loop(lab, Path(directory))
             _begin(callbacks, loop)
             for step, i in sorted(due):
-                if called == (most or MOST_CALLS):
+                if called == (MOST_CALLS if most is None else most):
                     break
                 # By the same number of calls two are compared, however slow the machine is.
                 if most is None and perf_counter() - started > SECS:
