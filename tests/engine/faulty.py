@@ -1176,6 +1176,19 @@ def with_mask(value: float) -> Toy:
     return sound(model=create, data=data, others={})
 
 
+def with_one_number() -> Toy:
+    """Two inputs, of which one is a number for each example."""
+
+    def create() -> keras.Model:
+        inputs = {"x": keras.Input((FEATURES,), name="x"), "age": keras.Input((), name="age")}
+        columns = [inputs["x"], inputs["age"][:, None]]
+        return keras.Model(inputs, dense(CLASSES)(layers.Concatenate()(columns)))
+
+    inputs, labels = examples()
+    age = np.random.default_rng(0).random(len(labels)).astype("float32")
+    return sound(model=create, data=({"x": inputs, "age": age}, labels), others={})
+
+
 def with_unused_mask() -> Toy:
     """Two inputs, of which one is a mask that nothing applies."""
 

@@ -99,6 +99,7 @@ from .faulty import (
     weights_of_words,
     windows,
     with_loss,
+    with_one_number,
     with_perplexity,
 )
 from .toys import BATCH, CLASSES, FEATURES, Toy, create_run, laboratory, strategy_of
@@ -495,6 +496,7 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
         ("every weight gets a gradient", late_penalty),
         ("every weight moves", late_penalty),
         ("size of the loss", summed),
+        ("later positions", with_one_number),
         ("rows in two splits", lambda: parts_of_one_graph(same=False)),
         ("shapes", ranked),
         ("padded inputs", completed),

@@ -262,8 +262,9 @@ def _tokens(lab: Laboratory) -> tuple[Any, Any, int]:
                 if np.mean(x == y) > 0.5:  # such as the many zeros of another one
                     continue
             fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
-            is_mask = x.size > 0 and len(np.unique(x[:, :MOST_PLACES])) <= 2
-            if fits and x.dtype.kind == y.dtype.kind in "if" and not is_mask:
+            if not fits or not x.dtype.kind == y.dtype.kind in "if":
+                continue
+            if len(np.unique(x[:, :MOST_PLACES])) > 2:  # else a mask
                 found.append((x, y, i))
     # Of several it may be chance that two have the same shape.
     following = [each for each in found if _is_next(*each[:2])]

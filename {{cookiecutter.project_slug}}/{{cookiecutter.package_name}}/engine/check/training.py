@@ -226,8 +226,8 @@ def inputs_matter(lab: Laboratory) -> Finding:
     if idle := _ignored_parts(lab):
         return look(
             f"every loss is the same with {' and '.join(idle)} of other examples",
-            "no train step uses them, as a mask that isn't applied",
-            "leave them out, unless metrics alone are to use them",
+            "no train step uses them: a mask that isn't applied, or a label that the loss forgets",
+            "use them in the model or the loss; labels may well be there for metrics alone",
         )
     return ok()
 
