@@ -53,7 +53,7 @@ signal.signal(signal.SIGTERM, save)
 with FileLock(run / "lock", timeout=0):
     (run / "started.new").write_text(str(os.getpid()))
     (run / "started.new").rename(run / "started")
-    time.sleep({3: 600, 4: 3}.get(seed, 0) if words[0] != "--resume" else 0)
+    time.sleep({3: 600, 4: 8}.get(seed, 0) if words[0] != "--resume" else 0)
     (run / "history.csv").write_text(f"epoch,step,validation_loss\\n1,1,{seed}\\n")
     (run / "results.json").write_text('{"best_step": 1}')
 """

@@ -26,7 +26,7 @@ from . import project
 
 PROJECT = Path(project)
 TRAIN = PROJECT / "train.py"
-SECONDS = 120  # for anything that a test waits for
+SECONDS = 300  # for anything that a test waits for, on a busy machine too
 LONG = ["--steps", "1000000", "--validation-steps", "1", "--log-every-steps", "1000000"]
 SHORT = [
     "--global-batch-size", "24", "--precision", "float64", "--randomness", "global_batch",
