@@ -8,21 +8,17 @@ from .edits import Change, Edit, Fault
 
 def changed(edits: tuple[Edit, ...], file: str, *pairs: tuple[str, str]) -> tuple[Edit, ...]:
     """The edits of a task of our own, with a fault planted in one of its files."""
-    result, done = [], 0
-    for edit in edits:
-        if edit.file == file:
-            text = edit.other
-            for old, new in pairs:
-                if text.count(old) == 1:
-                    text, done = text.replace(old, new), done + 1
-            edit = edit._replace(other=text)
-        result.append(edit)
-    if done != len(pairs):
-        raise ValueError(f"{file}: {done} of {len(pairs)} texts replaced")
-    return tuple(result)
+    for old, new in pairs:
+        (place,) = (i for i, e in enumerate(edits) if e.file == file and e.other.count(old) == 1)
+        edit = edits[place]._replace(other=edits[place].other.replace(old, new))
+        edits = (*edits[:place], edit, *edits[place + 1 :])
+    return edits
 
 
 COMMON = (
+    Edit("losses.py", "from .next_todo import TodoError\n", ""),
+    Edit("losses.py", "# TODO(10): the number that the loss of a batch is divided by.\n", ""),
+    Edit("losses.py", "", blank.COUNT, "count"),
     Edit("optimizer.py", "", blank.OPTIMIZER_FILE),
     Edit("callbacks.py", "", blank.CALLBACKS),
     Edit("pictures.py", "", blank.PICTURES),
@@ -201,17 +197,6 @@ def average_over_hours(per_hour: tf.Tensor, observed: tf.Tensor) -> tf.Tensor:
 ''',
         "create_losses",
     ),
-    Edit("losses.py", "from .next_todo import TodoError\n", ""),
-    Edit("losses.py", "# TODO(10): the number that the loss of a batch is divided by.\n", ""),
-    Edit(
-        "losses.py",
-        "",
-        '''def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-''',
-        "count",
-    ),
     Edit(
         "metrics.py",
         "",
@@ -247,7 +232,7 @@ from .losses import average_over_hours, compute_loss
 Batch = tuple[Any, ...]  # inputs, labels by name (batch, hours), weights (batch,)
 
 
-def _loss(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[str, tf.Tensor]:
+def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[str, tf.Tensor]:
     inputs, labels, weights = batch
     level, observed = labels["level"], labels["observed"]
     quantiles = run.model(inputs, training=training)  # (batch, hours, 3)
@@ -257,27 +242,9 @@ def _loss(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
     run.metrics["mae"].update_state(tf.abs(level - quantiles[..., 1]), hour_weights)
     run.metrics["coverage"].update_state(tf.cast(inside, weights.dtype), hour_weights)
     return {"main": compute_loss(per_example, weights, run.model, replica)}
-
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _loss(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _loss(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _loss(run, batch, replica, training=False)
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
-''',
+'''
+        + blank.THREE_STEPS
+        + blank.STEPS_END,
     ),
 )
 
@@ -441,17 +408,6 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
 ''',
         "create_losses",
     ),
-    Edit("losses.py", "from .next_todo import TodoError\n", ""),
-    Edit("losses.py", "# TODO(10): the number that the loss of a batch is divided by.\n", ""),
-    Edit(
-        "losses.py",
-        "",
-        '''def count(batch: Any) -> tf.Tensor:
-    """How many patients of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-''',
-        "count",
-    ),
     Edit(
         "metrics.py",
         "",
@@ -488,7 +444,7 @@ from .losses import compute_loss
 Batch = tuple[Any, ...]  # inputs, labels by name (batch,), weights (batch,)
 
 
-def _loss(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[str, tf.Tensor]:
+def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[str, tf.Tensor]:
     inputs, labels, weights = batch
     logits = run.model(inputs, training=training)  # (batch, quarters)
     per_example = run.losses["main"](labels, logits)  # (batch,)
@@ -497,27 +453,9 @@ def _loss(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
     run.metrics["auc"].update_state(dead, risk, weights)
     run.metrics["brier"].update_state(tf.square(dead - risk), weights)
     return {"main": compute_loss(per_example, weights, run.model, replica)}
-
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _loss(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _loss(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _loss(run, batch, replica, training=False)
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
-''',
+'''
+        + blank.THREE_STEPS
+        + blank.STEPS_END,
     ),
 )
 

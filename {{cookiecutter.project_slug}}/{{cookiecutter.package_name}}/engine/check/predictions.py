@@ -150,8 +150,8 @@ def metrics(lab: Laboratory) -> Finding:
                 f"the metric {name} gets a single number",
                 f"the metric {name} is fed the scaled loss; feed it per-example values and weights",
             )
-        is_plain = type(metric) is keras.metrics.Mean and len(values) > 0
-        if is_plain and _is_exponential_of_loss(lab, values[0]):
+        is_plain = type(metric) is keras.metrics.Mean  # a subclass may make something else of it
+        if is_mean and is_plain and _is_exponential_of_loss(lab, values[0]):
             return wrong(
                 f"the metric {name} is a mean of exponentials of the loss",
                 "a perplexity is the exponential of a mean; a few unlikely examples decide this",

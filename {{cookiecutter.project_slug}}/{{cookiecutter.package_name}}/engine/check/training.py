@@ -307,11 +307,9 @@ def _is_sign_based(lab: Laboratory) -> bool:
 
 def _ignored_parts(lab: Laboratory) -> list[str]:
     """Those of several inputs, and of several labels, that no loss and no count depends on."""
-    names = [name for name, _ in named_leaves(lab.batch) if "[" in name and "weights" not in name]
+    parts = [(n, t) for n, t in named_leaves(lab.batch) if "[" in n and "weights" not in n]
     found = []
-    for name, array in named_leaves(lab.batch):
-        if name not in names[:MOST_PARTS]:
-            continue
+    for name, array in parts[:MOST_PARTS]:
         turned = tf.roll(array, 1, axis=1)
         if not equal(array, turned):
             other = lab.look(with_array(lab.batch, name, turned))
