@@ -515,6 +515,29 @@ def cropped(side: int) -> Toy:
     )
 
 
+def composed(pieces: int, others: int = 0) -> Toy:
+    """Images with one of so many pieces (10, 10) at some place; validation has some of its own."""
+    numbers = np.random.default_rng(1)
+    known = numbers.random((pieces + others, 10, 10, 1)).astype("float32") - 0.5
+    known += 0.3 * (np.arange(len(known)) % CLASSES - 1).reshape(-1, 1, 1, 1)  # a piece's label
+
+    def images(rows: int, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        made, chosen = np.zeros((rows, 24, 24, 1), "f4"), numbers.integers(first, last, rows)
+        for image, piece in zip(made, chosen, strict=True):
+            top, left = numbers.integers(14, size=2)
+            image[top : top + 10, left : left + 10] = known[piece]
+        return made, chosen % CLASSES
+
+    first = pieces if others else 0
+    return sound(
+        model=lambda: keras.Sequential(
+            [keras.Input((24, 24, 1)), layers.Flatten(), dense(CLASSES)]
+        ),
+        data=images(240, 0, pieces),
+        others={"validation": images(60, first, len(known))},
+    )
+
+
 def moved(noise: Callable[[tf.Tensor, tf.Tensor], Any]) -> Callable[..., Any]:
     """Augment inputs by what is made of them and of the seed."""
     return lambda batch, seed: (batch[0] + noise(batch[0], seed), *batch[1:])
@@ -1189,12 +1212,12 @@ def with_one_number() -> Toy:
     return sound(model=create, data=({"x": inputs, "age": age}, labels), others={})
 
 
-def with_unused_mask() -> Toy:
-    """Two inputs, of which one is a mask that nothing applies."""
+def with_unused_mask(share: float = 0.0) -> Toy:
+    """Two inputs, of which one is a mask that nothing applies, or hardly anything yet."""
 
     def create() -> keras.Model:
         inputs = {name: keras.Input((FEATURES,), name=name) for name in ("x", "mask")}
-        return keras.Model(inputs, dense(CLASSES)(inputs["x"] + 0 * inputs["mask"]))
+        return keras.Model(inputs, dense(CLASSES)(inputs["x"] + share * inputs["mask"]))
 
     inputs, labels = examples()
     mask = (np.random.default_rng(0).random(inputs.shape) < 0.8).astype("float32")
@@ -2213,6 +2236,10 @@ PREDICTIONS = [
         "labels are the inputs shifted by one, and predictions change with later inputs",
     ),
     Fault(
+        "later positions", lambda: next_words(lambda x: x + 3e-4 * MeanOfPositions()(x)),
+        "labels are the inputs shifted by one, and predictions change with later inputs",
+    ),
+    Fault(
         "later positions", lambda: next_words(lambda x: x, shift=0),
         "labels are the inputs, element by element: targets aren't shifted", LOOK,
     ),
@@ -2735,6 +2762,83 @@ def masked_sets(keys: bool) -> Toy:
     return sound(model=create, data=train, others={"validation": other})
 
 
+def ranked_sets(masked: bool) -> Toy:
+    """The largest of 3 to 8 numbers; a metric looks for it among what fills up the set too."""
+    toy = masked_sets(keys=True)
+
+    def create() -> keras.Model:
+        x = {
+            "elements": keras.Input((8, 4), name="elements"),
+            "mask": keras.Input((8,), dtype="bool", name="mask"),
+        }
+        scores = dense(1)(x["elements"])[..., 0]
+        return keras.Model(x, keras.ops.where(x["mask"], scores, -10.0) if masked else scores)
+
+    def labeled(split: Any) -> Any:
+        inputs, _ = split
+        elements = inputs["elements"] * np.linspace(1, 3, 8, dtype="f4")[:, np.newaxis]
+        sums = np.where(inputs["mask"], elements.sum(axis=-1), -np.inf)
+        return inputs | {"elements": elements}, sums.argmax(axis=1)
+
+    def ranking(training: bool) -> Callable[..., Any]:
+        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            scores = run.model(inputs, training=training)
+            run.metrics["accuracy"].update_state(labels, scores, weights)
+            there = tf.where(inputs["mask"], scores, -10.0)
+            per_example = run.losses["main"](labels, there)
+            return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+        return one_step
+
+    return replace(
+        toy,
+        model=create,
+        data=labeled(toy.data),
+        others={name: labeled(split) for name, split in toy.others.items()},
+        train_steps=(ranking(True),),
+        validation_step=ranking(False),
+    )
+
+
+def with_several_labels(activation: str, any_is_right: bool = False) -> Toy:
+    """Two labels of an example are 1; the loss wants both, or any of them."""
+
+    def labeled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, labels = examples(rows, seed)
+        return inputs, 1 - np.eye(CLASSES, dtype="float32")[labels]
+
+    def any_of_them(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        return -tf.math.log(tf.reduce_sum(labels * predictions, axis=-1))
+
+    return sound(
+        model=model(last=lambda: dense(CLASSES, activation=activation)),
+        losses=lambda: {
+            "main": any_of_them
+            if any_is_right
+            else keras.losses.BinaryCrossentropy(reduction="none")
+        },
+        metrics=dict,
+        data=labeled(ROWS, 1),
+        others={"validation": labeled(60, 2)},
+    )
+
+
+def found_itself() -> Toy:
+    """Whether the nearest example of a batch is of the same class; it is the example itself."""
+
+    def update(metric: Any, labels: Any, predictions: Any, weights: Any) -> None:
+        distances = tf.norm(predictions[:, tf.newaxis] - predictions, axis=-1)
+        nearest = tf.argmin(distances, axis=1)
+        metric.update_state(tf.gather(labels, nearest) == labels, weights)
+
+    return sound(
+        train_steps=(step(update=update),),
+        validation_step=step(update=update, training=False),
+        metrics=lambda: {"recall_at_1": metrics.Mean()},
+    )
+
+
 def with_labels(change: Callable[[np.ndarray], np.ndarray], **changes: Any) -> Toy:
     """Training labels that are changed, and validation labels that aren't."""
     inputs, labels = examples(300)
@@ -2924,6 +3028,50 @@ def mapped_weights(moved: bool) -> Toy:
         "float32"
     )
     return replace(toy, data=(images, labels, np.tile(weights, (len(images), 1, 1))))
+
+
+def parts_of_recordings() -> Toy:
+    """Parts of a few recordings, alike within each; each split has recordings of its own."""
+    numbers = np.random.default_rng(1)
+
+    def parts(recordings: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = np.arange(recordings).repeat(12) % CLASSES
+        inputs = numbers.normal(size=(recordings, FEATURES)).repeat(12, axis=0)
+        inputs += 0.2 * numbers.normal(size=inputs.shape)
+        order = numbers.permutation(len(labels))
+        return inputs[order].astype("float32"), labels[order]
+
+    return sound(data=parts(24), others={"validation": parts(6)})
+
+
+def mirrored(new_sides: bool) -> Toy:
+    """Rows of pixels with a box, (left, top, right, bottom), half of them mirrored."""
+
+    def labeled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        numbers = np.random.default_rng(seed)
+        sides = np.sort(numbers.random((rows, 2, 2)), axis=1)  # (rows, which end, axis)
+        pixels = np.linspace(0, 1, FEATURES)
+        inside = (pixels > sides[:, :1, 0]) & (pixels < sides[:, 1:, 0])
+        return inside + numbers.normal(0, 0.1, inside.shape), sides.reshape(rows, 4)
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        pixels, boxes, weights = batch
+        turn = tf.random.stateless_uniform((boxes.shape[0], 1), seed) < 0.5
+        left, top, right, bottom = tf.unstack(boxes, axis=1)
+        ends = (right, left) if new_sides else (left, right)
+        others = tf.stack([1 - ends[0], top, 1 - ends[1], bottom], axis=1)
+        return (
+            tf.where(turn, pixels[:, ::-1], pixels), tf.where(turn, others, boxes), weights,
+        )  # fmt: skip
+
+    data, other = (
+        tuple(part.astype("float32") for part in labeled(rows, seed))
+        for rows, seed in ((ROWS, 1), (60, 2))
+    )
+    return regression(
+        lambda: dense(4), data=data, others={"validation": other}, augment=augment,
+        losses=lambda: {"main": keras.losses.MeanSquaredError(reduction="none")},
+    )  # fmt: skip
 
 
 def mixed_up(exchanged: bool) -> Toy:
@@ -3157,6 +3305,7 @@ MODES = [
         "reads a .txt file with padding at the front, and the data has it at the other", LOOK,
     ),
     Fault("rows in two splits", lambda: cropped(6), "are crops of the same picture"),
+    Fault("rows in two splits", lambda: composed(200), "composed of the same pieces"),
     Fault(
         "augmentation", lambda: segmented(rolled(masks=1)),
         "of the augmented labels don't lie where their images do",
@@ -3248,6 +3397,12 @@ MODES = [
     ),
     Fault("units differ", lambda: sound(model=twins), "same random numbers, and stay the same"),
     Fault("padded inputs", lambda: masked_sets(keys=False), "which inputs.'mask'. leaves out"),
+    Fault("padded inputs", lambda: ranked_sets(masked=False), "the metric accuracy of validation"),
+    Fault(
+        "outputs reach the targets", lambda: with_several_labels("softmax"),
+        "add up to 1, and 100% of the examples have several labels",
+    ),
+    Fault("metrics", found_itself, "recall_at_1 is 1 before training, after"),
     Fault(
         "logits",
         lambda: binary(data=(examples()[0], np.where(examples()[1] % 2, 1.0, -1.0))),
@@ -3303,6 +3458,7 @@ MODES = [
     Fault("labels", lambda: few_labels(left_out=False),
           "labels of -1, no class of the 3, train as 0"),
     Fault("marks", lambda: filled_up(0.0), "missing values of column 2 are -20 where a layer gets"),
+    Fault("augmentation", lambda: mirrored(new_sides=False), "column 0 .* less than column 2"),
     Fault("augmentation", lambda: mixed_up(exchanged=True), "where labels have more of the other"),
     Fault("augmentation", lambda: mapped_weights(moved=False), "augmented weights stay where they"),
     Fault("rows in two splits", lambda: copied(framed(), 0.01, moved=1), "are much nearer"),

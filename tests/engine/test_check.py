@@ -43,6 +43,7 @@ from .faulty import (
     candidates,
     changed,
     completed,
+    composed,
     cropped,
     dense,
     dropped_out,
@@ -61,6 +62,7 @@ from .faulty import (
     mapped_weights,
     masked_contrastive_step,
     masked_sets,
+    mirrored,
     mixed_up,
     model,
     next_words,
@@ -69,9 +71,11 @@ from .faulty import (
     of_numbers,
     padded_words,
     parts_of_one_graph,
+    parts_of_recordings,
     pictures,
     put,
     ranked,
+    ranked_sets,
     read_texts,
     recordings,
     regression,
@@ -101,6 +105,8 @@ from .faulty import (
     with_loss,
     with_one_number,
     with_perplexity,
+    with_several_labels,
+    with_unused_mask,
 )
 from .toys import BATCH, CLASSES, FEATURES, Toy, create_run, laboratory, strategy_of
 from .worked import CONTRASTIVE, GAN, parts, tokens
@@ -393,6 +399,15 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "missing values that have an input of their own": (lambda: filled_up(0.0, told=True), {}),
     "mixup": (lambda: mixed_up(exchanged=False), {}),
     "a mask of what sets hold": (lambda: masked_sets(keys=True), {}),
+    "an input that hardly matters yet": (lambda: with_unused_mask(2e-4), {}),
+    "parts of a few recordings": (parts_of_recordings, {}),
+    "boxes that are mirrored": (lambda: mirrored(new_sides=True), {}),
+    "a ranking of what sets hold": (lambda: ranked_sets(masked=True), {}),
+    "several labels": (lambda: with_several_labels("sigmoid"), {}),
+    "several labels of which any will do": (
+        lambda: with_several_labels("softmax", any_is_right=True),
+        {},
+    ),
     "few labels": (few_labels, {}),
     "rare classes that weigh more": (
         lambda: sound(data=weighted_by_class(lambda times: times.mean() / times), others={}),
@@ -403,6 +418,8 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         {},
     ),
     "parts of pictures that don't overlap": (lambda: cropped(16), {}),
+    "images of pieces of their own": (lambda: composed(200, 60), {}),
+    "images of the same few letters": (lambda: composed(9), {}),
     "a mark of missing values that the model knows": (
         lambda: sound(
             model=model(Known), data=changed(examples(), 0, put((slice(3), 2), -999)), others={}

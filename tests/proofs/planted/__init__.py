@@ -23,6 +23,7 @@ from . import (
     blind_12,
     blind_13,
     blind_14,
+    blind_15,
     data,
     losses,
     models,
@@ -53,6 +54,7 @@ EXAMINED = (
     blind_12,
     blind_13,
     blind_14,
+    blind_15,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

@@ -141,16 +141,20 @@ def padded_inputs(lab: Laboratory) -> Finding:
     if not lab.evaluated_splits:
         return ok(NONE)
     step, run, batch = lab.run.functions.validation_step, lab.on_one.run, lab.evaluation_batch
+    for metric in run.metrics.values():
+        metric.reset_state()
     for mask, name, padded in _paddings(lab):
-        first, other = (lab.compute(step, run, each) for each in (batch, padded))
-        for loss in different(first, other, 1e-3):
+        first, other = (lab.compute(step, run, each, metrics=True) for each in (batch, padded))
+        for result in different(first, other, 1e-3):
+            kind = "metric" if result.partition("/")[0] in run.metrics else "loss"
             return wrong(
-                f"the loss {loss} of validation is {first[loss]:.4g}, and {other[loss]:.4g} with "
-                f"other numbers in the padding of {name}, which {mask} leaves out",
+                f"the {kind} {result} of validation is {first[result]:.4g}, and "
+                f"{other[result]:.4g} with other numbers in the padding of {name}, which {mask} "
+                "leaves out",
                 "the mask isn't used, or along the wrong axis, as for queries instead of keys, or "
-                "a mean counts all positions",
-                "mask keys, as by attention_mask=mask[:, None, :], and divide sums by the number "
-                "of elements",
+                "all positions are counted, or ranked",
+                "mask keys, as by attention_mask=mask[:, None, :], divide sums by the number of "
+                "elements, and let padding come last",
             )
     return ok()
 

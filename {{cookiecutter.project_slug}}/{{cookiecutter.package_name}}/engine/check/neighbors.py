@@ -53,12 +53,20 @@ def points(examples: dict[str, dict[str, np.ndarray]]) -> dict[str, Points]:
     return found
 
 
-def agreement(of: Points, among: Points) -> float:
+def agreement(of: Points, among: Points, beyond: float = -np.inf) -> float:
     """How often the nearest other row has the same label: 1 always, 0 as by chance.
 
-    For real numbers the correlation with the label of the nearest row.
+    For real numbers the correlation with the label of the nearest row. Rows that are less than
+    `beyond` away are left out, a squared distance.
     """
-    return _agree(of.labels, among.labels, _nearest(of, among))
+    distances = _squared_distances(of, among)
+    nearest = np.where(distances < beyond, np.inf, distances).argmin(axis=1)
+    return _agree(of.labels, among.labels, nearest)
+
+
+def distance(of: Points, among: Points) -> float:
+    """The squared distance of the nearest other row, for half of the rows at most."""
+    return float(np.median(_squared_distances(of, among).min(axis=1)))
 
 
 def tell_nothing(of: Points) -> bool:
@@ -70,7 +78,7 @@ def tell_nothing(of: Points) -> bool:
     x, y = of
     if len(y) < 100 or (y.dtype.kind != "f" and len(np.unique(y)) > len(y) / 3):
         return False
-    nearest = _nearest(of, of)
+    nearest = _squared_distances(of, of).argmin(axis=1)
     scaled = (x - x.mean(axis=0)) / np.where(x.std(axis=0) > 0, x.std(axis=0), 1)
     if y.dtype.kind == "f":
         known = ((y - y.mean()) / y.std())[:, np.newaxis]
@@ -136,13 +144,13 @@ def _counted(rows: list[list[bytes]]) -> np.ndarray:
     return counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1)
 
 
-def _nearest(of: Points, among: Points) -> np.ndarray:
-    """The number of the nearest other row for each row."""
+def _squared_distances(of: Points, among: Points) -> np.ndarray:
+    """Of each row to each other one; infinite to itself."""
     squares = (of.inputs**2).sum(1)[:, None] + (among.inputs**2).sum(1)[None]
     distances = squares - 2 * of.inputs @ among.inputs.T
     if of is among:
         np.fill_diagonal(distances, np.inf)
-    return distances.argmin(axis=1)
+    return distances
 
 
 def _agree(labels: np.ndarray, others: np.ndarray, nearest: np.ndarray) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +20,9 @@ MOST_PIXELS = 50_000_000  # times the width of a part, in which parts of images 
 MOST_FEATURES = 1_000  # about, of each array
 MOST_ROWS = 20_000  # that are compared with each other
 MANY = 0.2  # of the rows of a split
+MOST_SHADES = 20_000_000  # of parts of images, that are counted
+SHADES = 32  # in a part of an image that is hardly there twice by chance
+FEW_TIMES = 20  # that a part stands in images which were cut from one, or composed of the same
 MOST_PLACES = 16  # in windows, where runs of positions are looked for
 BASES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of the hashes of parts, along each axis
 SAME = 1e-8  # the squared distance of rows that are equal, at most
@@ -35,12 +39,13 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
                 "windows that overlap were divided by chance among the splits",
                 "divide the series by time, then cut each part into windows",
             )
-        if share := _crops_shared(lab.examples["train"], lab.examples.get(split, {})):
-            return wrong(
-                f"{share:.0%} of the {split} images and some training images are crops of the same "
-                "picture, one beside the other",
-                "crops that overlap were divided by chance among the splits",
-                "divide the pictures, then cut each into crops",
+        if pieces := _pieces_shared(lab.examples["train"], lab.examples.get(split, {})):
+            return (wrong if pieces.times < FEW_TIMES / 4 else look)(
+                f"{pieces.share:.0%} of the {split} images have parts of {pieces.pixels} x "
+                f"{pieces.pixels} pixels that stand elsewhere in some training images",
+                "they are crops of the same pictures, or composed of the same pieces, that were "
+                "divided by chance among the splits",
+                "divide the pictures or pieces, then cut or compose each split from its own",
             )
         if share := _near_copies(lab.examples["train"], lab.examples.get(split, {})):
             are_wrong = share > 0.5 and not _have_few_examples(lab.examples["train"])
@@ -164,11 +169,25 @@ def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray])
     return 0.0
 
 
-def _crops_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
-    """The share of another split's images of which a part stands elsewhere in one of training.
+class _Pieces(NamedTuple):
+    """What images of another split and of training have in common.
 
-    A part is half as wide and high, and has something in each of its corners. What stands at the
-    same place, as a background, says nothing. 0 if few.
+    Attributes:
+        share: of the other images, those with a part that stands elsewhere in a training image.
+        times: how often such a part stands in training images, in half of them at most.
+        pixels: of a part, along a side.
+    """
+
+    share: float
+    times: float
+    pixels: int
+
+
+def _pieces_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> _Pieces | None:
+    """Parts with many shades that are in images of both splits; None if few have one.
+
+    What stands at the same place, as a background, says nothing; nor do images that hold what many
+    others do, as letters of one font.
     """
     for name, array in train.items():
         other = others.get(name)
@@ -177,22 +196,34 @@ def _crops_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -
         height, width = array.shape[1:3]
         if min(height, width) < 16 or other.shape[1:] != array.shape[1:] or len(other) < 10:
             continue
-        part = min(height, width) // 2
+        part = max(8, min(height, width) // 3)
         rows = max(10, MOST_PIXELS // (height * width * part))
-        a, b = (_hashes_of_parts(x[:most], (part, part)) for x, most in (
-            (array, min(rows, MOST_TRAINING)), (other, min(rows // 4, MOST_OTHERS))))  # fmt: skip
-        known, seen = np.unique(a), np.zeros(len(b), bool)
-        for top, left in itertools.product((0, height - part), (0, width - part)):
-            here = b[:, top, left]
-            cut = other[: len(b), top : top + part, left : left + part]
-            half = part // 2
-            corners = (cut[:, y : y + half, x : x + half].reshape(len(b), -1)
-                       for y in (0, half) for x in (0, half))  # fmt: skip
-            has_something = np.all([np.ptp(corner, axis=1) > 0 for corner in corners], axis=0)
-            seen |= has_something & np.isin(here, known) & ~np.isin(here, a[:, top, left])
-        if seen.mean() > MANY:
-            return float(seen.mean())
-    return 0.0
+        array, other = array[: min(rows, MOST_TRAINING)], other[: min(rows // 4, MOST_OTHERS)]
+        # In 256 shades, or the last digits of what hardly touches a piece make it another one.
+        low, spread = array.min(), max(np.ptp(array), 1e-9)
+        array, other = (np.round((x - low) * (255 / spread)).astype("f4") for x in (array, other))
+        a, b = (_hashes_of_parts(x, (part, part)) for x in (array, other))
+        known, counts = np.unique(a, return_counts=True)
+        at = np.minimum(np.searchsorted(known, b), len(known) - 1)
+        times = np.where(known[at] == b, counts[at], 0)
+        found = np.nonzero(times)
+        _, first, same = np.unique(b[found], return_index=True, return_inverse=True)
+        windows = np.lib.stride_tricks.sliding_window_view(other, (part, part), (1, 2))
+        looked_at = np.arange(0, len(first), 1 + len(first) * windows[0, 0, 0].size // MOST_SHADES)
+        cut = windows[tuple(index[first[looked_at]] for index in found)]
+        shades = np.sort(cut.reshape(len(cut), windows[0, 0, 0].size), axis=1)
+        is_rich = np.zeros(len(first), bool)
+        is_rich[looked_at] = (np.diff(shades, axis=1) > 0).sum(axis=1) >= SHADES
+        row, top, left = (index[is_rich[same]] for index in found)
+        moved, most = np.zeros(len(b), bool), np.zeros(len(b))
+        for y, x in set(zip(top.tolist(), left.tolist(), strict=True)):
+            here = row[(top == y) & (left == x)]
+            moved[here] |= ~np.isin(b[here, y, x], a[:, y, x])
+        np.maximum.at(most, row, times[row, top, left])
+        moved &= most <= max(FEW_TIMES, len(a) / 50)
+        if moved.mean() > MANY:
+            return _Pieces(float(moved.mean()), float(np.median(most[moved])), part)
+    return None
 
 
 def _hashes_of_parts(arrays: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
@@ -239,11 +270,15 @@ def _near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) ->
         spread = np.where(spread > 0, spread.max(), 0)
     a, b = (x[:, spread > 0] / spread[spread > 0] for x in (a, b))
     squares = _squared_distances(b, a)
-    near = [_are_near(squares) & (squares.min(axis=1) > SAME)]
+    near = _are_near(squares) & (squares.min(axis=1) > SAME)
     if len(names) == 1:
         images = train[names[0]][:MOST_TRAINING], others[names[0]][:MOST_OTHERS]
-        near += [_are_near(_squared_distances(y, x)) for x, y in _moved(*images)]
-    share = float(np.mean(np.any(near, axis=0)))
+        near |= _near_when_moved(*images, 1)
+        # A few things that may be at any place are as near when they are moved far.
+        far = min(images[0].shape[1:3], default=0) // 4
+        if near.mean() > MANY and far > 2:
+            near &= _near_when_moved(*images, far).mean() < near.mean() / 4
+    share = float(near.mean())
     return share if share > MANY else 0.0
 
 
@@ -261,20 +296,26 @@ def _are_near(squares: np.ndarray) -> np.ndarray:
     return (tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)
 
 
-def _moved(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """What small images of `a` share with those of `b` moved by a pixel or two, or turned."""
+def _near_when_moved(a: np.ndarray, b: np.ndarray, step: int) -> np.ndarray:
+    """Whether each of `b` is near to some of `a` when it is moved by so many pixels."""
+    near = [_are_near(_squared_distances(y, x)) for x, y in _moved(a, b, step)]
+    return np.any(near, axis=0) if near else np.zeros(len(b), bool)
+
+
+def _moved(a: np.ndarray, b: np.ndarray, step: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """What small images of `a` share with those of `b` moved by a step; by 1 or 2, or turned."""
     height, width = (*a.shape[1:], 0, 0)[:2]
     if a.ndim not in (3, 4) or min(height, width) < 7 or max(height, width) > 32:
         return
-    size = a.std()
-    for down, right in itertools.product((-2, -1, 0, 1, 2), repeat=2):
+    size, steps = a.std(), (-2, -1, 0, 1, 2) if step == 1 else (-step, 0, step)
+    for down, right in itertools.product(steps, repeat=2):
         edge = max(abs(down), abs(right))
-        if edge == 1 or (edge and not down * right):  # one step any way, two along an axis
+        if edge == step or (edge and not down * right):  # one step any way, two along an axis
             inner = a[:, edge : height - edge, edge : width - edge]
             y, x = edge + down, edge + right
             moved = b[:, y : y + height - 2 * edge, x : x + width - 2 * edge]
             yield _table([inner / size], len(a)), _table([moved / size], len(b))
-    for turned in (b[:, ::-1], b[:, :, ::-1]):
+    for turned in (b[:, ::-1], b[:, :, ::-1]) if step == 1 else ():
         yield _table([a / size], len(a)), _table([turned / size], len(b))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,7 +13,7 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .graph import activated_logits
 from .laboratory import Laboratory
-from .numbers import answers
+from .numbers import answers, equal
 
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
 THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
@@ -111,6 +113,14 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
                 "the last activation and the scale of the data don't fit",
                 "scale the data to the range of the activation, or use another activation",
             )
+    for name, (labels, predictions, _) in lab.base.calls.items():
+        if share := _with_several_classes(labels, predictions, lab.run.losses[name]):
+            return wrong(
+                f"predictions for {name!r} add up to 1, and {share:.0%} of the examples have "
+                "several labels of 1",
+                "a softmax lets the classes compete, and here several are right",
+                "use a sigmoid for each class",
+            )
     for name, calls in lab.calls_after_training.items():
         if any(labels is None or predictions is None for labels, predictions, _ in calls):
             continue
@@ -185,11 +195,14 @@ def metrics(lab: Laboratory) -> Finding:
             if kind != "AUC" and bound not in (None, 0.5, [0.5]):
                 continue
             if not getattr(metric, "_from_logits", False):
+                what = "logits" if predictions.min() < 0 else "what is no probability"
                 return wrong(
-                    f"the metric {name} ({kind}) compares logits with the threshold of a "
+                    f"the metric {name} ({kind}) compares {what} with the threshold of a "
                     "probability",
                     f"predictions go from {predictions.min():.3g} to {predictions.max():.3g}",
-                    "give it tf.sigmoid(logits)",
+                    "give it tf.sigmoid(logits)"
+                    if what == "logits"
+                    else "bring them to numbers from 0 to 1, in the same order",
                 )
         if kind.startswith("SparseCategorical") and predictions.shape == labels.shape:
             return wrong(
@@ -217,13 +230,18 @@ def metrics(lab: Laboratory) -> Finding:
             return wrong(seen, "it counts the wrong ones, or looks along another axis")
         if better and 0.3 < of_wrong < of_right <= 1:
             return look(seen, "something is counted that isn't predicted, such as absent classes")
-    for name, larger_is_better in lab.directions.items():
-        if larger_is_better and lab.rows > 8 and lab.base.metrics[name] == 1:
-            return look(
-                f"{name} is 1 before training",
-                "the metric can't be less, as the top ten of ten classes",
-                "choose one that tells right from wrong",
+    for name, value in lab.base.metrics.items():
+        if value != 1 or lab.rows <= 8 or not lab.larger_is_better(name):
+            continue
+        if _is_always_one(lab, name):
+            return wrong(
+                f"{name} is 1 before training, after it, and with the labels of other examples",
+                "it can't be less, as where an example is found because it is looked for among "
+                "itself, or as one of the top ten of ten classes",
+                "leave out what is found in any case",
             )
+        if name in lab.directions:
+            return look(f"{name} is 1 before training", "", "does it tell right from wrong?")
     if not lab.evaluated_splits:
         return ok()
     for name, value in lab.evaluations["once"].items():
@@ -238,6 +256,26 @@ def metrics(lab: Laboratory) -> Finding:
         if type(metric).__name__.endswith(SHARES) and not -1e-6 <= value <= 1 + 1e-6:
             return wrong(f"{name} is {value:.4g}, and should be between 0 and 1")
     return ok()
+
+
+def _with_several_classes(labels: Any, predictions: Any, loss: Callable[..., Any]) -> float:
+    """The share of examples with several classes, where predictions are shares of one.
+
+    0 if equal shares of the right ones are the best there is, as where any of them may be right.
+    """
+    y, p = np.asarray(labels), np.asarray(predictions)
+    if y.shape != p.shape or p.ndim < 2 or p.shape[-1] < 3 or not np.isin(y, (0, 1)).all():
+        return 0.0
+    several = y.sum(axis=-1) > 1
+    if p.min() < 0 or not np.allclose(p.sum(axis=-1), 1, atol=1e-3) or several.mean() < 0.05:
+        return 0.0
+    rows = several.reshape(len(y), -1).any(axis=1)
+    right, shared = y[rows], y[rows] / np.maximum(y[rows].sum(axis=-1, keepdims=True), 1)
+    with contextlib.suppress(Exception):  # it may take something else
+        best, least = (float(np.mean(loss(tf.constant(right), tf.constant(each.astype(p.dtype)))))
+                       for each in (right, shared))  # fmt: skip
+        return float(several.mean()) if least > max(0, best) + 0.1 else 0.0
+    return 0.0
 
 
 def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | None:
@@ -259,6 +297,16 @@ def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | Non
     finally:
         lab.reset()
     return both if np.isfinite(both).all() else None
+
+
+def _is_always_one(lab: Laboratory, name: str) -> bool:
+    """Whether a metric is 1 after some training too, and with the labels of other examples."""
+    if len(lab.batch) != 3 or lab.after_training.metrics[name] != 1:
+        return False
+    inputs, labels, weights = lab.batch
+    others = tf.nest.map_structure(lambda t: tf.roll(t, 1, axis=1), labels)
+    changed = lab.look((inputs, others, weights))
+    return not equal(labels, others) and changed.metrics[name] == 1
 
 
 def _are_alike(predictions: np.ndarray) -> bool:

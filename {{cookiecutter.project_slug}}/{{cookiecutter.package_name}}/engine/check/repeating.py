@@ -17,6 +17,9 @@ from .laboratory import Laboratory
 from .numbers import equal, named_leaves
 from .runs import SECS_READ, stage
 
+MOST_COLUMNS = 32  # of labels, that are compared with each other
+BOXES = ((0, 2), (1, 3))  # the columns of opposite sides
+
 
 @relation("a train step runs")
 def first_step(lab: Laboratory) -> Finding:
@@ -181,6 +184,15 @@ def augmentation(lab: Laboratory) -> Finding:
                 f"images are moved, and their {what} aren't, or by other random numbers",
                 "do the same with both: stack them, or draw once and use it twice",
             )
+    if found := _columns_turned(plain, with_seed[0]):
+        less, more, are_boxes = found
+        return (wrong if are_boxes else look)(
+            f"column {less} of labels is always less than column {more}, and often more behind "
+            "the augmentation",
+            "mirrored places are given their new numbers, and not the new side: what was left is "
+            "right",
+            "exchange the two columns where an example is mirrored",
+        )
     moved = _labels_moved(plain, augment)
     if moved:
         return wrong(
@@ -284,6 +296,24 @@ def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] 
     is_noisy = gray[:, height:-height, width:-width].std() > 0.02 * np.ptp(painted)
     apart = float(np.mean(_correlations(_blurred(a), _blurred(b)) < 0.8))
     return (apart, "don't lie where their images do") if apart > 0.5 and not is_noisy else None
+
+
+def _columns_turned(plain: Any, made: Any) -> tuple[int, int, bool] | None:
+    """Two columns of labels (rows, columns) of which one is less, and behind augmentation more.
+
+    And whether they are sides of boxes (left, top, right, bottom); other places may well be turned.
+    """
+    flat = [tf.nest.flatten(batch[1]) if len(batch) == 3 else [] for batch in (plain, made)]
+    if [len(each) for each in flat] != [1, 1] or not flat[0][0].dtype.is_floating:
+        return None
+    y, z = (np.asarray(each[0]) for each in flat)
+    if y.ndim != 2 or y.shape != z.shape or y.shape[1] > MOST_COLUMNS:
+        return None
+    pairs = itertools.permutations(range(y.shape[1]), 2)
+    turned = [(i, j) for i, j in pairs
+              if (y[:, i] < y[:, j]).all() and np.mean(z[:, i] > z[:, j]) > 0.1]  # fmt: skip
+    of_boxes = [pair for pair in turned if pair in BOXES and y.shape[1] == 4]
+    return (*(of_boxes or turned)[0], bool(of_boxes)) if turned else None
 
 
 def _blurred(maps: np.ndarray) -> np.ndarray:

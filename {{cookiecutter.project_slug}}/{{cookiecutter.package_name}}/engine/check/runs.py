@@ -301,8 +301,13 @@ class Runs:
         _ = self.base
         return self.adds_losses_in_step
 
-    def compute(self, step: Step, run: Run, batch: Any, at: int = 0, seed: int = 1) -> Numbers:
-        """What a step returns for a batch, as step number `at`; without a graph, and undone."""
+    def compute(
+        self, step: Step, run: Run, batch: Any, at: int = 0, seed: int = 1, *, metrics: bool = False
+    ) -> Numbers:
+        """What a step returns for a batch, as step number `at`; without a graph, and undone.
+
+        With the metrics of the batch as well if these are asked for.
+        """
         local = tf.nest.map_structure(lambda t: t[0], batch)
         replica = Replica(
             global_count=denominators(run.functions.count(local)),
@@ -315,7 +320,8 @@ class Runs:
         read = [(v, tf.convert_to_tensor(v.value)) for v in self.run.trainable_variables]
         try:  # a step may take a gradient of what it reads, as it does where the engine calls it
             with keras.StatelessScope(read, collect_losses=True):
-                return {name: float(loss) for name, loss in step(run, local, replica).items()}
+                losses = {name: float(loss) for name, loss in step(run, local, replica).items()}
+                return losses | run.metric_results() if metrics else losses
         finally:
             self.reset()
 

@@ -313,7 +313,9 @@ def _ignored_parts(lab: Laboratory) -> list[str]:
         turned = tf.roll(array, 1, axis=1)
         if not equal(array, turned):
             other = lab.look(with_array(lab.batch, name, turned))
-            if other.counted == lab.base.counted and not different(lab.base.losses, other.losses):
+            # Before training, what hardly matters isn't what nothing uses.
+            same = not different(lab.base.losses, other.losses, 1e-7)
+            if other.counted == lab.base.counted and same:
                 found.append(name)
     return found
 
