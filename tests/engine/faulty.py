@@ -1359,6 +1359,7 @@ DATA = [
         "labels belong to inputs", shuffled_labels,
         "in train data, labels don't belong to their inputs",
     ),
+    Fault("weights", lambda: sampled(lambda share: share), "should make up for it are turned"),
     Fault("labels belong to inputs", texts_encoded_otherwise, "validation data are encoded other"),
     Fault("labels belong to inputs", lambda: topics(1), "validation data are encoded otherwise"),
     Fault(
@@ -3028,6 +3029,18 @@ def mapped_weights(moved: bool) -> Toy:
         "float32"
     )
     return replace(toy, data=(images, labels, np.tile(weights, (len(images), 1, 1))))
+
+
+def sampled(weight: Callable[[float], float]) -> Toy:
+    """Training data of which half of some classes is kept, with a weight of its own."""
+    inputs, labels = examples(600)
+    share = 0.5
+    kept = (labels == 0) | (np.random.default_rng(1).random(600) < share)
+    weights = np.where(labels == 0, 1.0, weight(share))
+    return sound(
+        data=(inputs[kept], labels[kept], weights[kept].astype("float32")),
+        others={"validation": examples(120, 2)},
+    )
 
 
 def parts_of_recordings() -> Toy:

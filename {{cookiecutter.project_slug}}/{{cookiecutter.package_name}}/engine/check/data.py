@@ -26,6 +26,7 @@ MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
 NEW = 0.05  # of the labels, which may be new, as items and users are
 FEW = 10  # labels, that are classes
+MOST_CLASSES = 100  # of which the shares are compared
 MOST = 2_000  # rows in which the answer is looked for
 PAST, MOST_NUMBERS = 7, 16  # positions before one in a series, and numbers at each
 MOST_POSITIONS = 20_000  # of all series
@@ -174,7 +175,21 @@ def weights(lab: Laboratory) -> Finding:
             "is it meant so?",
         )
     labels = train.get("labels", np.zeros(0))
-    if labels.dtype.kind not in "iu" or not labels.shape == array.shape == (len(array),):
+    if not labels.shape == array.shape == (len(array),) or len(np.unique(labels)) > MOST_CLASSES:
+        return ok()
+    for split, others in lab.examples.items():
+        if split == "train" or "weights" in others:
+            continue
+        by_number, by_weight = _shares_apart(labels, array, others.get("labels", np.zeros(0)))
+        if by_number > 0.1 and by_weight > 1.2 * by_number:
+            return wrong(
+                f"shares of labels differ by {by_number:.0%} between training and {split} data, "
+                f"and by {by_weight:.0%} if training examples count as they weigh",
+                "some are left out of training, and weights that should make up for it are turned "
+                "round",
+                "weigh by 1 / the share that is kept",
+            )
+    if labels.dtype.kind not in "iu":
         return ok()
     classes, index, times = np.unique(labels, return_inverse=True, return_counts=True)
     means = np.bincount(index, array) / times
@@ -189,6 +204,18 @@ def weights(lab: Laboratory) -> Finding:
                 "divide by the number of examples of a class",
             )
     return ok()
+
+
+def _shares_apart(
+    labels: np.ndarray, weights: np.ndarray, others: np.ndarray
+) -> tuple[float, float]:
+    """How far the shares of labels are from those of another split: by number, and by weight."""
+    if others.ndim != 1 or not len(others):
+        return 0.0, 0.0
+    known, index = np.unique(labels, return_inverse=True)
+    of_others = np.array([np.mean(others == label) for label in known])
+    by_number, by_weight = (np.bincount(index, w) / w.sum() for w in (np.ones(len(index)), weights))
+    return float(np.abs(by_number - of_others).max()), float(np.abs(by_weight - of_others).max())
 
 
 @relation("labels")
