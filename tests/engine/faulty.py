@@ -757,6 +757,24 @@ def gan_with(judge: Callable[..., tf.Tensor]) -> Toy:
     return replace(GAN, train_steps=(judging, GAN.train_steps[1]), metrics=dict)
 
 
+def least_squares_gan() -> Toy:
+    """A generator that wants 0 of a discriminator which gives generated examples more at first."""
+
+    def generating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        _, noise, weights = batch
+        made = run.models["generator"](noise, training=True)
+        given = run.models["discriminator"](made, training=True)[:, 0] + 0.5
+        total = tf.reduce_sum(tf.square(given) * weights)
+        return {"generator": total / tf.cast(replica.global_count, total.dtype)}
+
+    toy = gan_with(lambda real, made: tf.square(real - 0.5) + tf.square(made + 1.5))
+    return replace(
+        toy,
+        train_steps=(toy.train_steps[0], generating),
+        optimizer=lambda: {n: keras.optimizers.Adam(0.05) for n in ("discriminator", "generator")},
+    )
+
+
 def gan_models(last: str) -> Callable[[], dict[str, keras.Model]]:
     """Models of a GAN whose generator ends in an activation."""
 

@@ -59,6 +59,7 @@ from .faulty import (
     good_enough,
     histories,
     late_penalty,
+    least_squares_gan,
     mapped_weights,
     masked_contrastive_step,
     masked_sets,
@@ -368,6 +369,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         lambda: replace(validated_gan(), train_steps=(GAN.train_steps[0], *GAN.train_steps)),
         {},
     ),
+    "a GAN of least squares": (least_squares_gan, {}),
     "critic of a Wasserstein GAN": (lambda: gan_with(lambda real, made: made - real), {}),
     "rows that are left out and made up for": (
         lambda: sound(model=model(dense, lambda: Dropped(made_up=True))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -29,6 +29,7 @@ from .probe import Look, cares_about_training, layers_recorded, name_of
 from .runs import LONGEST_TRAINING, Call, Runs
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
+ALONE = 20  # steps of some optimizers
 LOOKS = 5  # at steps with other random numbers
 LATER_LOOKS = 10  # at the steps behind the first, and as many at the whole run
 ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Lamb")
@@ -419,18 +420,29 @@ class Laboratory(Runs):
         return {name: float(np.mean([losses[name] for losses in looks]))
                 for name in self.run.optimizers}  # fmt: skip
 
-    def changes_by_step_of(self, names: list[str]) -> Numbers:
-        """How a small step against the gradients of some optimizers changes all losses."""
-        gradients = {name: self.base.gradients[name] for name in names}
-        before = max(map(abs, self.base.losses.values()))  # a change of any loss must show
-        norm = sum(float(np.sum(np.square(g))) for g in tf.nest.flatten(gradients))
-        size = 1e-3 * max(before, 1e-3) / (norm or 1.0)
-        for name in names:
-            for v, gradient in zip(self.run.variables_of(name), gradients[name], strict=True):
-                v.assign_sub(size * gradient)
+    def changes_by_step_of(self, names: list[str], behind: Sequence[str] = ()) -> Numbers:
+        """How a small step against the gradients of some optimizers changes all losses.
+
+        Those of `behind` have trained for some steps, alone, each of which takes a tenth of their
+        loss at most.
+        """
+        now = self.base
+        for _ in range(ALONE if behind else 0):
+            self._descend(behind, now, 0.1 * sum(abs(now.losses[name]) for name in behind))
+            now = self.look(self.batch)
+        before = max(map(abs, now.losses.values()))  # a change of any loss must show
+        self._descend(names, now, 1e-3 * max(before, 1e-3))
         after = self.look(self.batch).losses
         self.reset()
-        return {name: after[name] - loss for name, loss in self.base.losses.items()}
+        return {name: after[name] - loss for name, loss in now.losses.items()}
+
+    def _descend(self, names: Sequence[str], now: Look, by: float) -> None:
+        """Move weights of optimizers against their gradients, to lower the loss by so much."""
+        gradients = {name: now.gradients[name] for name in names}
+        norm = sum(float(np.sum(np.square(g))) for g in tf.nest.flatten(gradients))
+        for name in names:
+            for v, gradient in zip(self.run.variables_of(name), gradients[name], strict=True):
+                v.assign_sub(by / (norm or 1.0) * gradient)
 
     @cached_property
     def fresh(self) -> tuple[list[Numbers], Numbers, Numbers | None]:

@@ -241,9 +241,14 @@ def adversaries(lab: Laboratory) -> Finding:
     )
     if len(generators) != 1 or len(judges) != 1 or generators == judges:
         return ok("there are none")
-    changes = lab.changes_by_step_of(generators)
-    own, others = changes[generators[0]], changes[judges[0]]
-    if own < 0 and others < 0.15 * own:  # a penalty may let it fall, but not as much
+
+    def both_gain(*trained: str) -> bool:
+        changes = lab.changes_by_step_of(generators, trained)
+        own, others = changes[generators[0]], changes[judges[0]]
+        return own < 0 and others < 0.15 * own  # a penalty may let it fall, but not as much
+
+    # A discriminator that has learned nothing yet may be on the far side of what both want.
+    if both_gain() and both_gain(*judges):
         return wrong(
             f"a step that lowers the loss of the {generators[0]} lowers that of the {judges[0]}",
             "both want the same: labels of real and generated examples are exchanged in one of "
