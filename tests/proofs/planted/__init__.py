@@ -24,6 +24,7 @@ from . import (
     blind_13,
     blind_14,
     blind_15,
+    blind_16,
     data,
     losses,
     models,
@@ -55,6 +56,7 @@ EXAMINED = (
     blind_13,
     blind_14,
     blind_15,
+    blind_16,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (
