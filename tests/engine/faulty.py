@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -775,6 +776,49 @@ def least_squares_gan() -> Toy:
     )
 
 
+def noisy_gan() -> Toy:
+    """A discriminator that sees examples under noise while it trains, and generated ones else."""
+
+    def noisy(x: tf.Tensor, replica: Replica, place: int) -> tf.Tensor:
+        return x + 3 * tf.random.stateless_normal(x.shape, replica.seed + place, dtype=x.dtype)
+
+    def judging(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        real, noise, weights = batch
+        both = real, run.models["generator"](noise, training=True)
+        seen = [noisy(x, replica, place) for place, x in enumerate(both)]
+        real, made = (run.models["discriminator"](x, training=True)[:, 0] for x in seen)
+        total = tf.reduce_sum((tf.nn.softplus(-real) + tf.nn.softplus(made)) * weights)
+        return {"discriminator": total / tf.cast(replica.global_count, total.dtype)}
+
+    def generating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        _, noise, weights = batch
+        made = noisy(run.models["generator"](noise, training=True), replica, 0)
+        given = run.models["discriminator"](made, training=True)[:, 0]
+        total = tf.reduce_sum(tf.nn.softplus(-given) * weights)
+        return {"generator": total / tf.cast(replica.global_count, total.dtype)}
+
+    def validating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        _, noise, weights = batch
+        made = run.models["generator"](noise, training=False)
+        given = run.models["discriminator"](made, training=False)[:, 0]
+        total = tf.reduce_sum(tf.nn.softplus(-given) * weights)
+        loss = total / tf.cast(replica.global_count, total.dtype)
+        return {"generator": loss, "discriminator": 2 * loss}
+
+    def create() -> dict[str, keras.Model]:
+        models = GAN.model()
+        small = keras.initializers.RandomNormal(stddev=0.01, seed=1)
+        models["generator"] = keras.Sequential(
+            [keras.Input((2,)), layers.Dense(FEATURES, kernel_initializer=small)]
+        )
+        return models
+
+    return replace(
+        validated_gan(), model=create, metrics=dict, train_steps=(judging, generating),
+        validation_step=validating,
+    )  # fmt: skip
+
+
 def gan_models(last: str) -> Callable[[], dict[str, keras.Model]]:
     """Models of a GAN whose generator ends in an activation."""
 
@@ -1333,6 +1377,82 @@ def scaled_together(scaled: Callable[[np.ndarray], np.ndarray]) -> Toy:
     )
 
 
+def drawn_with_replacement() -> Toy:
+    """Splits of rows that were drawn from a few, each of them several times."""
+    toy = regression()
+    drawn = np.random.default_rng(4).integers(0, ROWS, 3 * BATCH + 30)
+    rows = tuple(array[drawn] for array in toy.data)
+    return replace(
+        toy,
+        data=tuple(array[: 3 * BATCH] for array in rows),
+        others={"validation": tuple(array[3 * BATCH :] for array in rows)},
+    )
+
+
+def relabeled() -> Toy:
+    """Inputs of many numbers that are in both splits, with other labels."""
+    inputs = np.random.default_rng(5).normal(size=(ROWS, 16)).astype("float32")
+    labels = np.arange(ROWS) % CLASSES
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((16,)), dense(CLASSES)]),
+        data=(inputs, labels), others={"validation": (inputs[:60], (labels[:60] + 1) % CLASSES)},
+    )  # fmt: skip
+
+
+def series_that_drops(to: float, masked: bool = False) -> Toy:
+    """Windows (rows, 12, 1) of a slow wave that is another number at some places."""
+    numbers = np.random.default_rng(7)
+    starts = numbers.uniform(0, 6, ROWS + 60)
+    waves = 3 + np.sin(starts[:, np.newaxis] + np.arange(12) / 4)
+    labels = np.digitize(waves[:, -1], (2.5, 3.5))
+    waves[numbers.random(waves.shape) < 0.05] = to
+    inputs = waves[..., np.newaxis].astype("float32")
+
+    def create() -> keras.Model:
+        x = seen = keras.Input((12, 1))
+        if masked:
+            known = keras.ops.cast(keras.ops.not_equal(x, to), x.dtype)
+            x = keras.ops.concatenate([x * known, known], axis=-1)
+        return keras.Model(seen, dense(CLASSES)(layers.Flatten()(x)))
+
+    splits = [(inputs[part], labels[part]) for part in (slice(ROWS), slice(ROWS, None))]
+    return sound(model=create, data=splits[0], others={"validation": splits[1]})
+
+
+def judged_by_inputs(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A validation step whose metric gets what no trained weight has changed."""
+    inputs, labels, weights = batch
+    run.metrics["accuracy"].update_state(labels, inputs[:, :CLASSES], weights)
+    per_example = run.losses["main"](labels, run.model(inputs, training=False))
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
+def adapted_to(statistic: Callable[..., np.ndarray]) -> Toy:
+    """A toy whose columns are on scales of their own, with a layer that scales them."""
+    scales = np.array([1, 10, 100, 0.1, 30], "float32")
+    mean, variance = examples()[0].mean(0) * scales, statistic(examples()[0] * scales, axis=0)
+    scaled = {n: changed(examples(60, i), 0, lambda x: x * scales)
+              for i, n in enumerate(("validation", "test"), 2)}  # fmt: skip
+    return sound(
+        model=model(lambda: layers.Normalization(mean=mean, variance=variance), dense),
+        data=changed(examples(), 0, lambda x: x * scales), others=scaled,
+    )  # fmt: skip
+
+
+def model_of_file(copy: Callable[[keras.Model], keras.Model]) -> Callable[[], keras.Model]:
+    """A model of what `copy` makes of one that was saved."""
+
+    def create_model() -> keras.Model:
+        with tempfile.TemporaryDirectory() as directory:
+            file = Path(directory) / "body.keras"
+            keras.Sequential([keras.Input((FEATURES,)), dense(16, activation="tanh")]).save(file)
+            body = copy(keras.models.load_model(file))
+        inputs = keras.Input((FEATURES,))
+        return keras.Model(inputs, dense(CLASSES)(body(inputs)))
+
+    return create_model
+
+
 def weighted_by_class(weight: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, ...]:
     """Classes of other sizes, with weights of their own: (inputs, labels, weights)."""
     inputs, labels = examples(3 * ROWS)
@@ -1454,6 +1574,14 @@ DATA = [
         "100% of the validation examples are training examples too: the splits overlap",
     ),
     Fault(
+        "rows in two splits", drawn_with_replacement,
+        "of the validation examples are training examples too: the splits overlap",
+    ),
+    Fault(
+        "rows in two splits", relabeled,
+        "inputs of most validation examples are those of training examples",
+    ),
+    Fault(
         "rows in two splits", lambda: texts(validation=said()),
         "100% of the validation examples are training examples too: the splits overlap",
     ),
@@ -1515,6 +1643,17 @@ DATA = [
     Fault(
         "marks", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -4.0))),
         "9 values of column 2 of inputs are -4, far from all others", LOOK,
+    ),
+    Fault(
+        "marks", lambda: series_that_drops(0), "channel 0 of inputs jumps to 0 again", LOOK,
+    ),
+    Fault(
+        "adapt", lambda: adapted_to(np.std),
+        "the variance of the layer 'normalization.*' is the standard deviation of what it gets",
+    ),
+    Fault(
+        "loaded weights", lambda: sound(model=model_of_file(keras.models.clone_model)),
+        "begin with others: they are lost on the way",
     ),
     Fault(
         "known values",
@@ -1593,8 +1732,13 @@ DATA = [
         "weights go down to -1", LOOK,
     ),
     Fault(
-        "weights", lambda: sound(data=weighted_by_class(lambda times: times / times.mean())),
+        "weights",
+        lambda: sound(data=weighted_by_class(lambda times: times / times.mean()), others={}),
         "each example of class 0, the most frequent, weighs .* are turned round", LOOK,
+    ),
+    Fault(
+        "weights", lambda: sound(data=weighted_by_class(lambda times: times / times.mean())),
+        "differ by 32% between training and validation data, and by 48% if .* turned round",
     ),
     Fault("labels are mixed", sorted_stream, "have labels of 2 classes, the data of 3"),
     Fault(
@@ -1838,6 +1982,12 @@ LOSS = [
     Fault(
         "process_gradients", lambda: sound(process_gradients=scaled_to(lambda _: -1)),
         "multiplies every gradient by -1: the optimizer lowers the loss by itself",
+    ),
+    Fault(
+        "process_gradients",
+        lambda: sound(process_gradients=lambda gs, vs: [
+            g - 0.1 * tf.convert_to_tensor(v.value) for g, v in zip(gs, vs, strict=True)]),
+        "adds -0.1 of each weight to its gradient: weights are pushed away from 0",
     ),
     Fault(
         "process_gradients", lambda: sound(process_gradients=scaled_to(lambda _: 0.5)),
@@ -2282,6 +2432,14 @@ PREDICTIONS = [
     Fault(
         "monitor", sound, "the weights with the smallest validation_accuracy are kept as the best",
         flags={"task": TaskConfig(larger_is_better=False)},
+    ),
+    Fault(
+        "monitor", lambda: sound(validation_step=judged_by_inputs),
+        "validation_accuracy, .*, is the same with other trained weights",
+    ),
+    Fault(
+        "monitor", validated_gan, "losses of adversaries say how one does against the other", LOOK,
+        flags={"task": TaskConfig(monitor="validation_generator_loss", larger_is_better=False)},
     ),
     Fault(
         "monitor", sound, "the weights with the largest validation_loss are kept as the best",

@@ -38,6 +38,7 @@ from .faulty import (
     Perplexity,
     PowerIterated,
     Slower,
+    adapted_to,
     asked_loss,
     by_place,
     candidates,
@@ -66,7 +67,9 @@ from .faulty import (
     mirrored,
     mixed_up,
     model,
+    model_of_file,
     next_words,
+    noisy_gan,
     noisy_step,
     noisy_views,
     of_numbers,
@@ -86,6 +89,7 @@ from .faulty import (
     scaled_together,
     scaled_windows,
     segmented,
+    series_that_drops,
     sharpness_aware,
     shown,
     slower_first_layer,
@@ -114,7 +118,10 @@ from .toys import BATCH, CLASSES, FEATURES, Toy, create_run, laboratory, strateg
 from .worked import CONTRASTIVE, GAN, parts, tokens
 
 # Keras warns of some of these faults.
-pytestmark = pytest.mark.filterwarnings("ignore:.*does not represent logits")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*does not represent logits"),
+    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
+]
 
 
 QUICK = ("splits alike", "shapes", "denominator", "learning rate")
@@ -417,6 +424,16 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         lambda: sound(data=weighted_by_class(lambda times: times.mean() / times), others={}),
         {},
     ),
+    "a last layer that starts at 0": (
+        lambda: sound(model=model(dense, last=lambda: dense(CLASSES, kernel_initializer="zeros"))),
+        {},
+    ),
+    "a number for missing places that the model knows": (
+        lambda: series_that_drops(0, masked=True),
+        {},
+    ),
+    "columns on scales of their own": (lambda: adapted_to(np.var), {}),
+    "a body from a file": (lambda: sound(model=model_of_file(lambda body: body)), {}),
     "data scaled by that of training": (
         lambda: scaled_together(lambda x: (x - x[:ROWS].mean(0)) / x[:ROWS].std(0)),
         {},
@@ -523,6 +540,12 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
         ("padded inputs", completed),
         ("rows in two splits", trees),
         ("scaled by training data", lambda: scaled_windows(answers=False)),
+        # A class that costs more isn't one of which some are left out.
+        (
+            "weights",
+            lambda: sound(data=weighted_by_class(lambda times: np.where(times > 30, 2, 1))),
+        ),
+        ("inputs alike in evaluation", noisy_gan),
     ],
 )
 def test_a_relation_holds(name: str, toy: Callable[[], Toy]) -> None:

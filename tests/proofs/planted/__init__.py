@@ -25,6 +25,9 @@ from . import (
     blind_14,
     blind_15,
     blind_16,
+    blind_17,
+    blind_18,
+    blind_19,
     data,
     losses,
     models,
@@ -57,6 +60,9 @@ EXAMINED = (
     blind_14,
     blind_15,
     blind_16,
+    blind_17,
+    blind_18,
+    blind_19,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

@@ -658,3 +658,12 @@ UNUSUAL = (
         preparation=TEACHER,
     ),
 )  # fmt: skip
+
+# Tasks that examiners make changes in, by a short name.
+OF_OWNERS = dict(
+    zip(
+        ("contrastive", "vae", "forecasting", "finetuning", "two_heads", "distillation"),
+        UNUSUAL,
+        strict=True,
+    )
+)

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -108,6 +109,12 @@ def adapts_to_training_data(lab: Laboratory) -> Finding:
             "statistics, or a choice, are made of what the model is validated or tested on",
             'use datasets["train"] alone',
         )
+    if layer := _divides_by_variance(lab):
+        return wrong(
+            f"the variance of the layer {layer!r} is the standard deviation of what it gets",
+            "Normalization divides by the square root of its variance",
+            "give it the variance",
+        )
     return ok()
 
 
@@ -180,8 +187,9 @@ def weights(lab: Laboratory) -> Finding:
     for split, others in lab.examples.items():
         if split == "train" or "weights" in others:
             continue
-        by_number, by_weight = _shares_apart(labels, array, others.get("labels", np.zeros(0)))
-        if by_number > 0.1 and by_weight > 1.2 * by_number:
+        apart = _shares_apart(labels, array, others.get("labels", np.zeros(0)))
+        by_number, by_weight, by_inverse = apart
+        if by_number > 0.1 and by_weight > 1.2 * by_number and by_inverse < by_number / 3:
             return wrong(
                 f"shares of labels differ by {by_number:.0%} between training and {split} data, "
                 f"and by {by_weight:.0%} if training examples count as they weigh",
@@ -208,14 +216,21 @@ def weights(lab: Laboratory) -> Finding:
 
 def _shares_apart(
     labels: np.ndarray, weights: np.ndarray, others: np.ndarray
-) -> tuple[float, float]:
-    """How far the shares of labels are from those of another split: by number, and by weight."""
+) -> tuple[float, float, float]:
+    """How far the shares of labels are from those of another split.
+
+    By number, by weight, and by 1 / weight: the last is small where weights are the shares kept.
+    """
     if others.ndim != 1 or not len(others):
-        return 0.0, 0.0
-    known, index = np.unique(labels, return_inverse=True)
+        return 0.0, 0.0, 0.0
+    known, index = np.unique(labels[weights > 0], return_inverse=True)
     of_others = np.array([np.mean(others == label) for label in known])
-    by_number, by_weight = (np.bincount(index, w) / w.sum() for w in (np.ones(len(index)), weights))
-    return float(np.abs(by_number - of_others).max()), float(np.abs(by_weight - of_others).max())
+    weights = weights[weights > 0]
+    by_number, by_weight, by_inverse = (
+        float(np.abs(np.bincount(index, w) / w.sum() - of_others).max())
+        for w in (np.ones(len(index)), weights, 1 / weights)
+    )
+    return by_number, by_weight, by_inverse
 
 
 @relation("labels")
@@ -642,6 +657,24 @@ def _adapts_to(lab: Laboratory) -> tuple[str, str]:
                 if not np.array_equal(array, other[name], equal_nan=array.dtype.kind == "f"):
                     return split, name
     return "", ""
+
+
+def _divides_by_variance(lab: Laboratory) -> str:
+    """A Normalization whose variance is a standard deviation; or nothing."""
+    layers = [x for x in lab.run.layers
+              if isinstance(x, keras.layers.Normalization) and not x.invert]  # fmt: skip
+    if not layers:
+        return ""
+    for call in lab.calls(lab.run.functions.train_steps[0], lab.run, lab.batch, layers):
+        given, variance = np.asarray(call.arguments[0], "f8"), np.ravel(call.of.variance)
+        if len(variance) < 2 or given.shape[-1] != len(variance):
+            continue
+        here = np.ma.masked_invalid(given.reshape(-1, len(variance))).var(axis=0).filled(0)
+        here, variance = (x[(here > 0) & (variance > 0)] for x in (here, variance))
+        by_variance, by_deviation = (np.abs(np.log(variance / x)) for x in (here, np.sqrt(here)))
+        if len(here) > 1 and np.mean((by_deviation < 0.3) & (by_variance > 1)) > 0.7:
+            return str(call.of.name)
+    return ""
 
 
 def _secs_per_batch(lab: Laboratory) -> float:

@@ -420,19 +420,28 @@ class Laboratory(Runs):
         return {name: float(np.mean([losses[name] for losses in looks]))
                 for name in self.run.optimizers}  # fmt: skip
 
-    def changes_by_step_of(self, names: list[str], behind: Sequence[str] = ()) -> Numbers:
+    def looks_later(self, batches: Sequence[Any]) -> list[Look]:
+        """Looks at some batches behind some steps: layers that began at 0 do something there."""
+        self.train_longer(self.batches.dataset(0, REPEATED_STEPS), REPEATED_STEPS)
+        looks = [self.look(batch) for batch in batches]
+        self.reset()
+        return looks
+
+    def changes_by_step_of(
+        self, names: list[str], behind: Sequence[str] = (), at: int = 0
+    ) -> Numbers:
         """How a small step against the gradients of some optimizers changes all losses.
 
         Those of `behind` have trained for some steps, alone, each of which takes a tenth of their
-        loss at most.
+        loss at most. Random numbers are those of the step `at`.
         """
-        now = self.base
+        now = self.look(self.batch, step=at) if at else self.base
         for _ in range(ALONE if behind else 0):
             self._descend(behind, now, 0.1 * sum(abs(now.losses[name]) for name in behind))
-            now = self.look(self.batch)
+            now = self.look(self.batch, step=at)
         before = max(map(abs, now.losses.values()))  # a change of any loss must show
         self._descend(names, now, 1e-3 * max(before, 1e-3))
-        after = self.look(self.batch).losses
+        after = self.look(self.batch, step=at).losses
         self.reset()
         return {name: after[name] - loss for name, loss in now.losses.items()}
 

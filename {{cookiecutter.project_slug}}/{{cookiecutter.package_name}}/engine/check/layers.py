@@ -14,6 +14,7 @@ from .laboratory import Laboratory
 from .probe import cares_about_training, name_of
 
 MOST_DROPPED = 0.75
+LEAST_SIZE = 32  # of a matrix, to be known again
 RANDOM = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout,
           keras.layers.GaussianNoise)  # fmt: skip
 
@@ -122,6 +123,25 @@ def precision(lab: Laboratory) -> Finding:
                 "set its dtype policy when it is loaded",
             )
     return ok(lab.precision)
+
+
+@relation("loaded weights")
+def loaded_weights(lab: Laboratory) -> Finding:
+    """What `create_model` loads from a file is in a model of the run."""
+    values = [np.ravel(lab.initial[id(v)]) for v in lab.variables(lab.one) if len(v.shape) > 1]
+    files = [[np.ravel(w) for w in ws if w.ndim > 1 and np.ptp(w)] for ws in lab.loaded]
+    for loaded in files:
+        pairs = [(a, b) for a in loaded for b in values if a.size == b.size >= LEAST_SIZE]
+        # Weights may well be changed a little, or mixed with others.
+        if pairs and not any(abs(np.corrcoef(a, b)[0, 1]) > 0.3 for a, b in pairs if np.ptp(b)):
+            return wrong(
+                "create_model loads weights from a file, and layers of their shapes begin with "
+                "others",
+                "they are lost on the way: clone_model copies no weights, and layers that are made "
+                "anew draw their own",
+                "use the model that was loaded, or give its weights to the copy by set_weights",
+            )
+    return ok()
 
 
 def _overruled(lab: Laboratory) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -32,7 +33,7 @@ def inputs_alike(lab: Laboratory) -> Finding:
     raw = [x for b in (lab.batch, lab.evaluation_batch) if (x := numbers_of((b[0],))) is not None]
     if len(raw) < 2:
         return ok("not looked at: the inputs aren't one array of numbers")
-    apart = _how_far(*raw)  # the data itself
+    apart = _how_far(raw[0], raw[1])  # the data itself
     for name, model in lab.run.trained_models.items():
         of_model = [
             [numbers_of(call.arguments) for call in calls if call.of is model]
@@ -46,7 +47,10 @@ def inputs_alike(lab: Laboratory) -> Finding:
         if not given or [len(given), len(others)] != list(map(len, of_model)):
             continue
         for other in others:
-            if min(_how_far(x, other) for x in given) > 1.0 + apart:
+            if min(_how_far(x, other) for x in given) > 1.0 + apart and (
+                min((_how_far(x, other, s) for x, s in _with_noise(lab, model)), default=0)
+                > 1.0 + apart
+            ):
                 a, b = (f"mean {x.mean():.3g} and spread {x.std():.3g}" for x in (given[0], other))
                 return wrong(
                     f"from data on one scale {name!r} gets numbers of {b} in the validation step, "
@@ -151,13 +155,31 @@ def _drawn_wider(lab: Laboratory) -> str:
     return ""
 
 
-def _how_far(a: np.ndarray, b: np.ndarray) -> float:
-    """How unlike two arrays are in scale: above 1, noise and crops don't explain it."""
+def _with_noise(lab: Laboratory, model: keras.Model) -> list[tuple[np.ndarray, float]]:
+    """What a model is given in training, and the variance of the noise in it."""
+    by_seed = [
+        [
+            numbers_of(call.arguments)
+            for step in dict.fromkeys(lab.run.functions.train_steps)
+            for call in lab.calls(step, lab.run, lab.batch, [model], seed)
+        ]
+        for seed in (1, 2)
+    ]
+    pairs = [(x, y) for x, y in zip(*by_seed, strict=True) if x is not None and y is not None]
+    return [(x, float(np.mean((x - y) ** 2)) / 2) for x, y in pairs if x.shape == y.shape]
+
+
+def _how_far(a: np.ndarray, b: np.ndarray, noise: float = 0.0) -> float:
+    """How unlike two arrays are in scale: above 1, crops don't explain it.
+
+    Nor does noise of this variance in the first one.
+    """
     if not np.isfinite(a).all() or not np.isfinite(b).all():
         return 0.0
-    spread = max(a.std(), 1e-9)
-    shift = abs(a.mean() - b.mean()) / max(spread, b.std())
-    return float(max(shift / 0.5, abs(np.log(max(b.std(), 1e-9) / spread)) / np.log(2)))
+    most, other = max(a.std(), 1e-9), max(b.std(), 1e-9)
+    least = max(np.sqrt(max(a.var() - 2 * noise, 0)), 1e-9)  # as far as the noise can be told
+    shift = abs(a.mean() - b.mean()) / max(most, other)
+    return float(max(shift / 0.5, np.log2(other / most), np.log2(least / other)))
 
 
 def _training_over_evaluation(call: Call) -> tuple[float, float]:

@@ -22,7 +22,10 @@ MOST_ROWS = 20_000  # that are compared with each other
 MANY = 0.2  # of the rows of a split
 MOST_SHADES = 20_000_000  # of parts of images, that are counted
 SHADES = 32  # in a part of an image that is hardly there twice by chance
+MANY_VALUES = 20  # of a column
+BY_CHANCE = 1e-3  # pairs of rows that are alike by chance
 FEW_TIMES = 20  # that a part stands in images which were cut from one, or composed of the same
+MANY_NUMBERS = 16  # of a row, which make it one of its kind
 MOST_PLACES = 16  # in windows, where runs of positions are looked for
 BASES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of the hashes of parts, along each axis
 SAME = 1e-8  # the squared distance of rows that are equal, at most
@@ -65,6 +68,8 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
     times = Counter(wholes).values()
     # How many the data repeats by itself, other than as passes through all of it.
     natural = 1 - len(times) * min(times, default=1) / max(1, len(wholes))
+    if max(times, default=1) <= FEW_TIMES and _never_come_again(lab.examples["train"]):
+        natural = 0.0
     for split in ("validation", "test"):
         found = hashes.get(split, [])
         twice = sum(h in known for h in found)
@@ -77,6 +82,14 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
             )
         if twice / len(found) > max(0.02, 2 * natural):
             return look(seen, "the splits overlap, or the data repeats itself")
+    for split in ("validation", "test"):
+        if name := _shared_alone(lab.examples["train"], lab.examples.get(split, {})):
+            return wrong(
+                f"{name} of most {split} examples are those of training examples, and the rest of "
+                "these examples isn't",
+                "the splits overlap, and noise, other labels or pairs were made behind that",
+                "cut the data before use",
+            )
     validation, test = set(hashes.get("validation", [])), hashes.get("test", [])
     same = sum(h in validation for h in test)
     if test and same / len(test) > max(MANY, 3 * natural):
@@ -133,6 +146,42 @@ def examples_repeat(lab: Laboratory) -> Finding:
             "leave repetition to the engine: a stream gives each example once, and ends",
         )
     return ok()
+
+
+def _never_come_again(train: dict[str, np.ndarray]) -> bool:
+    """Whether rows of a table, with numbers as labels, are there twice only if they were copied.
+
+    Images of the same few letters may well be there twice, and so may measurements of a few
+    things whose labels are classes.
+    """
+    labels = train.get("labels", np.zeros(0))
+    names = [n for n, x in train.items() if n.startswith("inputs") and x.dtype.kind == "f"]
+    if labels.dtype.kind != "f" or not names or any(train[n].ndim > 2 for n in names):
+        return False
+    table = np.unique(_table([train[n] for n in [*names, "labels"]], MOST_OTHERS), axis=0)
+    by_chance = 0.5 * len(table) ** 2  # pairs; and by each column fewer of these that are alike
+    for column in table.T:
+        _, counts = np.unique(column, return_counts=True)
+        if len(counts) > MANY_VALUES:  # few values go together
+            by_chance *= float(np.sum((counts / len(column)) ** 2))
+    return by_chance < BY_CHANCE
+
+
+def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> str:
+    """The inputs or the labels if these rows, of many numbers each, are mostly training rows.
+
+    Of several inputs one may well come again, such as who rates something.
+    """
+    for name in (n for n in ("inputs", "labels") if n in train and n in others):
+        array, other = train[name], others[name][:MOST_ROWS]
+        if array.dtype.kind != "f" or array[:1].size < MANY_NUMBERS or len(other) < 10:
+            continue
+        known = set(map(bytes_of, array[:MOST_ROWS]))
+        found = list(map(bytes_of, other))
+        # The same for many examples, as a graph or what stands for a class, it says nothing.
+        if len(set(found)) > 0.95 * len(found) and np.mean([f in known for f in found]) > 0.5:
+            return name
+    return ""
 
 
 def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:

@@ -376,6 +376,18 @@ def monitor(lab: Laboratory) -> Finding:
             f"monitor validation_{column.removeprefix('train_')} in task/config.py",
         )
     name = column.partition("_")[2]
+    if column.startswith("validation_") and _is_the_same_untrained(lab, name):
+        return wrong(
+            f"{column}, which selects the best weights, is the same with other trained weights",
+            "it is computed from what isn't trained, such as a teacher or the labels alone",
+            "give it the predictions of the model that trains",
+        )
+    if name in {"generator_loss", "discriminator_loss"} and lab.run.metrics:
+        return look(
+            f"{column} selects the best weights",
+            "losses of adversaries say how one does against the other, not how good it is",
+            "monitor a metric of what is generated, such as a distance to real examples",
+        )
     is_loss = name == "loss" or name.endswith("_loss")
     better = lab.larger_is_better(name)
     if better is None or better == larger_is_better or (is_loss and min(
@@ -387,6 +399,26 @@ def monitor(lab: Laboratory) -> Finding:
         "larger_is_better in task/config.py says so",
         "turn it round",
     )
+
+
+def _is_the_same_untrained(lab: Laboratory, name: str) -> bool:
+    """Whether a result of the validation step depends on its inputs, and on no trained weight."""
+    if not lab.evaluated_splits:
+        return False
+    step, run, numbers = lab.run.functions.validation_step, lab.on_one.run, np.random.default_rng(0)
+
+    def result(batch: Any, noise: float) -> float | None:
+        for metric in run.metrics.values():
+            metric.reset_state()
+        for v in lab.run.trainable_variables if noise else ():
+            v.assign_add(tf.constant(noise * numbers.standard_normal(v.shape), v.dtype))
+        return lab.compute(step, run, batch, metrics=True).get(name)
+
+    first = result(lab.evaluation_batch, 0)
+    if first is None or any(result(lab.evaluation_batch, size) != first for size in (0.1, 1)):
+        return False
+    turned = tf.nest.map_structure(lambda t: tf.roll(t, 1, axis=1), lab.evaluation_batch[0])
+    return result((turned, *lab.evaluation_batch[1:]), 0) not in (first, None)
 
 
 def _from_logits(loss: object) -> bool | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -136,6 +137,7 @@ class Runs:
         self.made_again = MadeAgain(create_datasets, task, self.datasets, secs)
         self.precision = config.precision  # of the run; here 16 bits are 32
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
+        self.loaded: list[list[np.ndarray]] = []  # by file: what create_model loads
         self.sees_in_step: dict[str, set[bool]] = {}  # filled by the trace, read by sees_training
         self.steps_of: dict[str, list[int]] = {}  # which train steps use an optimizer
         self.secs_per_step = 0.0
@@ -158,7 +160,8 @@ class Runs:
     @cached_property
     def one(self) -> Created:
         """The task on one replica."""
-        made = self._create(self._strategies[0])
+        with _loading_recorded(self.loaded):
+            made = self._create(self._strategies[0])
         size = made[0].global_batch_size
         if size % 2:  # a row for each of two replicas at least
             made = self._create(self._strategies[0], max(2, size - 1))
@@ -588,6 +591,34 @@ class Runs:
         return not arrays or len(next(iter(arrays))) == num_examples(
             worker_split(self.datasets[name])
         )
+
+
+@contextlib.contextmanager
+def _loading_recorded(loaded: list[list[np.ndarray]]) -> Iterator[None]:
+    """Note the weights that create_model gets from files by functions of Keras."""
+
+    def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def noted(*arguments: Any, **keywords: Any) -> Any:
+            made = function(*arguments, **keywords)
+            model = arguments[0] if made is None else made  # of load_weights, and of load_model
+            if any(frame.name == "create_model" for frame in traceback.extract_stack()):
+                loaded.append([w.numpy() for w in model.weights])
+            return made
+
+        return noted
+
+    places = (keras.models, "load_model"), (keras.saving, "load_model"), (
+        keras.Model, "load_weights"
+    )  # fmt: skip
+    plain = [getattr(owner, name) for owner, name in places]
+    for (owner, name), function in zip(places, plain, strict=True):
+        setattr(owner, name, recorded(function))
+    try:
+        yield
+    finally:
+        for (owner, name), function in zip(places, plain, strict=True):
+            setattr(owner, name, function)
 
 
 def state_of(created: Created) -> list[keras.Variable]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -20,7 +22,7 @@ MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked fo
 
 @relation("marks")
 def marks(lab: Laboratory) -> Finding:
-    """No number of a table stands for a missing value."""
+    """No number of a table, or of a series, stands for a missing value."""
     for name, array in _inputs(lab).items():
         if array.ndim > 2:
             continue
@@ -39,6 +41,16 @@ def marks(lab: Laboratory) -> Finding:
             "they are replaced before they are scaled, or by a number on another scale",
             "replace them by a mean, behind the scaling by 0, and say so in a column of its own",
         )
+    for name, array in _series(lab):
+        for channel, x in enumerate(np.moveaxis(array[:MOST], 2, 0)[:MOST_COLUMNS]):
+            if (value := _drops_to(x)) is not None and not _leaves_out(lab, name, channel, value):
+                return look(
+                    f"channel {channel} of {name} jumps to {value:g} again and again, and back to "
+                    "where it was",
+                    "a number that stands for missing values is taken for a measurement",
+                    "keep NaN and leave it out of the loss, or fill inputs by the value before, "
+                    "and say so in a channel of its own",
+                )
     return ok()
 
 
@@ -248,6 +260,17 @@ def _compared(
     return ok()
 
 
+def _series(lab: Laboratory) -> Iterator[tuple[str, np.ndarray]]:
+    """Inputs (rows, positions, channels), and labels (rows, positions) as one channel."""
+    for name, array in lab.examples["train"].items():
+        if array.dtype.kind != "f" or not len(array) or array[0].size < 3:
+            continue
+        if name.startswith("inputs") and array.ndim == 3:
+            yield name, array
+        elif name.startswith("labels") and array.ndim == 2:
+            yield name, array[..., np.newaxis]
+
+
 def _inputs(lab: Laboratory) -> dict[str, np.ndarray]:
     """The inputs of training data that are real numbers."""
     train = lab.examples["train"]
@@ -281,6 +304,27 @@ def _mark(x: np.ndarray) -> tuple[float, int, bool] | None:
         is_very_far = times[end] >= 3 and far > 3 * width
         if is_very_far or (several and often and far > width / 4):
             return float(values[end]), int(times[end]), bool(is_very_far)
+    return None
+
+
+def _drops_to(x: np.ndarray) -> float | None:
+    """A number that a series (rows, positions) jumps to and back from, where it hardly moves."""
+    before, here, after = (x[:, i : x.shape[1] - 2 + i].ravel() for i in range(3))
+    whole = np.isfinite(before) & np.isfinite(here) & np.isfinite(after)
+    before, here, after = before[whole], here[whole], after[whole]
+    values, times = np.unique(here, return_counts=True)
+    if len(values) < 20:
+        return None
+    for value in {values[0], values[-1], values[times.argmax()]}:
+        alone = (here == value) & (before != value) & (after != value)
+        others = (here != value) & (before != value)
+        if alone.sum() < max(5, 0.001 * len(here)) or not others.any():
+            continue
+        usual = np.quantile(np.abs(here - before)[others], 0.99)
+        jump = np.minimum(np.abs(here - before), np.abs(here - after))[alone]
+        apart = np.abs(before - after)[alone]
+        if np.mean((jump > 2 * usual) & (apart < 2 * usual)) > 0.8:
+            return float(value)
     return None
 
 
@@ -357,11 +401,12 @@ def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
 
 
 def _leaves_out(lab: Laboratory, name: str, column: int, value: float) -> bool:
-    """Whether a number of an input's column means something else than one that is nearby."""
+    """Whether a number of a column or channel means something else than one that is nearby."""
     numbers = np.array(dict(named_leaves(lab.batch))[name])  # a copy: the batch stays as it is
+    columns = numbers.shape[-1] if name.startswith("inputs") and numbers.ndim > 2 else 1
     losses = []
-    for number in (value, 1.001 * value):
-        numbers.reshape(*numbers.shape[:2], -1)[..., column] = number  # a view of it
+    for number in (value, value + 1e-3 * (abs(value) or float(np.nanstd(numbers)))):
+        numbers.reshape(-1, columns)[:, column] = number  # a view of it
         batch = with_array(lab.batch, name, tf.constant(numbers))
         losses.append(lab.compute(lab.run.functions.train_steps[0], lab.run, batch))
     return bool(different(losses[0], losses[1], 0.05))

@@ -19,6 +19,7 @@ from .numbers import (
     relative_difference,
     with_array,
 )
+from .probe import Look
 
 SIGN_BASED = {"Lion", "Muon"}
 MOST_PARTS = 8  # of a batch, each of which takes a step
@@ -45,6 +46,17 @@ def processed_gradients(lab: Laboratory) -> Finding:
             f"process_gradients leaves only gradients {'above' if made.max() > 0 else 'below'} 0",
             "those of the other sign are cut off, so weights can move one way only",
             "clip both sides alike, as from -1 to 1",
+        )
+    values = np.concatenate([
+        np.ravel(v.numpy()) for name in lab.run.optimizers for v in lab.run.variables_of(name)
+    ])  # fmt: skip
+    if values.shape == given.shape and (by := (made - given) @ values) < 0 and (
+        (by / (values @ values)) ** 2 * (values @ values) > 0.99 * np.sum((made - given) ** 2)
+    ):  # fmt: skip
+        return wrong(
+            f"process_gradients adds {by / (values @ values):.3g} of each weight to its gradient",
+            "weights are pushed away from 0, not pulled to it: the sign is the wrong one",
+            "add a positive share, or use the weight_decay of an optimizer",
         )
     factors = made / given
     factor = float(np.median(factors))
@@ -242,13 +254,15 @@ def adversaries(lab: Laboratory) -> Finding:
     if len(generators) != 1 or len(judges) != 1 or generators == judges:
         return ok("there are none")
 
-    def both_gain(*trained: str) -> bool:
-        changes = lab.changes_by_step_of(generators, trained)
+    def both_gain(behind: list[str], at: int) -> bool:
+        changes = lab.changes_by_step_of(generators, behind, at)
         own, others = changes[generators[0]], changes[judges[0]]
         return own < 0 and others < 0.15 * own  # a penalty may let it fall, but not as much
 
-    # A discriminator that has learned nothing yet may be on the far side of what both want.
-    if both_gain() and both_gain(*judges):
+    # A discriminator that has learned nothing yet may be on the far side of what both want; and
+    # each of them may add noise of its own, here the same to all rows.
+    draws = range(LOOKS if lab.base.drawn else 1)
+    if all(both_gain(behind, at) for at in draws for behind in ([], judges)):
         return wrong(
             f"a step that lowers the loss of the {generators[0]} lowers that of the {judges[0]}",
             "both want the same: labels of real and generated examples are exchanged in one of "
@@ -313,15 +327,20 @@ def _is_sign_based(lab: Laboratory) -> bool:
 def _ignored_parts(lab: Laboratory) -> list[str]:
     """Those of several inputs, and of several labels, that no loss and no count depends on."""
     parts = [(n, t) for n, t in named_leaves(lab.batch) if "[" in n and "weights" not in n]
-    found = []
+    others = {}
     for name, array in parts[:MOST_PARTS]:
         turned = tf.roll(array, 1, axis=1)
         if not equal(array, turned):
-            other = lab.look(with_array(lab.batch, name, turned))
-            # Before training, what hardly matters isn't what nothing uses.
-            same = not different(lab.base.losses, other.losses, 1e-7)
-            if other.counted == lab.base.counted and same:
-                found.append(name)
+            others[name] = with_array(lab.batch, name, turned)
+
+    def are_same(a: Look, b: Look) -> bool:
+        # What hardly matters isn't what nothing uses.
+        return a.counted == b.counted and not different(a.losses, b.losses, 1e-7)
+
+    found = [name for name, batch in others.items() if are_same(lab.base, lab.look(batch))]
+    if found:
+        first, *looks = lab.looks_later([lab.batch, *(others[name] for name in found)])
+        found = [n for n, other in zip(found, looks, strict=True) if are_same(first, other)]
     return found
 
 
@@ -333,7 +352,10 @@ def _ignores_inputs(lab: Laboratory) -> bool:
         own = lab.look(lab.batch, step=step).losses if step else lab.base.losses
         return bool(different(own, lab.look(other, step=step).losses, 1e-6))
 
-    return not any(differs(step) for step in range(LOOKS if lab.base.drawn else 1))
+    if any(differs(step) for step in range(LOOKS if lab.base.drawn else 1)):
+        return False
+    first, second = lab.looks_later([lab.batch, other])
+    return not different(first.losses, second.losses, 1e-6)
 
 
 def _trained_by_several_steps(lab: Laboratory) -> list[str]:
