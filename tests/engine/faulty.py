@@ -663,6 +663,25 @@ def pictures(change: Callable[[np.ndarray], np.ndarray] = lambda images: images)
     return sound(model=create, data=(change(images), labels), others={})
 
 
+def speckled() -> Toy:
+    """Images of dots, more or fewer; an augmentation moves them so far that no dot stays."""
+    numbers = np.random.default_rng(8)
+    labels = numbers.integers(CLASSES, size=ROWS)
+    images = numbers.random((ROWS, 8, 8, 1)) < 0.05 + 0.2 * labels[:, None, None, None]
+
+    def create() -> keras.Model:
+        return keras.Sequential([keras.Input((8, 8, 1)), layers.Flatten(), dense(CLASSES)])
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, *others = batch
+        by = tf.random.stateless_uniform([2], seed, 1, 8, tf.int32)
+        return tf.roll(images, by, (1, 2)), *others
+
+    return sound(
+        model=create, data=(images.astype("float32"), labels), others={}, augment=augment
+    )  # fmt: skip
+
+
 def means_of_labels() -> Toy:
     """A category of 20 values, which is replaced by the mean label of training and validation."""
     numbers = np.random.default_rng(3)

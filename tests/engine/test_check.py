@@ -94,6 +94,7 @@ from .faulty import (
     shown,
     slower_first_layer,
     sound,
+    speckled,
     step,
     stopped_early,
     stream,
@@ -546,6 +547,7 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
             lambda: sound(data=weighted_by_class(lambda times: np.where(times > 30, 2, 1))),
         ),
         ("inputs alike in evaluation", noisy_gan),
+        ("augmentation", speckled),
     ],
 )
 def test_a_relation_holds(name: str, toy: Callable[[], Toy]) -> None:

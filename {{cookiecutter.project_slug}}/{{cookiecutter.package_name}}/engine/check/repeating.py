@@ -370,10 +370,13 @@ def _labels_moved(plain: Any, augment: Any) -> str:
         return ""
     distances = np.abs(x - x[0]).reshape(len(x), -1).sum(axis=1)
     far = int(others[distances[others].argmax()])
-    rows = np.where(np.arange(len(x)) % 2, far, 0)  # only two examples, in turn
-    batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), (inputs, labels, weights))
-    new_inputs, new_labels, _ = augment(batch, tf.constant([0, 1], tf.int64))
-    a, b = (np.asarray(tf.nest.flatten(new)[0], "f8") for new in (new_inputs, new_labels))
+
+    def augmented(rows: np.ndarray) -> list[np.ndarray]:
+        batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), (inputs, labels, weights))
+        new = augment(batch, tf.constant([0, 1], tf.int64))
+        return [np.asarray(tf.nest.flatten(part)[0], "f8") for part in new[:2]]
+
+    a, b = augmented(np.where(np.arange(len(x)) % 2, far, 0))  # only two examples, in turn
     if a.shape != x.shape or b.shape != y.shape:
         return ""
     of = [np.abs(b - y[row]).reshape(len(b), -1).sum(axis=1) for row in (0, far)]
@@ -387,7 +390,8 @@ def _labels_moved(plain: Any, augment: Any) -> str:
         if min(of_x.std(), of_y.std()) > 0.05 and np.corrcoef(of_x, of_y)[0, 1] < -0.5:
             return "augmented inputs have more of one example where labels have more of the other"
         return ""
-    near = [np.square(a - x[row]).reshape(len(a), -1).sum(axis=1) for row in (0, far)]
+    alone = [augmented(np.full(len(x), row))[0] for row in (0, far)]  # moved alike, but not mixed
+    near = [np.square(a - of_one).reshape(len(a), -1).sum(axis=1) for of_one in alone]
     input_is = np.where(near[0] < near[1], 0, far)
     share = int((label_is != input_is).sum())
     if share < 0.2 * len(x):
