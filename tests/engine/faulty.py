@@ -2453,6 +2453,27 @@ PREDICTIONS = [
         flags={"task": TaskConfig(larger_is_better=False)},
     ),
     Fault(
+        "inputs without the answer", lambda: replace(CONTRASTIVE, data=CONTRASTIVE.data[:1] * 2),
+        "inputs and labels are the same numbers",
+    ),
+    Fault(
+        "weights enter once", lambda: decorrelated(),
+        "doesn't change when all weights are doubled: it is averaged twice", LOOK,
+    ),
+    Fault(
+        "learning rate",
+        lambda: sound(optimizer=lambda: keras.optimizers.AdamW(0.003, 0.9, 0.999)),
+        "weight_decay is 0.9, a usual beta_1 or beta_2: numbers given by position",
+    ),
+    Fault(
+        "logits",
+        lambda: sound(
+            losses=lambda: {"main": losses.KLDivergence(reduction="none")},
+            train_steps=(one_hot_step,), validation_step=one_hot_step, metrics=dict,
+        ),
+        "'main' gets numbers from -.*: a divergence of Keras takes probabilities",
+    ),
+    Fault(
         "monitor", lambda: sound(validation_step=judged_by_inputs),
         "validation_accuracy, .*, is the same with other trained weights",
     ),
@@ -2865,6 +2886,36 @@ def taught(average: bool = False, frozen: bool = True) -> Toy:
         return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
 
     return sound(model=create, train_steps=(learn,), validation_step=learn, metrics=dict)
+
+
+def judged_by_average() -> Toy:
+    """A student whose metric is that of its moving average."""
+
+    def validate(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.models["teacher"](inputs, training=False)
+        per_example = run.losses["main"](labels, logits)
+        run.metrics["accuracy"].update_state(tf.exp(-per_example), weights)
+        return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
+
+    return replace(
+        taught(average=True), validation_step=validate,
+        metrics=lambda: {"accuracy": metrics.Mean()},
+    )  # fmt: skip
+
+
+def decorrelated() -> Toy:
+    """Two views of a batch have a correlation, in which each example has its share."""
+
+    def correlating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        *views, weights = batch
+        a, b = (replica.all_gather(run.model(x, training=True)) for x in views)
+        shares = replica.all_gather(weights)[:, tf.newaxis]
+        shares /= tf.reduce_sum(shares)
+        loss = tf.reduce_sum(tf.square(tf.reduce_sum(shares * a * b, axis=0) - 1))
+        return {"main": loss / replica.num_replicas}
+
+    return replace(CONTRASTIVE, train_steps=(correlating,))
 
 
 def by_step(

@@ -59,6 +59,7 @@ from .faulty import (
     gauges,
     good_enough,
     histories,
+    judged_by_average,
     late_penalty,
     least_squares_gan,
     mapped_weights,
@@ -548,6 +549,7 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
         ),
         ("inputs alike in evaluation", noisy_gan),
         ("augmentation", speckled),
+        ("monitor", judged_by_average),
     ],
 )
 def test_a_relation_holds(name: str, toy: Callable[[], Toy]) -> None:

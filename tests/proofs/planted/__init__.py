@@ -28,6 +28,8 @@ from . import (
     blind_17,
     blind_18,
     blind_19,
+    blind_20,
+    blind_21,
     data,
     losses,
     models,
@@ -63,6 +65,8 @@ EXAMINED = (
     blind_17,
     blind_18,
     blind_19,
+    blind_20,
+    blind_21,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 from .edits import Change, Edit, Fault
-from .unusual import OF_OWNERS
-
-
-def _fault(
-    base: str, *, name: str, edits: tuple[Edit, ...], kind: str, cause: str, file: str, named: str
-) -> Fault:
-    """A fault in the task of an owner."""
-    task = OF_OWNERS[base]
-    return Fault(
-        name=f"{base}, {name}",
-        starter=task.starter,
-        edits=(*task.edits, *edits),
-        flags=task.flags,
-        preparation=task.preparation,
-        kind=kind,
-        cause=cause,
-        file=file,
-        named=named,
-    )
-
+from .unusual import fault_in
 
 FAULTS: tuple[Fault, ...] = (
-    _fault(
+    fault_in(
         "contrastive",
         name="targets of the similarity matrix are the diagonal on every replica",
         kind="distribution",
@@ -41,7 +22,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "contrastive",
         name="validation and test images are trained on as unlabeled ones",
         kind="leak",
@@ -59,7 +40,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "contrastive",
         name="boundaries of the learning rate are epochs, not steps",
         kind="schedule",
@@ -82,7 +63,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "contrastive",
         name="features are centered by the mean of the batch inside the model",
         kind="model",
@@ -100,7 +81,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "vae",
         name="the error is a mean over pixels and the divergence a sum over the code",
         kind="loss",
@@ -120,7 +101,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "vae",
         name="relu on mean and log variance of the code",
         kind="model",
@@ -136,7 +117,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "vae",
         name="the warm-up of the divergence counts batches in evaluation",
         kind="evaluation",
@@ -155,7 +136,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "vae",
         name="the weight of the divergence is a Python number that the graph has fixed",
         kind="callbacks",
@@ -205,7 +186,7 @@ from .steps import KL_WEIGHT, WARM_UP
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "forecasting",
         name="overlapping windows are split at random",
         kind="leak",
@@ -228,7 +209,7 @@ from .steps import KL_WEIGHT, WARM_UP
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "forecasting",
         name="the absolute errors are averaged without weights",
         kind="metrics",
@@ -241,7 +222,7 @@ from .steps import KL_WEIGHT, WARM_UP
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "forecasting",
         name="missing values are forecast as zero degrees",
         kind="labels",
@@ -264,7 +245,7 @@ from .steps import KL_WEIGHT, WARM_UP
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "forecasting",
         name="the counters that halve the learning rate aren't in checkpoints",
         kind="state",
@@ -319,7 +300,7 @@ PATIENCE = 3  # validations without a new best until the learning rate is halved
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "finetuning",
         name="both callbacks see the last value of the loop variable",
         kind="callbacks",
@@ -342,7 +323,7 @@ PATIENCE = 3  # validations without a new best until the learning rate is halved
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "finetuning",
         name="the square that is cut out is drawn once by NumPy",
         kind="augmentation",
@@ -373,7 +354,7 @@ SIDE = 4  # pixels, of the square that is cut out of training images
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "finetuning",
         name="weight decay with the wrong sign",
         kind="optimizer",
@@ -402,7 +383,7 @@ WEIGHT_DECAY = 1e-2
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "finetuning",
         name="clone_model leaves the pretrained weights behind",
         kind="weights",
@@ -419,7 +400,7 @@ WEIGHT_DECAY = 1e-2
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "two_heads",
         name="training images are standardized by the augmentation only",
         kind="data",
@@ -438,7 +419,7 @@ WEIGHT_DECAY = 1e-2
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "two_heads",
         name="labels of class zero count as missing",
         kind="labels",
@@ -453,7 +434,7 @@ WEIGHT_DECAY = 1e-2
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "two_heads",
         name="both heads are divided by the number of digits",
         kind="loss",
@@ -477,7 +458,7 @@ WEIGHT_DECAY = 1e-2
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "two_heads",
         name="gradient noise of its own on every replica",
         kind="distribution",
@@ -503,7 +484,7 @@ NOISE = 1e-3  # standard deviation of what is added to each gradient (Neelakanta
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "distillation",
         name="the accuracy of validation and test is the teacher's",
         kind="metrics",
@@ -519,7 +500,7 @@ NOISE = 1e-3  # standard deviation of what is added to each gradient (Neelakanta
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "distillation",
         name="the loss is a mean over the replica's own rows",
         kind="distribution",
@@ -538,7 +519,7 @@ NOISE = 1e-3  # standard deviation of what is added to each gradient (Neelakanta
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "distillation",
         name="the teacher is loaded as a model that trains",
         kind="weights",
@@ -567,7 +548,7 @@ NOISE = 1e-3  # standard deviation of what is added to each gradient (Neelakanta
             ),
         ),
     ),
-    _fault(
+    fault_in(
         "distillation",
         name="half of the digits are turned upside down under their old labels",
         kind="augmentation",

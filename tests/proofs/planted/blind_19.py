@@ -3,20 +3,7 @@
 from __future__ import annotations
 
 from .edits import Change, Edit, Fault
-from .unusual import OF_OWNERS
-
-
-def _task(base: str, *, name: str, edits: tuple[Edit, ...]) -> Change:
-    """A change of the task of an owner."""
-    task = OF_OWNERS[base]
-    return Change(
-        name=f"{base}, {name}",
-        starter=task.starter,
-        edits=(*task.edits, *edits),
-        flags=task.flags,
-        preparation=task.preparation,
-    )
-
+from .unusual import change_of
 
 FAULTS: tuple[Fault, ...] = ()
 
@@ -587,7 +574,7 @@ def instance_noise(images: tf.Tensor, replica: Replica, number: int) -> tf.Tenso
             ),
         ),
     ),
-    _task(
+    change_of(
         "contrastive",
         name="pairwise sigmoid loss: every pair of images is a yes-or-no question of its own",
         edits=(
@@ -632,7 +619,7 @@ def pairwise_loss(own: tf.Tensor, similarity: tf.Tensor, there: tf.Tensor) -> tf
             ),
         ),
     ),
-    _task(
+    change_of(
         "vae",
         name="importance-weighted autoencoder: eight codes per image in training and evaluation",
         edits=(
@@ -720,7 +707,7 @@ def _bound(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[
             ),
         ),
     ),
-    _task(
+    change_of(
         "vae",
         name="free bits: the KL divergence of each code number counts as at least 0.25 in training",
         edits=(
@@ -759,7 +746,7 @@ def means(
             ),
         ),
     ),
-    _task(
+    change_of(
         "forecasting",
         name="the network learns what differs from the same hour yesterday, from zeros",
         edits=(
@@ -791,7 +778,7 @@ def means(
             ),
         ),
     ),
-    _task(
+    change_of(
         "forecasting",
         name="Student-t likelihood in which near hours weigh more than far ones",
         edits=(
@@ -855,7 +842,7 @@ def student_t(error: tf.Tensor) -> tf.Tensor:
             ),
         ),
     ),
-    _task(
+    change_of(
         "finetuning",
         name="200 labelled images, each six times in an epoch, and a last layer that starts at zeros",
         edits=(
@@ -910,7 +897,7 @@ def _load_digits() -> dict[str, Arrays]:
             ),
         ),
     ),
-    _task(
+    change_of(
         "finetuning",
         name="weights are pulled to where they started (L2-SP), by a frozen copy of the backbone",
         edits=(
@@ -991,7 +978,7 @@ def pull_to_start(run: Run, replica: Replica) -> tf.Tensor:
             ),
         ),
     ),
-    _task(
+    change_of(
         "two_heads",
         name="the second head has no weights: it is a marginal of the first one's logits",
         edits=(
@@ -1007,7 +994,7 @@ def pull_to_start(run: Run, replica: Replica) -> tf.Tensor:
             ),
         ),
     ),
-    _task(
+    change_of(
         "distillation",
         name="the student matches the teacher's centered logits; labels are for the metric only",
         edits=(
@@ -1061,7 +1048,7 @@ def pull_to_start(run: Run, replica: Replica) -> tf.Tensor:
             ),
         ),
     ),
-    _task(
+    change_of(
         "distillation",
         name="half of a training batch are blends of two images without a label; the teacher tells",
         edits=(

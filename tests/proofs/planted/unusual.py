@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import blank
 from . import places as at
-from .edits import PACKAGE, Change, Edit, after, before
+from .edits import PACKAGE, Change, Edit, Fault, after, before
 from .tasks import ADAM, LABELS, LOWEST_LOSS, PICTURES, SUM_OF_SQUARES, in_losses, in_model
 
 LOADED = "from ..engine.batches import first_examples\n"
@@ -667,3 +667,33 @@ OF_OWNERS = dict(
         strict=True,
     )
 )
+
+
+def fault_in(
+    base: str, *, name: str, edits: tuple[Edit, ...], kind: str, cause: str, file: str, named: str
+) -> Fault:
+    """A fault in the task of an owner."""
+    task = OF_OWNERS[base]
+    return Fault(
+        name=f"{base}, {name}",
+        starter=task.starter,
+        edits=(*task.edits, *edits),
+        flags=task.flags,
+        preparation=task.preparation,
+        kind=kind,
+        cause=cause,
+        file=file,
+        named=named,
+    )
+
+
+def change_of(base: str, *, name: str, edits: tuple[Edit, ...]) -> Change:
+    """A change of the task of an owner."""
+    task = OF_OWNERS[base]
+    return Change(
+        name=f"{base}, {name}",
+        starter=task.starter,
+        edits=(*task.edits, *edits),
+        flags=task.flags,
+        preparation=task.preparation,
+    )

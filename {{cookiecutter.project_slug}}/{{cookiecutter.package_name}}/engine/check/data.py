@@ -389,6 +389,17 @@ def labels_belong_to_inputs(lab: Laboratory) -> Finding:
 def inputs_without_the_answer(lab: Laboratory) -> Finding:
     """No column of the inputs is the label in another form."""
     train = lab.examples["train"]
+    inputs, labels = train.get("inputs"), train.get("labels")
+    is_made_later = lab.batches.augment is not None or lab.base.drawn
+    if lab.declared_interacting and inputs is not None and not is_made_later and (
+        np.array_equal(inputs, [] if labels is None else labels)
+    ):  # fmt: skip
+        return wrong(
+            "inputs and labels are the same numbers",
+            "both views of an example are one, as where noise is added in place, so to find one "
+            "by the other is trivial",
+            "change a copy",
+        )
     if place := _label_among_ids(train):
         return wrong(
             f"{place} of each example is its label",

@@ -16,6 +16,7 @@ from .numbers import TOLERANCE, relative_difference
 from .probe import words_of
 from .runs import state_of
 
+BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 JUDGES = {"discriminator", "critic"}  # words in names of models, that none uses as they begin
 ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # of what may be rare
 NEVER_NEGATIVE = {"kl", "kld", "mse", "mae", "rmse", "penalty"}  # words in names of losses
@@ -122,6 +123,12 @@ def learning_rate(lab: Laboratory) -> Finding:
     for name, optimizer in lab.inner_optimizers:
         rate = float(tf.convert_to_tensor(optimizer.learning_rate))
         decay = float(getattr(optimizer, "weight_decay", None) or 0.0) * rate
+        if getattr(optimizer, "weight_decay", None) in BETAS:
+            return wrong(
+                f"weight_decay is {optimizer.weight_decay:g}, a usual beta_1 or beta_2",
+                "numbers given by position: behind the learning rate AdamW takes weight_decay",
+                "name them, beta_1=... and beta_2=...",
+            )
         if decay >= 0.01:
             return wrong(
                 f"weight decay takes {decay:.1%} of each weight in every step",

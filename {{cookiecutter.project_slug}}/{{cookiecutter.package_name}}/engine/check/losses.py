@@ -149,7 +149,7 @@ def weights_enter_once(lab: Laboratory) -> Finding:
                     "the weights aren't used",
                     "multiply by them once: compute_average_loss(sample_weight=...)",
                 )
-            return wrong(
+            return (look if lab.declared_interacting else wrong)(  # such as a correlation
                 seen,
                 "it is averaged twice: divided by the sum of some weights, and then by the count",
                 "give compute_loss the weighted numbers, and divide by replica.global_count only",

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ..auxiliary import is_auxiliary
 from .findings import Finding, look, ok, relation, wrong
 from .graph import activated_logits
 from .laboratory import Laboratory
@@ -55,6 +56,15 @@ def logits(lab: Laboratory) -> Finding:
                     f"{name!r} gets labels from {known[0]:.3g} to {known[-1]:.3g}",
                     "a binary cross-entropy of labels outside 0 and 1 has no minimum",
                     "scale them to 0 and 1, or use another loss",
+                )
+        shares = [np.asarray(x, "f8") for x in (labels, predictions) if x is not None]
+        if "kldivergence" in (_kind(loss) + getattr(loss, "__name__", "")).lower().replace("_", ""):
+            if any(np.size(x) and x.min() < 0 for x in shares):
+                return wrong(
+                    f"{name!r} gets numbers from {min(x.min() for x in shares):.3g}",
+                    "a divergence of Keras takes probabilities, (true, predicted), and no "
+                    "logarithms or logits: it cuts off what is below 0, so nothing is learned",
+                    "give it tf.nn.softmax of both, that of the teacher first",
                 )
         from_logits = _from_logits(loss)
         if from_logits is None or predictions is None or np.ndim(predictions) < 1:
@@ -406,16 +416,22 @@ def _is_the_same_untrained(lab: Laboratory, name: str) -> bool:
     if not lab.evaluated_splits:
         return False
     step, run, numbers = lab.run.functions.validation_step, lab.on_one.run, np.random.default_rng(0)
+    # Averages of trained weights may be what is evaluated.
+    weights = [v for model in lab.run.models.values() if not is_auxiliary(model)
+               for v in model.variables if tf.as_dtype(v.dtype).is_floating]  # fmt: skip
 
     def result(batch: Any, noise: float) -> float | None:
         for metric in run.metrics.values():
             metric.reset_state()
-        for v in lab.run.trainable_variables if noise else ():
+        for v in weights if noise else ():
             v.assign_add(tf.constant(noise * numbers.standard_normal(v.shape), v.dtype))
         return lab.compute(step, run, batch, metrics=True).get(name)
 
     first = result(lab.evaluation_batch, 0)
-    if first is None or any(result(lab.evaluation_batch, size) != first for size in (0.1, 1)):
+    # What is right or wrong for all needs no weights; that is for another relation.
+    if first in (None, 0, 1) or any(
+        result(lab.evaluation_batch, size) != first for size in (0.1, 1)
+    ):
         return False
     turned = tf.nest.map_structure(lambda t: tf.roll(t, 1, axis=1), lab.evaluation_batch[0])
     return result((turned, *lab.evaluation_batch[1:]), 0) not in (first, None)
