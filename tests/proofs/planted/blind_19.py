@@ -179,7 +179,7 @@ def _load_digits() -> dict[str, Arrays]:
     ),
     Change(
         starter="segmentation",
-        name="sparse annotation: 8% of the training pixels are labelled, the rest is ignored",
+        name="sparse annotation: 8% of the training pixels are labeled, the rest is ignored",
         edits=(
             Edit(
                 "data.py",
@@ -844,7 +844,7 @@ def student_t(error: tf.Tensor) -> tf.Tensor:
     ),
     change_of(
         "finetuning",
-        name="200 labelled images, each six times in an epoch, and a last layer that starts at zeros",
+        name="200 labeled images, each six times in an epoch, and a last layer that starts at zeros",
         edits=(
             Edit(
                 "data.py",
