@@ -15,7 +15,7 @@ from ..random_access import RandomAccess
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import different, named_leaves, percent, with_array
+from .numbers import different, named_leaves, numbers_of, percent, with_array
 from .probe import Look
 from .runs import Failed
 
@@ -190,7 +190,8 @@ def weights(lab: Laboratory) -> Finding:
         apart = _shares_apart(labels, array, others.get("labels", np.zeros(0)))
         by_number, by_weight, by_inverse = apart
         if by_number > 0.1 and by_weight > 1.2 * by_number and by_inverse < by_number / 3:
-            return wrong(
+            # Of two classes, one that costs more looks the same.
+            return (wrong if len(np.unique(labels)) > 2 else look)(
                 f"shares of labels differ by {by_number:.0%} between training and {split} data, "
                 f"and by {by_weight:.0%} if training examples count as they weigh",
                 "some are left out of training, and weights that should make up for it are turned "
@@ -389,17 +390,6 @@ def labels_belong_to_inputs(lab: Laboratory) -> Finding:
 def inputs_without_the_answer(lab: Laboratory) -> Finding:
     """No column of the inputs is the label in another form."""
     train = lab.examples["train"]
-    inputs, labels = train.get("inputs"), train.get("labels")
-    is_made_later = lab.batches.augment is not None or lab.base.drawn
-    if lab.declared_interacting and inputs is not None and not is_made_later and (
-        np.array_equal(inputs, [] if labels is None else labels)
-    ):  # fmt: skip
-        return wrong(
-            "inputs and labels are the same numbers",
-            "both views of an example are one, as where noise is added in place, so to find one "
-            "by the other is trivial",
-            "change a copy",
-        )
     if place := _label_among_ids(train):
         return wrong(
             f"{place} of each example is its label",
@@ -677,13 +667,16 @@ def _divides_by_variance(lab: Laboratory) -> str:
     if not layers:
         return ""
     for call in lab.calls(lab.run.functions.train_steps[0], lab.run, lab.batch, layers):
-        given, variance = np.asarray(call.arguments[0], "f8"), np.ravel(call.of.variance)
-        if len(variance) < 2 or given.shape[-1] != len(variance):
+        given, variance = numbers_of(call.arguments), np.ravel(call.of.variance)
+        if given is None or len(variance) < 2 or given.shape[-1] != len(variance):
             continue
         here = np.ma.masked_invalid(given.reshape(-1, len(variance))).var(axis=0).filled(0)
         here, variance = (x[(here > 0) & (variance > 0)] for x in (here, variance))
         by_variance, by_deviation = (np.abs(np.log(variance / x)) for x in (here, np.sqrt(here)))
-        if len(here) > 1 and np.mean((by_deviation < 0.3) & (by_variance > 1)) > 0.7:
+        # Columns on one scale, such as colors, may well be brought to another size on purpose.
+        if len(here) > 2 and np.ptp(np.log(here)) > 3 and (
+            np.mean((by_deviation < 0.3) & (by_variance > 1)) > 0.7
+        ):  # fmt: skip
             return str(call.of.name)
     return ""
 

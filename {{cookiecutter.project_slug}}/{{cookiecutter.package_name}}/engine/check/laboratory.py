@@ -420,13 +420,6 @@ class Laboratory(Runs):
         return {name: float(np.mean([losses[name] for losses in looks]))
                 for name in self.run.optimizers}  # fmt: skip
 
-    def looks_later(self, batches: Sequence[Any]) -> list[Look]:
-        """Looks at some batches behind some steps: layers that began at 0 do something there."""
-        self.train_longer(self.batches.dataset(0, REPEATED_STEPS), REPEATED_STEPS)
-        looks = [self.look(batch) for batch in batches]
-        self.reset()
-        return looks
-
     def changes_by_step_of(
         self, names: list[str], behind: Sequence[str] = (), at: int = 0
     ) -> Numbers:

@@ -128,20 +128,25 @@ def precision(lab: Laboratory) -> Finding:
 @relation("loaded weights")
 def loaded_weights(lab: Laboratory) -> Finding:
     """What `create_model` loads from a file is in a model of the run."""
-    values = [np.ravel(lab.initial[id(v)]) for v in lab.variables(lab.one) if len(v.shape) > 1]
-    files = [[np.ravel(w) for w in ws if w.ndim > 1 and np.ptp(w)] for ws in lab.loaded]
-    for loaded in files:
-        pairs = [(a, b) for a in loaded for b in values if a.size == b.size >= LEAST_SIZE]
-        # Weights may well be changed a little, or mixed with others.
-        if pairs and not any(abs(np.corrcoef(a, b)[0, 1]) > 0.3 for a, b in pairs if np.ptp(b)):
-            return wrong(
-                "create_model loads weights from a file, and layers of their shapes begin with "
-                "others",
-                "they are lost on the way: clone_model copies no weights, and layers that are made "
-                "anew draw their own",
-                "use the model that was loaded, or give its weights to the copy by set_weights",
-            )
-    return ok()
+    values = [lab.initial[id(v)] for v in lab.variables(lab.one) if len(v.shape) > 1]
+    values = [b for b in values if b.size >= LEAST_SIZE and np.ptp(b)]
+    matrices = [a for a in lab.loaded if a.ndim > 1 and a.size >= LEAST_SIZE and np.ptp(a)]
+    known = [[b for b in values if b.shape == a.shape] for a in matrices]
+    if not matrices or np.mean([bool(of_shape) for of_shape in known]) < 0.8:
+        return ok()  # something else was made of them
+    # Weights may well be changed a little, or mixed with others.
+    if any(
+        abs(np.corrcoef(np.ravel(a), np.ravel(b))[0, 1]) > 0.3
+        for a, of_shape in zip(matrices, known, strict=True)
+        for b in of_shape
+    ):
+        return ok()
+    return wrong(
+        "create_model loads weights from a file, and layers of their shapes begin with others",
+        "they are lost on the way: clone_model copies no weights, and layers that are made anew "
+        "draw their own",
+        "use the model that was loaded, or give its weights to the copy by set_weights",
+    )
 
 
 def _overruled(lab: Laboratory) -> str:

@@ -123,7 +123,9 @@ def learning_rate(lab: Laboratory) -> Finding:
     for name, optimizer in lab.inner_optimizers:
         rate = float(tf.convert_to_tensor(optimizer.learning_rate))
         decay = float(getattr(optimizer, "weight_decay", None) or 0.0) * rate
-        if getattr(optimizer, "weight_decay", None) in BETAS:
+        if getattr(optimizer, "weight_decay", None) in BETAS and (
+            getattr(optimizer, "beta_1", 0.9) > 0.9
+        ):
             return wrong(
                 f"weight_decay is {optimizer.weight_decay:g}, a usual beta_1 or beta_2",
                 "numbers given by position: behind the learning rate AdamW takes weight_decay",

@@ -165,7 +165,7 @@ def _with_noise(lab: Laboratory, model: keras.Model) -> list[tuple[np.ndarray, f
         ]
         for seed in (1, 2)
     ]
-    pairs = [(x, y) for x, y in zip(*by_seed, strict=True) if x is not None and y is not None]
+    pairs = [(x, y) for x, y in zip(*by_seed, strict=False) if x is not None and y is not None]
     return [(x, float(np.mean((x - y) ** 2)) / 2) for x, y in pairs if x.shape == y.shape]
 
 
@@ -177,7 +177,7 @@ def _how_far(a: np.ndarray, b: np.ndarray, noise: float = 0.0) -> float:
     if not np.isfinite(a).all() or not np.isfinite(b).all():
         return 0.0
     most, other = max(a.std(), 1e-9), max(b.std(), 1e-9)
-    least = max(np.sqrt(max(a.var() - 2 * noise, 0)), 1e-9)  # as far as the noise can be told
+    least = max(np.sqrt(max(a.var() - 2 * noise, 0)), 1e-9)  # noise is an estimate
     shift = abs(a.mean() - b.mean()) / max(most, other)
     return float(max(shift / 0.5, np.log2(other / most), np.log2(least / other)))
 

@@ -109,4 +109,6 @@ def numbers_of(arguments: tuple[Any, ...]) -> np.ndarray | None:
     flat = tf.nest.flatten(arguments[:1])
     if len(flat) != 1 or not getattr(flat[0], "dtype", tf.string).is_floating:
         return None
+    if tf.is_symbolic_tensor(flat[0]):  # of a graph inside the step, as tf.vectorized_map makes
+        return None
     return np.asarray(flat[0], "f8")

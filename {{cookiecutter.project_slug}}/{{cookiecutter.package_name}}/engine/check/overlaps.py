@@ -68,8 +68,6 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
     times = Counter(wholes).values()
     # How many the data repeats by itself, other than as passes through all of it.
     natural = 1 - len(times) * min(times, default=1) / max(1, len(wholes))
-    if max(times, default=1) <= FEW_TIMES and _never_come_again(lab.examples["train"]):
-        natural = 0.0
     for split in ("validation", "test"):
         found = hashes.get(split, [])
         twice = sum(h in known for h in found)
@@ -80,14 +78,15 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
             return wrong(
                 seen, "the splits overlap, so results are too good", "cut the data before use"
             )
-        if twice / len(found) > max(0.02, 2 * natural):
+        is_copied = twice / len(found) > MANY and _never_come_again(lab.examples["train"])
+        if twice / len(found) > max(0.02, 2 * natural) or is_copied:
             return look(seen, "the splits overlap, or the data repeats itself")
     for split in ("validation", "test"):
         if name := _shared_alone(lab.examples["train"], lab.examples.get(split, {})):
-            return wrong(
-                f"{name} of most {split} examples are those of training examples, and the rest of "
-                "these examples isn't",
-                "the splits overlap, and noise, other labels or pairs were made behind that",
+            return (wrong if name == "inputs" else look)(
+                f"{name} of most {split} examples are {name} of training examples too",
+                "the splits overlap, though other parts of these examples differ, as where noise "
+                "or pairs were made afterwards",
                 "cut the data before use",
             )
     validation, test = set(hashes.get("validation", [])), hashes.get("test", [])
@@ -151,8 +150,7 @@ def examples_repeat(lab: Laboratory) -> Finding:
 def _never_come_again(train: dict[str, np.ndarray]) -> bool:
     """Whether rows of a table, with numbers as labels, are there twice only if they were copied.
 
-    Images of the same few letters may well be there twice, and so may measurements of a few
-    things whose labels are classes.
+    Not images of the same few letters, nor measurements of a few things.
     """
     labels = train.get("labels", np.zeros(0))
     names = [n for n, x in train.items() if n.startswith("inputs") and x.dtype.kind == "f"]
@@ -162,7 +160,7 @@ def _never_come_again(train: dict[str, np.ndarray]) -> bool:
     by_chance = 0.5 * len(table) ** 2  # pairs; and by each column fewer of these that are alike
     for column in table.T:
         _, counts = np.unique(column, return_counts=True)
-        if len(counts) > MANY_VALUES:  # few values go together
+        if len(counts) > MANY_VALUES:  # others may follow from each other
             by_chance *= float(np.sum((counts / len(column)) ** 2))
     return by_chance < BY_CHANCE
 
@@ -170,14 +168,17 @@ def _never_come_again(train: dict[str, np.ndarray]) -> bool:
 def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> str:
     """The inputs or the labels if these rows, of many numbers each, are mostly training rows.
 
-    Of several inputs one may well come again, such as who rates something.
+    Of several inputs one may well come again, such as who rates something; and weights may say
+    which part of an example each split uses.
     """
+    if any(name.startswith("weights") for name in (*train, *others)):
+        return ""
     for name in (n for n in ("inputs", "labels") if n in train and n in others):
         array, other = train[name], others[name][:MOST_ROWS]
         if array.dtype.kind != "f" or array[:1].size < MANY_NUMBERS or len(other) < 10:
             continue
-        known = set(map(bytes_of, array[:MOST_ROWS]))
-        found = list(map(bytes_of, other))
+        known = {hash(bytes_of(row)) for row in array[:MOST_ROWS]}
+        found = [hash(bytes_of(row)) for row in other]
         # The same for many examples, as a graph or what stands for a class, it says nothing.
         if len(set(found)) > 0.95 * len(found) and np.mean([f in known for f in found]) > 0.5:
             return name

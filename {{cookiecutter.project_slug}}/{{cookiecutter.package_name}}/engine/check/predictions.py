@@ -19,6 +19,7 @@ from .numbers import answers, equal
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
 THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
               "BinaryIoU", "TrueNegatives", "FalseNegatives")  # fmt: skip
+ADVERSARIES = {"generator_loss", "discriminator_loss", "critic_loss"}
 BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 
 
@@ -57,11 +58,12 @@ def logits(lab: Laboratory) -> Finding:
                     "a binary cross-entropy of labels outside 0 and 1 has no minimum",
                     "scale them to 0 and 1, or use another loss",
                 )
-        shares = [np.asarray(x, "f8") for x in (labels, predictions) if x is not None]
-        if "kldivergence" in (_kind(loss) + getattr(loss, "__name__", "")).lower().replace("_", ""):
-            if any(np.size(x) and x.min() < 0 for x in shares):
+        if type(loss) is keras.losses.KLDivergence or loss is keras.losses.kl_divergence:
+            # Most of them: some labels may be missing.
+            least = min(float(np.median(np.min(x, axis=-1))) for x in (labels, predictions))
+            if least < -1e-6:
                 return wrong(
-                    f"{name!r} gets numbers from {min(x.min() for x in shares):.3g}",
+                    f"{name!r} gets numbers such as {least:.3g}",
                     "a divergence of Keras takes probabilities, (true, predicted), and no "
                     "logarithms or logits: it cuts off what is below 0, so nothing is learned",
                     "give it tf.nn.softmax of both, that of the teacher first",
@@ -392,16 +394,16 @@ def monitor(lab: Laboratory) -> Finding:
             "it is computed from what isn't trained, such as a teacher or the labels alone",
             "give it the predictions of the model that trains",
         )
-    if name in {"generator_loss", "discriminator_loss"} and lab.run.metrics:
-        return look(
-            f"{column} selects the best weights",
-            "losses of adversaries say how one does against the other, not how good it is",
-            "monitor a metric of what is generated, such as a distance to real examples",
-        )
     is_loss = name == "loss" or name.endswith("_loss")
     better = lab.larger_is_better(name)
     if better is None or better == larger_is_better or (is_loss and min(
         lab.base.losses.values()) < 0):  # fmt: skip
+        if name in ADVERSARIES and lab.run.metrics:
+            return look(
+                f"{column} selects the best weights",
+                "losses of adversaries say how one does against the other, not how good it is",
+                "monitor a metric of what is generated, such as a distance to real examples",
+            )
         return ok(column)
     side = "largest" if larger_is_better else "smallest"
     return wrong(
@@ -420,21 +422,22 @@ def _is_the_same_untrained(lab: Laboratory, name: str) -> bool:
     weights = [v for model in lab.run.models.values() if not is_auxiliary(model)
                for v in model.variables if tf.as_dtype(v.dtype).is_floating]  # fmt: skip
 
-    def result(batch: Any, noise: float) -> float | None:
+    def result(batch: Any, noise: float | None) -> float | None:
         for metric in run.metrics.values():
             metric.reset_state()
-        for v in weights if noise else ():
-            v.assign_add(tf.constant(noise * numbers.standard_normal(v.shape), v.dtype))
+        for v in weights if noise is not None else ():
+            other = noise * numbers.standard_normal(v.shape) + (v.numpy() if noise else 0)
+            v.assign(tf.constant(other, v.dtype))
         return lab.compute(step, run, batch, metrics=True).get(name)
 
-    first = result(lab.evaluation_batch, 0)
+    first = result(lab.evaluation_batch, None)
     # What is right or wrong for all needs no weights; that is for another relation.
     if first in (None, 0, 1) or any(
-        result(lab.evaluation_batch, size) != first for size in (0.1, 1)
+        result(lab.evaluation_batch, noise) != first for noise in (0.1, 0.0, 1.0, 3.0)
     ):
         return False
     turned = tf.nest.map_structure(lambda t: tf.roll(t, 1, axis=1), lab.evaluation_batch[0])
-    return result((turned, *lab.evaluation_batch[1:]), 0) not in (first, None)
+    return result((turned, *lab.evaluation_batch[1:]), None) not in (first, None)
 
 
 def _from_logits(loss: object) -> bool | None:

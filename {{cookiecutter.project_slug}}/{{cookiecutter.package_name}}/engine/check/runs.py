@@ -7,8 +7,8 @@ Everything is made when it is first asked for, and once. Random numbers are the 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import time
-import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -137,7 +137,7 @@ class Runs:
         self.made_again = MadeAgain(create_datasets, task, self.datasets, secs)
         self.precision = config.precision  # of the run; here 16 bits are 32
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
-        self.loaded: list[list[np.ndarray]] = []  # by file: what create_model loads
+        self.loaded: list[np.ndarray] = []  # what create_model loads from the last of its files
         self.sees_in_step: dict[str, set[bool]] = {}  # filled by the trace, read by sees_training
         self.steps_of: dict[str, list[int]] = {}  # which train steps use an optimizer
         self.secs_per_step = 0.0
@@ -594,7 +594,7 @@ class Runs:
 
 
 @contextlib.contextmanager
-def _loading_recorded(loaded: list[list[np.ndarray]]) -> Iterator[None]:
+def _loading_recorded(loaded: list[np.ndarray]) -> Iterator[None]:
     """Note the weights that create_model gets from files by functions of Keras."""
 
     def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -602,8 +602,11 @@ def _loading_recorded(loaded: list[list[np.ndarray]]) -> Iterator[None]:
         def noted(*arguments: Any, **keywords: Any) -> Any:
             made = function(*arguments, **keywords)
             model = arguments[0] if made is None else made  # of load_weights, and of load_model
-            if any(frame.name == "create_model" for frame in traceback.extract_stack()):
-                loaded.append([w.numpy() for w in model.weights])
+            caller = inspect.currentframe()
+            while caller is not None and caller.f_code.co_name != "create_model":
+                caller = caller.f_back
+            if caller is not None:
+                loaded[:] = [w.numpy() for w in model.weights]
             return made
 
         return noted

@@ -263,12 +263,13 @@ def _compared(
 def _series(lab: Laboratory) -> Iterator[tuple[str, np.ndarray]]:
     """Inputs (rows, positions, channels), and labels (rows, positions) as one channel."""
     for name, array in lab.examples["train"].items():
-        if array.dtype.kind != "f" or not len(array) or array[0].size < 3:
+        if array.dtype.kind != "f" or array.ndim < 2 or not 3 <= array.shape[1] <= MANY_VALUES:
             continue
+        rows = max(1, MANY_VALUES // array.shape[1])
         if name.startswith("inputs") and array.ndim == 3:
-            yield name, array
+            yield name, array[:rows]
         elif name.startswith("labels") and array.ndim == 2:
-            yield name, array[..., np.newaxis]
+            yield name, array[:rows, :, np.newaxis]
 
 
 def _inputs(lab: Laboratory) -> dict[str, np.ndarray]:

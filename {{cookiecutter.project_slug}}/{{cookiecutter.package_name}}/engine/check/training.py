@@ -19,7 +19,6 @@ from .numbers import (
     relative_difference,
     with_array,
 )
-from .probe import Look
 
 SIGN_BASED = {"Lion", "Muon"}
 MOST_PARTS = 8  # of a batch, each of which takes a step
@@ -47,14 +46,9 @@ def processed_gradients(lab: Laboratory) -> Finding:
             "those of the other sign are cut off, so weights can move one way only",
             "clip both sides alike, as from -1 to 1",
         )
-    values = np.concatenate([
-        np.ravel(v.numpy()) for name in lab.run.optimizers for v in lab.run.variables_of(name)
-    ])  # fmt: skip
-    if values.shape == given.shape and (by := (made - given) @ values) < 0 and (
-        (by / (values @ values)) ** 2 * (values @ values) > 0.99 * np.sum((made - given) ** 2)
-    ):  # fmt: skip
+    if (share := _share_of_weights(lab)) < 0:
         return wrong(
-            f"process_gradients adds {by / (values @ values):.3g} of each weight to its gradient",
+            f"process_gradients adds {share:.3g} of each weight to its gradient",
             "weights are pushed away from 0, not pulled to it: the sign is the wrong one",
             "add a positive share, or use the weight_decay of an optimizer",
         )
@@ -314,6 +308,22 @@ def _processed(lab: Laboratory, size: float = 1e-3) -> list[tuple[str, np.ndarra
     return found
 
 
+def _share_of_weights(lab: Laboratory) -> float:
+    """The share of each weight that process_gradients adds to its gradient, if it does that."""
+    weights = np.concatenate(
+        [np.ravel(v.numpy()) for name in lab.run.optimizers for v in lab.run.variables_of(name)]
+    )
+    shares = []
+    for size in (1e-3, 3e-3):  # what follows from the gradients grows with them
+        given, made = (np.concatenate([x[i] for x in _processed(lab, size)]) for i in (1, 2))
+        if given.shape != weights.shape or not weights.any():
+            return 0.0
+        shares.append(float((made - given) @ weights / (weights @ weights)))
+        if relative_difference(made - given, shares[-1] * weights) > 0.1:
+            return 0.0
+    return shares[0] if close(shares[0], shares[1], 1e-3) else 0.0
+
+
 def _is_adaptive(lab: Laboratory) -> bool:
     """Whether each optimizer divides gradients by their size."""
     return all(type(o).__name__ in ADAPTIVE for _, o in lab.inner_optimizers)
@@ -327,20 +337,17 @@ def _is_sign_based(lab: Laboratory) -> bool:
 def _ignored_parts(lab: Laboratory) -> list[str]:
     """Those of several inputs, and of several labels, that no loss and no count depends on."""
     parts = [(n, t) for n, t in named_leaves(lab.batch) if "[" in n and "weights" not in n]
-    others = {}
+    found = []
     for name, array in parts[:MOST_PARTS]:
         turned = tf.roll(array, 1, axis=1)
         if not equal(array, turned):
-            others[name] = with_array(lab.batch, name, turned)
-
-    def are_same(a: Look, b: Look) -> bool:
-        # What hardly matters isn't what nothing uses.
-        return a.counted == b.counted and not different(a.losses, b.losses, 1e-7)
-
-    found = [name for name, batch in others.items() if are_same(lab.base, lab.look(batch))]
-    if found:
-        first, *looks = lab.looks_later([lab.batch, *(others[name] for name in found)])
-        found = [n for n, other in zip(found, looks, strict=True) if are_same(first, other)]
+            other = lab.look(with_array(lab.batch, name, turned))
+            # Before training, what hardly matters isn't what nothing uses.
+            same = not different(lab.base.losses, other.losses, 1e-7)
+            # A last layer that begins at 0 hides the inputs from the loss, not from its gradient.
+            same &= not lab.base.gradients_differ(other)
+            if other.counted == lab.base.counted and same:
+                found.append(name)
     return found
 
 
@@ -349,13 +356,14 @@ def _ignores_inputs(lab: Laboratory) -> bool:
     other = (lab.second_batch[0], *lab.batch[1:])
 
     def differs(step: int) -> bool:
-        own = lab.look(lab.batch, step=step).losses if step else lab.base.losses
-        return bool(different(own, lab.look(other, step=step).losses, 1e-6))
+        own = lab.look(lab.batch, step=step) if step else lab.base
+        of_others = lab.look(other, step=step)
+        # A last layer that begins at 0 hides the inputs from the loss, not from its gradient.
+        return bool(different(own.losses, of_others.losses, 1e-6)) or own.gradients_differ(
+            of_others
+        )
 
-    if any(differs(step) for step in range(LOOKS if lab.base.drawn else 1)):
-        return False
-    first, second = lab.looks_later([lab.batch, other])
-    return not different(first.losses, second.losses, 1e-6)
+    return not any(differs(step) for step in range(LOOKS if lab.base.drawn else 1))
 
 
 def _trained_by_several_steps(lab: Laboratory) -> list[str]:
