@@ -154,7 +154,7 @@ def _never_come_again(train: dict[str, np.ndarray]) -> bool:
     """
     labels = train.get("labels", np.zeros(0))
     names = [n for n, x in train.items() if n.startswith("inputs") and x.dtype.kind == "f"]
-    if labels.dtype.kind != "f" or not names or any(train[n].ndim > 2 for n in names):
+    if not len(labels) or labels.dtype.kind != "f" or any(train[n].ndim > 2 for n in names):
         return False
     table = np.unique(_table([train[n] for n in [*names, "labels"]], MOST_OTHERS), axis=0)
     by_chance = 0.5 * len(table) ** 2  # pairs; and by each column fewer of these that are alike
@@ -162,7 +162,7 @@ def _never_come_again(train: dict[str, np.ndarray]) -> bool:
         _, counts = np.unique(column, return_counts=True)
         if len(counts) > MANY_VALUES:  # others may follow from each other
             by_chance *= float(np.sum((counts / len(column)) ** 2))
-    return by_chance < BY_CHANCE
+    return bool(names) and by_chance < BY_CHANCE
 
 
 def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> str:
