@@ -20,6 +20,7 @@ from .laboratory import Laboratory
 from .numbers import (
     IGNORED,
     TOLERANCE,
+    are_one_apart,
     different,
     named_leaves,
     numbers_of,
@@ -157,13 +158,9 @@ def splits_alike(lab: Laboratory) -> Finding:
                 # What is read whole may be longer, or larger, than in training.
                 may_be = name.startswith("inputs") and array.ndim == raw.ndim
                 # Votes are trained, and one class is right.
-                may_be |= (
-                    name.startswith("labels")
-                    and array.ndim == raw.ndim - 1
-                    and ((array.dtype.kind, raw.dtype.kind) in (("i", "f"), ("u", "f")))
-                )
-                may_be = may_be and _is_evaluated(lab)
-                return (look if may_be else wrong)(
+                are_votes = raw.dtype.kind == "f" and array.dtype.kind in "iu"
+                may_be |= name.startswith("labels") and are_votes and array.ndim == raw.ndim - 1
+                return (look if may_be and _is_evaluated(lab) else wrong)(
                     f"{name} is {array.shape[1:]} in {split} data, {shape} in training"
                 )
             if array.dtype.kind not in kinds:
@@ -416,8 +413,7 @@ def labels_belong_to_inputs(lab: Laboratory) -> Finding:
     """Examples that are alike have labels that are alike, in every split and between them."""
     names = [name for name in lab.examples["train"] if name.startswith("labels")][:MOST_LABELS]
     found = [_label_belongs(lab, name) for name in names]
-    wrongs = [each for each in found if each.verdict == "WRONG"]
-    return (wrongs or [each for each in found if each.verdict != "ok"] or found or [ok()])[0]
+    return max(found, key=lambda each: ("ok", "look", "WRONG").index(each.verdict), default=ok())
 
 
 def _label_belongs(lab: Laboratory, label: str) -> Finding:
@@ -620,9 +616,7 @@ def _smoothed_over_answers(train: dict[str, np.ndarray]) -> tuple[str, int, int]
     around = np.lib.stride_tricks.sliding_window_view(answers, 4 * AROUND + 1)
     for name, x in train.items():
         is_series = name.startswith("inputs") and x.dtype.kind == "f" and x.ndim in (2, 3)
-        if not is_series or len(x) != len(y) or not np.array_equal(
-            x[1:10, :-1], x[:9, 1:], equal_nan=True
-        ):  # fmt: skip
+        if not is_series or len(x) != len(y) or not are_one_apart(x):
             continue
         channels = x[:, -1].reshape(len(x), -1)[3 * AROUND + 1 :]
         for channel, seen in enumerate(channels[: len(around)].T.astype("f8")):
@@ -745,12 +739,12 @@ def _label_held(lab: Laboratory) -> Finding | None:
             or len(np.unique(a[held[0][0]])) <= FEW
         ):
             continue
-        (i, place), others = held[0], [j for j in range(len(a)) if len(held) == 1]
+        i, place = held[0]
         if not _predicts_by(lab, label, i, name, place):
             continue
         # What comes next may be what was, as the parts of a state that stay.
-        moved = [np.corrcoef(a[j], b[j + place - i])[0, 1] for j in others
-                 if j != i and 0 <= j + place - i < len(b)]  # fmt: skip
+        others = [(j, j + place - i) for j in range(len(a)) if len(held) == 1 and j != i]
+        moved = [np.corrcoef(a[j], b[k])[0, 1] for j, k in others if 0 <= k < len(b)]
         is_channel = x.ndim > 2 and len(held) * x.shape[-1] >= len(b)
         is_sure = label == "labels" and len(held) in (1, len(a)) and not is_channel
         where = ", ".join(map(str, np.unravel_index(place, x.shape[1:] or (1,))))
@@ -887,8 +881,9 @@ def _filled_in_others(lab: Laboratory, name: str) -> float:
     """At how many of its last positions a training series has gaps, as no other split has; or 0."""
 
     def gaps(x: np.ndarray) -> np.ndarray:
-        overlap = np.array_equal(x[1:10, :-1], x[:9, 1:], equal_nan=True)
-        positions = np.concatenate([x[:, 0], x[-1, 1:]]) if overlap else x.reshape(-1, x.shape[-1])
+        positions = x.reshape(-1, x.shape[-1])
+        if are_one_apart(x):
+            positions = np.concatenate([x[:, 0], x[-1, 1:]])
         return np.isnan(positions).any(axis=1)
 
     given = dict(named_leaves(lab.batch))[name]

@@ -227,10 +227,11 @@ def softmax_along(
     TensorFlow exchanges such an axis and the last one before the softmax.
     """
     for op in ops:
-        if op.type in ("Softmax", "LogSoftmax") and _source(op.inputs[0]).type == "Transpose":
-            given, turned = (
-                t.shape.as_list() for t in (_source(op.inputs[0]).inputs[0], op.inputs[0])
-            )
+        if op.type not in ("Softmax", "LogSoftmax"):
+            continue
+        source = _source(op.inputs[0])
+        if source.type == "Transpose":
+            given, turned = (t.shape.as_list() for t in (source.inputs[0], op.inputs[0]))
             moved = [i for i, (m, n) in enumerate(zip(given, turned, strict=False)) if m != n]
             if tuple(given) in shapes and len(moved) == 2 and moved[1] == len(given) - 1:
                 return moved[0], tuple(given)

@@ -89,8 +89,8 @@ def last_layer(lab: Laboratory) -> Finding:
 @relation("axes")
 def axes(lab: Laboratory) -> Finding:
     """No reshape gives axes each other's sizes."""
-    found = exchanged_by_reshape(lab.ops)
-    for name, a, b, is_sure in sorted(found, key=lambda each: not each[-1]):
+    if found := exchanged_by_reshape(lab.ops):
+        name, a, b, is_sure = max(found, key=lambda each: each[-1])
         return (wrong if is_sure else look)(
             f"{name} makes {tuple(b)} of {tuple(a)}",
             "a reshape keeps the order of the numbers, so what stood along one axis is spread over "

@@ -581,8 +581,10 @@ def _is_a_shift(lab: Laboratory, variable: keras.Variable) -> bool:
     So it is in a Wasserstein GAN, where examples are ranked, and in distances. What is added to has
     a gradient then.
     """
-    if variable.name != "bias" or variable.shape == (1,):
-        return bool(variable.name == "bias")
+    if variable.name != "bias":
+        return False
+    if variable.shape == (1,):
+        return True
     reached, owner = lab.reached(lab.base), variable.path.rpartition("/")[0]
     others = [v for name in lab.run.optimizers for v in lab.run.variables_of(name)
               if v.path.rpartition("/")[0] == owner and id(v) in reached]  # fmt: skip

@@ -203,9 +203,9 @@ def denominator(lab: Laboratory) -> Finding:
         return ok("not looked at: there is another denominator than the number of examples")
     if lab.interacts:
         return ok("not looked at: examples interact")
-    if lab.count(lab.with_zeros) + lab.count(lab.with_the_other_half) != lab.base.counted:
-        return ok("not looked at: see count")
     halves = lab.counts_of(lab.with_zeros), lab.counts_of(lab.with_the_other_half)
+    if sum(max(half.values()) for half in halves) != lab.base.counted:
+        return ok("not looked at: see count")
     for name, loss in lab.base.losses.items():
         if isinstance(lab.counts, dict) and (
             name not in lab.counts or not all(half[name] for half in halves)
@@ -349,9 +349,8 @@ def regularization(lab: Laboratory) -> Finding:
 
 def _counted_weights_enter_once(lab: Laboratory) -> Finding:
     """Where count adds up the weights, twice the weights give the same loss."""
-    sums = [lab.count(lab.batch), *(
-        lab.count(lab.weighted(change)) for change in (lambda w: 2 * w, lambda w: 3 * w)
-    )]  # fmt: skip
+    twice, thrice = lab.weighted(lambda w: 2 * w), lab.weighted(lambda w: 3 * w)
+    sums = list(map(lab.count, (lab.batch, twice, thrice)))
     is_sum = all(close(n, by * sums[0], COARSE) for by, n in enumerate(sums, 1))
     if lab.has_other_denominators or lab.declared_interacting or not is_sum:
         return ok("not looked at: count depends on how large weights are")

@@ -92,6 +92,14 @@ def answers(labels: Any, predictions: Any) -> Answers | None:
     return Answers(*(each.astype(p.dtype) for each in made))
 
 
+def are_one_apart(windows: np.ndarray, some: int = 10) -> bool:
+    """Whether each of some windows (rows, positions, ...) begins one position after the one before.
+
+    Compared in the first rows; what is missing (NaN) must be so in both.
+    """
+    return np.array_equal(windows[1:some, :-1], windows[: some - 1, 1:], equal_nan=True)
+
+
 def bytes_of(array: np.ndarray) -> bytes:
     """The numbers or texts of an array; an array of objects itself holds addresses."""
     return (np.array(array.tolist()) if array.dtype == object else array).tobytes()

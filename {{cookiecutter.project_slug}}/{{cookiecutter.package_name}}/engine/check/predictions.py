@@ -43,10 +43,11 @@ def logits(lab: Laboratory) -> Finding:
             "leave the last activation out of the model",
         )
     of_classes = [np.shape(p) for y, p, _ in lab.base.calls.values() if _are_classes(y, p)]
-    if axis := softmax_along(lab.ops, [shape for shape in of_classes if shape[-1] != lab.rows]):
+    if found := softmax_along(lab.ops, [shape for shape in of_classes if shape[-1] != lab.rows]):
+        axis, shape = found
         return wrong(
-            f"a softmax is taken along axis {axis[0]} of predictions {axis[1]}, where labels are "
-            f"classes of the last axis",
+            f"a softmax is taken along axis {axis} of predictions {shape}, where labels are "
+            "classes of the last axis",
             "shares add up to 1 over rows or places in place of classes",
             "use axis=-1",
         )

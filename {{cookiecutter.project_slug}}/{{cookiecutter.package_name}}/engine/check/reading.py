@@ -29,7 +29,7 @@ def inputs_as_they_are(lab: Laboratory) -> Finding:
     given = [x for x in numbers if x is not None and data is not None and x.shape == data.shape[1:]]
     if data is None or any(np.array_equal(x, data[0], equal_nan=True) for x in given):
         return ok()  # others may well be looked at beside them
-    for change in filter(None, (_affine(data[0], x) for x in given)):
+    if change := next(filter(None, (_affine(data[0], x) for x in given)), ""):
         return wrong(
             f"the validation step gives {name!r} {change}",
             "predict and an exported model get them as they are, so their outputs are others",
