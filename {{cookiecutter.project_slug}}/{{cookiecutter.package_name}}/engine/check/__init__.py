@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from ..causes import cause_of
 from ..errors import UsageError
 from . import (
+    codes,
     data,
     evaluation,
     layers,
@@ -49,8 +50,8 @@ __all__ = [
 
 
 # In the order in which a person would look: what comes first may explain what follows.
-MODULES = (data, overlaps, scales, repeating, losses, training, layers, learning, predictions,
-           sequences, evaluation, modes, reading, resuming)  # fmt: skip
+MODULES = (data, overlaps, scales, repeating, losses, codes, training, layers, learning,
+           predictions, sequences, evaluation, modes, reading, resuming)  # fmt: skip
 ORDER = [module.__name__ for module in MODULES]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -62,6 +63,26 @@ def drawn_of_constants(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
         if op.type.startswith("StatelessRandom") and op.type not in MAKES_SEEDS
         and all(o.inputs or o.type == "Const" for o in upstream(op.inputs[1:2]).values())
     ]  # fmt: skip
+
+
+def drawn_codes(ops: Iterable[tf.Operation]) -> list[list[tf.Tensor]]:
+    """The mean and the deviation, (rows, numbers), of what is a mean plus deviation x noise."""
+    ops, found = list(ops), []
+    draws = frozenset(op.name for op in ops if op.type.startswith("StatelessRandomNormal"))
+
+    def is_noise(tensor: tf.Tensor) -> bool:
+        before = upstream([tensor], draws)
+        first = {name for name, op in before.items() if not op.inputs and op.type != "Const"}
+        return bool(draws & before.keys()) and not first
+
+    for op in ops if draws else ():
+        for mean, product in itertools.permutations(op.inputs, 2) if op.type == "AddV2" else ():
+            factors = product.op.inputs if product.op.type == "Mul" else ()
+            for deviation, noise in itertools.permutations(factors, 2):
+                is_code = mean.shape.rank == 2 and mean.shape == deviation.shape
+                if is_code and is_noise(noise) and not is_noise(deviation):
+                    found.append([mean, deviation])
+    return found
 
 
 def drawn_twice(ops: Iterable[tf.Operation]) -> list[list[tf.Operation]]:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from ..distributed_steps import DistributedSteps
 from ..progress import Progress
 from ..types import Replica, Run, Step
-from .graph import captured, drawn_alike_on_replicas, upstream
+from .graph import captured, drawn_alike_on_replicas, drawn_codes, upstream
 from .numbers import TOLERANCE, Numbers, different, relative_difference
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Look(NamedTuple):
         drawn: some of the numbers that each random operation gave.
         outputs: what a model that trains alone gave first, if that is one tensor: at most one.
         later_calls: those of a loss behind its first one, as for other heads of a model.
+        codes: mean and deviation of what is drawn as a mean plus deviation x noise.
     """
 
     counted: int
@@ -55,6 +56,7 @@ class Look(NamedTuple):
     drawn: dict[str, np.ndarray]
     outputs: list[np.ndarray]
     later_calls: dict[str, list[tuple[Any, ...]]]
+    codes: list[list[np.ndarray]]
 
     @property
     def all_calls(self) -> list[tuple[str, tuple[Any, ...]]]:
@@ -176,7 +178,8 @@ class Probe:
             for op in operations
             if op.type.startswith("StatelessRandom") and op.outputs[0].dtype.is_floating
         }
-        return reduced, self._calls, self._updates, drawn, self._outputs, self._later
+        codes = drawn_codes(operations)
+        return reduced, self._calls, self._updates, drawn, self._outputs, self._later, codes
 
     def _without_gradient(
         self, operations: list[tf.Operation], losses: list[tf.Tensor]

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ..data_errors import reading_errors
 from ..randomness import SAME_ROWS
+from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .graph import (
     assigned_variables,
@@ -22,7 +23,7 @@ from .graph import (
     upstream,
 )
 from .laboratory import Laboratory
-from .numbers import equal, named_leaves
+from .numbers import different, equal, named_leaves
 from .runs import SECS_READ, stage
 
 MOST_SEEDS, SOME_SEEDS = 10, 4
@@ -30,6 +31,14 @@ MOST_LABELS = 8  # arrays of them
 MOST_COLUMNS = 32  # of labels, that are compared with each other
 MOST_PLACES = 4  # random numbers that say what is done with all rows, such as a place in images
 BOXES = ((0, 2), (1, 3))  # the columns of opposite sides
+TURNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # of images (n, height, width, channels)
+    "as they were": lambda x: x,
+    "mirrored": lambda x: x[:, :, ::-1],
+    "upside down": lambda x: x[:, ::-1],
+    "turned by 180 degrees": lambda x: x[:, ::-1, ::-1],
+    "turned to the left": lambda x: np.rot90(x, 1, (1, 2)),
+    "turned to the right": lambda x: np.rot90(x, 3, (1, 2)),
+}
 
 
 @relation("a train step runs")
@@ -206,6 +215,8 @@ def augmentation(lab: Laboratory) -> Finding:
     for label, *of_label in _each_label(plain, augment, with_seed[0]):
         if found := _parted_from_inputs(*of_label):
             return found._replace(seen=f"{found.seen}{label}")
+    if turned := _turned_into_others(lab, plain, with_seed[0]):
+        return turned
     images = [part for part in tf.nest.flatten(plain) if part.shape.rank > 2]
     for same in drawn_twice(operations):
         behind = (upstream([output]) for output in graph.outputs)
@@ -406,6 +417,39 @@ def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] 
     is_noisy = gray[:, height:-height, width:-width].std() > 0.02 * np.ptp(painted)
     apart = float(np.mean(_correlations(_blurred(a), _blurred(b)) < 0.8))
     return (apart, "don't lie where their images do") if apart > 0.5 and not is_noisy else None
+
+
+def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | None:
+    """Whether images are turned so that neighbors have other labels.
+
+    None if few are, where the nearest image doesn't tell the label in any case, or where a loss
+    doesn't depend on labels.
+    """
+    x, z = (np.asarray(tf.nest.flatten(batch[0])[0], "f8") for batch in (plain, made))
+    known = neighbors.points(lab.examples).get("train")
+    if x.ndim != 4 or z.shape != x.shape or known is None or known.labels.dtype.kind not in "iu":
+        return None
+    own = neighbors.agreement(known, known)
+    if own < 0.8 or known.inputs.shape[1] != x[0].size or not equal(plain[1:-1], made[1:-1]):
+        return None
+    turns = [turn for turn in TURNS.values() if turn(x).shape == x.shape]
+    fits = np.stack([_correlations(z, turn(x)) for turn in turns])
+    is_sure = fits.max(axis=0) > np.maximum(0.6, fits[0] + 0.2)
+    for i, (how, turn) in enumerate(zip(TURNS, turns, strict=False)):
+        share = float(np.mean(is_sure & (fits.argmax(axis=0) == i)))
+        turned = turn(known.inputs.reshape(-1, *x.shape[1:])).reshape(known.inputs.shape)
+        agreement = neighbors.agreement(known._replace(inputs=turned), known)
+        if share > 0.05 and agreement < 0.5 * own:
+            _, losses, of_others = lab.fresh
+            if of_others and different(losses, of_others):
+                return wrong(
+                    f"{share:.0%} of the augmented images are {how}, and neighbors of training "
+                    f"images that are {how} have other labels ({agreement:.2f}, where 1 is always "
+                    f"the same and 0 is chance; {own:.2f} for images as they are)",
+                    "what is shown is something else, or nothing, that way round, as with digits",
+                    "leave out what turns images so",
+                )
+    return None
 
 
 def _columns_turned(plain: Any, made: Any) -> tuple[int, int, bool] | None:

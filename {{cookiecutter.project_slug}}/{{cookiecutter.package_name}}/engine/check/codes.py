@@ -1,0 +1,104 @@
+"""Relations of codes that are drawn, as in a variational autoencoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .explain import COARSE
+from .findings import Finding, ok, relation, wrong
+from .laboratory import Laboratory
+from .numbers import TOLERANCE
+
+BATCHES = 6  # that tell what a loss is the sum of
+LEAST_NUMBERS = 8  # of an example, over which a mean is far from a sum
+# Of a deviation: the variance, and what is taken for it where a half is left out or is too much.
+POWERS = (2, 1, 4)
+
+
+@relation("drawn codes", after="the same step again")
+def drawn_codes(lab: Laboratory) -> Finding:
+    """The divergence of a drawn code is that of its deviation, on the scale of the error."""
+    if not len(lab.base.codes) == len(lab.base.calls) == len(lab.run.optimizers) == 1:
+        return ok("there are none")
+    mean, deviation = lab.base.codes[0]
+    if np.mean(mean == 0) > 0.1 and mean.min() == 0 and deviation.min() >= 1:
+        return wrong(
+            "the mean of a code is never below 0, and its deviation goes from "
+            f"{deviation.min():.3g} to {deviation.max():.3g}",
+            "an activation cuts off the numbers that the code is drawn by",
+            "leave the activation out of the last layer of the encoder",
+        )
+    weights = tf.nest.flatten(lab.batch[-1])
+    if len(weights) != 1 or weights[0].shape.rank != 2 or not lab.base.finite:
+        return ok("not looked at: an example has several weights")
+    rows = [_parts(lab, batch) for batch in lab.batches.dataset(0, BATCHES)]
+    loss, error, *divergences = np.array(rows).T
+    fits = []
+    for power, divergence in zip(POWERS, divergences, strict=True):
+        parts = np.stack([error, divergence, np.ones_like(error)], axis=1)  # 1: regularization
+        factors = np.linalg.lstsq(parts, loss, rcond=None)[0]
+        rest = np.abs(loss - parts @ factors).max() / np.abs(loss).max()
+        fits.append((float(rest), power, factors, np.ptp(divergence) / np.abs(loss).max()))
+    rest, power, (of_error, of_divergence, _), spread = min(fits, key=lambda fit: fit[0])
+    if rest > TOLERANCE / 10 or abs(of_divergence) * spread < 10 * rest:
+        return ok("not looked at: the loss isn't the sum of one error and the divergence")
+    if power != POWERS[0] and fits[0][0] > 10 * rest:
+        return wrong(
+            "the noise of a code is multiplied by "
+            f"{'the variance' if power == 1 else 'the root of the deviation'} whose divergence is "
+            "in the loss",
+            "the logarithm of one is taken for that of the other",
+            "multiply the noise by tf.exp(0.5 * log_variance), or by tf.exp(log_deviation)",
+        )
+    if of_divergence * of_error < 0:
+        return wrong("the divergence of a code is subtracted from the error", "", "add it")
+    numbers = _averages_over(*next(iter(lab.base.calls.values())))
+    if numbers >= LEAST_NUMBERS and abs(of_divergence / of_error - 1) < COARSE:
+        return wrong(
+            f"the error of an example is a mean over its {numbers} numbers, the divergence of its "
+            "code a sum, and both are added as they are",
+            f"the divergence weighs {numbers} times as much as in the bound of the likelihood, so "
+            "the code collapses: it comes to tell nothing",
+            "sum the error over the example, by tf.reduce_sum",
+        )
+    return ok()
+
+
+def _parts(lab: Laboratory, batch: Any) -> list[float]:
+    """The loss of a batch in the last step, the mean of its errors, and its divergences by POWERS.
+
+    From the standard normal distribution (Kingma & Welling, 2014, appendix B).
+    """
+    seen, weights = lab.look(batch, step=lab.num_steps - 1), np.ravel(*tf.nest.flatten(batch[-1]))
+    ((mean, deviation),), ((_, _, values),) = seen.codes, seen.calls.values()
+    of_examples = [np.reshape(values, (len(weights), -1)).mean(axis=1)]
+    for power in POWERS:
+        variance = deviation.astype("f8") ** power
+        of_examples.append(0.5 * np.sum(mean**2 + variance - np.log(variance) - 1, axis=1))
+    (loss,) = (seen.losses[name] for name in lab.run.optimizers)
+    return [loss, *(float(weights @ each) / seen.counted for each in of_examples)]
+
+
+def _averages_over(labels: Any, predictions: Any, values: Any) -> int:
+    """Over how many numbers an error is the mean, if it is one of the usual errors; 0 if not.
+
+    The squared or absolute error, half or whole, or the cross-entropy of shares.
+    """
+    if np.size(labels) != np.size(predictions):
+        return 0
+    y, p = (np.reshape(a, (len(a), -1)).astype("f8") for a in (labels, predictions))
+    errors = [(y - p) ** 2, np.abs(y - p)]
+    if min(y.min(), p.min()) >= 0 and max(y.max(), p.max()) <= 1:
+        p = np.clip(p, 1e-7, 1 - 1e-7)
+        errors.append(-y * np.log(p) - (1 - y) * np.log(1 - p))
+    else:
+        errors.append(np.logaddexp(0, p) - y * p)  # of logits
+    of_examples = np.reshape(values, (len(y), -1)).mean(axis=1)
+    for error in errors:
+        ratios = of_examples / np.maximum(error.mean(axis=1), 1e-9)
+        if 0.4 < ratios.mean() < 1.1 and np.ptp(ratios) < COARSE:
+            return y.shape[1]
+    return 0
