@@ -4447,6 +4447,93 @@ class Known(layers.Layer):
         return tf.where(x == -999, tf.zeros_like(x), x)
 
 
+def coded(
+    *,
+    error: Callable[..., tf.Tensor] = tf.reduce_sum,
+    factor: float = 1.0,
+    deviation: Callable[[tf.Tensor], tf.Tensor] = lambda log_variance: tf.exp(log_variance / 2),
+    variance: Callable[[tf.Tensor], tf.Tensor] = tf.exp,
+    activation: str | None = None,
+) -> Toy:
+    """A variational autoencoder of 12 numbers that follow from 2.
+
+    Args:
+        error: of the squared error of each number, over an example.
+        factor: of the divergence.
+        deviation: of the encoder's last two outputs, that noise is multiplied by.
+        variance: of the same, whose divergence is taken.
+        activation: of all outputs of the encoder.
+    """
+    numbers = np.random.default_rng(0)
+    x = np.tanh(numbers.normal(size=(ROWS, 2)) @ numbers.normal(size=(2, 12))).astype("float32")
+
+    def create_models() -> dict[str, keras.Model]:
+        shapes = {"encoder": (12, 4, activation), "decoder": (2, 12, None)}
+        return {
+            name: keras.Sequential([keras.Input((given,)), dense(made, activation=last)])
+            for name, (given, made, last) in shapes.items()
+        }
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, _, weights = batch
+        mean, spread = tf.split(run.models["encoder"](inputs), 2, axis=1)
+        noise = tf.random.stateless_normal(mean.shape, replica.seed)
+        made = run.models["decoder"](mean + deviation(spread) * noise)
+        v = variance(spread)
+        divergence = 0.5 * tf.reduce_sum(tf.square(mean) + v - tf.math.log(v) - 1, axis=1)
+        per_example = run.losses["main"](inputs, made) + factor * divergence
+        return {"main": compute_loss(per_example, weights, run.models["encoder"], replica)}
+
+    def of_example(inputs: tf.Tensor, made: tf.Tensor) -> tf.Tensor:
+        return error(tf.square(inputs - made), axis=1)
+
+    return sound(
+        model=create_models, data=(x, x), others={}, train_steps=(one_step,), metrics=dict,
+        losses=lambda: {"main": of_example},
+    )  # fmt: skip
+
+
+def mirrored_along(axis: int) -> Toy:
+    """Images that are bright at one of three places along an axis, half of them mirrored."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        numbers = np.random.default_rng(seed)
+        labels = numbers.integers(0, CLASSES, rows)
+        images = 0.3 * numbers.random((rows, 9, 9, 1)).astype("float32")
+        for image, label in zip(images, labels, strict=True):
+            np.moveaxis(image, axis, 0)[3 * label : 3 * label + 3] += 1
+        return images, labels
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, *rest = batch
+        flips = tf.random.stateless_uniform((images.shape[0], 1, 1, 1), seed) < 0.5
+        return tf.where(flips, images[:, :, ::-1], images), *rest
+
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((9, 9, 1)), layers.Flatten(), dense(CLASSES)]),
+        data=split(ROWS, 1), others={"validation": split(60, 2)}, augment=augment,
+    )  # fmt: skip
+
+
+def rates_of_head(head: float, body: float) -> Toy:
+    """A head that begins at random, and a body from a file, each with a rate of its own."""
+
+    def create_optimizer() -> keras.optimizers.Optimizer:
+        of_head, of_body = SGD(head), SGD(body)
+        return keras.optimizers.MultiOptimizer(lambda v: of_head if CLASSES in v.shape else of_body)
+
+    return sound(model=model_of_file(lambda body: body), optimizer=create_optimizer)
+
+
+def measured_by(labels_of: Callable[[Any, Any], Any]) -> Toy:
+    """Validation compares predictions with what is made of labels and predictions."""
+
+    def update(metric: Any, labels: Any, predictions: Any, weights: Any) -> None:
+        metric.update_state(labels_of(labels, predictions), predictions, weights)
+
+    return sound(validation_step=step(update=update, training=False))
+
+
 def turned_divergence() -> Toy:
     """A model whose divergence is taken with the wrong sign."""
 
@@ -4587,6 +4674,45 @@ MODES = [
             others={"validation": (examples(60, 2)[0], examples(60, 6)[1])},
         ),
         "neither a number of the inputs nor the nearest example says anything of a label", LOOK,
+    ),
+    Fault(
+        "drawn codes", lambda: coded(error=tf.reduce_mean),
+        "a mean over its 12 numbers, the divergence of its code a sum",
+    ),
+    Fault(
+        "drawn codes", lambda: coded(deviation=tf.exp),
+        "is multiplied by the variance whose divergence is in the loss",
+    ),
+    Fault(
+        "drawn codes", lambda: coded(variance=lambda spread: tf.exp(2 * spread)),
+        "is multiplied by the root of the deviation whose divergence",
+    ),
+    Fault("drawn codes", lambda: coded(factor=-1.0), "is subtracted from the error"),
+    Fault("drawn codes", lambda: coded(activation="relu"), "the mean of a code is never below 0"),
+    Fault(
+        "augmentation", lambda: mirrored_along(axis=1),
+        "of the augmented images are mirrored, and neighbors of training images .* other labels",
+    ),
+    Fault(
+        "learning rate", lambda: rates_of_head(0.01, 0.1),
+        "which was loaded from a file, trains at a rate of 0.1 .* begins at random, at 0.01",
+    ),
+    Fault(
+        "sizes",
+        lambda: sound(
+            model=model(lambda: layers.Rescaling(1 / 255)),
+            data=changed(examples(), 0, lambda x: np.clip(x, 0, 1)),
+        ),
+        "multiplies by 0.0039 what goes from 0 to 1",
+    ),
+    Fault(
+        "metrics",
+        lambda: sound(metrics=lambda: {"accuracy": metrics.SparseTopKCategoricalAccuracy()}),
+        "among the 5 best of 3 classes",
+    ),
+    Fault(
+        "labels in evaluation", lambda: measured_by(lambda _, logits: tf.argmin(logits, axis=1)),
+        "the metric accuracy depends on the labels in training, and not in validation",
     ),
     Fault("signs", turned_divergence, "kl goes from .* a sign is wrong"),
     Fault(

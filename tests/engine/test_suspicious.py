@@ -27,6 +27,7 @@ from .faulty import (
     bytes_scaled,
     called_twice,
     changed,
+    coded,
     contrasted,
     counted_by_weight,
     counted_events,
@@ -41,6 +42,8 @@ from .faulty import (
     in_rows,
     judged_by,
     mapped,
+    measured_by,
+    mirrored_along,
     mixed_with_two_labels,
     model,
     of_numbers,
@@ -50,6 +53,7 @@ from .faulty import (
     pasted,
     plus,
     put,
+    rates_of_head,
     reading_statistics,
     recurrent,
     regression,
@@ -1659,6 +1663,31 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, SavedAverage())])),
     ("callbacks", lambda: sound(callbacks=set_rate(by_staleness))),
     ("callbacks", lambda: sound(callbacks=set_rate(lambda event: 0.1 / (1 + event.step)))),
+    ("drawn codes", coded),
+    ("drawn codes", lambda: coded(error=tf.reduce_mean, factor=1 / 12)),
+    ("drawn codes", lambda: coded(factor=4.0)),
+    ("drawn codes", lambda: coded(deviation=tf.exp, variance=lambda spread: tf.exp(2 * spread))),
+    ("drawn codes", lambda: coded(activation="tanh")),
+    ("augmentation", lambda: mirrored_along(axis=0)),
+    ("learning rate", lambda: rates_of_head(0.1, 0.01)),
+    (
+        "sizes",
+        lambda: sound(
+            model=model(lambda: layers.Rescaling(1 / 255)),
+            data=changed(examples(), 0, lambda x: 60 * np.clip(x, 0, 4)),
+        ),
+    ),
+    (
+        "metrics",
+        lambda: sound(metrics=lambda: {"top_2": metrics.SparseTopKCategoricalAccuracy(k=2)}),
+    ),
+    ("labels in evaluation", sound),
+    (
+        "labels in evaluation",
+        lambda: measured_by(
+            lambda labels, logits: tf.where(labels > 0, labels, tf.argmin(logits, axis=1))
+        ),
+    ),
     ("moving averages", lambda: averaged(0.9)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
 ]

@@ -13,7 +13,7 @@ from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import Numbers, different, equal, named_leaves, with_array
-from .probe import name_of, words_of
+from .probe import metrics_recorded, name_of, words_of
 from .runs import stage
 
 AUGMENTING = {"noise", "noisy", "jitter", "augment", "augmentation"}  # in names of layers
@@ -302,6 +302,39 @@ def _answers_among(batch: Any) -> str:
             if y.shape[1] > 3 and np.ptp(y) > 0 and same.max() > 0.9:
                 return name
     return ""
+
+
+@relation("labels in evaluation")
+def labels_in_evaluation(lab: Laboratory) -> Finding:
+    """A metric that depends on labels in training depends on them in validation."""
+    if not lab.evaluated_splits or len(lab.batch) != 3 or len(lab.evaluation_batch) != 3:
+        return ok("there are no labels, or there is nothing to evaluate")
+    inputs, labels, weights = lab.evaluation_batch
+    _ = lab.fresh
+    of_labels = different(lab.after_training.metrics, lab.with_labels_of_others.metrics)
+    run = lab.on_one.run
+
+    def updates(inputs: Any, labels: Any) -> dict[str, list[tf.Tensor]]:
+        seen: dict[str, tuple[Any, ...]] = {}
+        with metrics_recorded(run, seen):
+            lab.compute(run.functions.validation_step, run, (inputs, labels, weights))
+        return {name: [v for v in values if v is not None] for name, values in seen.items()}
+
+    def of_next_row(part: Any) -> Any:
+        return tf.nest.map_structure(lambda t: tf.roll(t, 1, axis=1), part)
+
+    first, of_others = updates(inputs, labels), updates(inputs, of_next_row(labels))
+    turned = updates(of_next_row(inputs), labels)
+    for name in of_labels:
+        if name in first and equal(first[name], of_others[name]) and (
+            not equal(first[name], turned[name])
+        ):  # fmt: skip
+            return wrong(
+                f"the metric {name} depends on the labels in training, and not in validation",
+                "the validation step compares with something else, such as what a teacher gives",
+                "give it the labels of the batch",
+            )
+    return ok()
 
 
 @relation("validation and test alike")

@@ -267,6 +267,15 @@ class Laboratory(Runs):
         )
 
     @cached_property
+    def adds_terms(self) -> bool:
+        """Whether the only loss is the sum of its terms, with or without regularization."""
+        if len(self.run.optimizers) != 1:
+            return False
+        (name,) = self.run.optimizers
+        rest = self.base.losses[name] - sum(self.base.losses[term] for term in self.run.terms)
+        return close(rest, 0) or close(rest, self.regularization(name))
+
+    @cached_property
     def total_regularization(self) -> float:
         """The sum of all regularizers."""
         return sum(self.regularization(name) for name in self.run.optimizers)
@@ -390,7 +399,8 @@ class Laboratory(Runs):
 
     def larger_is_better(self, name: str) -> bool | None:
         """Whether larger values of a loss or metric are; None if neither class nor name say so."""
-        if name == "loss" or name.endswith("_loss"):
+        is_of_loss = name in self.run.terms and (name in self.run.losses or self.adds_terms)
+        if name == "loss" or name.endswith("_loss") or is_of_loss:
             return False
         words = words_of(name, WITH_NUMBERS)
         more, less = (bool(words & side and not words & OF_TWO) for side in (MORE, LESS))

@@ -132,9 +132,17 @@ def units_differ(lab: Laboratory) -> Finding:
 
 @relation("learning rate")
 def learning_rate(lab: Laboratory) -> Finding:
-    """It lasts through the run."""
+    """It lasts through the run, and is no smaller for new weights than for loaded ones."""
     found = []
     _ = lab.base
+    if exchanged := _slower_where_new(lab):
+        (new, of_new), (loaded, of_loaded) = exchanged
+        return wrong(
+            f"{loaded}, which was loaded from a file, trains at a rate of {of_loaded:.2g} on "
+            f"average, and {new}, which begins at random, at {of_new:.2g}",
+            "the two are exchanged: what was trained before is lost until what is new has learned",
+            "give weights that begin at random the larger rate",
+        )
     for name, optimizer in lab.inner_optimizers:
         rate = float(tf.convert_to_tensor(optimizer.learning_rate))
         decay = float(getattr(optimizer, "weight_decay", None) or 0.0) * rate
@@ -558,6 +566,26 @@ def _rates(schedule: Any, steps: Any) -> np.ndarray:
 def _spread(steps: int) -> np.ndarray:
     """101 of so many steps, from the first to the last."""
     return np.linspace(0, max(0, steps - 1), 101).astype("int64")
+
+
+def _slower_where_new(lab: Laboratory) -> list[tuple[str, float]] | None:
+    """Paths and mean rates of a matrix that begins at random, and of a faster one from a file.
+
+    None if one that begins at random trains as fast as any from a file.
+    """
+    rates: list[dict[str, float]] = [{}, {}]  # of those that begin at random, and of the others
+    for name, optimizer in lab.inner_optimizers:
+        steps = _spread((len(lab.steps_of.get(name, ())) or 1) * lab.num_steps)
+        schedule = optimizer._learning_rate
+        is_schedule = isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule)
+        rate = float(_rates(schedule, steps).mean() if is_schedule else schedule)
+        for v in optimizer._trainable_variables:
+            if len(v.shape) > 1 and np.ptp(own := lab.initial[id(v)]):
+                rates[any(np.array_equal(own, a) for a in lab.loaded)][v.path] = rate
+    if not all(rates) or len({type(optimizer) for _, optimizer in lab.inner_optimizers}) > 1:
+        return None
+    of_new, of_loaded = (max(each.items(), key=lambda each: each[1]) for each in rates)
+    return [of_new, of_loaded] if 0 < 2 * of_new[1] < of_loaded[1] else None
 
 
 def _idle_at_first(lab: Laboratory) -> set[int]:

@@ -215,7 +215,7 @@ def denominator(lab: Laboratory) -> Finding:
         mean, total = lab.means_of_halves[name]
         if not close(mean, loss, 10 * TOLERANCE) and close(total, loss, 10 * TOLERANCE):
             # What is reported alone, such as a number of boxes, may well be a sum.
-            return (wrong if name in lab.run.optimizers or _adds_terms(lab) else look)(
+            return (wrong if name in lab.run.optimizers or lab.adds_terms else look)(
                 f"the loss {name} is divided by the same number, however many examples count",
                 "it is a sum, or divided by a constant or by all rows of the batch",
                 "divide it by replica.global_count",
@@ -366,15 +366,6 @@ def _counted_weights_enter_once(lab: Laboratory) -> Finding:
                 "use them in compute_average_loss, and nowhere else; divide by global_count",
             )
     return ok("count adds up the weights")
-
-
-def _adds_terms(lab: Laboratory) -> bool:
-    """Whether the only loss is the sum of its terms, with or without regularization."""
-    if len(lab.run.optimizers) != 1:
-        return False
-    (name,) = lab.run.optimizers
-    rest = lab.base.losses[name] - sum(lab.base.losses[term] for term in lab.run.terms)
-    return close(rest, 0) or close(rest, lab.regularization(name))
 
 
 def _brings_to_one(lab: Laboratory, factor: float) -> bool:

@@ -17,7 +17,7 @@ from .findings import Finding, look, ok, relation, wrong
 from .graph import activated_logits, exponential_of_positive, softmax_along
 from .laboratory import Laboratory
 from .numbers import IGNORED, Numbers, answers, different, equal, named_leaves
-from .probe import calls_wrapped, is_own
+from .probe import calls_wrapped, is_own, words_of
 
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
 THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
@@ -291,6 +291,14 @@ def metrics(lab: Laboratory) -> Finding:
             )
         if len(values) < 2 or values[1].ndim == 0:
             continue
+        best = getattr(metric, "_fn_kwargs", {}).get("k", 0) if "TopK" in kind else 0
+        if 2 * best >= values[1].shape[-1]:
+            return (look if "top" in words_of(name) else wrong)(
+                f"the metric {name} ({kind}) is 1 where the label is among the {best} best of "
+                f"{values[1].shape[-1]} classes",
+                "k, which is 5 unless it is given, is too large for so few classes",
+                f"use {kind.replace('TopK', '')}, or a smaller k",
+            )
         if _are_exchanged(lab, values):
             # One of your own may take them so.
             return (look if is_own(metric) else wrong)(

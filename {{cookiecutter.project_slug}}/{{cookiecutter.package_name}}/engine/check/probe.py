@@ -153,7 +153,7 @@ class Probe:
         run = self.steps.run
         seen = self._runs.sees_in_step
         with (
-            self._metrics_recorded(run),
+            metrics_recorded(run, self._updates),
             self._outputs_recorded(run),
             layers_recorded(run, seen),
             _add_loss_recorded(self._runs),
@@ -240,27 +240,30 @@ class Probe:
         with calls_wrapped([model], recorded):
             yield
 
-    @contextlib.contextmanager
-    def _metrics_recorded(self, run: Run) -> Iterator[None]:
-        def recorded(name: str, update: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                if name not in self._updates:
-                    values = [*args, *kwargs.values()]
-                    self._updates[name] = tuple(
-                        None if v is None else tf.convert_to_tensor(v) for v in values
-                    )
-                return update(*args, **kwargs)
 
-            return call
+@contextlib.contextmanager
+def metrics_recorded(run: Run, updates: dict[str, tuple[Any, ...]]) -> Iterator[None]:
+    """Note the arguments of the first update of each metric."""
 
-        distinct = {id(metric): (name, metric) for name, metric in run.metrics.items()}
-        for name, metric in distinct.values():  # two names may have one
-            metric.update_state = recorded(name, metric.update_state)
-        try:
-            yield
-        finally:
-            for _, metric in distinct.values():
-                del metric.update_state
+    def recorded(name: str, update: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if name not in updates:
+                values = [*args, *kwargs.values()]
+                updates[name] = tuple(
+                    None if v is None else tf.convert_to_tensor(v) for v in values
+                )
+            return update(*args, **kwargs)
+
+        return call
+
+    distinct = {id(metric): (name, metric) for name, metric in run.metrics.items()}
+    for name, metric in distinct.values():  # two names may have one
+        metric.update_state = recorded(name, metric.update_state)
+    try:
+        yield
+    finally:
+        for _, metric in distinct.values():
+            del metric.update_state
 
 
 @contextlib.contextmanager

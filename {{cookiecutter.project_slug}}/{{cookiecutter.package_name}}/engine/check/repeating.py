@@ -165,7 +165,7 @@ def same_batch_again(lab: Laboratory) -> Finding:
 
 @relation("augmentation")
 def augmentation(lab: Laboratory) -> Finding:
-    """Differs between steps, and labels stay with their inputs."""
+    """Differs between steps, and labels stay with their inputs and stay right."""
     augment = lab.batches.augment
     if augment is None:
         return ok("none")

@@ -10,7 +10,14 @@ import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import are_one_apart, different, named_leaves, percent, with_array
+from .numbers import (
+    are_one_apart,
+    different,
+    named_leaves,
+    numbers_of,
+    percent,
+    with_array,
+)
 
 MANY = 0.2  # of the places of an array
 FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; looked at
@@ -117,6 +124,13 @@ def sizes(lab: Laboratory) -> Finding:
                 "they were divided twice, or by the wrong number",
                 "scale them once, to about 1",
             )
+    for layer, x in _scaled_twice(lab):
+        return wrong(
+            f"{layer.name} multiplies by {np.max(layer.scale):.2g} what goes from {x.min():.3g} to "
+            f"{x.max():.3g}",
+            "what it gets was divided before, so later layers see hardly any difference",
+            "scale inputs once: in create_datasets, or in the model",
+        )
     labels = lab.examples["train"].get("labels", np.zeros(0))
     if labels.dtype.kind == "f" and labels.size and np.nanstd(labels) > 1000 and not _rescales(lab):
         return look(
@@ -547,6 +561,16 @@ def _given_to_first_layer(lab: Laboratory, fits: bool = True) -> np.ndarray:
         size = float(np.sqrt(np.sum(kernel**2) / kernel.shape[-1]))  # of those of an output
         given = given if size * _reach(given.ravel()) > 10 else np.zeros(0)
     return given
+
+
+def _scaled_twice(lab: Laboratory) -> Iterator[tuple[keras.layers.Rescaling, np.ndarray]]:
+    """Layers made to bring bytes to about 1, and what they get, if that is no larger already."""
+    rescaling = [x for x in lab.run.layers if isinstance(x, keras.layers.Rescaling)]
+    layers = [x for x in rescaling if np.max(np.abs(x.scale)) <= 1 / 100]
+    for call in lab.calls(lab.run.functions.train_steps[0], lab.run, lab.batch, layers):
+        given = numbers_of(call.arguments)
+        if given is not None and given.size and 0 < np.abs(given).max() <= 2:
+            yield call.of, given
 
 
 def _are_centered_pixels(numbers: np.ndarray) -> bool:
