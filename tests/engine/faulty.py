@@ -4534,6 +4534,33 @@ def measured_by(labels_of: Callable[[Any, Any], Any]) -> Toy:
     return sound(validation_step=step(update=update, training=False))
 
 
+def repeated(chosen: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """Some examples, chosen by their labels, are there five times; then they are divided."""
+    inputs, labels = examples(400)
+    rows = np.concatenate([np.arange(400), np.repeat(np.flatnonzero(chosen(labels)), 4)])
+    rows = np.random.default_rng(0).permutation(rows)
+    return sound(
+        data=(inputs[rows[100:]], labels[rows[100:]]),
+        others={"validation": (inputs[rows[:100]], labels[rows[:100]])},
+    )
+
+
+def filled_by(groups: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Toy:
+    """A column whose missing numbers are means over groups, which follow from (inputs, labels)."""
+    numbers = np.random.default_rng(0)
+    x = numbers.normal(size=(600, FEATURES)).astype("float32")
+    y = x.sum(axis=1) + 0.1 * numbers.normal(size=600).astype("float32")
+    gone, ranks = np.arange(600) % 5 == 0, np.argsort(np.argsort(groups(x, y))) // 60
+    for group in range(10):
+        inside = ranks == group
+        x[inside & gone, 1] = x[inside & ~gone, 1].mean()
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((FEATURES,)), dense(1)]),
+        data=(x[:400], y[:400]), others={"validation": (x[400:], y[400:])}, metrics=dict,
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+    )  # fmt: skip
+
+
 def turned_divergence() -> Toy:
     """A model whose divergence is taken with the wrong sign."""
 
@@ -4713,6 +4740,14 @@ MODES = [
     Fault(
         "labels in evaluation", lambda: measured_by(lambda _, logits: tf.argmin(logits, axis=1)),
         "the metric accuracy depends on the labels in training, and not in validation",
+    ),
+    Fault(
+        "rows in two splits", lambda: repeated(lambda labels: labels == 0),
+        "in training, those of label 0 repeat, and of other labels hardly any",
+    ),
+    Fault(
+        "inputs without the answer", lambda: filled_by(lambda x, y: y),
+        "10 numbers inside the range of column 1 of inputs come again and again",
     ),
     Fault("signs", turned_divergence, "kl goes from .* a sign is wrong"),
     Fault(

@@ -35,6 +35,7 @@ from .faulty import (
     decoded,
     dense,
     examples,
+    filled_by,
     forecaster,
     frozen_model,
     heads_by,
@@ -57,6 +58,7 @@ from .faulty import (
     reading_statistics,
     recurrent,
     regression,
+    repeated,
     scans,
     segmented,
     set_rate,
@@ -305,6 +307,19 @@ def seen_twice() -> Toy:
         augment=augment,
         metrics=dict,
     )
+
+
+def usual_prices() -> Toy:
+    """Many things have one of two prices, and what is paid follows from the price."""
+    random = np.random.default_rng(0)
+    x = random.uniform(0, 3, (400, FEATURES)).astype("float32")
+    x[:60, 0] = np.where(np.arange(60) < 30, 1.0, 2.0)
+    y = 0.9 * x[:, 0] + 0.01 * random.normal(size=400).astype("float32")
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((FEATURES,)), dense(1)]),
+        data=(x, y), others={}, metrics=dict,
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+    )  # fmt: skip
 
 
 def rarely_mixed() -> Toy:
@@ -1688,6 +1703,9 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             lambda labels, logits: tf.where(labels > 0, labels, tf.argmin(logits, axis=1))
         ),
     ),
+    ("rows in two splits", lambda: repeated(lambda labels: np.arange(len(labels)) % 3 == 0)),
+    ("inputs without the answer", lambda: filled_by(lambda x, y: x[:, 0])),
+    ("inputs without the answer", usual_prices),
     ("moving averages", lambda: averaged(0.9)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
 ]

@@ -470,6 +470,15 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
             "the answer is given, as where a history is cut one step too late",
             "leave it out",
         )
+    if filled := _filled_by_label(train):
+        name, column, values = filled
+        return wrong(
+            f"{values} numbers inside the range of column {column} of {name} come again and again, "
+            "each with labels of its own",
+            "missing values were replaced by means over examples with the same label, or a "
+            "similar one, which nobody knows when predicting",
+            "replace them by what follows from inputs alone, such as the mean of all",
+        )
     for name in _sums_of_inputs(train):
         return look(
             f"at each position {name} are the same sum of the inputs there and at the {PAST} "
@@ -573,6 +582,40 @@ def _label_among_ids(train: dict[str, np.ndarray]) -> str:
                 if np.mean(ids == y[:MOST]) > 0.99:
                     return place
     return ""
+
+
+def _filled_by_label(train: dict[str, np.ndarray]) -> tuple[str, int, int] | None:
+    """Numbers that many rows of a table share, in a column where most have one of their own.
+
+    Where the labels that come with one of them lie apart from those of all others. At both ends of
+    the range, many rows may share a number because an instrument goes no farther. The name of the
+    inputs, the column, and how many such numbers; None if there are none.
+    """
+    y = np.asarray(train.get("labels", np.zeros(0)))
+    if y.dtype.kind not in "fiu" or y.size != len(y) or len(y) < 100 or not np.isfinite(y).all():
+        return None
+    y = y.ravel()
+    for name, array in train.items():
+        if not name.startswith("inputs") or array.dtype.kind != "f" or array.ndim != 2:
+            continue
+        for column, x in enumerate(array.T):
+            values, index, times = np.unique(x, return_inverse=True, return_counts=True)
+            often = np.flatnonzero((times >= max(5, len(x) / 500)) & np.isfinite(values))
+            often = often[(often > 0) & (often < len(values) - 1)]
+            if len(often) < 2 or sum(times[often]) < 20 or np.sum(times == 1) < len(x) / 2:
+                continue
+            ranges = sorted((y[index == i].min(), y[index == i].max()) for i in often)
+            if not all(a[1] < b[0] for a, b in itertools.pairwise(ranges)):
+                continue
+            # Where the label follows from the number, it does so in the rows beside them, too.
+            beside = []
+            for i in often:
+                near = np.argsort(np.abs(np.where(index == i, np.inf, x - values[i])))[: times[i]]
+                table = np.column_stack([x[near] - values[i], np.ones(len(near))])
+                beside.append(_fitted(table, y[near])[1])
+            if np.median(beside) > 3 * np.median([y[index == i].std() for i in often]):
+                return name, column, len(often)
+    return None
 
 
 def _sums_of_inputs(train: dict[str, np.ndarray]) -> Iterator[str]:

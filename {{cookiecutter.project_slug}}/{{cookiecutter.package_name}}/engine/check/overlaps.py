@@ -25,6 +25,7 @@ SHADES = 32  # in a part of an image that is hardly there twice by chance
 MANY_VALUES = 20  # of a column
 BY_CHANCE = 1e-3  # pairs of rows that are alike by chance
 FEW_TIMES = 20  # that a part stands in images which were cut from one, or composed of the same
+FEW_COPIED = 10  # different examples
 MANY_NUMBERS = 16  # of a row, which make it one of its kind
 MOST_PLACES = 16  # in windows, where runs of positions are looked for
 BASES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of the hashes of parts, along each axis
@@ -89,6 +90,12 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
         if twice / len(found) > max(MANY, 3 * natural):
             return wrong(
                 seen, "the splits overlap, so results are too good", "cut the data before use"
+            )
+        if classes := _repeated_classes(lab.examples["train"], wholes):
+            return wrong(
+                f"{seen}; in training, those of {classes} repeat, and of other labels hardly any",
+                "rare or hard ones were repeated before the split, so copies are in both",
+                "cut the data first, then repeat training examples, or give them weights",
             )
         is_copied = twice / len(found) > MANY and _never_come_again(lab.examples["train"])
         if twice / len(found) > max(0.02, 2 * natural) or is_copied:
@@ -175,6 +182,25 @@ def examples_repeat(lab: Laboratory) -> Finding:
             "leave repetition to the engine: a stream gives each example once, and ends",
         )
     return ok()
+
+
+def _repeated_classes(train: dict[str, np.ndarray], wholes: list[tuple[int, ...]]) -> str:
+    """The labels of which most examples are there several times, if no others are; or nothing."""
+    labels = np.ravel(train.get("labels", np.zeros(0)))
+    if labels.dtype.kind not in "fiu" or len(labels) != len(wholes) or len(np.unique(labels)) > MANY_VALUES:
+        return ""
+    times = Counter(wholes)
+    several = np.array([times[whole] > 1 for whole in wholes])
+    shares = {c: float(np.mean(several[labels == c])) for c in np.unique(labels).tolist()}
+    found = [c for c, share in shares.items() if share > 0.6]
+    copied = {w for w, c in zip(wholes, labels.tolist(), strict=True) if c in found}
+    if (
+        not found
+        or len(copied) < FEW_COPIED
+        or any(0.05 < share < 0.6 for share in shares.values())
+    ):
+        return ""  # such as empty ones, which are all the same
+    return f"label {', '.join(f'{c:g}' for c in found)}" if len(found) < len(shares) else ""
 
 
 def _never_come_again(train: dict[str, np.ndarray]) -> bool:
