@@ -4561,6 +4561,25 @@ def filled_by(groups: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Toy:
     )  # fmt: skip
 
 
+def noisy(shape_of: Callable[[tf.Tensor], Any]) -> Callable[..., Any]:
+    """Add noise of the shape that a function of the inputs gives."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, *rest = batch
+        return (inputs + 0.1 * tf.random.stateless_normal(shape_of(inputs), seed), *rest)
+
+    return augment
+
+
+def step_with_noise(shape_of: Callable[[tf.Tensor], Any]) -> Callable[..., Any]:
+    """The same in a step."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        return step()(run, noisy(shape_of)(batch, replica.seed), replica)  # type: ignore[no-any-return]
+
+    return one_step
+
+
 def turned_divergence() -> Toy:
     """A model whose divergence is taken with the wrong sign."""
 
@@ -4748,6 +4767,15 @@ MODES = [
     Fault(
         "inputs without the answer", lambda: filled_by(lambda x, y: y),
         "numbers inside the range of column 1 of inputs come again and again",
+    ),
+    Fault(
+        "augmentation", lambda: sound(augment=noisy(lambda inputs: inputs.shape[1:])),
+        "adds the same noise to all examples of a batch",
+    ),
+    Fault(
+        "random numbers differ",
+        lambda: sound(train_steps=(step_with_noise(lambda inputs: (1, *inputs.shape[1:])),)),
+        "adds the same noise to all examples of a batch",
     ),
     Fault("signs", turned_divergence, "kl goes from .* a sign is wrong"),
     Fault(

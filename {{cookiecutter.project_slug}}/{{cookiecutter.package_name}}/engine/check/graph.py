@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -20,6 +20,7 @@ PASSED_THROUGH = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims", "StopG
                   "BroadcastTo", "IdentityN", "StridedSlice", "Split", "GatherV2",
                   "ConcatV2"}  # fmt: skip
 READS = {"ReadVariableOp", "VarHandleOp", "StatefulPartitionedCall"} | STATEFUL
+FEW_NUMBERS = 4  # drawn for a whole batch, as the shades of its colors
 ACTIVATIONS = {"Softmax", "Sigmoid", "Relu", "Relu6", "Softplus", "Tanh", "Softsign"}
 
 
@@ -65,24 +66,41 @@ def drawn_of_constants(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
     ]  # fmt: skip
 
 
-def drawn_codes(ops: Iterable[tf.Operation]) -> list[list[tf.Tensor]]:
+def drawn_codes(ops: Sequence[tf.Operation]) -> list[list[tf.Tensor]]:
     """The mean and the deviation, (rows, numbers), of what is a mean plus deviation x noise."""
-    ops, found = list(ops), []
+    found = []
     draws = frozenset(op.name for op in ops if op.type.startswith("StatelessRandomNormal"))
-
-    def is_noise(tensor: tf.Tensor) -> bool:
-        before = upstream([tensor], draws)
-        first = {name for name, op in before.items() if not op.inputs and op.type != "Const"}
-        return bool(draws & before.keys()) and not first
-
     for op in ops if draws else ():
         for mean, product in itertools.permutations(op.inputs, 2) if op.type == "AddV2" else ():
             factors = product.op.inputs if product.op.type == "Mul" else ()
             for deviation, noise in itertools.permutations(factors, 2):
                 is_code = mean.shape.rank == 2 and mean.shape == deviation.shape
-                if is_code and is_noise(noise) and not is_noise(deviation):
+                if is_code and _is_noise(noise, draws) and not _is_noise(deviation, draws):
                     found.append([mean, deviation])
     return found
+
+
+def noise_of_all_rows(ops: Sequence[tf.Operation], rows: int) -> str:
+    """What adds the same noise, with a number for each place in an example, to all rows."""
+    draws = frozenset(op.name for op in ops if op.type.startswith("StatelessRandom"))
+    for op in ops if draws else ():
+        if op.type not in ("AddV2", "Sub") or any(t.shape.rank is None for t in op.inputs):
+            continue
+        for some, noise in itertools.permutations(op.inputs, 2):
+            of_example = some.shape.as_list()[1:]
+            is_for_all = noise.shape.as_list() in (of_example, [1, *of_example])
+            if is_for_all and some.shape.rank > 1 and some.shape[0] == rows > 1 and (
+                _is_noise(noise, draws) and noise.shape.num_elements() > FEW_NUMBERS
+            ):  # fmt: skip
+                return str(op.name)
+    return ""
+
+
+def _is_noise(tensor: tf.Tensor, draws: frozenset[str]) -> bool:
+    """Whether a tensor is made of random numbers and of constants alone."""
+    before = upstream([tensor], draws)
+    starts = {op.type for name, op in before.items() if not op.inputs and name not in draws}
+    return bool(draws & before.keys()) and starts <= {"Const"}
 
 
 def drawn_twice(ops: Iterable[tf.Operation]) -> list[list[tf.Operation]]:

@@ -187,7 +187,11 @@ def examples_repeat(lab: Laboratory) -> Finding:
 def _repeated_classes(train: dict[str, np.ndarray], wholes: list[tuple[int, ...]]) -> str:
     """The labels of which most examples are there several times, if no others are; or nothing."""
     labels = np.ravel(train.get("labels", np.zeros(0)))
-    if labels.dtype.kind not in "fiu" or len(labels) != len(wholes) or len(np.unique(labels)) > MANY_VALUES:
+    if (
+        labels.dtype.kind not in "fiu"
+        or len(labels) != len(wholes)
+        or len(np.unique(labels)) > MANY_VALUES
+    ):
         return ""
     times = Counter(wholes)
     several = np.array([times[whole] > 1 for whole in wholes])

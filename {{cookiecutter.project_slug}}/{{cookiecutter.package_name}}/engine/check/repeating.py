@@ -19,6 +19,7 @@ from .graph import (
     change_one_result,
     drawn_of_constants,
     drawn_twice,
+    noise_of_all_rows,
     random_numbers,
     upstream,
 )
@@ -120,6 +121,8 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
             "its seed is a constant",
             "use replica.seed in a step, and a SeedGenerator that is an attribute in a layer",
         )
+    if name := noise_of_all_rows(lab.ops, lab.rows):
+        return _for_all(name)
     if name := _sees_twice(lab):
         return (wrong if drawn_twice(lab.ops) else look)(
             f"a train step changes inputs by random numbers, calls {name!r} with them twice, and "
@@ -197,6 +200,8 @@ def augmentation(lab: Laboratory) -> Finding:
             "its seed is a constant",
             "draw with tf.random.stateless_* and the seed that it is given",
         )
+    if name := noise_of_all_rows(operations, lab.rows):
+        return _for_all(name)
     if share := _wiped_out(plain, with_seed[0]):
         return wrong(
             f"the inputs of {share:.0%} of the augmented examples are one number everywhere",
@@ -316,6 +321,15 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
             "use one permutation, and one share, for both",
         )
     return None
+
+
+def _for_all(name: str) -> Finding:
+    """What is said of noise that is the same for all examples of a batch."""
+    return wrong(
+        f"{name} adds the same noise to all examples of a batch",
+        "its shape is that of one example",
+        "draw it in the shape of the batch",
+    )
 
 
 def _is_for_all(drawn: tf.Tensor) -> bool:
