@@ -4580,6 +4580,22 @@ def step_with_noise(shape_of: Callable[[tf.Tensor], Any]) -> Callable[..., Any]:
     return one_step
 
 
+def denoising(noise: Callable[[np.random.Generator, tuple[int, ...]], Any]) -> Toy:
+    """Numbers, many of them 0, are predicted from themselves with noise, not below 0."""
+    numbers = np.random.default_rng(0)
+
+    def split(rows: int) -> tuple[np.ndarray, np.ndarray]:
+        clean = np.maximum(0, numbers.normal(size=(rows, 36)))
+        noisy = np.maximum(0, clean + noise(numbers, clean.shape))
+        return noisy.astype("float32"), clean.astype("float32")
+
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((36,)), dense(36)]), data=split(ROWS),
+        others={"validation": split(60)}, metrics=dict,
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+    )  # fmt: skip
+
+
 def turned_divergence() -> Toy:
     """A model whose divergence is taken with the wrong sign."""
 
@@ -4776,6 +4792,11 @@ MODES = [
         "random numbers differ",
         lambda: sound(train_steps=(step_with_noise(lambda inputs: (1, *inputs.shape[1:])),)),
         "adds the same noise to all examples of a batch",
+    ),
+    Fault(
+        "splits alike",
+        lambda: denoising(lambda numbers, shape: numbers.normal(size=shape[1:])),
+        "inputs are labels plus noise that is the same for all training examples",
     ),
     Fault("signs", turned_divergence, "kl goes from .* a sign is wrong"),
     Fault(

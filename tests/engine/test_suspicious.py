@@ -33,6 +33,7 @@ from .faulty import (
     counted_events,
     decay_of_kernels,
     decoded,
+    denoising,
     dense,
     examples,
     filled_by,
@@ -1715,6 +1716,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         lambda: sound(train_steps=(step_with_noise(lambda inputs: inputs.shape),)),
     ),
     ("random numbers differ", lambda: sound(model=model(lambda: layers.GaussianNoise(0.1)))),
+    ("splits alike", lambda: denoising(lambda numbers, shape: numbers.normal(size=shape))),
+    ("splits alike", lambda: denoising(lambda numbers, shape: np.linspace(0, 1, shape[1]))),
     ("moving averages", lambda: averaged(0.9)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
 ]

@@ -43,6 +43,7 @@ MOST_LABELS = 4  # of each example, by name, whose neighbors are looked at
 MOST_CLASSES = 100  # of which the shares are compared
 MOST = 2_000  # rows in which the answer is looked for
 MOST_COMPARED = 4_000_000  # numbers of an array, among which it is looked for
+MANY_NUMBERS = 30  # of an example
 AROUND = 4  # positions before and behind one, over which a series may be smoothed
 PAST, MOST_NUMBERS = 7, 16  # positions before one in a series, and numbers at each
 MOST_POSITIONS = 20_000  # of all series
@@ -186,6 +187,14 @@ def splits_alike(lab: Laboratory) -> Finding:
                         "replaced by for a measurement",
                         "prepare every split by the same code",
                     )
+    if pair := _noise_of_splits(lab.examples):
+        name, other, split = pair
+        return wrong(
+            f"{other} are {name} plus noise that is the same for all training examples, and for "
+            f"all {split} examples another one",
+            "it was drawn in the shape of one example, so a model learns to take away one pattern",
+            "draw it in the shape of all examples",
+        )
     for name in train:
         if name.startswith("inputs") and (share := _filled_in_others(lab, name)):
             return look(  # it may be measured better since then
@@ -943,6 +952,42 @@ def _filled_in_others(lab: Laboratory, name: str) -> float:
     by_chance = (1 - share) ** sum(map(len, others))
     is_gap = is_scattered and by_chance < BY_CHANCE and not any(map(np.any, others))
     return share if is_gap else 0.0
+
+
+def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> tuple[str, str, str] | None:
+    """Two arrays of which one is the other with numbers added that are its split's alone.
+
+    Their names, and a split that has others than training data; None if there are none.
+    """
+    train = {n: a for n, a in examples["train"].items() if a.dtype.kind == "f" and a.ndim > 1}
+    for (name, x), (other, y) in itertools.permutations(train.items(), 2):
+        if x.shape != y.shape or x[0].size < MANY_NUMBERS or (own := _added(x, y)) is None:
+            continue
+        for split, arrays in examples.items():
+            parts = [arrays.get(each, np.zeros(0)) for each in (name, other)]
+            if split == "train" or any(part.shape[1:] != x.shape[1:] for part in parts):
+                continue
+            if (of_split := _added(*parts)) is not None and np.mean(own != of_split) > 0.3:
+                return name, other, split
+    return None
+
+
+def _added(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """What stands in `y` at each place where `x` is its most frequent number, if always the same.
+
+    None if it isn't, or is the same at all places.
+    """
+    x, y = (each[:ADAPTED].reshape(min(len(each), ADAPTED), -1) for each in (x, y))
+    values, times = np.unique(x, return_counts=True)
+    there = x == values[times.argmax()]
+    if there.mean() < 0.2:
+        return None
+    kept = there.sum(axis=0) >= 5
+    low, high = (np.where(there, y, bound).T[kept] for bound in (np.inf, -np.inf))
+    is_one = low.min(axis=1) == high.max(axis=1)
+    if not kept.any() or is_one.mean() < 0.9 or np.ptp(low.min(axis=1)) == 0:
+        return None
+    return np.where(kept, np.where(there, y, np.inf).min(axis=0), 0)
 
 
 def _are_filled(a: np.ndarray, b: np.ndarray, column: int) -> bool:
