@@ -25,9 +25,9 @@ def evaluation_again(lab: Laboratory) -> Finding:
     """The same twice in a row."""
     if not lab.evaluated_splits:
         return ok(NONE)
-    if lab.stateful_in_evaluation:
+    if lab.in_evaluation.stateful:
         return wrong(
-            f"{lab.stateful_in_evaluation[0]} gives other numbers each time",
+            f"{lab.in_evaluation.stateful[0]} gives other numbers each time",
             "tf.random.normal, tf.random.categorical and their like follow from no seed",
             "take what is likeliest, or draw by tf.random.stateless_* with replica.seed",
         )
@@ -68,12 +68,12 @@ def _same(lab: Laboratory, how: str) -> Finding:
                 "use replica.all_gather there as well",
             )
         return ok("not looked at: the task says that its examples interact")
-    if names and how == "in other batches" and lab.drawn_in_evaluation:
+    if names and how == "in other batches" and lab.in_evaluation.drawn:
         if _evaluated_in_training(lab):
             return ok("not looked at: see evaluation mode")
         return look(
             f"{names[0]} is {once[names[0]]:.5g}, and {other[names[0]]:.5g} {how}: evaluation "
-            f"draws random numbers ({lab.drawn_in_evaluation[0]})",
+            f"draws random numbers ({lab.in_evaluation.drawn[0]})",
             "noise that isn't left out in evaluation, so results depend on chance",
             "add it where training is True, or average over enough of it",
         )
@@ -89,7 +89,7 @@ def _same(lab: Laboratory, how: str) -> Finding:
                     "if you mean it, set EXAMPLES_INTERACT = True in task/steps.py",
                 )  # fmt: skip
             cause = "the validation step averages over a replica's rows, or padding counts"
-            if lab.adds_losses:
+            if lab.traced.adds_losses:
                 cause = (
                     "a layer adds a loss of its own (activity_regularizer, add_loss) for all rows"
                 )
@@ -109,7 +109,7 @@ def _same(lab: Laboratory, how: str) -> Finding:
 def _trains_alike_on_two(lab: Laboratory) -> bool:
     """Whether the first train step has the same losses on two replicas, and all is computed."""
     first, on_two = (trained.losses[0] for trained in (lab.trained_on_one, lab.trained_on_two))
-    return not lab.drawn_in_evaluation and not different(first, on_two, 1e-3)
+    return not lab.in_evaluation.drawn and not different(first, on_two, 1e-3)
 
 
 @relation("examples apart in evaluation")
@@ -122,7 +122,7 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
             "leave that out: Keras passes the mode on",
         )
     if lab.evaluation_sees == "chance":
-        drawn = lab.drawn_in_evaluation if lab.evaluated_splits else []
+        drawn = lab.in_evaluation.drawn if lab.evaluated_splits else []
         words = set().union(*map(words_of, drawn))
         # Of what has classes, the noise of layers that are called so is for training.
         has_classes = len(lab.batch) == 3 and any(
@@ -179,8 +179,8 @@ def every_example_once(lab: Laboratory) -> Finding:
     """Validation and test count each example once."""
     if not lab.evaluated_splits:
         return ok(NONE)
-    _, found = lab.evaluations, []
-    for name, counted in lab.counted.items():
+    found = []
+    for name, counted in lab.in_evaluation.counted.items():
         wanted = sum(lab.count(batch) for batch in lab.on_one._batches[name][0])
         if counted != wanted:
             return wrong(f"{name} counts {counted}, and holds {wanted}")
@@ -221,9 +221,9 @@ def evaluation_changes_nothing(lab: Laboratory) -> Finding:
     """Weights, statistics and training metrics stay."""
     if not lab.evaluated_splits:
         return ok(NONE)
-    if lab.moved:
+    if lab.in_evaluation.moved:
         return wrong(
-            f"{lab.moved[0]} moves",
+            f"{lab.in_evaluation.moved[0]} moves",
             "the validation step writes what training uses",
             "use run.metrics of the step, and training=False",
         )
@@ -237,7 +237,7 @@ def evaluation_mode(lab: Laboratory) -> Finding:
         return ok(NONE)
     layer = _evaluated_in_training(lab)
     if layer and (
-        lab.calls_in_evaluation[layer] > 2 * len(lab.evaluated_splits) or _repeats_rows(lab)
+        lab.in_evaluation.calls[layer] > 2 * len(lab.evaluated_splits) or _repeats_rows(lab)
     ):
         return look(
             f"{layer} is called with training=True, several times a step or with repeated rows",
@@ -399,7 +399,7 @@ def _repeats_rows(lab: Laboratory) -> bool:
 
 def _evaluated_in_training(lab: Laboratory) -> str:
     """A layer that evaluation calls in training mode, though the model isn't made so."""
-    active = [name for name, said in lab.sees_evaluation.items() if True in said]
+    active = [name for name, said in lab.in_evaluation.sees_training.items() if True in said]
     return next((name for name in active if name not in lab.always_training), "")
 
 

@@ -286,7 +286,7 @@ class Laboratory(Runs):
     def unknown_variables(self) -> list[tf.Variable]:
         """Those that a step reads and that the engine doesn't know, such as a loss's own."""
         known = {id(v._value) for v in self.variables(self.one)}
-        return [v for v in self.ops[0].graph.variables if id(v) not in known]
+        return [v for v in self.traced.ops[0].graph.variables if id(v) not in known]
 
     def was_trained(self, layer: keras.layers.BatchNormalization) -> bool:
         """Whether its moving averages came with weights that were trained before."""

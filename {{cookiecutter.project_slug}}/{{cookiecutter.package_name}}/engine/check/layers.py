@@ -23,8 +23,8 @@ RANDOM = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.Alpha
 @relation("training mode")
 def training_mode(lab: Laboratory) -> Finding:
     """The train step calls dropout and its like in training mode, and no output is forgotten."""
-    layers = lab.sensitive_layers
-    seen = {p: lab.sees_training[p] for p in layers if p in lab.sees_training}
+    layers, modes = lab.sensitive_layers, lab.traced.sees_training
+    seen = {path: modes[path] for path in layers if path in modes}
     trained = [path for path in seen if layers[path].trainable]
     off = [path for path in trained if seen[path] == {False}]
     if found := _unused_layer(lab):
@@ -89,7 +89,7 @@ def last_layer(lab: Laboratory) -> Finding:
 @relation("axes")
 def axes(lab: Laboratory) -> Finding:
     """No reshape gives axes each other's sizes."""
-    if found := exchanged_by_reshape(lab.ops):
+    if found := exchanged_by_reshape(lab.traced.ops):
         name, a, b, is_sure = max(found, key=lambda each: each[-1])
         return (wrong if is_sure else look)(
             f"{name} makes {tuple(b)} of {tuple(a)}",
@@ -103,7 +103,7 @@ def axes(lab: Laboratory) -> Finding:
 @relation("variables")
 def variables(lab: Laboratory) -> Finding:
     """A step uses variables of models and metrics only."""
-    if names := assigned_variables(lab.ops):
+    if names := assigned_variables(lab.traced.ops):
         return wrong(
             f"the step assigns {names[0]}",
             "a tf.Variable that the engine doesn't know: it isn't saved, and each replica has "
@@ -174,7 +174,7 @@ def _overruled(lab: Laboratory) -> str:
             if not still or not isinstance(inner, keras.Model):
                 continue
             for layer in inner._flatten_layers():
-                if layer.trainable and True in lab.sees_training.get(name_of(layer), set()):
+                if layer.trainable and True in lab.traced.sees_training.get(name_of(layer), set()):
                     return name_of(layer)
     return ""
 
@@ -228,9 +228,9 @@ def _unused_layer(lab: Laboratory) -> tuple[keras.layers.Layer, bool] | None:
 
 def _unknown_variables(lab: Laboratory) -> list[Any]:
     """Trainable variables that the losses follow from and that belong to no model."""
-    inside = captured(lab.ops[0].graph)
+    inside = captured(lab.traced.ops[0].graph)
     return [v for v in lab.unknown_variables
-            if v.trainable and inside.get(id(v.handle)) in lab.ops_of_losses]  # fmt: skip
+            if v.trainable and inside.get(id(v.handle)) in lab.traced.ops_of_losses]  # fmt: skip
 
 
 def _untracked(lab: Laboratory) -> set[int]:

@@ -41,9 +41,9 @@ def every_weight(lab: Laboratory) -> Finding:
             "or rounding on the way, or units that are all dead",
             "use it in the loss, or freeze it",
         )
-    if lab.teaches_nothing:
+    if idle := lab.traced.teaches_nothing:
         return look(
-            f"the loss {lab.teaches_nothing[0]!r} is added, and no weight gets a gradient from it",
+            f"the loss {idle[0]!r} is added, and no weight gets a gradient from it",
             "tf.stop_gradient is around what should learn from it",
             "put it around what is learned from, such as what a teacher gives",
         )
@@ -134,7 +134,6 @@ def units_differ(lab: Laboratory) -> Finding:
 def learning_rate(lab: Laboratory) -> Finding:
     """It lasts through the run, and is no smaller for new weights than for loaded ones."""
     found = []
-    _ = lab.base
     if exchanged := _slower_where_new(lab):
         (new, of_new), (loaded, of_loaded) = exchanged
         return wrong(
@@ -169,7 +168,7 @@ def learning_rate(lab: Laboratory) -> Finding:
                 "the two are exchanged",
                 "the squares need the longer average, as beta_1=0.9 and beta_2=0.999",
             )
-        updates = len(lab.steps_of.get(name, ())) or 1  # of this optimizer, in each train step
+        updates = len(lab.traced.steps_of.get(name, ())) or 1  # of this optimizer, in each step
         steps = lab.num_steps
         schedule = optimizer._learning_rate
         if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
@@ -575,7 +574,7 @@ def _slower_where_new(lab: Laboratory) -> list[tuple[str, float]] | None:
     """
     rates: list[dict[str, float]] = [{}, {}]  # of those that begin at random, and of the others
     for name, optimizer in lab.inner_optimizers:
-        steps = _spread((len(lab.steps_of.get(name, ())) or 1) * lab.num_steps)
+        steps = _spread((len(lab.traced.steps_of.get(name, ())) or 1) * lab.num_steps)
         schedule = optimizer._learning_rate
         is_schedule = isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule)
         rate = float(_rates(schedule, steps).mean() if is_schedule else schedule)

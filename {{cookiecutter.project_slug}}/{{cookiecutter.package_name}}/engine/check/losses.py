@@ -43,7 +43,7 @@ def _is_of_rows(lab: Laboratory, name: str) -> bool:
 @relation("shapes")
 def shapes(lab: Laboratory) -> Finding:
     """Nothing of shape (batch,) meets something of shape (batch, 1)."""
-    if found := accidental_broadcasts(lab.ops, lab.rows):
+    if found := accidental_broadcasts(lab.traced.ops, lab.rows):
         name, a, b = found[0]
         return (look if lab.declared_interacting else wrong)(
             f"{name} makes {lab.rows} x {lab.rows} numbers of shapes {a} and {b}",
@@ -226,7 +226,7 @@ def denominator(lab: Laboratory) -> Finding:
 @relation("size of the loss", after="the same step again")
 def size_of_the_loss(lab: Laboratory) -> Finding:
     """The loss is the mean of what the loss function gives for the examples."""
-    if lab.adds_losses:
+    if lab.traced.adds_losses:
         return ok("not looked at: layers add losses of their own")
     ratio, other = _loss_over_mean(lab, lab.batch), _loss_over_mean(lab, lab.second_batch)
     if ratio is None or other is None or not close(ratio, other, 1e-3):
@@ -315,7 +315,7 @@ def regularization(lab: Laboratory) -> Finding:
             "the factor of a regularizer is too large: the weights are trained to be 0",
             "values around 1e-5 to 1e-3 are common",
         )
-    if lab.adds_losses or lab.counts_weights or lab.interacts:
+    if lab.traced.adds_losses or lab.counts_weights or lab.interacts:
         return ok("not looked at: the loss has other parts")
     two, three = lab.look_with_weights
     if different(
@@ -436,7 +436,7 @@ def _unweighted_loss(
             seen, "the weights aren't used, so padding trains",
             "pass them as sample_weight to compute_average_loss",
         )  # fmt: skip
-    if accidental_broadcasts(lab.ops, lab.rows):
+    if accidental_broadcasts(lab.traced.ops, lab.rows):
         return wrong(seen, "each example meets the labels of all others: see shapes")
     return wrong(
         seen,

@@ -68,8 +68,7 @@ def inputs_alike(lab: Laboratory) -> Finding:
 @relation("models in training mode")
 def models_in_training_mode(lab: Laboratory) -> Finding:
     """Each model that is trained is called in training mode, and follows no other model."""
-    _ = lab.base
-    for name, other in lab.follows.items():
+    for name, other in lab.traced.follows.items():
         return wrong(
             f"{name!r} is trained, and a train step makes its weights of those of {other!r}",
             "it is an average of the other, and the optimizer moves it all the same",
@@ -103,7 +102,7 @@ def evaluation_knows_no_step(lab: Laboratory) -> Finding:
         values, beside = ([each[name] for each in numbers] for numbers in (by_step, neighbors))
         apart = max(abs(a - b) for a, b in zip(values[1:], beside, strict=True))
         # Random numbers whose seed is the place in the data differ from one batch to the next too.
-        if apart > (1e-3 if lab.drawn_in_evaluation else 0.1) * np.ptp(values):
+        if apart > (1e-3 if lab.in_evaluation.drawn else 0.1) * np.ptp(values):
             continue
         other = max(values[1:], key=lambda value: abs(value - values[0]))
         return wrong(

@@ -29,7 +29,7 @@ BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 @relation("logits")
 def logits(lab: Laboratory) -> Finding:
     """Losses get logits where they expect logits, and probabilities elsewhere."""
-    for activation in activated_logits(lab.ops):
+    for activation in activated_logits(lab.traced.ops):
         seen = f"a cross-entropy of logits gets the outputs of a {activation}"
         if activation in ("softmax", "sigmoid"):
             return wrong(
@@ -43,7 +43,8 @@ def logits(lab: Laboratory) -> Finding:
             "leave the last activation out of the model",
         )
     of_classes = [np.shape(p) for y, p, _ in lab.base.calls.values() if _are_classes(y, p)]
-    if found := softmax_along(lab.ops, [shape for shape in of_classes if shape[-1] != lab.rows]):
+    of_classes = [shape for shape in of_classes if shape[-1] != lab.rows]
+    if found := softmax_along(lab.traced.ops, of_classes):
         axis, shape = found
         return wrong(
             f"a softmax is taken along axis {axis} of predictions {shape}, where labels are "
@@ -51,13 +52,13 @@ def logits(lab: Laboratory) -> Finding:
             "shares add up to 1 over rows or places in place of classes",
             "use axis=-1",
         )
-    if name := exponential_of_positive(lab.ops):
+    if name := exponential_of_positive(lab.traced.ops):
         return wrong(
             f"{name} takes the exponential of what an exponential or a softplus has made positive",
             "a loss that takes the logarithm of a rate or of a variance is given the number itself",
             "leave the last activation out of the model, or use a loss that takes the number",
         )
-    if lab.undoes_activations:
+    if lab.traced.undoes_activations:
         return look(
             "a loss with from_logits=True gets the outputs of a softmax or a sigmoid",
             "Keras 3.15 undoes that one where it trains: else it would be applied twice",

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -19,10 +19,6 @@ from ..progress import Progress
 from ..types import Replica, Run, Step
 from .graph import captured, drawn_alike_on_replicas, drawn_codes, upstream
 from .numbers import TOLERANCE, Numbers, different, relative_difference
-
-if TYPE_CHECKING:
-    from .runs import Runs
-
 
 MOST_LATER = 4  # calls of a loss behind its first one, that are noted
 
@@ -118,9 +114,18 @@ class _Recorded:
 class Probe:
     """The graph of a train step that returns what it sees on the way."""
 
-    def __init__(self, runs: Runs, accumulate: int) -> None:
-        run, steps, _ = runs.one
-        self._runs = runs
+    def __init__(self, run: Run, steps: DistributedSteps, accumulate: int) -> None:
+        # What a trace notes.
+        self.ops: list[tf.Operation] = []
+        self.ops_of_losses: set[str] = set()  # names of those that losses are computed from
+        self.losses_know_step = False  # by more than the seeds of random numbers
+        self.drawn_alike: list[str] = []  # for rows, by the same seed on each replica
+        self.follows: dict[str, str] = {}  # trained models, and those that their weights come from
+        self.teaches_nothing: list[str] = []  # loss functions without a gradient
+        self.steps_of: dict[str, list[int]] = {}  # which train steps use an optimizer
+        self.sees_training: dict[str, set[bool]] = {}  # values of `training`, by path of the layer
+        self.adds_losses = False  # whether a layer calls add_loss
+        self.undoes_activations = False  # Keras, where a loss expects logits
         self._calls: dict[str, tuple[Any, ...]] = {}
         self._updates: dict[str, tuple[Any, ...]] = {}
         self._outputs: list[tf.Tensor] = []
@@ -151,28 +156,30 @@ class Probe:
 
     def _step(self, batch: Any, progress: Progress) -> Any:
         run = self.steps.run
-        seen = self._runs.sees_in_step
         with (
             metrics_recorded(run, self._updates),
             self._outputs_recorded(run),
-            layers_recorded(run, seen),
-            _add_loss_recorded(self._runs),
+            layers_recorded(run, self.sees_training),
+            self._add_loss_recorded(),
         ):
             local = tf.nest.map_structure(lambda t: t[0], batch)
             reduced = [
                 self.steps.reduce(i, local, progress) for i in range(len(run.functions.train_steps))
             ]
         operations = tf.compat.v1.get_default_graph().get_operations()
-        self._runs.ops_of_step = operations
+        self.ops = operations
         losses = [loss for of_step in reduced for loss in of_step.losses.values()]
-        self._runs.ops_of_losses = set(upstream(losses))
+        self.ops_of_losses = set(upstream(losses))
         draws = frozenset(op.name for op in operations if op.type.startswith("StatelessRandom"))
-        self._runs.losses_know_step = progress.step.op.name in upstream(losses, draws)
-        self._runs.drawn_alike = drawn_alike_on_replicas(
-            operations, self._of_replica, progress.step.op.name
-        )
-        self._runs.follows |= self._followed(reduced)
-        self._runs.teaches_nothing = self._without_gradient(operations, losses)
+        step = progress.step.op.name
+        self.losses_know_step = step in upstream(losses, draws)
+        self.drawn_alike = drawn_alike_on_replicas(operations, self._of_replica, step)
+        self.follows = self._followed(reduced)
+        self.teaches_nothing = self._without_gradient(operations, losses)
+        self.steps_of = {
+            name: [i for i, of_step in enumerate(reduced) if name in of_step.gradients]
+            for name in run.optimizers
+        }
         drawn = {
             op.name: tf.reshape(tf.cast(op.outputs[0], tf.float64), [-1])[:8]
             for op in operations
@@ -265,6 +272,20 @@ def metrics_recorded(run: Run, updates: dict[str, tuple[Any, ...]]) -> Iterator[
         for _, metric in distinct.values():
             del metric.update_state
 
+    @contextlib.contextmanager
+    def _add_loss_recorded(self) -> Iterator[None]:
+        original = keras.layers.Layer.add_loss
+
+        def add_loss(layer: keras.layers.Layer, loss: Any) -> None:
+            self.adds_losses = True
+            original(layer, loss)
+
+        keras.layers.Layer.add_loss = add_loss
+        try:
+            yield
+        finally:
+            keras.layers.Layer.add_loss = original
+
 
 @contextlib.contextmanager
 def layers_recorded(
@@ -336,18 +357,3 @@ def cares_about_training(layer: keras.layers.Layer) -> bool:
 def _drops(layer: keras.layers.Layer) -> bool:
     """Whether a cell or an attention of Keras has dropout of its own."""
     return any(bool(getattr(layer, rate, 0)) for rate in ("dropout", "recurrent_dropout"))
-
-
-@contextlib.contextmanager
-def _add_loss_recorded(runs: Runs) -> Iterator[None]:
-    original = keras.layers.Layer.add_loss
-
-    def add_loss(layer: keras.layers.Layer, loss: Any) -> None:
-        runs.adds_losses_in_step = True
-        original(layer, loss)
-
-    keras.layers.Layer.add_loss = add_loss
-    try:
-        yield
-    finally:
-        keras.layers.Layer.add_loss = original

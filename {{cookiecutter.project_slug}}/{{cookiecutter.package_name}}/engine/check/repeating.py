@@ -65,7 +65,7 @@ def first_step(lab: Laboratory) -> Finding:
 @relation("the same step again")
 def same_step_again(lab: Laboratory) -> Finding:
     """A step that is computed twice is the same."""
-    _, random = random_numbers(lab.ops[0].graph)
+    _, random = random_numbers(lab.traced.ops[0].graph)
     if random:
         return wrong(
             f"{random[0]} gives other numbers each time",
@@ -76,7 +76,7 @@ def same_step_again(lab: Laboratory) -> Finding:
     again = lab.look(lab.batch)
     if differences := lab.base.differences(again):
         seen = f"{' and '.join(differences[:2])} differ when the same step is computed again"
-        if names := assigned_variables(lab.ops):
+        if names := assigned_variables(lab.traced.ops):
             return wrong(
                 f"{seen}, and {names[0]} writes a variable",
                 "a tf.Variable that the engine doesn't know counts or remembers something: it "
@@ -95,13 +95,13 @@ def same_step_again(lab: Laboratory) -> Finding:
 def random_numbers_differ(lab: Laboratory) -> Finding:
     """Each step, micro-batch and replica draws random numbers of its own."""
     # Of whole numbers, which may be the same by chance, the seed tells.
-    drawn = [op for op in drawn_of_constants(lab.ops) if op.name in lab.ops_of_losses]
+    drawn = [op for op in drawn_of_constants(lab.traced.ops) if op.name in lab.traced.ops_of_losses]
     same = [op.name for op in drawn if op.outputs[0].dtype.is_integer]
     if not lab.base.drawn and not same:
         return ok("the step draws none")
-    if lab.drawn_alike:
+    if lab.traced.drawn_alike:
         return wrong(
-            f"{lab.drawn_alike[0]} draws the same numbers for the rows of every replica and "
+            f"{lab.traced.drawn_alike[0]} draws the same numbers for the rows of every replica and "
             "micro-batch",
             "its seed follows from the step, and nothing else",
             "use replica.seed",
@@ -113,7 +113,7 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
             alike = [n for n in alike if np.array_equal(lab.base.drawn[n], later.drawn[n])]
     same += alike
     # What has other axes than that of the rows may be a fixed projection, or choice of parts.
-    of_all = {op.name for op in lab.ops if op.name in same and _is_for_all(op.outputs[0])}
+    of_all = {op.name for op in lab.traced.ops if op.name in same and _is_for_all(op.outputs[0])}
     for_all = [name for name in same if SAME_ROWS in name or name in of_all]
     if same:
         return (wrong if for_all else look)(
@@ -124,7 +124,7 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
     if name := noise_of_all_rows(lab.ops, lab.rows):
         return _for_all(name)
     if name := _sees_twice(lab):
-        return (wrong if drawn_twice(lab.ops) else look)(
+        return (wrong if drawn_twice(lab.traced.ops) else look)(
             f"a train step changes inputs by random numbers, calls {name!r} with them twice, and "
             "gets the same both times",
             "both are made by the same random numbers",

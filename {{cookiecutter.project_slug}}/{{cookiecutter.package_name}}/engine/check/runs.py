@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy as copy_of
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import Any, NamedTuple
 
@@ -101,6 +101,18 @@ class Trained(NamedTuple):
     apart: float  # how far the replicas' copies of the weights are from each other
 
 
+@dataclass
+class Noted:
+    """What is seen in an evaluation, on the way to its results."""
+
+    drawn: list[str] = field(default_factory=list)  # names of random operations
+    stateful: list[str] = field(default_factory=list)  # and of those that follow from no seed
+    sees_training: dict[str, set[bool]] = field(default_factory=dict)  # as in `Probe`
+    calls: Counter[str] = field(default_factory=Counter)  # of layers that care, by path
+    moved: list[str] = field(default_factory=list)  # variables of training that it changed
+    counted: dict[str, int] = field(default_factory=dict)  # by split
+
+
 class Runs:
     """A task under observation.
 
@@ -139,24 +151,9 @@ class Runs:
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
         self.loaded: list[np.ndarray] = []  # what create_model loads from the last of its files
         self.in_models: set[int] = set()  # ids of layers of any model made, used or not
-        self.sees_in_step: dict[str, set[bool]] = {}  # filled by the trace, read by sees_training
-        self.steps_of: dict[str, list[int]] = {}  # which train steps use an optimizer
         self.secs_per_step = 0.0
-        self._sees_evaluation: dict[str, set[bool]] = {}
-        self.calls_in_evaluation: Counter[str] = Counter()  # of layers that care, by name
-        self._drawn_in_evaluation: list[str] = []  # names of random operations
-        self._stateful_in_evaluation: list[str] = []  # and of those without a seed
-        self.drawn_alike: list[str] = []  # for rows, by the same seed on each replica
-        self.counted: dict[str, int] = {}  # of the first evaluation, by split
-        self._moved: list[str] = []
-        self.undoes_activations = False  # Keras, where a loss expects logits
-        self.adds_losses_in_step = False  # the same for adds_losses
-        self._probes: dict[int, Any] = {}
-        self.ops_of_step: list[tf.Operation] = []  # the same for ops
-        self.follows: dict[str, str] = {}  # trained models, and those that their weights come from
-        self.ops_of_losses: set[str] = set()  # names of those that losses are computed from
-        self.teaches_nothing: list[str] = []  # loss functions of a step, without a gradient
-        self.losses_know_step = False  # by more than the seeds of random numbers
+        self._probes: dict[int, Probe] = {}
+        self._noted = Noted()
 
     # What create_run makes.
 
@@ -273,10 +270,7 @@ class Runs:
         with stage("a train step runs"), warnings.catch_warnings(record=True) as warned:
             warnings.filterwarnings("always", message=f".*{NO_LOGITS}")
             reduced, *seen = probe.graph(batch, progress)
-        self.undoes_activations |= any(NO_LOGITS in str(one.message) for one in warned)
-        trains = [set(of_step.gradients) for of_step in reduced]
-        self.steps_of = {n: [i for i, names in enumerate(trains) if n in names]
-                         for n in self.run.optimizers}  # fmt: skip
+        probe.undoes_activations |= any(NO_LOGITS in str(one.message) for one in warned)
         losses: Numbers = {}
         gradients: dict[str, list[np.ndarray]] = {}
         state: dict[int, tuple[keras.Variable, tf.Tensor]] = {}
@@ -303,22 +297,15 @@ class Runs:
         return self.look(self.batch)
 
     @property
-    def ops(self) -> list[tf.Operation]:
-        """The operations of the train step's graph."""
+    def traced(self) -> Probe:
+        """The train step, and what was noted when it was traced."""
         _ = self.base
-        return self.ops_of_step
+        return self._probe(1)
 
     @property
     def telling_steps(self) -> tuple[int, ...]:
         """The first step, and the last one where losses may have other parts there."""
-        _ = self.base
-        return (0, self.num_steps - 1) if self.losses_know_step else (0,)
-
-    @property
-    def adds_losses(self) -> bool:
-        """Whether a layer calls add_loss in a train step."""
-        _ = self.base
-        return self.adds_losses_in_step
+        return (0, self.num_steps - 1) if self.traced.losses_know_step else (0,)
 
     def compute(
         self, step: Step, run: Run, batch: Any, at: int = 0, seed: int = 1, *, metrics: bool = False
@@ -363,15 +350,9 @@ class Runs:
             self.compute(step, run, batch, seed=seed)
         return found
 
-    @property
-    def sees_training(self) -> dict[str, set[bool]]:
-        """With which values of `training` a train step calls each layer, by path."""
-        _ = self.base
-        return self.sees_in_step
-
     def _probe(self, accumulate: int) -> Probe:
         if accumulate not in self._probes:
-            self._probes[accumulate] = Probe(self, accumulate)
+            self._probes[accumulate] = Probe(*self.one[:2], accumulate)
         return self._probes[accumulate]
 
     # Some steps, committed.
@@ -434,7 +415,7 @@ class Runs:
 
     def losses_when_traced_again(self) -> Numbers:
         """The losses of the first step by a new trace."""
-        again = Probe(self, 1).graph(self.batch, self.one[1].start())[0]
+        again = Probe(*self.one[:2], 1).graph(self.batch, self.one[1].start())[0]
         return {n: float(loss) for reduced in again for n, loss in reduced.losses.items()}
 
     def create_callbacks(self) -> list[Callback]:
@@ -483,8 +464,8 @@ class Runs:
             before = len(graph.get_operations())
             losses = step(*args)
             seeded, stateful = random_numbers(graph, before)
-            self._drawn_in_evaluation += seeded + stateful
-            self._stateful_in_evaluation += stateful
+            self._noted.drawn += seeded + stateful
+            self._noted.stateful += stateful
             return losses
 
         return recorded
@@ -527,10 +508,9 @@ class Runs:
                 copy.assign(variable.numpy())
         with stage("a validation step runs"):
             two = Evaluation(self.two[0], self.evaluated_splits, self.two[1].layout)
-            seen = self._sees_evaluation
-            with layers_recorded(self.run, seen, self.calls_in_evaluation):
+            with layers_recorded(self.run, self._noted.sees_training, self._noted.calls):
                 once = self._evaluate(self.on_one)
-            self._moved = [
+            self._noted.moved = [
                 v.path
                 for v in self.variables(self.one)
                 if v.numpy().tobytes() != self.initial[id(v)].tobytes()
@@ -543,34 +523,16 @@ class Runs:
             }
 
     @property
-    def drawn_in_evaluation(self) -> list[str]:
-        """The names of the operations by which an evaluation draws random numbers."""
+    def in_evaluation(self) -> Noted:
+        """What was noted in the first of these evaluations."""
         _ = self.evaluations
-        return self._drawn_in_evaluation
-
-    @property
-    def stateful_in_evaluation(self) -> list[str]:
-        """The names of those that follow from no seed."""
-        _ = self.evaluations
-        return self._stateful_in_evaluation
-
-    @property
-    def sees_evaluation(self) -> dict[str, set[bool]]:
-        """With which values of `training` an evaluation calls each layer, by path."""
-        _ = self.evaluations
-        return self._sees_evaluation
-
-    @property
-    def moved(self) -> list[str]:
-        """The variables of training that an evaluation changed, by path."""
-        _ = self.evaluations
-        return self._moved
+        return self._noted
 
     def _evaluate(self, evaluation: Evaluation) -> Numbers:
         results: Numbers = {}
         for split in evaluation.splits:
             values, sums = evaluation.measure(split)
-            self.counted.setdefault(split, int(np.max(sums.counts)))
+            self._noted.counted.setdefault(split, int(np.max(sums.counts)))
             results |= {f"{split}_{name}": value for name, value in values.items()}
         return results
 

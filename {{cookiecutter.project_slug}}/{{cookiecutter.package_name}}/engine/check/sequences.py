@@ -248,7 +248,7 @@ def _padded_labels(lab: Laboratory) -> tuple[np.ndarray, bool] | None:
 
 def _adds_up_all(lab: Laboratory, weights: np.ndarray, padded: np.ndarray) -> bool:
     """Whether the loss is the sum of those of all positions, and not of those without padding."""
-    if len(lab.base.calls) != 1 or len(lab.base.losses) != 1 or lab.adds_losses:
+    if len(lab.base.calls) != 1 or len(lab.base.losses) != 1 or lab.traced.adds_losses:
         return False
     ((_, _, values),), ((name, loss),) = lab.base.calls.values(), lab.base.losses.items()
     if values.shape != padded.shape:

@@ -223,7 +223,7 @@ def two_replicas(lab: Laboratory) -> Finding:
         )
     if numbers < TOLERANCE:
         return _slots_and_state(lab, seen)
-    if lab.adds_losses and different(one.losses[0], two.losses[0]):
+    if lab.traced.adds_losses and different(one.losses[0], two.losses[0]):
         return wrong(
             seen,
             "a layer adds a loss of its own (activity_regularizer, add_loss) that depends on how "
@@ -412,9 +412,8 @@ def _ignores_inputs(lab: Laboratory) -> bool:
 
 def _trained_by_several_steps(lab: Laboratory) -> list[str]:
     """The names of train steps that share an optimizer, if that trains several models."""
-    _ = lab.base
     functions = lab.run.functions.train_steps
-    for name, steps in lab.steps_of.items():
+    for name, steps in lab.traced.steps_of.items():
         # One may come several times: a critic is trained more often than its generator.
         distinct = dict.fromkeys(functions[i] for i in steps)
         if len(distinct) > 1 and len(lab.run.models_of(name)) > 1:
