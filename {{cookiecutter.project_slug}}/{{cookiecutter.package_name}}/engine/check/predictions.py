@@ -17,7 +17,7 @@ from .findings import Finding, look, ok, relation, wrong
 from .graph import activated_logits, exponential_of_positive, softmax_along
 from .laboratory import Laboratory
 from .numbers import IGNORED, Numbers, answers, different, equal, named_leaves
-from .probe import calls_wrapped, is_own, words_of
+from .probe import is_own, replaced, words_of
 
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
 THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
@@ -668,7 +668,7 @@ def _evaluated_by_answers(lab: Laboratory, name: str) -> tuple[float, float] | N
 
     def result(predictions: np.ndarray) -> Numbers:
         lab.reset()  # metrics
-        with calls_wrapped([call.of], lambda *_: lambda *_, **__: tf.constant(predictions)):
+        with replaced([(call.of, "call")], lambda *_: lambda *_, **__: tf.constant(predictions)):
             step, run = lab.run.functions.validation_step, lab.on_one.run
             return lab.compute(step, run, lab.evaluation_batch, metrics=True)
 

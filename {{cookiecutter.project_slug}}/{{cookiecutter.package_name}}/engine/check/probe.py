@@ -231,8 +231,7 @@ class Probe:
                         found[own] = other
         return found
 
-    @contextlib.contextmanager
-    def _outputs_recorded(self, run: Run) -> Iterator[None]:
+    def _outputs_recorded(self, run: Run) -> contextlib.AbstractContextManager[None]:
         model, *others = run.trained_models.values()
 
         def recorded(_: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -244,53 +243,22 @@ class Probe:
 
             return call
 
-        with calls_wrapped([model], recorded):
-            yield
+        return replaced([(model, "call")], recorded)
+
+    def _add_loss_recorded(self) -> contextlib.AbstractContextManager[None]:
+        def recorded(_: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
+            def add_loss(layer: keras.layers.Layer, loss: Any) -> None:
+                self.adds_losses = True
+                plain(layer, loss)
+
+            return add_loss
+
+        return replaced([(keras.layers.Layer, "add_loss")], recorded)
 
 
-@contextlib.contextmanager
-def metrics_recorded(run: Run, updates: dict[str, tuple[Any, ...]]) -> Iterator[None]:
-    """Note the arguments of the first update of each metric."""
-
-    def recorded(name: str, update: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if name not in updates:
-                values = [*args, *kwargs.values()]
-                updates[name] = tuple(
-                    None if v is None else tf.convert_to_tensor(v) for v in values
-                )
-            return update(*args, **kwargs)
-
-        return call
-
-    distinct = {id(metric): (name, metric) for name, metric in run.metrics.items()}
-    for name, metric in distinct.values():  # two names may have one
-        metric.update_state = recorded(name, metric.update_state)
-    try:
-        yield
-    finally:
-        for _, metric in distinct.values():
-            del metric.update_state
-
-    @contextlib.contextmanager
-    def _add_loss_recorded(self) -> Iterator[None]:
-        original = keras.layers.Layer.add_loss
-
-        def add_loss(layer: keras.layers.Layer, loss: Any) -> None:
-            self.adds_losses = True
-            original(layer, loss)
-
-        keras.layers.Layer.add_loss = add_loss
-        try:
-            yield
-        finally:
-            keras.layers.Layer.add_loss = original
-
-
-@contextlib.contextmanager
 def layers_recorded(
     run: Run, seen: dict[str, set[bool]], calls: Counter[str] | None = None
-) -> Iterator[None]:
+) -> contextlib.AbstractContextManager[None]:
     """Note which value of `training` each layer without layers of its own is called with."""
 
     def recorded(layer: keras.layers.Layer, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -302,23 +270,26 @@ def layers_recorded(
 
         return call
 
-    with calls_wrapped(filter(cares_about_training, run.layers), recorded):
-        yield
+    return replaced([(x, "call") for x in run.layers if cares_about_training(x)], recorded)
 
 
 @contextlib.contextmanager
-def calls_wrapped(
-    layers: Iterable[Any], wrap: Callable[[Any, Callable[..., Any]], Callable[..., Any]]
+def replaced(
+    places: Iterable[tuple[Any, str]], wrap: Callable[[Any, Callable[..., Any]], Any]
 ) -> Iterator[None]:
-    """Let models or layers be called through what `wrap` makes of each and of its `call`."""
-    distinct = dict.fromkeys(layers)  # models may share one
-    for layer in distinct:
-        layer.call = wrap(layer, layer.call)
+    """Let functions of objects, classes or modules be what `wrap` makes of each and its owner."""
+    # Owners by id: models may share a layer, and two names may have one metric.
+    kept = {(id(owner), name): (owner, vars(owner).get(name)) for owner, name in places}
+    for (_, name), (owner, _) in kept.items():
+        setattr(owner, name, wrap(owner, getattr(owner, name)))
     try:
         yield
     finally:
-        for layer in distinct:
-            del layer.call
+        for (_, name), (owner, own) in kept.items():
+            if own is None:
+                delattr(owner, name)  # so that its class' shows again
+            else:
+                setattr(owner, name, own)
 
 
 def name_of(layer: keras.layers.Layer) -> str:

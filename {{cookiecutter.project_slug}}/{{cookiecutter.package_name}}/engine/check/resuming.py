@@ -8,7 +8,6 @@ import json
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
@@ -24,6 +23,7 @@ from ..errors import UsageError
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different
+from .probe import replaced
 
 EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # that callbacks are called for, at most
 IN_ANOTHER_PROCESS = "the same data in another process"
@@ -360,18 +360,11 @@ def _timed_ones_act(lab: Laboratory) -> bool:
     return _differ(acts._replace(stops=others.stops), others)
 
 
-@contextlib.contextmanager
-def _hours_between_looks() -> Iterator[None]:
+def _hours_between_looks() -> contextlib.AbstractContextManager[None]:
     """Let an hour pass each time that somebody looks at a clock."""
-    kept = {name: getattr(time, name) for name in ("time", "monotonic", "perf_counter")}
     hours = itertools.count(1)
-    for name, clock in kept.items():
-        setattr(time, name, lambda clock=clock: clock() + 3600 * next(hours))
-    try:
-        yield
-    finally:
-        for name, clock in kept.items():
-            setattr(time, name, clock)
+    clocks = [(time, name) for name in ("time", "monotonic", "perf_counter")]
+    return replaced(clocks, lambda _, clock: lambda: clock() + 3600 * next(hours))
 
 
 def _begin(callbacks: list[Callback], loop: _Loop) -> None:

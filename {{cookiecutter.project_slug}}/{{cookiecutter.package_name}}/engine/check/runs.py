@@ -40,7 +40,7 @@ from ..types import Replica, Run, Step
 from .graph import random_numbers
 from .made_again import MadeAgain
 from .numbers import Numbers, different, named_leaves, relative_difference
-from .probe import Look, Probe, calls_wrapped, layers_recorded
+from .probe import Look, Probe, layers_recorded, replaced
 
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
 
@@ -346,7 +346,7 @@ class Runs:
 
             return noted
 
-        with calls_wrapped(watched, recorded):
+        with replaced([(layer, "call") for layer in watched], recorded):
             self.compute(step, run, batch, seed=seed)
         return found
 
@@ -571,11 +571,10 @@ class Runs:
         )
 
 
-@contextlib.contextmanager
-def _loading_recorded(loaded: list[np.ndarray]) -> Iterator[None]:
+def _loading_recorded(loaded: list[np.ndarray]) -> contextlib.AbstractContextManager[None]:
     """Note the weights that create_model gets from files by functions of Keras."""
 
-    def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+    def recorded(_: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def noted(*arguments: Any, **keywords: Any) -> Any:
             made = function(*arguments, **keywords)
@@ -592,30 +591,20 @@ def _loading_recorded(loaded: list[np.ndarray]) -> Iterator[None]:
     places = (keras.models, "load_model"), (keras.saving, "load_model"), (
         keras.Model, "load_weights"
     )  # fmt: skip
-    plain = [getattr(owner, name) for owner, name in places]
-    for (owner, name), function in zip(places, plain, strict=True):
-        setattr(owner, name, recorded(function))
-    try:
-        yield
-    finally:
-        for (owner, name), function in zip(places, plain, strict=True):
-            setattr(owner, name, function)
+    return replaced(places, recorded)
 
 
-@contextlib.contextmanager
-def _models_recorded(models: list[keras.Model]) -> Iterator[None]:
+def _models_recorded(models: list[keras.Model]) -> contextlib.AbstractContextManager[None]:
     """Note every model that is made, also those that others are cut out of and then forgotten."""
-    plain = keras.Model.__new__
 
-    def new(kind: type, *arguments: Any, **keywords: Any) -> keras.Model:
-        models.append(plain(kind, *arguments, **keywords))
-        return models[-1]
+    def recorded(_: Any, plain: Callable[..., Any]) -> Any:
+        def new(kind: type, *arguments: Any, **keywords: Any) -> keras.Model:
+            models.append(plain(kind, *arguments, **keywords))
+            return models[-1]
 
-    keras.Model.__new__ = staticmethod(new)
-    try:
-        yield
-    finally:
-        keras.Model.__new__ = staticmethod(plain)
+        return staticmethod(new)
+
+    return replaced([(keras.Model, "__new__")], recorded)
 
 
 def state_of(created: Created) -> list[keras.Variable]:

@@ -14,7 +14,7 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import TOLERANCE, close, different, percent, relative_difference
-from .probe import calls_wrapped
+from .probe import replaced
 
 MOST_PLACES, MOST_CHANNELS = 64, 8  # of a series that are looked at
 
@@ -155,7 +155,7 @@ def _moved_where(
 
         return call
 
-    return calls_wrapped([embedding], moved)
+    return replaced([(embedding, "call")], moved)
 
 
 def _is_next(x: np.ndarray, y: np.ndarray) -> bool:
