@@ -154,13 +154,11 @@ def padded_inputs(lab: Laboratory) -> Finding:
     """What fills up sequences, where a mask among the inputs leaves it out, changes nothing."""
     if not lab.evaluated_splits:
         return ok(NONE)
-    step, run, batch = lab.run.functions.validation_step, lab.on_one.run, lab.evaluation_batch
-    for metric in run.metrics.values():
-        metric.reset_state()
     for mask, name, padded in _paddings(lab):
-        first, other = (lab.compute(step, run, each, metrics=True) for each in (batch, padded))
+        first = lab.validate(lab.evaluation_batch, metrics=True)
+        other = lab.validate(padded, metrics=True)
         for result in different(first, other, 1e-3):
-            kind = "metric" if result.partition("/")[0] in run.metrics else "loss"
+            kind = "metric" if result.partition("/")[0] in lab.run.metrics else "loss"
             # A layer that gets the mask as numbers may learn what is there.
             return (look if _is_beside_others(lab, mask) else wrong)(
                 f"the {kind} {result} of validation is {first[result]:.4g}, and "
@@ -277,8 +275,7 @@ def no_answers_in_evaluation(lab: Laboratory) -> Finding:
         return ok("not looked at: labels are as inputs are, or there are several models")
     else:
         turned = with_array(lab.evaluation_batch, "labels", tf.roll(labels, 1, axis=1))
-        step, run = lab.run.functions.validation_step, lab.on_one.run
-        others = lab.calls(step, run, turned, lab.run.trained_models.values())
+        others = lab.validation_calls(turned, lab.run.trained_models.values())
         pairs = zip(lab.calls_in_validation, others, strict=False)
         if all(equal(call.arguments, other.arguments) for call, other in pairs):
             return ok()
@@ -417,8 +414,7 @@ def _is_beside_others(lab: Laboratory, mask: str) -> bool:
     """Whether a layer gets a mask (rows, positions) as numbers beside others that it weighs."""
     batch = lab.evaluation_batch
     zeros_and_ones = np.asarray(dict(named_leaves(batch))[mask][0], "f8")
-    step, run = lab.run.functions.validation_step, lab.on_one.run
-    for call in lab.calls(step, run, batch, lab.layers_with_matrices):
+    for call in lab.validation_calls(batch, lab.layers_with_matrices):
         x = np.asarray(tf.nest.flatten(call.arguments)[0], "f8")
         if x.ndim == 2 and x.shape[1] > zeros_and_ones.shape[1]:
             columns = {column.tobytes() for column in x.T}

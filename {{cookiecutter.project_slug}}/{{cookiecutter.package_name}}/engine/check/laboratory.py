@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -312,16 +312,26 @@ class Laboratory(Runs):
     def calls_in_training(self) -> list[Call]:
         """How train steps call the models that they train, and `own_layers`."""
         watched = [*self.run.trained_models.values(), *self.own_layers]
-        return [
-            call for step in dict.fromkeys(self.run.functions.train_steps)
-            for call in self.calls(step, self.run, self.batch, watched)
-        ]  # fmt: skip
+        return self.training_calls(self.batch, watched)
+
+    def training_calls(self, batch: Any, watched: Iterable[Any], seed: int = 1) -> list[Call]:
+        """How train steps call some models or layers, on a batch."""
+        steps = dict.fromkeys(self.run.functions.train_steps)
+        return [call for step in steps for call in self.calls(step, self.run, batch, watched, seed)]
 
     @cached_property
     def calls_in_validation(self) -> list[Call]:
         """How the validation step calls the models that are trained."""
-        step, models = self.run.functions.validation_step, self.run.trained_models.values()
-        return self.calls(step, self.on_one.run, self.evaluation_batch, models)
+        return self.validation_calls(self.evaluation_batch, self.run.trained_models.values())
+
+    def validation_calls(self, batch: Any, watched: Iterable[Any]) -> list[Call]:
+        """How the validation step calls some models or layers, on a batch."""
+        return self.calls(self.run.functions.validation_step, self.on_one.run, batch, watched)
+
+    def validate(self, batch: Any, at: int = 0, *, metrics: bool = False) -> Numbers:
+        """What the validation step returns for a batch, see `compute`."""
+        functions, run = self.run.functions, self.on_one.run
+        return self.compute(functions.validation_step, run, batch, at, metrics=metrics)
 
     @cached_property
     def looks_at_batch(self) -> str:

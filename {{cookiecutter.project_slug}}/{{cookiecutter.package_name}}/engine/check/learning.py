@@ -545,9 +545,8 @@ def _forgets_slowly(lab: Laboratory) -> tuple[str, str, float, bool] | None:
         if any(np.array_equal(lab.initial[id(v)], w) for (v, _), w in drawn):
             continue  # a part of it at least was trained before
         models = [lab.run.models[n] for n in (name, other)]
-        of = [call.of for call in lab.calls(
-            lab.run.functions.validation_step, lab.on_one.run, lab.evaluation_batch, models
-        )] if lab.evaluated_splits else []  # fmt: skip
+        calls = lab.validation_calls(lab.evaluation_batch, models) if lab.evaluated_splits else []
+        of = [call.of for call in calls]
         return name, other, left, models[0] in of and models[1] not in of
     return None
 

@@ -94,10 +94,9 @@ def evaluation_knows_no_step(lab: Laboratory) -> Finding:
     """The number of the batch changes nothing in evaluation."""
     if not lab.evaluated_splits:
         return ok("there is neither validation nor test data")
-    step, run, batch = lab.run.functions.validation_step, lab.on_one.run, lab.evaluation_batch
-    first, *late = by_step = [lab.compute(step, run, batch, at) for at in LATE]
+    first, *late = by_step = [lab.validate(lab.evaluation_batch, at) for at in LATE]
     names = dict.fromkeys(name for other in late for name in different(first, other, 1e-3))
-    neighbors = [lab.compute(step, run, batch, at + 1) for at in LATE[1:] if names]
+    neighbors = [lab.validate(lab.evaluation_batch, at + 1) for at in LATE[1:] if names]
     for name in names:
         values, beside = ([each[name] for each in numbers] for numbers in (by_step, neighbors))
         apart = max(abs(a - b) for a, b in zip(values[1:], beside, strict=True))
@@ -151,9 +150,7 @@ def _drawn_wider(lab: Laboratory) -> str:
         if not given or not others or len({x.shape[1:] for x in (*given, *others)}) > 1:
             continue
         known = [np.asarray(t) for t in augmented] + [
-            numbers_of(call.arguments)
-            for step in dict.fromkeys(lab.run.functions.train_steps)
-            for call in lab.calls(step, lab.run, lab.second_batch, [model])
+            numbers_of(call.arguments) for call in lab.training_calls(lab.second_batch, [model])
         ]
         if not all(any(y is not None and np.array_equal(x, y) for y in known) for x in given):
             continue
@@ -193,11 +190,7 @@ def _hides_positions(call: Call) -> bool:
 def _with_noise(lab: Laboratory, model: keras.Model) -> list[tuple[np.ndarray, float]]:
     """What a model is given in training, and the variance of the noise in it."""
     by_seed = [
-        [
-            numbers_of(call.arguments)
-            for step in dict.fromkeys(lab.run.functions.train_steps)
-            for call in lab.calls(step, lab.run, lab.batch, [model], seed)
-        ]
+        [numbers_of(call.arguments) for call in lab.training_calls(lab.batch, [model], seed)]
         for seed in (1, 2)
     ]
     pairs = [(x, y) for x, y in zip(*by_seed, strict=False) if x is not None and y is not None]

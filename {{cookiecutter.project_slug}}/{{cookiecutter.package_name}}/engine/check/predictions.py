@@ -669,8 +669,7 @@ def _evaluated_by_answers(lab: Laboratory, name: str) -> tuple[float, float] | N
     def result(predictions: np.ndarray) -> Numbers:
         lab.reset()  # metrics
         with replaced([(call.of, "call")], lambda *_: lambda *_, **__: tf.constant(predictions)):
-            step, run = lab.run.functions.validation_step, lab.on_one.run
-            return lab.compute(step, run, lab.evaluation_batch, metrics=True)
+            return lab.validate(lab.evaluation_batch, metrics=True)
 
     of_right, of_others = result(right), result(np.roll(right, 1, axis=0))
     are_right = all(of_right[loss] < of_others[loss] for loss in lab.base.losses)
@@ -681,18 +680,16 @@ def _is_the_same_untrained(lab: Laboratory, name: str) -> bool:
     """Whether a result of the validation step depends on its inputs, and on no trained weight."""
     if not lab.evaluated_splits:
         return False
-    step, run, numbers = lab.run.functions.validation_step, lab.on_one.run, np.random.default_rng(0)
+    numbers = np.random.default_rng(0)
     # Averages of trained weights may be what is evaluated.
     weights = [v for model in lab.run.models.values() if not is_auxiliary(model)
                for v in model.variables if tf.as_dtype(v.dtype).is_floating]  # fmt: skip
 
     def result(batch: Any, noise: float | None) -> float | None:
-        for metric in run.metrics.values():
-            metric.reset_state()
         for v in weights if noise is not None else ():
             other = noise * numbers.standard_normal(v.shape) + (v.numpy() if noise else 0)
             v.assign(tf.constant(other, v.dtype))
-        return lab.compute(step, run, batch, metrics=True).get(name)
+        return lab.validate(batch, metrics=True).get(name)
 
     first = result(lab.evaluation_batch, None)
     # What is right or wrong for all needs no weights; that is for another relation.

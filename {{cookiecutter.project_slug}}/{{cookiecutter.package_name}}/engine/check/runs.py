@@ -323,6 +323,8 @@ class Runs:
             seed=tf.constant([0, seed]),
         )
         _ = self.base  # a step that fails is reported by its graph
+        for metric in run.metrics.values() if metrics else ():
+            metric.reset_state()
         read = [(v, tf.convert_to_tensor(v.value)) for v in self.run.trainable_variables]
         try:  # a step may take a gradient of what it reads, as it does where the engine calls it
             with keras.StatelessScope(read, collect_losses=True):

@@ -102,17 +102,17 @@ def padded_tokens(lab: Laboratory) -> Finding:
     """What an embedding gives for padding changes no loss."""
     if not lab.evaluated_splits:
         return ok("there is neither validation nor test data")
-    step, run, batch = lab.run.functions.validation_step, lab.on_one.run, lab.evaluation_batch
+    batch = lab.evaluation_batch
     embeddings = [each for each in lab.run.layers if isinstance(each, keras.layers.Embedding)]
     padded = [
         (call, padding)
-        for call in lab.calls(step, run, batch, embeddings)
+        for call in lab.validation_calls(batch, embeddings)
         if (padding := _padding_of(np.asarray(call.arguments[0]))) is not None
     ]
-    before = lab.compute(step, run, batch) if padded else {}
+    before = lab.validate(batch) if padded else {}
     for call, padding in padded:
         with _moved_where(call.of, padding):
-            after = lab.compute(step, run, batch)
+            after = lab.validate(batch)
         for name in different(before, after, 1e-3):
             return (wrong if call.of.mask_zero and not padding else look)(
                 f"the loss {name} of validation is {before[name]:.4g}, and {after[name]:.4g} when "
