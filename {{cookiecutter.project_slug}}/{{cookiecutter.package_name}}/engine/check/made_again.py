@@ -28,10 +28,10 @@ MOST_COMPARED = 2**24  # bytes of a split's arrays in memory; of larger ones, ro
 CHILD = """
 import gc, json, pickle, sys
 gc.disable()
-create_datasets, task = pickle.load(sys.stdin.buffer)
+make = pickle.load(sys.stdin.buffer)
 from {module} import starts
 print()
-print(json.dumps(starts(create_datasets(task))))
+print(json.dumps(starts(make())))
 """
 
 
@@ -39,20 +39,15 @@ class MadeAgain:
     """The data, and how it is made.
 
     Args:
-        create_datasets: of task/data.py.
-        task: the flags of the task.
+        make: calls create_datasets of task/data.py with the flags of the task.
         datasets: what it made.
         secs: how long that took; what takes long, or much memory, isn't made again.
     """
 
     def __init__(
-        self,
-        create_datasets: Callable[[Any], dict[str, Any]],
-        task: Any,
-        datasets: dict[str, Any],
-        secs: float,
+        self, make: Callable[[], dict[str, Any]], datasets: dict[str, Any], secs: float
     ) -> None:
-        self._create_datasets, self._task, self._datasets = create_datasets, task, datasets
+        self._make, self._datasets = make, datasets
         leaves = tf.nest.flatten([*datasets.values()])
         in_memory = sum(leaf.nbytes for leaf in leaves if type(leaf) is np.ndarray)
         self._secs = secs if in_memory < MOST_BYTES else float("inf")
@@ -63,16 +58,16 @@ class MadeAgain:
         """The splits that differ when they are made again; None if that takes too much."""
         if self._secs > LONGEST_CREATION:
             return None
-        return self._others(starts(self._create_datasets(self._task)))
+        return self._others(starts(self._make()))
 
     def start_process(self) -> None:
         """Make the data in a process of its own as well, unless that takes too much."""
         if self._secs > LONGEST_IN_PROCESS:
             return
         with contextlib.suppress(Exception):  # functions that aren't those of a module
-            made = pickle.dumps((self._create_datasets, self._task))
+            make = pickle.dumps(self._make)
             with tempfile.TemporaryFile() as stdin:
-                stdin.write(made)
+                stdin.write(make)
                 stdin.seek(0)
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", CHILD.format(module=__name__)],

@@ -86,20 +86,15 @@ class Look(NamedTuple):
 class _Recorded:
     """A loss, whose calls are noted: the first one, and some later ones of the same graph."""
 
-    def __init__(
-        self,
-        name: str,
-        loss: Any,
-        calls: dict[str, tuple[Any, ...]],
-        later: dict[str, list[tuple[Any, ...]]],
-    ) -> None:
-        self._name, self._loss, self._calls, self._later = name, loss, calls, later
+    def __init__(self, name: str, loss: Any, probe: Probe) -> None:
+        self._name, self._loss, self._probe = name, loss, probe
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         result = self._loss(*args, **kwargs)
         labels, predictions = (*args, *kwargs.values(), None, None)[:2]
         call = labels, predictions, result
-        first, later = self._calls.setdefault(self._name, call), self._later[self._name]
+        first = self._probe._calls.setdefault(self._name, call)
+        later = self._probe._later[self._name]
         # What a loop computes inside can't be returned from the graph around it.
         graphs = {id(getattr(t, "graph", None)) for t in (*call[1:], first[-1])}
         if first is not call and len(later) < MOST_LATER and len(graphs) == 1:
@@ -131,8 +126,7 @@ class Probe:
         self._outputs: list[tf.Tensor] = []
         self._later: dict[str, list[tuple[Any, ...]]] = {name: [] for name in run.losses}
         losses: dict[str, Callable[..., Any]] = {
-            name: _Recorded(name, loss, self._calls, self._later)
-            for name, loss in run.losses.items()
+            name: _Recorded(name, loss, self) for name, loss in run.losses.items()
         }
         self.steps = DistributedSteps(
             replace(run, losses=losses),

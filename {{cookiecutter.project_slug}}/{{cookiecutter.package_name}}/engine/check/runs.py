@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy as copy_of
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from typing import Any, NamedTuple
 
 import keras
@@ -143,10 +143,11 @@ class Runs:
         self._create_callbacks = create_callbacks
         self._num_steps, self.readers = num_steps, readers
         started = time.perf_counter()
-        self._all_datasets = create_datasets(task)
+        make = partial(create_datasets, task)
+        self._all_datasets = make()
         secs = time.perf_counter() - started
         self.datasets = {n: split for n, split in self._all_datasets.items() if split is not None}
-        self.made_again = MadeAgain(create_datasets, task, self.datasets, secs)
+        self.made_again = MadeAgain(make, self.datasets, secs)
         self.precision = config.precision  # of the run; here 16 bits are 32
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
         self.loaded: list[np.ndarray] = []  # what create_model loads from the last of its files
