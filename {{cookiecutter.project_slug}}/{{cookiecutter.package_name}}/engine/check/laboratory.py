@@ -68,16 +68,8 @@ class Laboratory(Runs):
 
     @cached_property
     def _exact(self) -> Laboratory:
-        return Laboratory(
-            self._create_run,
-            self._num_steps,
-            self._strategies,
-            lambda _: self._all_datasets,
-            self._create_callbacks,
-            replace(self._config, precision="float64"),
-            self._task,
-            self.readers,
-        )
+        config = replace(self.config, precision="float64")
+        return replace(self, create_datasets=lambda _: self._all_datasets, config=config)
 
     @cached_property
     def hashes(self) -> dict[str, list[int]]:
@@ -419,7 +411,7 @@ class Laboratory(Runs):
     @property
     def monitored(self) -> tuple[str, bool]:
         """The column that selects the best weights, and whether larger values are better."""
-        return self._task.monitor, self._task.larger_is_better
+        return self.task.monitor, self.task.larger_is_better
 
     # The optimizers.
 

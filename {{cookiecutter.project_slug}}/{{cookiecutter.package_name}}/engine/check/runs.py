@@ -33,7 +33,7 @@ from ..causes import cause_of
 from ..data_errors import reading_errors
 from ..distributed_steps import DistributedSteps, denominators
 from ..evaluation import Evaluation
-from ..predict import NO_READERS, Reader
+from ..predict import Reader
 from ..progress import Progress
 from ..random_access import RandomAccess
 from ..types import Replica, Run, Step
@@ -113,42 +113,28 @@ class Noted:
     counted: dict[str, int] = field(default_factory=dict)  # by split
 
 
+@dataclass(eq=False, repr=False)
 class Runs:
-    """A task under observation.
+    """A task under observation."""
 
-    Args:
-        create_run: of run.py, (strategy, datasets, config, task) -> what it makes.
-        num_steps: of run.py, (config, batches) -> train steps in the whole run.
-        strategies: one replica, and two.
-        create_datasets: of task/data.py.
-        create_callbacks: of task/callbacks.py.
-        config: the flags of training.
-        task: the flags of the task.
-        readers: READERS of task/predictions.py.
-    """
+    create_run: Callable[..., Created]  # of run.py, of (strategy, datasets, config, task)
+    count_steps: Callable[..., int]  # num_steps of run.py, of (config, batches)
+    strategies: tuple[tf.distribute.Strategy, tf.distribute.Strategy]  # one replica, and two
+    create_datasets: Callable[[Any], dict[str, Any]]  # of task/data.py
+    callbacks_of: Callable[[Any], list[Callback]]  # create_callbacks of task/callbacks.py
+    config: Any  # the flags of training
+    task: Any  # those of the task
+    readers: Mapping[str, Reader] = field(default_factory=dict)  # of task/predictions.py
 
-    def __init__(
-        self,
-        create_run: Callable[..., Created],
-        num_steps: Callable[..., int],
-        strategies: tuple[tf.distribute.Strategy, tf.distribute.Strategy],
-        create_datasets: Callable[[Any], dict[str, Any]],
-        create_callbacks: Callable[[Any], list[Callback]],
-        config: Any,
-        task: Any,
-        readers: Mapping[str, Reader] = NO_READERS,
-    ) -> None:
-        self._create_run, self._strategies = create_run, strategies
-        self._create_datasets, self._config, self._task = create_datasets, config, task
-        self._create_callbacks = create_callbacks
-        self._num_steps, self.readers = num_steps, readers
+    def __post_init__(self) -> None:
+        """Make the data, and note how long that takes."""
         started = time.perf_counter()
-        make = partial(create_datasets, task)
+        make = partial(self.create_datasets, self.task)
         self._all_datasets = make()
         secs = time.perf_counter() - started
         self.datasets = {n: split for n, split in self._all_datasets.items() if split is not None}
         self.made_again = MadeAgain(make, self.datasets, secs)
-        self.precision = config.precision  # of the run; here 16 bits are 32
+        self.precision = self.config.precision  # of the run; here 16 bits are 32
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
         self.loaded: list[np.ndarray] = []  # what create_model loads from the last of its files
         self.in_models: set[int] = set()  # ids of layers of any model made, used or not
@@ -163,10 +149,10 @@ class Runs:
         """The task on one replica."""
         models: list[keras.Model] = []
         with _loading_recorded(self.loaded), _models_recorded(models):
-            made = self._create(self._strategies[0])
+            made = self._create(self.strategies[0])
         size = made[0].global_batch_size
         if size % 2:  # a row for each of two replicas at least
-            made = self._create(self._strategies[0], max(2, size - 1))
+            made = self._create(self.strategies[0], max(2, size - 1))
         self.in_models = {id(part) for m in models for part in getattr(m, "operations", [])}
         self.initial = {id(v): v.numpy() for v in self.variables(made)}
         return made
@@ -174,7 +160,7 @@ class Runs:
     @cached_property
     def two(self) -> Created:
         """The task on two replicas, with the weights of `one` at the start."""
-        made = self._create(self._strategies[1], self.run.global_batch_size)
+        made = self._create(self.strategies[1], self.run.global_batch_size)
         for model, other in zip(self.run.models.values(), made[0].models.values(), strict=True):
             for variable, copy in zip(model.variables, other.variables, strict=True):
                 copy.assign(self.initial[id(variable)])
@@ -182,7 +168,7 @@ class Runs:
 
     def other(self, datasets: dict[str, Any] | None = None, **flags: Any) -> Run:
         """The task on one replica, with other data for some splits, or by other flags."""
-        return self._create(self._strategies[0], datasets=datasets, **flags)[0]
+        return self._create(self.strategies[0], datasets=datasets, **flags)[0]
 
     def _create(
         self,
@@ -197,17 +183,12 @@ class Runs:
         if size is not None:
             flags |= {"global_batch_size": size, "batch_size_per_replica": None}
         # Rounding to 16 bits is as large as the faults that are looked for.
-        precision = self._config.precision if self._config.precision == "float64" else "float32"
-        config = replace(self._config, precision=precision, **flags)
+        precision = self.config.precision if self.config.precision == "float64" else "float32"
+        config = replace(self.config, precision=precision, **flags)
         with stage("the task can be built"), contextlib.redirect_stdout(None):
-            return self._create_run(
-                strategy, self._all_datasets | (datasets or {}), config, self._task
+            return self.create_run(
+                strategy, self._all_datasets | (datasets or {}), config, self.task
             )
-
-    @property
-    def task(self) -> Any:
-        """The flags of the task."""
-        return self._task
 
     @property
     def run(self) -> Run:
@@ -217,7 +198,7 @@ class Runs:
     @cached_property
     def num_steps(self) -> int:
         """Train steps in the whole run."""
-        return self._num_steps(self._config, self.one[2])
+        return self.count_steps(self.config, self.one[2])
 
     def reset(self) -> None:
         """Set `one` back to its start."""
@@ -424,7 +405,7 @@ class Runs:
     def create_callbacks(self) -> list[Callback]:
         """What is called between steps."""
         with stage("callbacks can be made"):
-            return self._create_callbacks(self._task)
+            return self.callbacks_of(self.task)
 
     # Evaluation.
 
