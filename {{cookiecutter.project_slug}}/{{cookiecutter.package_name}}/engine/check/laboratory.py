@@ -134,15 +134,13 @@ class Laboratory(Runs):
     @cached_property
     def with_other_rows(self) -> Any:
         """`with_zeros`, and other examples where the weight is 0."""
-        half, later = self.rows // 2, self.second_batch
-        *parts, weights = self.with_zeros
-        others = [
-            tf.nest.map_structure(
-                lambda t, other: tf.concat([t[:, :half], other[:, half:]], axis=1), part, other
-            )
-            for part, other in zip(parts, later, strict=False)
-        ]
-        return (*others, weights)
+        half = self.rows // 2
+        *parts, _ = tf.nest.map_structure(
+            lambda t, other: tf.concat([t[:, :half], other[:, half:]], axis=1),
+            self.batch,
+            self.second_batch,
+        )
+        return (*parts, self.with_zeros[-1])
 
     @cached_property
     def look_with_zeros(self) -> Look:

@@ -465,23 +465,13 @@ class Runs:
 
         @tf.autograph.experimental.do_not_convert
         def filled(*batch: Any) -> Any:
-            *examples, weights = tf.nest.map_structure(
-                lambda t: tf.concat([t, t[:, : self.rows - size]], axis=1), batch
-            )
-            there = tf.range(self.rows) < size
-            return (
-                *examples,
-                tf.nest.map_structure(
-                    lambda w: tf.where(tf.reshape(there, [-1] + [1] * (w.shape.rank - 2)), w, 0),
-                    weights,
-                ),
-            )
+            *examples, weights = tf.nest.map_structure(lambda t: t[:, : self.rows - size], batch)
+            more = (*examples, tf.nest.map_structure(tf.zeros_like, weights))
+            return tf.nest.map_structure(lambda *parts: tf.concat(parts, axis=1), batch, more)
 
-        def batches(split: Any) -> tuple[tf.data.Dataset, int]:
-            made, number = evaluation_batches(split, BatchLayout(size, 1, 0, 1))
-            return made.map(filled), number
-
-        other._batches = {name: batches(split) for name, split in other.splits.items()}
+        layout = BatchLayout(size, 1, 0, 1)
+        made = {name: evaluation_batches(split, layout) for name, split in other.splits.items()}
+        other._batches = {n: (batches.map(filled), number) for n, (batches, number) in made.items()}
         return other
 
     @cached_property
