@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -44,9 +43,10 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
                 "divide the series by time, then cut each part into windows",
             )
         if pieces := _pieces_shared(lab.examples["train"], lab.examples.get(split, {})):
-            return (wrong if pieces.times < FEW_TIMES / 4 else look)(
-                f"{pieces.share:.0%} of the {split} images have parts of {pieces.pixels} x "
-                f"{pieces.pixels} pixels that stand elsewhere in some training images",
+            share, often, pixels = pieces
+            return (wrong if often < FEW_TIMES / 4 else look)(
+                f"{share:.0%} of the {split} images have parts of {pixels} x {pixels} pixels that "
+                "stand elsewhere in some training images",
                 "they are crops of the same pictures, or composed of the same pieces, that were "
                 "divided by chance among the splits",
                 "divide the pictures or pieces, then cut or compose each split from its own",
@@ -279,25 +279,15 @@ def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray])
     return 0.0
 
 
-class _Pieces(NamedTuple):
-    """What images of another split and of training have in common.
-
-    Attributes:
-        share: of the other images, those with a part that stands elsewhere in a training image.
-        times: how often such a part stands in training images, in half of them at most.
-        pixels: of a part, along a side.
-    """
-
-    share: float
-    times: float
-    pixels: int
-
-
-def _pieces_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> _Pieces | None:
+def _pieces_shared(
+    train: dict[str, np.ndarray], others: dict[str, np.ndarray]
+) -> tuple[float, float, int] | None:
     """Parts with many shades that are in images of both splits; None if few have one.
 
-    What stands at the same place, as a background, says nothing; nor do images that hold what many
-    others do, as letters of one font.
+    The share of the other images with a part that stands elsewhere in a training image, how often
+    such a part does, in half of them at most, and the pixels along its side. What stands at the
+    same place, as a background, says nothing; nor do images that hold what many others do, as
+    letters of one font.
     """
     for name, array in train.items():
         other = others.get(name)
@@ -332,7 +322,7 @@ def _pieces_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) 
         np.maximum.at(most, row, times[row, top, left])
         moved &= most <= max(FEW_TIMES, len(a) / 50)
         if moved.mean() > MANY:
-            return _Pieces(float(moved.mean()), float(np.median(most[moved])), part)
+            return float(moved.mean()), float(np.median(most[moved])), part
     return None
 
 
