@@ -59,14 +59,28 @@ def agreement(of: Points, among: Points, beyond: float = -np.inf) -> float:
     For real numbers the correlation with the label of the nearest row. Rows that are less than
     `beyond` away are left out, a squared distance.
     """
-    distances = _squared_distances(of, among)
+    distances = squared_distances(of.inputs, among.inputs)
     nearest = np.where(distances < beyond, np.inf, distances).argmin(axis=1)
     return _agree(of.labels, among.labels, nearest)
 
 
 def distance(of: Points, among: Points) -> float:
     """The squared distance of the nearest other row, for half of the rows at most."""
-    return float(np.median(_squared_distances(of, among).min(axis=1)))
+    return float(np.median(squared_distances(of.inputs, among.inputs).min(axis=1)))
+
+
+def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of each row of `a` to each of `b`, over the features that both have; infinite to itself."""
+    has_a, has_b = (np.isfinite(x).astype("f8") for x in (a, b))
+    if has_a.all() and has_b.all():
+        distances = (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2 * a @ b.T
+    else:
+        x, y = np.where(has_a, a, 0), np.where(has_b, b, 0)
+        sums = x**2 @ has_b.T + has_a @ (y**2).T - 2 * x @ y.T
+        distances = sums * a.shape[1] / np.maximum(has_a @ has_b.T, 1)
+    if a is b:
+        np.fill_diagonal(distances, np.inf)
+    return distances
 
 
 def tell_nothing(of: Points) -> bool:
@@ -78,7 +92,7 @@ def tell_nothing(of: Points) -> bool:
     x, y = of
     if len(y) < 100 or (y.dtype.kind != "f" and len(np.unique(y)) > len(y) / 3):
         return False
-    nearest = _squared_distances(of, of).argmin(axis=1)
+    nearest = squared_distances(x, x).argmin(axis=1)
     scaled = (x - x.mean(axis=0)) / np.where(x.std(axis=0) > 0, x.std(axis=0), 1)
     if y.dtype.kind == "f":
         known = ((y - y.mean()) / y.std())[:, np.newaxis]
@@ -142,15 +156,6 @@ def _counted(rows: list[list[bytes]]) -> np.ndarray:
         for word in words:
             counts[row, zlib.crc32(word) % PLACES] += 1
     return counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1)
-
-
-def _squared_distances(of: Points, among: Points) -> np.ndarray:
-    """Of each row to each other one; infinite to itself."""
-    squares = (of.inputs**2).sum(1)[:, None] + (among.inputs**2).sum(1)[None]
-    distances = squares - 2 * of.inputs @ among.inputs.T
-    if of is among:
-        np.fill_diagonal(distances, np.inf)
-    return distances
 
 
 def _agree(labels: np.ndarray, others: np.ndarray, nearest: np.ndarray) -> float:

@@ -12,6 +12,7 @@ import tensorflow as tf
 from ..batches import worker_split
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
+from .neighbors import squared_distances
 from .numbers import bytes_of, percent
 
 MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are taken
@@ -356,7 +357,7 @@ def _near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) ->
     if (features := _features(train, others, MOST_OTHERS)) is None:
         return 0.0
     names, a, b = features
-    squares = _squared_distances(b, a)
+    squares = squared_distances(b, a)
     near = _are_near(squares) & (squares.min(axis=1) > SAME)
     if len(names) == 1:
         images = train[names[0]][:MOST_TRAINING], others[names[0]][:MOST_OTHERS]
@@ -404,7 +405,7 @@ def _are_measured_later(train: dict[str, np.ndarray], others: dict[str, np.ndarr
         return False
     _, a, b = features
     some = b[:MOST_OTHERS]
-    apart, beside = _squared_distances(some, a), _squared_distances(some, b)
+    apart, beside = squared_distances(some, a), squared_distances(some, b)
     np.fill_diagonal(beside, np.inf)
     are_others = labels[0][apart.argmin(axis=1)] != labels[1][: len(some)]
     is_alone = beside.min(axis=1) > 4 * apart.min(axis=1)
@@ -427,7 +428,7 @@ def _are_near(squares: np.ndarray) -> np.ndarray:
 
 def _near_when_moved(a: np.ndarray, b: np.ndarray, step: int) -> np.ndarray:
     """Whether each of `b` is near to some of `a` when it is moved by so many pixels."""
-    near = [_are_near(_squared_distances(y, x)) for x, y in _moved(a, b, step)]
+    near = [_are_near(squared_distances(y, x)) for x, y in _moved(a, b, step)]
     return np.any(near, axis=0) if near else np.zeros(len(b), bool)
 
 
@@ -453,14 +454,3 @@ def _table(arrays: list[np.ndarray], rows: int) -> np.ndarray:
     parts = [array[:rows].reshape(min(rows, len(array)), -1) for array in arrays]
     parts = [part[:, :: 1 + part.shape[1] // MOST_FEATURES].astype("f8") for part in parts]
     return np.concatenate(parts, axis=1) if parts else np.zeros((0, 0))
-
-
-def _squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of each row of `a` to each of `b`, over the features that both have."""
-    has_a, has_b = (np.isfinite(x) for x in (a, b))
-    if has_a.all() and has_b.all():
-        return (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2 * a @ b.T
-    a, b = np.where(has_a, a, 0), np.where(has_b, b, 0)
-    has_a, has_b = has_a.astype("f8"), has_b.astype("f8")
-    sums = a**2 @ has_b.T + has_a @ (b**2).T - 2 * a @ b.T
-    return sums * a.shape[1] / np.maximum(has_a @ has_b.T, 1)
