@@ -433,11 +433,9 @@ def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
     A mask is zeros and ones (rows, positions); the end of each row is padding if all is the
     same there, and rows end at different places: else it may be what is to be predicted.
     """
-    inputs, *rest = lab.evaluation_batch
-    leaves = tf.nest.flatten(inputs)
-    names = [name for name, _ in named_leaves((inputs,))]
-    found = []
-    for i, mask in enumerate(leaves):
+    batch, found = lab.evaluation_batch, []
+    inputs = dict(named_leaves(batch[:1]))
+    for mask_name, mask in inputs.items():
         zeros_and_ones = np.asarray(mask[0])
         if zeros_and_ones.ndim != 2 or not np.isin(zeros_and_ones, (0, 1)).all():
             continue
@@ -445,15 +443,13 @@ def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
         for keep in (is_there, ~is_there):  # a mask may say what is padding
             if not np.ptp(keep.sum(axis=1)) or (keep[:, 1:] > keep[:, :-1]).any():
                 continue
-            for j, leaf in enumerate(leaves):
-                x = np.asarray(leaf[0])
-                if i == j or x.dtype.kind not in "iuf" or x.shape[:2] != keep.shape:
+            for name, array in inputs.items():
+                x = np.asarray(array[0])
+                if name == mask_name or x.dtype.kind not in "iuf" or x.shape[:2] != keep.shape:
                     continue
                 if np.ptp(x[~keep]) == 0 < np.ptp(x[keep]):
                     changed = x.copy()
                     changed[~keep] = np.resize(x[keep], changed[~keep].shape)
-                    others = [*leaves]
-                    others[j] = tf.constant(changed[np.newaxis])
-                    packed = tf.nest.pack_sequence_as(inputs, others)
-                    found.append((names[i], names[j], (packed, *rest)))
+                    other = with_array(batch, name, tf.constant(changed[np.newaxis]))
+                    found.append((mask_name, name, other))
     return found
