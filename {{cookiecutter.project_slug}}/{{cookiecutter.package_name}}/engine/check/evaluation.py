@@ -77,8 +77,10 @@ def _same(lab: Laboratory, how: str) -> Finding:
             "noise that isn't left out in evaluation, so results depend on chance",
             "add it where training is True, or average over enough of it",
         )
+    # Parts of a loss may have counts of their own, of which batches weigh by one.
+    has_parts = isinstance(lab.counts, dict) and len(lab.counts) > 1
     for name in names:
-        if how == "in other batches" and name.endswith("loss") and lab.has_parts:
+        if how == "in other batches" and name.endswith("loss") and has_parts:
             continue
         seen = f"{name} is {once[name]:.5g}, and {other[name]:.5g} {how}"
         mends = "give losses and metrics a number per example, and the weights of the batch"

@@ -186,11 +186,6 @@ class Laboratory(Runs):
         """Whether losses are divided by anything else than one count."""
         return self.one[1].constant_denominator or isinstance(self.counts, dict)
 
-    @property
-    def has_parts(self) -> bool:
-        """Whether parts of a loss may have counts of their own, of which batches weigh by one."""
-        return isinstance(self.counts, dict) and len(self.counts) > 1
-
     @cached_property
     def means_of_halves(self) -> dict[str, tuple[float, float]]:
         """For each loss the mean of its halves, and their sum with regularization once."""
@@ -406,11 +401,6 @@ class Laboratory(Runs):
         more, less = (bool(words & side and not words & OF_TWO) for side in (MORE, LESS))
         return self.directions.get(name.partition("/")[0], None if more == less else more)
 
-    @property
-    def monitored(self) -> tuple[str, bool]:
-        """The column that selects the best weights, and whether larger values are better."""
-        return self.task.monitor, self.task.larger_is_better
-
     # The optimizers.
 
     @cached_property
@@ -515,25 +505,22 @@ class Laboratory(Runs):
     def fresh(self) -> tuple[list[Numbers], Numbers, Numbers | None]:
         """Losses on new batches; then that of the first, and with the labels of other examples."""
         try:
-            return self._fresh()
+            losses = self.train_longer(self.batches.dataset(0, FRESH_STEPS), FRESH_STEPS)
+            inputs, *labels, weights = self.batch
+            for metric in self.run.metrics.values():  # of the look alone, not of steps before it
+                metric.reset_state()
+            # Numbers drawn for each row, as in stochastic depth, are the same for all rows here.
+            looks = LOOKS if self.base.drawn else 1
+            self._after_training = [self.look(self.batch, step=step) for step in range(looks)]
+            mixed, self.with_labels_of_others = None, self._after_training[0]
+            if labels:
+                turned = tf.nest.map_structure(lambda t: tf.roll(t, self.rows // 2, axis=1), labels)
+                self.with_labels_of_others = self.look((inputs, *turned, weights))
+                losses_of_others = self.with_labels_of_others.losses
+                mixed = {name: losses_of_others[name] for name in self.run.optimizers}
+            return losses, self._after_training[0].losses, mixed
         finally:
             self.reset()
-
-    def _fresh(self) -> tuple[list[Numbers], Numbers, Numbers | None]:
-        losses = self.train_longer(self.batches.dataset(0, FRESH_STEPS), FRESH_STEPS)
-        inputs, *labels, weights = self.batch
-        for metric in self.run.metrics.values():  # of the look alone, not of all steps before it
-            metric.reset_state()
-        # Numbers drawn for each row, as in stochastic depth, are the same for all rows here.
-        looks = LOOKS if self.base.drawn else 1
-        self._after_training = [self.look(self.batch, step=step) for step in range(looks)]
-        mixed, self.with_labels_of_others = None, self._after_training[0]
-        if labels:
-            turned = tf.nest.map_structure(lambda t: tf.roll(t, self.rows // 2, axis=1), labels)
-            self.with_labels_of_others = self.look((inputs, *turned, weights))
-            losses_of_others = self.with_labels_of_others.losses
-            mixed = {name: losses_of_others[name] for name in self.run.optimizers}
-        return losses, self._after_training[0].losses, mixed
 
     @property
     def after_training(self) -> Look:
@@ -548,19 +535,15 @@ class Laboratory(Runs):
 
     @property
     def calls_after_training(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Of each of these looks, what a loss was called with: (labels, predictions, result).
-
-        Where a step computes its losses by itself, what the model gave, and the labels as they are.
-        """
-        calls = [self._calls_in(look) for look in self.looks_after_training]
+        """What losses were called with in each of these looks, see `calls_of`."""
+        calls = [self.calls_of(look) for look in self.looks_after_training]
         return {name: [each[name] for each in calls] for name in calls[0]}
 
-    @property
-    def calls_before_training(self) -> dict[str, tuple[Any, ...]]:
-        """The same of the first step."""
-        return self._calls_in(self.base)
+    def calls_of(self, look: Look) -> dict[str, tuple[Any, ...]]:
+        """What losses were called with in a step: (labels, predictions, result).
 
-    def _calls_in(self, look: Look) -> dict[str, tuple[Any, ...]]:
+        Where it computes its losses by itself, what the model gave, and the labels as they are.
+        """
         if look.calls or not look.outputs:
             return look.calls
         _, *parts, _ = self.batch

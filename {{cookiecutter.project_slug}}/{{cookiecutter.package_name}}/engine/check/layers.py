@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -110,7 +108,10 @@ def variables(lab: Laboratory) -> Finding:
             "a value of its own",
             "use replica.step, a Keras weight made with add_weight, or a metric",
         )
-    if unknown := _unknown_variables(lab):
+    inside = captured(lab.traced.ops[0].graph)
+    unknown = [v for v in lab.unknown_variables  # that the losses follow from
+               if v.trainable and inside.get(id(v.handle)) in lab.traced.ops_of_losses]  # fmt: skip
+    if unknown:
         has_lambda = any(isinstance(layer, keras.layers.Lambda) for layer in lab.run.layers)
         untracked = _untracked(lab)
         alone = [v for v in unknown if has_lambda or "/" not in v.name or id(v) in untracked]
@@ -224,13 +225,6 @@ def _unused_layer(lab: Laboratory) -> tuple[keras.layers.Layer, bool] | None:
         if is_sensitive or not last.intersection(map(id, node.input_tensors)):
             found.append((other, is_sensitive or (keeps_shape and is_simple)))
     return max(found, key=lambda each: each[1], default=None)
-
-
-def _unknown_variables(lab: Laboratory) -> list[Any]:
-    """Trainable variables that the losses follow from and that belong to no model."""
-    inside = captured(lab.traced.ops[0].graph)
-    return [v for v in lab.unknown_variables
-            if v.trainable and inside.get(id(v.handle)) in lab.traced.ops_of_losses]  # fmt: skip
 
 
 def _untracked(lab: Laboratory) -> set[int]:

@@ -66,7 +66,7 @@ def logits(lab: Laboratory) -> Finding:
         )
     for name, (labels, predictions, _) in lab.base.all_calls:
         loss = lab.run.losses[name]
-        if "Binary" in _kind(loss) and labels is not None and np.size(labels):
+        if "Binary" in type(loss).__name__ and labels is not None and np.size(labels):
             known = np.unique(np.asarray(labels, "f8"))
             outside = known[(known < 0) | (known > 1)]
             is_mark = len(outside) == 1 and np.isin((0, 1), known).all()
@@ -91,7 +91,7 @@ def logits(lab: Laboratory) -> Finding:
             continue
         p = np.asarray(predictions, "f8")
         inside = p.min() >= -1e-6 and p.max() <= 1 + 1e-6
-        several = "Categorical" in _kind(loss)
+        several = "Categorical" in type(loss).__name__
         sums = inside and (not several or np.allclose(p.sum(-1), 1, atol=1e-3))
         if from_logits and sums and several and p.shape[-1] > 1:
             return look(
@@ -101,7 +101,7 @@ def logits(lab: Laboratory) -> Finding:
             )
         if not from_logits and not sums:
             # Keras divides those of several classes by their sum, so any shares will do.
-            are_shares = several and "Sparse" not in _kind(loss) and p.min() >= 0
+            are_shares = several and "Sparse" not in type(loss).__name__ and p.min() >= 0
             return (look if are_shares else wrong)(
                 f"{name!r} expects probabilities, and gets numbers from {p.min():.3g} to "
                 f"{p.max():.3g}" + (", which don't sum to 1" if inside else ""),
@@ -122,7 +122,7 @@ def predictions_differ(lab: Laboratory) -> Finding:
         p = np.concatenate([np.asarray(p, "f8").reshape(lab.rows, -1) for p in seen])
         if not np.isfinite(p).all():
             return wrong(f"predictions for {name!r} aren't finite after some steps")
-        labels, predictions, _ = lab.calls_before_training[name]
+        labels, predictions, _ = lab.calls_of(lab.base)[name]
         if not (labels is None or np.array_equal(labels, calls[0][0])):
             continue  # what changes there isn't labels, so this may be something else, too
         if lab.rows > 1 and _are_alike(p):
@@ -556,7 +556,7 @@ def _leaves_out_rows(lab: Laboratory, rows: np.ndarray) -> bool:
 def _is_compared_as_number(lab: Laboratory, predictions: np.ndarray) -> bool:
     """Whether a loss takes predictions for numbers, such as 0 and 1 in a least-squares fit."""
     return any(
-        re.search("Squared|Absolute|Huber", _kind(lab.run.losses[name]))
+        re.search("Squared|Absolute|Huber", type(lab.run.losses[name]).__name__)
         and np.array_equal(np.ravel(given), np.ravel(predictions))
         for name, (_, given, _) in lab.base.calls.items()
     )
@@ -601,7 +601,7 @@ def _are_exchanged(lab: Laboratory, values: list[np.ndarray]) -> bool:
 @relation("monitor")
 def monitor(lab: Laboratory) -> Finding:
     """The best weights are those with the best value of the monitored column, of other data."""
-    column, larger_is_better = lab.monitored
+    column, larger_is_better = lab.task.monitor, lab.task.larger_is_better
     if column.startswith("train_") and "validation" in lab.datasets:
         return wrong(
             f"{column} selects the best weights",
@@ -706,10 +706,6 @@ def _from_logits(loss: object) -> bool | None:
     if found is None:
         found = getattr(loss, "_fn_kwargs", {}).get("from_logits")
     return found
-
-
-def _kind(loss: object) -> str:
-    return type(loss).__name__
 
 
 def _is_one_of(metric: object, names: tuple[str, ...]) -> bool:

@@ -59,7 +59,7 @@ class _Loop:
     """What `engine/keras_callbacks.py` needs of the loop of a run, before its first step."""
 
     def __init__(self, lab: Laboratory, path: Path) -> None:
-        self.run, self.batches, self._monitored = lab.run, lab.batches, lab.monitored
+        self.run, self.batches, self._task = lab.run, lab.batches, lab.task
         self.step, self.stopping = 0, False
         self.workers = SimpleNamespace(is_chief=False)  # writes no files
         self.directory = SimpleNamespace(path=path)
@@ -69,7 +69,7 @@ class _Loop:
     @cached_property
     def best(self) -> BestWeights:
         """Which columns there are, and which of them is monitored."""
-        column, larger_is_better = self._monitored
+        column, larger_is_better = self._task.monitor, self._task.larger_is_better
         best = BestWeights(self.directory.path, self.run)
         best.monitor(column, larger_is_better=larger_is_better, validated=self._validated)
         return best
@@ -417,7 +417,8 @@ def _remembered(function: Any) -> dict[str, str]:
             with contextlib.suppress(ValueError):  # it is empty
                 held[name] = cell.cell_contents
         held |= {n: function.__globals__[n] for n in code.co_names if n in function.__globals__}
-    return {name: repr(_plain(value)) for name, value in held.items() if _is_plain(value)}
+    plain = {name: value for name, value in held.items() if _is_plain(value)}
+    return {n: repr(v.tobytes() if isinstance(v, np.ndarray) else v) for n, v in plain.items()}
 
 
 def _is_plain(value: Any) -> bool:
@@ -426,10 +427,6 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple | set | deque):
         return all(map(_is_plain, value))
     return isinstance(value, SIMPLE) or tf.is_tensor(value)
-
-
-def _plain(value: Any) -> Any:
-    return value.tobytes() if isinstance(value, np.ndarray) else value
 
 
 def _name(callback: Callback) -> str:
