@@ -21,6 +21,7 @@ from .numbers import (
     IGNORED,
     TOLERANCE,
     are_one_apart,
+    arrays_of,
     different,
     named_leaves,
     numbers_of,
@@ -379,8 +380,7 @@ def _told_by_missing(train: dict[str, np.ndarray]) -> tuple[str, int, str, int] 
 
     The others and their mark, these and their class.
     """
-    flat = {n: a for n, a in train.items()
-            if n.startswith("labels") and a.dtype.kind == "i" and a.ndim == 1}  # fmt: skip
+    flat = arrays_of(train, "labels", "i", axes=(1,))
     for (name, a), (other, b) in itertools.permutations(flat.items(), 2):
         for mark in (m for m in IGNORED if np.any(a == m)):
             there, gone = (b[rows & ~np.isin(b, IGNORED)] for rows in (a != mark, a == mark))
@@ -510,9 +510,7 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
     if answers.dtype.kind not in "fiu" or answers.size != len(answers) or len(answers) < 20:
         return ok("not looked at: there isn't one label an example")
     y = np.nan_to_num(np.asarray(answers, "f8").ravel())
-    for name, array in train.items():
-        if not name.startswith("inputs") or array.dtype.kind not in "fiu":
-            continue
+    for name, array in arrays_of(train, "inputs", "fiu").items():
         if answers.dtype.kind == "f" == array.dtype.kind and np.ptp(y[:MOST]) > 0:
             same = array.reshape(len(y), -1)[:MOST] == y[:MOST, np.newaxis]
             columns = np.flatnonzero(same.all(axis=0))
@@ -577,13 +575,10 @@ def data_keeps_up(lab: Laboratory) -> Finding:
 
 def _label_among_ids(train: dict[str, np.ndarray]) -> str:
     """Where rows of whole numbers hold the label of their example, one of many; or nothing."""
-    for label, y in train.items():
-        is_one_of_many = label.startswith("labels") and y.dtype.kind in "iu" and y.ndim == 1
-        if not is_one_of_many or len(np.unique(y[:MOST])) < 10:
+    for y in arrays_of(train, "labels", "iu", axes=(1,)).values():
+        if len(np.unique(y[:MOST])) < 10:
             continue
-        for name, array in train.items():
-            if not name.startswith("inputs") or array.dtype.kind not in "iu" or array.ndim != 2:
-                continue
+        for name, array in arrays_of(train, "inputs", "iu", axes=(2,)).items():
             x = array[:MOST]
             last = x[np.arange(len(x)), x.shape[1] - 1 - np.argmax(x[:, ::-1] != 0, axis=1)]
             columns = {f"column {i} of {name}": column for i, column in enumerate(x.T)}
@@ -632,14 +627,12 @@ def _sums_of_inputs(train: dict[str, np.ndarray]) -> Iterator[str]:
 
     A noise that is in both leaves no sum: then something in the inputs knows the labels.
     """
-    for label, y in train.items():
-        if not label.startswith("labels") or y.dtype.kind != "f" or y.ndim != 2 or not np.ptp(y):
+    for label, y in arrays_of(train, "labels", axes=(2,)).items():
+        if not np.ptp(y):
             continue
         y = y[: 1 + MOST_POSITIONS // y.shape[1]]
-        inputs = [
-            x[: len(y)].reshape(*y.shape, -1) for name, x in train.items()
-            if name.startswith("inputs") and x.dtype.kind == "f" and x.shape[1:2] == y.shape[1:]
-        ]  # fmt: skip
+        inputs = [x[: len(y)].reshape(*y.shape, -1) for x in arrays_of(train, "inputs").values()
+                  if x.shape[1:2] == y.shape[1:]]  # fmt: skip
         x = np.concatenate(inputs, axis=-1).astype("f8") if inputs else np.zeros(0)
         if not inputs or y.shape[1] < 2 * PAST or x.shape[-1] > MOST_NUMBERS:
             continue
@@ -666,9 +659,8 @@ def _smoothed_over_answers(train: dict[str, np.ndarray]) -> tuple[str, int, int]
         return None
     answers = y.reshape(len(y), -1)[:MOST_POSITIONS, 0].astype("f8")
     around = np.lib.stride_tricks.sliding_window_view(answers, 4 * AROUND + 1)
-    for name, x in train.items():
-        is_series = name.startswith("inputs") and x.dtype.kind == "f" and x.ndim in (2, 3)
-        if not is_series or len(x) != len(y) or not are_one_apart(x):
+    for name, x in arrays_of(train, "inputs", axes=(2, 3)).items():
+        if len(x) != len(y) or not are_one_apart(x):
             continue
         channels = x[:, -1].reshape(len(x), -1)[3 * AROUND + 1 :]
         for channel, seen in enumerate(channels[: len(around)].T.astype("f8")):

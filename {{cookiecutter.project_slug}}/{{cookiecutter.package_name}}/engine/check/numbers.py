@@ -47,6 +47,14 @@ def named_leaves(split: Any) -> Iterator[tuple[str, Any]]:
             yield f"{name}[{key!r}]", leaf
 
 
+def arrays_of(
+    split: dict[str, np.ndarray], part: str, kinds: str = "f", axes: tuple[int, ...] = ()
+) -> dict[str, np.ndarray]:
+    """Its inputs, labels or weights of these kinds of numbers, and with so many axes, or any."""
+    return {n: a for n, a in split.items() if n.startswith(part)
+            if a.dtype.kind in kinds and (a.ndim in axes or not axes)}  # fmt: skip
+
+
 def with_array(batch: Any, name: str, array: tf.Tensor) -> Any:
     """A batch with another array in place of the one of that name."""
     names, leaves = [each for each, _ in named_leaves(batch)], tf.nest.flatten(batch)

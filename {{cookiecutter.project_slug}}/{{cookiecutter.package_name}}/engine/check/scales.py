@@ -12,6 +12,7 @@ from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import (
     are_one_apart,
+    arrays_of,
     different,
     named_leaves,
     numbers_of,
@@ -31,7 +32,7 @@ MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked fo
 @relation("marks")
 def marks(lab: Laboratory) -> Finding:
     """No number of a table, of a series, or of labels stands for a missing value."""
-    for name, array in _inputs(lab).items():
+    for name, array in arrays_of(lab.examples["train"], "inputs").items():
         if array.ndim > 2:
             continue
         for column, x in enumerate(array.reshape(len(array), -1)[:MOST].T[:MOST_COLUMNS]):
@@ -72,9 +73,7 @@ def marks(lab: Laboratory) -> Finding:
 @relation("known values")
 def known_values(lab: Laboratory) -> Finding:
     """Whole numbers and texts of every split occur in training."""
-    for name, array in lab.examples["train"].items():
-        if not name.startswith("inputs") or array.dtype.kind not in "iuOSU":
-            continue
+    for name, array in arrays_of(lab.examples["train"], "inputs", "iuOSU").items():
         known = set(array.ravel()[:MANY_VALUES].tolist())
         if len(known) > min(array.size, MANY_VALUES) / 10:  # such as the numbers of customers
             continue
@@ -95,7 +94,7 @@ def known_values(lab: Laboratory) -> Finding:
 @relation("sizes")
 def sizes(lab: Laboratory) -> Finding:
     """Inputs and labels are about 1, and not all the same."""
-    for name, array in _inputs(lab).items():
+    for name, array in arrays_of(lab.examples["train"], "inputs").items():
         if len(array) > 1 and array.size and np.ptp(array) == 0:
             is_only_one = sum(each.startswith("inputs") for each in lab.examples["train"]) == 1
             return (wrong if is_only_one else look)(  # a mask may leave nothing out
@@ -331,12 +330,6 @@ def _forecast_series(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, np.nd
             else:
                 series = np.concatenate([both[:, 0], both[-1, 1:]]).astype("f8")
                 yield name, series[np.isfinite(series)]
-
-
-def _inputs(lab: Laboratory) -> dict[str, np.ndarray]:
-    """The inputs of training data that are real numbers."""
-    train = lab.examples["train"]
-    return {n: a for n, a in train.items() if n.startswith("inputs") and a.dtype.kind == "f"}
 
 
 def _beyond(a: np.ndarray, b: np.ndarray) -> str:
@@ -584,7 +577,8 @@ def _missing_filled(lab: Laboratory) -> str:
 
     And if nothing else tells the layer which ones these are.
     """
-    tables = [x for n, t in named_leaves(lab.batch) if n in _inputs(lab) and t.shape.rank <= 3
+    inputs = arrays_of(lab.examples["train"], "inputs")
+    tables = [x for n, t in named_leaves(lab.batch) if n in inputs and t.shape.rank <= 3
               if np.isnan(x := np.asarray(t[0], "f8").reshape(lab.rows, -1)).any()]  # fmt: skip
     given = _given_to_first_layer(lab) if tables else np.zeros(0)
     if given.ndim != 2 or len(given) != lab.rows:
