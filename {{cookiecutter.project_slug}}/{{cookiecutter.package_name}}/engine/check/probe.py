@@ -250,6 +250,28 @@ class Probe:
         return replaced([(keras.layers.Layer, "add_loss")], recorded)
 
 
+def metrics_recorded(
+    run: Run, updates: dict[str, tuple[Any, ...]]
+) -> contextlib.AbstractContextManager[None]:
+    """Note the arguments of the first update of each metric."""
+    names = {id(metric): name for name, metric in run.metrics.items()}
+
+    def recorded(metric: Any, update: Callable[..., Any]) -> Callable[..., Any]:
+        name = names[id(metric)]
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if name not in updates:
+                values = [*args, *kwargs.values()]
+                updates[name] = tuple(
+                    None if v is None else tf.convert_to_tensor(v) for v in values
+                )
+            return update(*args, **kwargs)
+
+        return call
+
+    return replaced([(metric, "update_state") for metric in run.metrics.values()], recorded)
+
+
 def layers_recorded(
     run: Run, seen: dict[str, set[bool]], calls: Counter[str] | None = None
 ) -> contextlib.AbstractContextManager[None]:

@@ -121,7 +121,7 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
             "its seed is a constant",
             "use replica.seed in a step, and a SeedGenerator that is an attribute in a layer",
         )
-    if name := noise_of_all_rows(lab.ops, lab.rows):
+    if name := noise_of_all_rows(lab.traced.ops, lab.rows):
         return _for_all(name)
     if name := _sees_twice(lab):
         return (wrong if drawn_twice(lab.traced.ops) else look)(
