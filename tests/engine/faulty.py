@@ -4596,6 +4596,87 @@ def denoising(noise: Callable[[np.random.Generator, tuple[int, ...]], Any]) -> T
     )  # fmt: skip
 
 
+def of_several_tags(
+    last: str | None = None, of_probabilities: bool = False, bound: float = 0.0
+) -> Toy:
+    """Two of three tags are right; a metric compares the outputs with a bound.
+
+    Args:
+        last: the activation of the model.
+        of_probabilities: whether the loss takes these.
+        bound: above which a tag is predicted.
+    """
+
+    def labeled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, labels = examples(rows, seed)
+        return inputs, 1 - np.eye(CLASSES, dtype="float32")[labels]
+
+    def entropy(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        return losses.binary_crossentropy(labels, outputs, from_logits=not of_probabilities)
+
+    def update(metric: Any, labels: tf.Tensor, outputs: tf.Tensor, weights: tf.Tensor) -> None:
+        is_right = tf.equal(tf.cast(outputs > bound, labels.dtype), labels)
+        metric.update_state(tf.reduce_mean(tf.cast(is_right, tf.float32), axis=1), weights)
+
+    return sound(
+        model=model(dense, last=lambda: dense(CLASSES, activation=last)),
+        data=labeled(ROWS, 1), others={"validation": labeled(60, 2)},
+        losses=lambda: {"main": entropy}, metrics=lambda: {"right": metrics.Mean()},
+        train_steps=(step(update=update),), validation_step=step(update=update, training=False),
+    )  # fmt: skip
+
+
+def distilled(turned: bool, loss: Callable[[], Any]) -> Toy:
+    """A loss between a teacher that doesn't train and its student, with shares or logits of both.
+
+    Args:
+        turned: whether what the student says comes first.
+        loss: of shares, and of logits unless it is a divergence.
+    """
+
+    def create() -> dict[str, keras.Model]:
+        teacher = model(dense)()
+        teacher.trainable = False
+        return {"student": model(dense)(), "teacher": teacher}
+
+    def learn(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        one = run.models["teacher"](inputs, training=False)
+        other = logits = run.models["student"](inputs, training=True)
+        if turned:
+            one, other = other, one
+        if isinstance(run.losses["soft"], losses.KLDivergence):
+            other = tf.nn.softmax(other)
+        per_example = run.losses["main"](labels, logits)
+        per_example += run.losses["soft"](tf.nn.softmax(one), other)
+        return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
+
+    return sound(
+        model=create, train_steps=(learn,), validation_step=learn, metrics=dict,
+        losses=lambda: {**sound().losses(), "soft": loss()},
+    )  # fmt: skip
+
+
+def soft_entropy() -> Any:
+    """Of shares and logits."""
+    return losses.CategoricalCrossentropy(from_logits=True, reduction="none")
+
+
+class Overlap(metrics.Mean):
+    """Intersection over union of each example, a mean over all classes or those that it has."""
+
+    def __init__(self, of_all: bool) -> None:
+        super().__init__(name="iou")
+        self._of_all = of_all
+
+    def update_state(self, labels: Any, logits: Any, sample_weight: Any = None) -> Any:
+        """Add some examples: labels (rows,), logits (rows, classes), weights (rows,)."""
+        true, made = (tf.one_hot(c, CLASSES) for c in (labels, tf.argmax(logits, axis=-1)))
+        both, either = true * made, tf.maximum(true, made)
+        number = CLASSES if self._of_all else tf.reduce_sum(either, axis=1)
+        return super().update_state(tf.reduce_sum(both, axis=1) / number, sample_weight)
+
+
 def turned_divergence() -> Toy:
     """A model whose divergence is taken with the wrong sign."""
 
@@ -4797,6 +4878,23 @@ MODES = [
         "splits alike",
         lambda: denoising(lambda numbers, shape: numbers.normal(size=shape[1:])),
         "inputs are labels plus noise that is the same for all training examples",
+    ),
+    Fault(
+        "logits", lambda: of_several_tags(of_probabilities=True, bound=0.6),
+        "a cross-entropy of probabilities gets .*, which no activation has changed",
+    ),
+    Fault("metrics", lambda: of_several_tags(bound=0.5), "compares logits with 0.5"),
+    Fault(
+        "logits", lambda: distilled(True, soft_entropy),
+        "'soft' gets labels from weights that train",
+    ),
+    Fault(
+        "logits", lambda: distilled(True, lambda: losses.KLDivergence(reduction="none")),
+        "'soft' gets labels from weights that train", LOOK,
+    ),
+    Fault(
+        "metrics", lambda: sound(metrics=lambda: {"iou": Overlap(of_all=True)}),
+        "iou is 0.333 where all predictions are right, .* absent classes",
     ),
     Fault("signs", turned_divergence, "kl goes from .* a sign is wrong"),
     Fault(

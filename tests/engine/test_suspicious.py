@@ -21,6 +21,7 @@ from proof.task.losses import compute_loss
 from .faulty import (
     ROWS,
     LateAverage,
+    Overlap,
     attending,
     averaged,
     beside,
@@ -35,6 +36,7 @@ from .faulty import (
     decoded,
     denoising,
     dense,
+    distilled,
     examples,
     filled_by,
     forecaster,
@@ -50,6 +52,7 @@ from .faulty import (
     model,
     noisy,
     of_numbers,
+    of_several_tags,
     overlap_of_shares,
     padded_words,
     parts_of_series,
@@ -66,6 +69,7 @@ from .faulty import (
     set_rate,
     several_numbers,
     smoothed_windows,
+    soft_entropy,
     sound,
     spots,
     step,
@@ -310,6 +314,19 @@ def seen_twice() -> Toy:
         augment=augment,
         metrics=dict,
     )
+
+
+def of_one_hot(metric: Any, labels: Any, predictions: Any, weights: Any) -> None:
+    """Update a metric that takes zeros and ones."""
+    metric.update_state(tf.one_hot(labels, CLASSES), predictions, weights)
+
+
+def score() -> dict[str, keras.metrics.Metric]:
+    """F1 of the likeliest class, which Keras takes of any numbers."""
+    f1 = metrics.F1Score(average="macro")
+    f1.update_state(tf.zeros((1, CLASSES)), tf.zeros((1, CLASSES)))
+    f1.reset_state()
+    return {"f1": f1}
 
 
 def usual_prices() -> Toy:
@@ -1718,6 +1735,21 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("random numbers differ", lambda: sound(model=model(lambda: layers.GaussianNoise(0.1)))),
     ("splits alike", lambda: denoising(lambda numbers, shape: numbers.normal(size=shape))),
     ("splits alike", lambda: denoising(lambda numbers, shape: np.linspace(0, 1, shape[1]))),
+    ("logits", lambda: of_several_tags(last="sigmoid", of_probabilities=True, bound=0.5)),
+    ("logits", of_several_tags),
+    ("metrics", of_several_tags),
+    ("metrics", lambda: of_several_tags(last="sigmoid", of_probabilities=True, bound=0.5)),
+    ("logits", lambda: distilled(False, soft_entropy)),
+    ("logits", lambda: distilled(False, lambda: losses.KLDivergence(reduction="none"))),
+    ("metrics", lambda: sound(metrics=lambda: {"iou": Overlap(of_all=False)})),
+    (
+        "metrics",
+        lambda: sound(
+            metrics=score,
+            train_steps=(step(update=of_one_hot),),
+            validation_step=step(update=of_one_hot, training=False),
+        ),
+    ),
     ("moving averages", lambda: averaged(0.9)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
 ]

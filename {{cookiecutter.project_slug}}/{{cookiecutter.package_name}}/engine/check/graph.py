@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from ..randomness import SAME_ROWS
@@ -21,6 +22,7 @@ PASSED_THROUGH = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims", "StopG
                   "ConcatV2"}  # fmt: skip
 READS = {"ReadVariableOp", "VarHandleOp", "StatefulPartitionedCall"} | STATEFUL
 FEW_NUMBERS = 4  # drawn for a whole batch, as the shades of its colors
+LINEAR = {"MatMul", "BatchMatMulV2", "Conv2D", "BiasAdd"}
 ACTIVATIONS = {"Softmax", "Sigmoid", "Relu", "Relu6", "Softplus", "Tanh", "Softsign"}
 
 
@@ -256,6 +258,39 @@ def activated_logits(ops: Iterable[tf.Operation]) -> list[str]:
         if source.type in ACTIVATIONS:
             found.append(source.type.lower())
     return found
+
+
+def clipped_outputs(ops: Iterable[tf.Operation]) -> str:
+    """Outputs of a linear layer that are cut off near 0 and 1 before a logarithm; or nothing."""
+    for op in ops:
+        if op.type != "Log" or op.name.startswith("gradient"):
+            continue
+        tensor, bounds = op.inputs[0], list[float]()
+        while tensor.op.type in ("Maximum", "Minimum"):
+            tensor, bound = tensor.op.inputs
+            value = tf.get_static_value(bound)
+            bounds.append(float(value) if np.size(value) == 1 and value is not None else np.inf)
+        if len(bounds) == 2 and 0 <= min(bounds) < 0.01 and 0.99 < max(bounds) <= 1 and (
+            _is_linear(_source(tensor))
+        ):  # fmt: skip
+            return str(_source(tensor).name)
+    return ""
+
+
+def _is_linear(op: tf.Operation) -> bool:
+    """Whether an operation is that of a layer without activation, with its bias or without."""
+    return op.type in LINEAR or (op.type == "AddV2" and _source(op.inputs[0]).type in LINEAR)
+
+
+def compared_with_half(ops: Iterable[tf.Operation]) -> str:
+    """What compares logits of a cross-entropy with 0.5; or nothing."""
+    logits, found = set[str](), list[tf.Operation]()
+    for op in ops:
+        if "logistic_loss" in op.name and op.type in ("Relu", "Neg", "GreaterEqual"):
+            logits.add(_source(op.inputs[0]).name)
+        elif op.type in ("Greater", "GreaterEqual") and tf.get_static_value(op.inputs[1]) == 0.5:
+            found.append(op)
+    return next((str(op.name) for op in found if _source(op.inputs[0]).name in logits), "")
 
 
 def softmax_along(

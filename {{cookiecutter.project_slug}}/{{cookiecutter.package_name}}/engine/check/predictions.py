@@ -14,14 +14,21 @@ import tensorflow as tf
 
 from ..auxiliary import is_auxiliary
 from .findings import Finding, look, ok, relation, wrong
-from .graph import activated_logits, exponential_of_positive, softmax_along
+from .graph import (
+    activated_logits,
+    clipped_outputs,
+    compared_with_half,
+    exponential_of_positive,
+    softmax_along,
+)
 from .laboratory import Laboratory
 from .numbers import IGNORED, Numbers, answers, different, equal, named_leaves
 from .probe import is_own, replaced, words_of
 
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
 THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
-              "BinaryIoU", "TrueNegatives", "FalseNegatives")  # fmt: skip
+              "BinaryIoU", "TrueNegatives", "FalseNegatives", "F1Score", "FBetaScore")  # fmt: skip
+WHOLE = {"accuracy", "iou", "dice", "f1", "recall", "precision"}  # which are 1 if all is right
 ADVERSARIES = {"generator_loss", "discriminator_loss", "critic_loss"}
 BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 
@@ -64,6 +71,16 @@ def logits(lab: Laboratory) -> Finding:
             "Keras 3.15 undoes that one where it trains: else it would be applied twice",
             "use from_logits=False, or leave the last activation out of the model",
         )
+    for name in lab.traced.taught_by_trained:
+        kind = type(lab.run.losses[name]).__name__
+        if "entropy" in kind or kind == "KLDivergence":
+            # From the student to the teacher, a divergence is another one, and may be meant.
+            return (look if kind == "KLDivergence" else wrong)(
+                f"{name!r} gets labels from weights that train, and predictions from a model that "
+                "doesn't",
+                "its arguments are exchanged",
+                "give it what the teacher says first",
+            )
     for name, (labels, predictions, _) in lab.base.all_calls:
         loss = lab.run.losses[name]
         if "Binary" in type(loss).__name__ and labels is not None and np.size(labels):
@@ -108,6 +125,13 @@ def logits(lab: Laboratory) -> Finding:
                 "the model returns logits",
                 "create it with from_logits=True",
             )
+    if name := clipped_outputs(lab.traced.ops):
+        return wrong(
+            f"a cross-entropy of probabilities gets {name}, which no activation has changed, and "
+            "cuts it off at 0 and 1",
+            "the model returns logits",
+            "create it with from_logits=True",
+        )
     return ok()
 
 
@@ -325,6 +349,8 @@ def metrics(lab: Laboratory) -> Finding:
             predictions.min() < -1e-6 or predictions.max() > 1 + 1e-6
         ):
             bound = getattr(metric, "threshold", getattr(metric, "thresholds", None))
+            if bound is None and kind in ("F1Score", "FBetaScore"):
+                continue  # which take the largest one then
             if kind != "AUC" and bound not in (None, 0.5, [0.5]):
                 continue
             if kind != "AUC" and _is_compared_as_number(lab, predictions):
@@ -352,6 +378,12 @@ def metrics(lab: Laboratory) -> Finding:
                 "what the loss ignores isn't ignored here",
                 "give it weights that are 0 there",
             )
+    if name := compared_with_half(lab.traced.ops):
+        return wrong(
+            f"{name} compares logits with 0.5, which is the threshold of a probability",
+            "a logit of 0 is a probability of 0.5",
+            "compare with 0, or give it tf.sigmoid(logits)",
+        )
     for name in lab.base.updates:
         better = lab.larger_is_better(name)
         if better is None or (results := _of_right_and_wrong(lab, name)) is None:
@@ -363,6 +395,15 @@ def metrics(lab: Laboratory) -> Finding:
         )
         if of_right < of_wrong if better else of_right > of_wrong:
             return wrong(seen, "it counts the wrong ones, or looks along another axis")
+        words = words_of(name, "a-z0-9")
+        if better and of_right < 0.95 and words & WHOLE and not words & {"at", "top"} and (
+            _has_all_classes(*lab.base.updates[name][:2])
+        ):  # fmt: skip
+            return wrong(
+                seen,
+                "absent classes, which an example or a batch doesn't have, count as wrong",
+                "leave them out of the mean, or add up over the whole split before dividing",
+            )
         if better and 0.3 < of_wrong < of_right <= 1:
             return look(seen, "something is counted that isn't predicted, such as absent classes")
     for name, value in lab.base.metrics.items():
@@ -440,6 +481,13 @@ def _judges_classes_apart(lab: Laboratory, name: str) -> str:
                 moved = lab.run.losses[name](labels, tf.constant(p + 3))
                 return metric if np.allclose(moved, values, atol=1e-4) else ""
     return ""
+
+
+def _has_all_classes(labels: np.ndarray, predictions: np.ndarray) -> bool:
+    """Whether each class of the predictions is the label of something."""
+    if labels.shape == predictions.shape:
+        return bool(np.all(labels.reshape(-1, labels.shape[-1]).max(axis=0) > 0))
+    return bool(np.isin(range(predictions.shape[-1]), labels).all())
 
 
 def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | None:

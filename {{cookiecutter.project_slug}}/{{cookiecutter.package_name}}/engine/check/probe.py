@@ -117,6 +117,7 @@ class Probe:
         self.drawn_alike: list[str] = []  # for rows, by the same seed on each replica
         self.follows: dict[str, str] = {}  # trained models, and those that their weights come from
         self.teaches_nothing: list[str] = []  # loss functions without a gradient
+        self.taught_by_trained: list[str] = []  # loss functions whose arguments are exchanged
         self.steps_of: dict[str, list[int]] = {}  # which train steps use an optimizer
         self.sees_training: dict[str, set[bool]] = {}  # values of `training`, by path of the layer
         self.adds_losses = False  # whether a layer calls add_loss
@@ -170,6 +171,7 @@ class Probe:
         self.drawn_alike = drawn_alike_on_replicas(operations, self._of_replica, step)
         self.follows = self._followed(reduced)
         self.teaches_nothing = self._without_gradient(operations, losses)
+        self.taught_by_trained = self._taught_by_trained()
         self.steps_of = {
             name: [i for i, of_step in enumerate(reduced) if name in of_step.gradients]
             for name in run.optimizers
@@ -181,6 +183,25 @@ class Probe:
         }
         codes = drawn_codes(operations)
         return reduced, self._calls, self._updates, drawn, self._outputs, self._later, codes
+
+    def _taught_by_trained(self) -> list[str]:
+        """Loss functions whose labels follow from weights that train, and predictions from none.
+
+        But from those of a model that doesn't train.
+        """
+        inside = captured(tf.compat.v1.get_default_graph())
+        run = self.steps.run
+        trained = {inside.get(id(v.value.handle)) for v in run.trainable_variables} - {None}
+        others = [model for model in run.models.values() if not model.trainable_variables]
+        fixed = {inside.get(id(v.value.handle)) for model in others for v in model.variables}
+        found = []
+        for name, (labels, predictions, _) in self._calls.items() if others else ():
+            if tf.is_tensor(labels) and tf.is_tensor(predictions):
+                of_labels, of_predictions = upstream([labels]), upstream([predictions])
+                is_taught = trained & of_labels.keys() and not trained & of_predictions.keys()
+                if is_taught and (fixed - {None}) & of_predictions.keys():
+                    found.append(name)
+        return found
 
     def _without_gradient(
         self, operations: list[tf.Operation], losses: list[tf.Tensor]
