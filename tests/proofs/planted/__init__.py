@@ -38,6 +38,10 @@ from . import (
     blind_27,
     blind_28,
     blind_29,
+    blind_30,
+    blind_31,
+    blind_32,
+    blind_33,
     data,
     losses,
     models,
@@ -83,6 +87,10 @@ EXAMINED = (
     blind_27,
     blind_28,
     blind_29,
+    blind_30,
+    blind_31,
+    blind_32,
+    blind_33,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (
