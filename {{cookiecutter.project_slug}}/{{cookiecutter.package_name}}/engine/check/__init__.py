@@ -18,6 +18,7 @@ from . import (
     data,
     evaluation,
     layers,
+    leaks,
     learning,
     losses,
     modes,
@@ -50,7 +51,7 @@ __all__ = [
 
 
 # In the order in which a person would look: what comes first may explain what follows.
-MODULES = (data, overlaps, scales, repeating, losses, codes, training, layers, learning,
+MODULES = (data, leaks, overlaps, scales, repeating, losses, codes, training, layers, learning,
            predictions, sequences, evaluation, modes, reading, resuming)  # fmt: skip
 ORDER = [module.__name__ for module in MODULES]
 

@@ -1,0 +1,371 @@
+"""Relations of inputs that tell what is to be predicted."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from .findings import Finding, look, ok, relation, wrong
+from .laboratory import Laboratory
+from .numbers import (
+    TOLERANCE,
+    are_one_apart,
+    arrays_of,
+    named_leaves,
+    relative_difference,
+    with_array,
+)
+from .probe import Look
+
+FEW = 10  # labels, that are classes
+MOST = 2_000  # rows in which the answer is looked for
+MOST_COMPARED = 4_000_000  # numbers of an array, among which it is looked for
+AROUND = 4  # positions before and behind one, over which a series may be smoothed
+PAST, MOST_NUMBERS = 7, 16  # positions before one in a series, and numbers at each
+MOST_POSITIONS = 20_000  # of all series
+
+
+@relation("inputs without the answer")
+def inputs_without_the_answer(lab: Laboratory) -> Finding:
+    """No column of the inputs is a label, or the label in another form."""
+    train = lab.examples["train"]
+    if place := _label_among_ids(train):
+        return wrong(
+            f"{place} of each example is its label",
+            "the answer is given, as where a history is cut one step too late",
+            "leave it out",
+        )
+    if filled := _filled_by_label(train):
+        name, column, values = filled
+        return wrong(
+            f"{values} numbers inside the range of column {column} of {name} come again and again, "
+            "each with labels of its own",
+            "missing values were replaced by means over examples with the same label, or a "
+            "similar one, which nobody knows when predicting",
+            "replace them by what follows from inputs alone, such as the mean of all",
+        )
+    for name in _sums_of_inputs(train):
+        return look(
+            f"at each position {name} are the same sum of the inputs there and at the {PAST} "
+            "positions before it, to the last digit",
+            "an input was computed from later positions, such as a mean over both sides",
+            "compute it from earlier ones alone",
+        )
+    if smoothed := _smoothed_over_answers(train):
+        name, channel, later = smoothed
+        return (wrong if later > 1 else look)(
+            f"channel {channel} of {name} is a weighted mean of labels, up to {later} positions "
+            "later",
+            "a series is smoothed by a window around each position before windows are cut, so the "
+            "last inputs hold what is to be forecast",
+            "smooth by earlier positions alone",
+        )
+    if held := _label_held(lab):
+        return held
+    answers = np.asarray(train.get("labels", np.zeros(0)))
+    if answers.dtype.kind not in "fiu" or answers.size != len(answers) or len(answers) < 20:
+        return ok("not looked at: there isn't one label an example")
+    y = np.nan_to_num(np.asarray(answers, "f8").ravel())
+    for name, array in arrays_of(train, "inputs", "fiu").items():
+        if answers.dtype.kind == "f" == array.dtype.kind and np.ptp(y[:MOST]) > 0:
+            same = array.reshape(len(y), -1)[:MOST] == y[:MOST, np.newaxis]
+            columns = np.flatnonzero(same.all(axis=0))
+            if len(columns):
+                where = ", ".join(map(str, np.unravel_index(columns[0], array.shape[1:] or (1,))))
+                return (wrong if _is_read(lab, name, columns[0]) else look)(
+                    f"{name} hold the label, at [{where}] of each example",
+                    "the answer is given, as where a window is cut one step too late",
+                    "leave it out",
+                )
+        if array.ndim > 2:
+            continue
+        of_labels = _means_of_labels(lab, name) if array.dtype.kind == "f" else ()
+        for column, x in enumerate(np.nan_to_num(np.asarray(array, "f8")).reshape(len(y), -1).T):
+            if column in of_labels:
+                return (wrong if _is_read(lab, name, column) else look)(
+                    f"the numbers in column {column} of {name} are means of labels, over the rows "
+                    "of all splits that have the same number there",
+                    "a category was replaced by the mean of its labels, those that are to be "
+                    "predicted among them",
+                    "take the means over training examples alone, without the example's own label",
+                )
+            seen = ""
+            if x.std() > 0 and y.std() > 0 and abs(np.corrcoef(x, y)[0, 1]) > 0.995:
+                seen = (
+                    f"column {column} of {name} and the labels have a correlation of "
+                    f"{np.corrcoef(x, y)[0, 1]:.3f}"
+                )
+            elif answers.dtype.kind != "f" and _tells(x, y):
+                seen = f"each value of column {column} of {name} comes with one label only"
+            if seen:
+                return look(
+                    seen,
+                    "it was computed from the label, or is known only afterwards",
+                    "leave it out",
+                )
+        if array.dtype.kind == "f" and (found := _tells_training_labels(lab, name)):
+            column, here, there, split = found
+            return look(  # what holds in training alone may be what is studied
+                f"column {column} of {name} has a correlation of {here:.2f} with the labels in "
+                f"training data, and of {there:.2f} in {split} data",
+                "it is made of the labels of training examples, their own among them",
+                "make it without the example's own label, as from other folds",
+            )
+    return ok()
+
+
+def _label_among_ids(train: dict[str, np.ndarray]) -> str:
+    """Where rows of whole numbers hold the label of their example, one of many; or nothing."""
+    for y in arrays_of(train, "labels", "iu", axes=(1,)).values():
+        if len(np.unique(y[:MOST])) < 10:
+            continue
+        for name, array in arrays_of(train, "inputs", "iu", axes=(2,)).items():
+            x = array[:MOST]
+            last = x[np.arange(len(x)), x.shape[1] - 1 - np.argmax(x[:, ::-1] != 0, axis=1)]
+            columns = {f"column {i} of {name}": column for i, column in enumerate(x.T)}
+            for place, ids in (columns | {f"the last number but 0 in {name}": last}).items():
+                if np.mean(ids == y[:MOST]) > 0.99:
+                    return place
+    return ""
+
+
+def _filled_by_label(train: dict[str, np.ndarray]) -> tuple[str, int, int] | None:
+    """Numbers that many rows of a table share, in a column where most have one of their own.
+
+    Where the labels that come with one of them lie apart from those of all others. At both ends of
+    the range, many rows may share a number because an instrument goes no farther. The name of the
+    inputs, the column, and how many such numbers; None if there are none.
+    """
+    y = np.asarray(train.get("labels", np.zeros(0)))
+    if y.dtype.kind not in "fiu" or y.size != len(y) or len(y) < 100 or not np.isfinite(y).all():
+        return None
+    y = y.ravel()
+    for name, array in train.items():
+        if not name.startswith("inputs") or array.dtype.kind != "f" or array.ndim != 2:
+            continue
+        for column, x in enumerate(array.T):
+            values, index, times = np.unique(x, return_inverse=True, return_counts=True)
+            often = np.flatnonzero((times >= max(5, len(x) / 500)) & np.isfinite(values))
+            often = often[(often > 0) & (often < len(values) - 1)]
+            if len(often) < 2 or sum(times[often]) < 20 or np.sum(times == 1) < len(x) / 2:
+                continue
+            ranges = sorted((y[index == i].min(), y[index == i].max()) for i in often)
+            if not all(a[1] < b[0] for a, b in itertools.pairwise(ranges)):
+                continue
+            # Where the label follows from the number, it does so in the rows beside them, too.
+            beside = []
+            for i in often:
+                near = np.argsort(np.abs(np.where(index == i, np.inf, x - values[i])))[: times[i]]
+                table = np.column_stack([x[near] - values[i], np.ones(len(near))])
+                beside.append(_fitted(table, y[near])[1])
+            if np.median(beside) > 3 * np.median([y[index == i].std() for i in often]):
+                return name, column, len(often)
+    return None
+
+
+def _sums_of_inputs(train: dict[str, np.ndarray]) -> Iterator[str]:
+    """The labels of a series that are weighted sums of inputs, of no later positions.
+
+    A noise that is in both leaves no sum: then something in the inputs knows the labels.
+    """
+    for label, y in arrays_of(train, "labels", axes=(2,)).items():
+        if not np.ptp(y):
+            continue
+        y = y[: 1 + MOST_POSITIONS // y.shape[1]]
+        inputs = [x[: len(y)].reshape(*y.shape, -1) for x in arrays_of(train, "inputs").values()
+                  if x.shape[1:2] == y.shape[1:]]  # fmt: skip
+        x = np.concatenate(inputs, axis=-1).astype("f8") if inputs else np.zeros(0)
+        if not inputs or y.shape[1] < 2 * PAST or x.shape[-1] > MOST_NUMBERS:
+            continue
+        late = [x[:, PAST - lag : x.shape[1] - lag] for lag in range(PAST + 1)]
+        table = np.concatenate([*late, np.ones_like(late[0][..., :1])], axis=-1)
+        table = table.reshape(-1, table.shape[-1])
+        sought = y[:, PAST:].astype("f8").ravel()
+        is_input = any(np.array_equal(sought, column) for column in table.T)
+        if is_input or len(table) < 4 * table.shape[1] or not np.isfinite(table).all():
+            continue
+        if _fitted(table, sought)[1] < 1e-5 * sought.std():
+            yield label
+
+
+def _smoothed_over_answers(train: dict[str, np.ndarray]) -> tuple[str, int, int] | None:
+    """A channel of windows that is a weighted mean of labels, those of later positions among them.
+
+    Windows are one position apart, and the first label of each is for the position behind it. What
+    earlier positions tell as well, as in a smooth series, isn't meant. The name of the inputs, the
+    channel, and how many positions later; None if there is none.
+    """
+    y = train.get("labels", np.zeros(0))
+    if y.dtype.kind != "f" or y.ndim not in (1, 2) or len(y) < 200:
+        return None
+    answers = y.reshape(len(y), -1)[:MOST_POSITIONS, 0].astype("f8")
+    around = np.lib.stride_tricks.sliding_window_view(answers, 4 * AROUND + 1)
+    for name, x in arrays_of(train, "inputs", axes=(2, 3)).items():
+        if len(x) != len(y) or not are_one_apart(x):
+            continue
+        channels = x[:, -1].reshape(len(x), -1)[3 * AROUND + 1 :]
+        for channel, seen in enumerate(channels[: len(around)].T.astype("f8")):
+            table = np.column_stack([around[: len(seen)], np.ones(len(seen))])
+            known = np.isfinite(table).all(axis=1) & np.isfinite(seen)
+            if known.sum() < 100 or not np.ptp(seen[known]):
+                continue
+            spread, later = seen[known].std(), slice(3 * AROUND + 1, -1)
+            weights, rest = _fitted(table[known], seen[known])
+            has_part = np.abs(weights) > 0.02
+            told, is_mean = np.flatnonzero(has_part[later]), has_part[:-1].sum() > 1
+            earlier = np.delete(table[known], np.arange(table.shape[1])[later], axis=1)
+            if (
+                len(told)
+                and is_mean
+                and rest < 1e-4 * spread < 1e-2 * _fitted(earlier, seen[known])[1]
+            ):
+                return name, channel, int(told[-1]) + 1
+    return None
+
+
+def _fitted(table: np.ndarray, sought: np.ndarray) -> tuple[np.ndarray, float]:
+    """The weights of columns whose sum is nearest to some numbers, and how far it is from them."""
+    weights = np.linalg.lstsq(table, sought, rcond=None)[0]
+    return weights, float((sought - table @ weights).std())
+
+
+def _tells_training_labels(lab: Laboratory, name: str) -> tuple[int, float, float, str] | None:
+    """A column that goes with the labels of training far more than with others, as no other does.
+
+    Its number, both correlations, and of which split.
+    """
+    train = lab.examples["train"]
+    for split, arrays in lab.examples.items():
+        if split == "train" or len(arrays.get(name, ())) < 50:
+            continue
+        has_one_label = np.size(arrays.get("labels", ())) == len(arrays[name])
+        if not has_one_label or arrays[name].shape[1:] != train[name].shape[1:]:
+            continue
+        of_split = []
+        for each in (train, arrays):
+            y = np.nan_to_num(np.asarray(each["labels"], "f8").ravel())
+            x = np.nan_to_num(np.asarray(each[name], "f8").reshape(len(y), -1))
+            x, y = x - x.mean(axis=0), y - y.mean()
+            norms = np.sqrt(np.sum(x * x, axis=0) * (y @ y))
+            of_split.append(np.clip(x.T @ y / np.where(norms > 0, norms, np.inf), -0.999, 0.999))
+        here, there = of_split
+        error = np.sqrt(1 / len(train[name]) + 1 / len(arrays[name]))  # Fisher, 1915
+        apart = (np.abs(np.arctanh(here)) - np.abs(np.arctanh(there))) / error
+        column = int(apart.argmax())
+        others = np.abs(np.delete(apart, column))
+        if apart[column] > 5 and len(others) > 2 and others.max() < 4:
+            return column, float(here[column]), float(there[column]), split
+    return None
+
+
+def _means_of_labels(lab: Laboratory, name: str) -> list[int]:
+    """The columns whose equal numbers are the mean of their labels in all splits together."""
+    splits = [arrays for arrays in lab.examples.values() if name in arrays and "labels" in arrays]
+    if len(splits) < 2 or any(np.size(a["labels"]) != len(a[name]) for a in splits):
+        return []
+    y = np.concatenate([np.ravel(a["labels"]) for a in splits]).astype("f8")
+    if not np.isfinite(y).all():
+        return []
+    found = []
+    columns = np.concatenate([a[name].reshape(len(a[name]), -1) for a in splits]).T
+    for column, x in enumerate(columns):
+        values, group, sizes = np.unique(x, return_inverse=True, return_counts=True)
+        several = sizes > 1
+        if not 10 < np.sum(several) < len(x) / 2:
+            continue
+        means = np.bincount(group, y) / sizes
+        kept = np.isfinite(values) & several
+        both = np.stack([values[kept].astype("f8"), means[kept]])
+        if both.std(axis=1).min() > 0 and np.corrcoef(both)[0, 1] > 1 - 1e-7:
+            found.append(column)
+    return found
+
+
+def _is_read(lab: Laboratory, name: str, column: int) -> bool:
+    """Whether a train step depends on one of the numbers of each example."""
+    other = _with_another(lab, name, column)
+    return other is None or lab.base.trains_otherwise(other)
+
+
+def _with_another(lab: Laboratory, name: str, column: int) -> Look | None:
+    """The first step where each example has this number of another one; None without it."""
+    given = dict(named_leaves(lab.batch)).get(name)
+    if given is None:
+        return None
+    numbers = np.array(given)  # a copy: the batch stays as it is
+    flat = numbers.reshape(lab.rows, -1)  # a view of it
+    if column >= flat.shape[1]:  # an augmentation makes something else of it
+        return None
+    flat[:, column] = np.roll(flat[:, column], 1)
+    return lab.look(with_array(lab.batch, name, tf.constant(numbers)))
+
+
+def _label_held(lab: Laboratory) -> Finding | None:
+    """Whether one of several labels of each example stands in the inputs that predict it.
+
+    An autoencoder is to give again most of what it is given; and where the labels are the next
+    inputs, the prediction of each sees those before it alone.
+    """
+    train = {n: a for n, a in lab.examples["train"].items() if a.dtype.kind == "f" and a.size}
+    numbers = sum(a[0].size for n, a in train.items() if n.startswith("inputs"))
+    for (label, y), (name, x) in itertools.product(train.items(), repeat=2):
+        is_pair = label.startswith("labels") and name.startswith("inputs") and len(x) == len(y)
+        if not is_pair or len(y) < 20 or (label == "labels" and y.size == len(y)):
+            continue
+        rows = max(20, min(len(y), MOST, MOST_COMPARED // max(x[0].size, y[0].size)))
+        a, b = (np.nan_to_num(z[:rows].reshape(rows, -1).astype("f4")).T for z in (y, x))
+        places = {column.tobytes(): place for place, column in enumerate(b)}
+        held = [(i, places[key]) for i, column in enumerate(a) if (key := column.tobytes())
+                in places and np.ptp(column) > 0]  # fmt: skip
+        if (
+            not held
+            or len(held) == len(b)
+            or 2 * len(held) >= numbers
+            or len(np.unique(a[held[0][0]])) <= FEW
+        ):
+            continue
+        i, place = held[0]
+        if not _predicts_by(lab, label, i, name, place):
+            continue
+        # What comes next may be what was, as the parts of a state that stay.
+        others = [(j, j + place - i) for j in range(len(a)) if len(held) == 1 and j != i]
+        moved = [np.corrcoef(a[j], b[k])[0, 1] for j, k in others if 0 <= k < len(b)]
+        is_channel = x.ndim > 2 and len(held) * x.shape[-1] >= len(b)
+        is_sure = label == "labels" and len(held) in (1, len(a)) and not is_channel
+        where = ", ".join(map(str, np.unravel_index(place, x.shape[1:] or (1,))))
+        return (wrong if is_sure and max(np.abs(moved), default=0) < 0.5 else look)(
+            f"{name} hold, at [{where}] of each example, number {i} of {label}, whose prediction "
+            f"depends on it; {len(held)} of {len(a)} labels stand there",
+            "the answer is given, as where a column became a label and stayed among the inputs",
+            "leave it out",
+        )
+    return None
+
+
+def _predicts_by(lab: Laboratory, label: str, i: int, name: str, column: int) -> bool:
+    """Whether predictions of one of the labels change with one of the numbers of the inputs."""
+    given = np.asarray(dict(named_leaves(lab.batch)).get(label, np.zeros(0)))
+    other = _with_another(lab, name, column)
+    if other is None:
+        return False
+    seen = []
+    for each in (lab.base, other):
+        made = [p for labels, p, _ in each.calls.values() if np.size(p) == given.size and (
+            label == "labels" or np.array_equal(np.ravel(labels), given.ravel()))]  # fmt: skip
+        made = made or [p for p in each.outputs if p.size == given.size]
+        seen.append([p.reshape(lab.rows, -1)[:, i] for p in made[:1]])
+    return relative_difference(*seen) > TOLERANCE
+
+
+def _tells(x: np.ndarray, classes: np.ndarray) -> bool:
+    """Whether the class follows from a feature that has few values, or one bound for each class."""
+    order = np.argsort(x, kind="stable")
+    x, classes = x[order], classes[order]
+    number = len(np.unique(classes))
+    bounds = np.flatnonzero(np.diff(x))
+    pure = not np.any((np.diff(classes) != 0) & (np.diff(x) == 0))
+    changes = int(np.count_nonzero(np.diff(classes)))
+    return number > 1 and pure and (len(bounds) < len(x) / 10 or changes == number - 1)
