@@ -3533,7 +3533,7 @@ class Factor:
     value = 1.0
 
 
-def annealed() -> Toy:
+def annealed(by: float = 0.5) -> Toy:
     """The callback sets a Python number at the end of each epoch."""
     factor = Factor()
 
@@ -3541,7 +3541,7 @@ def annealed() -> Toy:
         return factor.value * compute_loss(per_example, *rest)
 
     def anneal(event: Event) -> None:
-        factor.value = 0.5**event.epoch
+        factor.value = by**event.epoch
 
     return with_loss(scaled, callbacks=lambda: [every_epochs(1, anneal)])
 
@@ -4972,6 +4972,9 @@ MODES = [
     Fault(
         "callbacks", annealed,
         "behind 12 calls of callbacks a new trace .* they change a Python number",
+    ),
+    Fault(
+        "callbacks", lambda: annealed(0.999999), "behind 12 calls of callbacks a new trace",
     ),
     Fault(
         "callbacks", lambda: sound(callbacks=patient), "wait remembers waited .* starts it anew",
