@@ -4451,6 +4451,7 @@ def coded(
     *,
     error: Callable[..., tf.Tensor] = tf.reduce_sum,
     factor: float = 1.0,
+    capacity: float = 0.0,
     deviation: Callable[[tf.Tensor], tf.Tensor] = lambda log_variance: tf.exp(log_variance / 2),
     variance: Callable[[tf.Tensor], tf.Tensor] = tf.exp,
     activation: str | None = None,
@@ -4459,7 +4460,8 @@ def coded(
 
     Args:
         error: of the squared error of each number, over an example.
-        factor: of the divergence.
+        factor: of how far the divergence is from the capacity.
+        capacity: of the code.
         deviation: of the encoder's last two outputs, that noise is multiplied by.
         variance: of the same, whose divergence is taken.
         activation: of all outputs of the encoder.
@@ -4481,7 +4483,7 @@ def coded(
         made = run.models["decoder"](mean + deviation(spread) * noise)
         v = variance(spread)
         divergence = 0.5 * tf.reduce_sum(tf.square(mean) + v - tf.math.log(v) - 1, axis=1)
-        per_example = run.losses["main"](inputs, made) + factor * divergence
+        per_example = run.losses["main"](inputs, made) + factor * tf.abs(divergence - capacity)
         return {"main": compute_loss(per_example, weights, run.models["encoder"], replica)}
 
     def of_example(inputs: tf.Tensor, made: tf.Tensor) -> tf.Tensor:

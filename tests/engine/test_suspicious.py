@@ -1701,6 +1701,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("drawn codes", coded),
     ("drawn codes", lambda: coded(error=tf.reduce_mean, factor=1 / 12)),
     ("drawn codes", lambda: coded(factor=4.0)),
+    ("drawn codes", lambda: coded(factor=4.0, capacity=50.0)),
     ("drawn codes", lambda: coded(deviation=tf.exp, variance=lambda spread: tf.exp(2 * spread))),
     ("drawn codes", lambda: coded(activation="tanh")),
     ("augmentation", lambda: mirrored_along(axis=0)),

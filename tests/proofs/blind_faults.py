@@ -36,16 +36,17 @@ proofs -- blind_faults` tries them all.
 - *What is counted.* Looks that the task has without its fault, too, aren't counted. Four of
   examiner 22's were named in other words than its own. Two of examiner 24's were `WRONG` by what
   was said of the sound task too, and count as missed, as three of 16's do; two of 12's count as
-  named wrongly for that reason. A fault of each of the examiners 4, 8, 9 and 32 isn't in it, because it
-  changes nothing: in Keras 3.15 the `training=False` of a call wins over a `training=True` inside
-  the model. Some are much like earlier ones: five of 10 and 11, three of 19, at least five of 22,
+  named wrongly for that reason. A fault of each of the examiners 4, 8, 9 and 32 isn't in it,
+  because it changes nothing: in Keras 3.15 the `training=False` of a call wins over a
+  `training=True` inside the model. Some are much like earlier ones: five of 10 and 11, three of 19, at least five of 22,
   four of 28.
 - *What it misses.* Of what a task means `check` knows nothing: what a survival curve or a Bellman
   target should be, that angles go round, that some patients were left out, how strongly a teacher
   should count, what is to match exactly. That is most of what it missed of 15, 24, 26 and later.
 
 Correct tasks were written as well: by examiners 10 to 13 and 15 to 17 beside their faults, and by
-14, 18, 21, 23, 25, 29 and 31 alone, 16, 16, 20, 20, 22, 16 and 20 of them. Called `WRONG` at the first try:
+14, 18, 21, 23, 25, 29 and 31 alone, 16, 16, 20, 20, 22, 16 and 20 of them. Called `WRONG` at the
+first try:
 
 | examiners | 10, 11 | 12, 13 | 14 | 15 | 16 | 17 | 18 | 21 | 23 | 25 | 29 | 31 |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |

@@ -36,14 +36,14 @@ def drawn_codes(lab: Laboratory) -> Finding:
         return ok("not looked at: an example has several weights")
     rows = [_parts(lab, batch) for batch in lab.batches.dataset(0, BATCHES)]
     loss, error, *divergences = np.array(rows).T
-    fits = []
+    fits, size = [], np.abs(loss).max()
     for power, divergence in zip(POWERS, divergences, strict=True):
         parts = np.stack([error, divergence, np.ones_like(error)], axis=1)  # 1: regularization
         factors = np.linalg.lstsq(parts, loss, rcond=None)[0]
-        rest = np.abs(loss - parts @ factors).max() / np.abs(loss).max()
-        fits.append((float(rest), power, factors, np.ptp(divergence) / np.abs(loss).max()))
-    rest, power, (of_error, of_divergence, _), spread = min(fits, key=lambda fit: fit[0])
-    if rest > TOLERANCE / 10 or abs(of_divergence) * spread < 10 * rest:
+        rest = float(np.abs(loss - parts @ factors).max() / size)
+        fits.append((rest, power, factors, divergence))
+    rest, power, (of_error, of_divergence, more), divergence = min(fits, key=lambda fit: fit[0])
+    if rest > TOLERANCE / 10 or abs(of_divergence) * np.ptp(divergence) < 10 * rest * size:
         return ok("not looked at: the loss isn't the sum of one error and the divergence")
     if power != POWERS[0] and fits[0][0] > 10 * rest:
         return wrong(
@@ -53,7 +53,10 @@ def drawn_codes(lab: Laboratory) -> Finding:
             "the logarithm of one is taken for that of the other",
             "multiply the noise by tf.exp(0.5 * log_variance), or by tf.exp(log_deviation)",
         )
-    if of_divergence * of_error < 0:
+    # How far it is from a capacity may well be added (Burgess et al., 2018).
+    least = 0.1 * abs(of_divergence) * divergence.mean()
+    is_apart = abs(more - lab.total_regularization) > least
+    if of_divergence * of_error < 0 and not is_apart:
         return wrong("the divergence of a code is subtracted from the error", "", "add it")
     numbers = _averages_over(*next(iter(lab.base.calls.values())))
     if numbers >= LEAST_NUMBERS and abs(of_divergence / of_error - 1) < COARSE:
