@@ -38,8 +38,8 @@ proofs -- blind_faults` tries them all.
   was said of the sound task too, and count as missed, as three of 16's do; two of 12's count as
   named wrongly for that reason. A fault of each of the examiners 4, 8, 9 and 32 isn't in it,
   because it changes nothing: in Keras 3.15 the `training=False` of a call wins over a
-  `training=True` inside the model. Some are much like earlier ones: five of 10 and 11, three of 19, at least five of 22,
-  four of 28.
+  `training=True` inside the model. Some are much like earlier ones: five of 10 and 11, three of 19,
+  at least five of 22, four of 28.
 - *What it misses.* Of what a task means `check` knows nothing: what a survival curve or a Bellman
   target should be, that angles go round, that some patients were left out, how strongly a teacher
   should count, what is to match exactly. That is most of what it missed of 15, 24, 26 and later.

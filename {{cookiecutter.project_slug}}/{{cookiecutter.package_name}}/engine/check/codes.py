@@ -31,9 +31,11 @@ def drawn_codes(lab: Laboratory) -> Finding:
             "an activation cuts off the numbers that the code is drawn by",
             "leave the activation out of the last layer of the encoder",
         )
-    weights = tf.nest.flatten(lab.batch[-1])
+    weights, ((_, _, values),) = tf.nest.flatten(lab.batch[-1]), lab.base.calls.values()
     if len(weights) != 1 or weights[0].shape.rank != 2 or not lab.base.finite:
         return ok("not looked at: an example has several weights")
+    if values is None or not np.size(values) or np.size(values) % lab.rows:
+        return ok("not looked at: a loss doesn't give numbers for each example")
     rows = [_parts(lab, batch) for batch in lab.batches.dataset(0, BATCHES)]
     loss, error, *divergences = np.array(rows).T
     fits, size = [], np.abs(loss).max()
@@ -90,7 +92,7 @@ def _averages_over(labels: Any, predictions: Any, values: Any) -> int:
 
     The squared or absolute error, half or whole, or the cross-entropy of shares.
     """
-    if np.size(labels) != np.size(predictions):
+    if labels is None or predictions is None or np.shape(labels) != np.shape(predictions):
         return 0
     y, p = (np.reshape(a, (len(a), -1)).astype("f8") for a in (labels, predictions))
     errors = [(y - p) ** 2, np.abs(y - p)]
