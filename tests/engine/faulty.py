@@ -4679,6 +4679,34 @@ class Overlap(metrics.Mean):
         return super().update_state(tf.reduce_sum(both, axis=1) / number, sample_weight)
 
 
+class Match(metrics.Mean):
+    """The share of right classes, of which those of weight 0 count as right, or not at all."""
+
+    def __init__(self, counts_all: bool) -> None:
+        super().__init__(name="match")
+        self._counts_all = counts_all
+
+    def update_state(self, labels: Any, classes: Any, sample_weight: Any = None) -> Any:
+        """Add some examples, (rows,) each."""
+        counts = sample_weight > 0
+        if self._counts_all:
+            return super().update_state(tf.cast((labels == classes) | ~counts, tf.float32))
+        return super().update_state(tf.cast(labels == classes, tf.float32), counts)
+
+
+def matched(counts_all: bool) -> Toy:
+    """Half of the examples have weight 0; a metric compares classes."""
+
+    def update(metric: Any, labels: Any, logits: Any, weights: Any) -> None:
+        metric.update_state(labels, tf.argmax(logits, axis=-1), weights)
+
+    inputs, labels = examples()
+    return sound(
+        data=(inputs, labels, (np.arange(ROWS) % 2).astype("float32")), others={},
+        metrics=lambda: {"match": Match(counts_all)}, train_steps=(step(update=update),),
+    )  # fmt: skip
+
+
 def turned_divergence() -> Toy:
     """A model whose divergence is taken with the wrong sign."""
 
@@ -4897,6 +4925,10 @@ MODES = [
     Fault(
         "metrics", lambda: sound(metrics=lambda: {"iou": Overlap(of_all=True)}),
         "iou is 0.333 where all predictions are right, .* absent classes",
+    ),
+    Fault(
+        "metrics", lambda: matched(counts_all=True),
+        "match is 1 where all predictions are right, and 0.5.* where all are wrong",
     ),
     Fault("signs", turned_divergence, "kl goes from .* a sign is wrong"),
     Fault(

@@ -46,6 +46,7 @@ from .faulty import (
     in_rows,
     judged_by,
     mapped,
+    matched,
     measured_by,
     mirrored_along,
     mixed_with_two_labels,
@@ -1751,6 +1752,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             validation_step=step(update=of_one_hot, training=False),
         ),
     ),
+    ("metrics", lambda: matched(counts_all=False)),
     ("moving averages", lambda: averaged(0.9)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
 ]

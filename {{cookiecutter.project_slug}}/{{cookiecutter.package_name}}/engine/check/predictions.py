@@ -405,7 +405,14 @@ def metrics(lab: Laboratory) -> Finding:
                 "leave them out of the mean, or add up over the whole split before dividing",
             )
         if better and 0.3 < of_wrong < of_right <= 1:
-            return look(seen, "something is counted that isn't predicted, such as absent classes")
+            # Of classes, the wrong ones are far from the right ones, so that none is nearly right.
+            are_classes = lab.base.updates[name][1].dtype.kind in "iu" and words & {
+                "accuracy",
+                "match",
+            }
+            return (wrong if are_classes else look)(
+                seen, "something is counted that isn't predicted, such as absent classes or padding"
+            )
     for name, value in lab.base.metrics.items():
         if value != 1 or lab.rows <= 8 or not lab.larger_is_better(name):
             continue
@@ -483,6 +490,15 @@ def _judges_classes_apart(lab: Laboratory, name: str) -> str:
     return ""
 
 
+def _other_classes(labels: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Right classes, and wrong ones that are far from these; None if no classes are predicted."""
+    y, p = np.asarray(labels), np.asarray(predicted)
+    if y.shape != p.shape or not y.dtype.kind == p.dtype.kind == "i" or not np.ptp(y):
+        return None
+    size = int(np.ptp(y)) + 1
+    return y, (y.min() + (y - y.min() + size // 2) % size).astype(p.dtype)
+
+
 def _has_all_classes(labels: np.ndarray, predictions: np.ndarray) -> bool:
     """Whether each class of the predictions is the label of something."""
     if labels.shape == predictions.shape:
@@ -493,9 +509,10 @@ def _has_all_classes(labels: np.ndarray, predictions: np.ndarray) -> bool:
 def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | None:
     """What a metric gives for the right predictions of the first batch, and for wrong ones."""
     metric, (labels, *given) = lab.run.metrics[name], lab.base.updates[name] or (None,)
-    made = answers(labels, given[0]) if given else None
+    made = (answers(labels, given[0]) or _other_classes(labels, given[0])) if given else None
     if made is None:
         return None
+    right, others = made[0], made[-1]
 
     def result(predictions: np.ndarray) -> float:
         metric.reset_state()
@@ -503,7 +520,7 @@ def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | Non
         return float(np.asarray(metric.result()))
 
     try:
-        both = result(made.right), result(made.wrong)
+        both = result(right), result(others)
     except Exception:  # it may give several numbers, or take something else
         return None
     finally:
