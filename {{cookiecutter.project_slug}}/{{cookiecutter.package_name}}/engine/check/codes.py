@@ -24,10 +24,13 @@ def drawn_codes(lab: Laboratory) -> Finding:
     if not len(lab.base.codes) == len(lab.base.calls) == len(lab.run.optimizers) == 1:
         return ok("there are none")
     mean, deviation = lab.base.codes[0]
-    if np.mean(mean == 0) > 0.1 and mean.min() == 0 and deviation.min() >= 1:
+    cut = [
+        np.mean(a == least) > 0.1 and a.min() == least for a, least in ((mean, 0), (deviation, 1))
+    ]
+    # Of rates, as of Poisson, the deviation follows from the mean.
+    if all(cut) and not np.array_equal(mean == 0, deviation == 1):
         return wrong(
-            "the mean of a code is never below 0, and its deviation goes from "
-            f"{deviation.min():.3g} to {deviation.max():.3g}",
+            "the mean of a code is never below 0, and its deviation never below 1",
             "an activation cuts off the numbers that the code is drawn by",
             "leave the activation out of the last layer of the encoder",
         )
@@ -58,7 +61,7 @@ def drawn_codes(lab: Laboratory) -> Finding:
     # How far it is from a capacity may well be added (Burgess et al., 2018).
     least = 0.1 * abs(of_divergence) * divergence.mean()
     is_apart = abs(more - lab.total_regularization) > least
-    if of_divergence * of_error < 0 and not is_apart:
+    if of_divergence < 0 and not is_apart:
         return wrong("the divergence of a code is subtracted from the error", "", "add it")
     numbers = _averages_over(*next(iter(lab.base.calls.values())))
     if numbers >= LEAST_NUMBERS and abs(of_divergence / of_error - 1) < COARSE:

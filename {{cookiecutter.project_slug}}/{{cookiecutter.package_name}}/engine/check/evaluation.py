@@ -308,6 +308,8 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
     """A metric that depends on labels in training depends on them in validation."""
     if not lab.evaluated_splits or len(lab.batch) != 3 or len(lab.evaluation_batch) != 3:
         return ok("there are no labels, or there is nothing to evaluate")
+    if lab.augments_labels:
+        return ok("not looked at: an augmentation makes the labels of training")
     inputs, labels, weights = lab.evaluation_batch
     _ = lab.fresh
     of_labels = different(lab.after_training.metrics, lab.with_labels_of_others.metrics)

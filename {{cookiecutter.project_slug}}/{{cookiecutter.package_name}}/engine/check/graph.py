@@ -20,6 +20,7 @@ ARITHMETIC = {"Sub", "SquaredDifference", "Mul", "Add", "AddV2", "RealDiv", "Max
 PASSED_THROUGH = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims", "StopGradient",
                   "BroadcastTo", "IdentityN", "StridedSlice", "Split", "GatherV2",
                   "ConcatV2"}  # fmt: skip
+RESHAPES = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims"}
 READS = {"ReadVariableOp", "VarHandleOp", "StatefulPartitionedCall"} | STATEFUL
 FEW_NUMBERS = 4  # drawn for a whole batch, as the shades of its colors
 LINEAR = {"MatMul", "BatchMatMulV2", "Conv2D", "BiasAdd"}
@@ -91,9 +92,16 @@ def noise_of_all_rows(ops: Sequence[tf.Operation], rows: int) -> str:
         for some, noise in itertools.permutations(op.inputs, 2):
             of_example = some.shape.as_list()[1:]
             is_for_all = noise.shape.as_list() in (of_example, [1, *of_example])
-            if is_for_all and some.shape.rank > 1 and some.shape[0] == rows > 1 and (
-                _is_noise(noise, draws) and noise.shape.num_elements() > FEW_NUMBERS
+            number = noise.shape.num_elements()
+            if not is_for_all or some.shape.rank < 2 or some.shape[0] != rows or rows < 2 or (
+                number <= FEW_NUMBERS or not _is_noise(noise, draws)
             ):  # fmt: skip
+                continue
+            behind = upstream([noise], draws)
+            # A few numbers may well place all of them, as random positions do.
+            if any(
+                behind[d].outputs[0].shape.num_elements() == number for d in draws & behind.keys()
+            ):
                 return str(op.name)
     return ""
 
@@ -272,6 +280,7 @@ def clipped_outputs(ops: Iterable[tf.Operation]) -> str:
             bounds.append(float(value) if np.size(value) == 1 and value is not None else np.inf)
         if len(bounds) == 2 and 0 <= min(bounds) < 0.01 and 0.99 < max(bounds) <= 1 and (
             _is_linear(_source(tensor))
+            and not {_source(t).type for t in _source(tensor).inputs} & ACTIVATIONS
         ):  # fmt: skip
             return str(_source(tensor).name)
     return ""
@@ -287,10 +296,17 @@ def compared_with_half(ops: Iterable[tf.Operation]) -> str:
     logits, found = set[str](), list[tf.Operation]()
     for op in ops:
         if "logistic_loss" in op.name and op.type in ("Relu", "Neg", "GreaterEqual"):
-            logits.add(_source(op.inputs[0]).name)
+            logits.add(_unshaped(op.inputs[0]).name)
         elif op.type in ("Greater", "GreaterEqual") and tf.get_static_value(op.inputs[1]) == 0.5:
             found.append(op)
-    return next((str(op.name) for op in found if _source(op.inputs[0]).name in logits), "")
+    return next((str(op.name) for op in found if _unshaped(op.inputs[0]).name in logits), "")
+
+
+def _unshaped(tensor: tf.Tensor) -> tf.Tensor:
+    """A tensor before its shape or type was changed; a part of one is a tensor of its own."""
+    while tensor.op.type in RESHAPES:
+        tensor = tensor.op.inputs[0]
+    return tensor
 
 
 def softmax_along(

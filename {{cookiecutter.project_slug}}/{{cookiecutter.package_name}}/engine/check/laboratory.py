@@ -22,6 +22,7 @@ from .numbers import (
     answers,
     bytes_of,
     close,
+    equal,
     relative_difference,
 )
 from .probe import Look, cares_about_training, is_own, layers_recorded, name_of, words_of
@@ -157,6 +158,12 @@ class Laboratory(Runs):
         """The first step with twice the weights, and with three times."""
         two, three = self.weighted(lambda w: 2 * w), self.weighted(lambda w: 3 * w)
         return self.look(two), self.look(three)
+
+    @cached_property
+    def augments_labels(self) -> bool:
+        """Whether an augmentation changes labels."""
+        plain, made = (tf.nest.flatten(b[1:-1]) for b in (self.plain_batch, self.batch))
+        return len(plain) != len(made) or not equal(plain, [t[0] for t in made])
 
     # The loss.
 
@@ -394,7 +401,9 @@ class Laboratory(Runs):
 
     def larger_is_better(self, name: str) -> bool | None:
         """Whether larger values of a loss or metric are; None if neither class nor name say so."""
-        is_of_loss = name in self.run.terms and (name in self.run.losses or self.adds_terms)
+        is_of_loss = name in self.run.terms and (
+            self.adds_terms or (name in self.run.losses and self.base.losses[name] >= 0)
+        )
         if name == "loss" or name.endswith("_loss") or is_of_loss:
             return False
         words = words_of(name, WITH_NUMBERS)

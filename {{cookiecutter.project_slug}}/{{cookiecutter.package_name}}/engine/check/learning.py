@@ -569,7 +569,7 @@ def _spread(steps: int) -> np.ndarray:
 def _slower_where_new(lab: Laboratory) -> list[tuple[str, float]] | None:
     """Paths and mean rates of a matrix that begins at random, and of a faster one from a file.
 
-    None if one that begins at random trains as fast as any from a file.
+    None unless there is one rate for all of each.
     """
     rates: list[dict[str, float]] = [{}, {}]  # of those that begin at random, and of the others
     for name, optimizer in lab.inner_optimizers:
@@ -582,7 +582,9 @@ def _slower_where_new(lab: Laboratory) -> list[tuple[str, float]] | None:
                 rates[any(np.array_equal(own, a) for a in lab.loaded)][v.path] = rate
     if not all(rates) or len({type(optimizer) for _, optimizer in lab.inner_optimizers}) > 1:
         return None
-    of_new, of_loaded = (max(each.items(), key=lambda each: each[1]) for each in rates)
+    if any(len(set(each.values())) > 1 for each in rates):  # such as by the size of the layer
+        return None
+    of_new, of_loaded = (next(iter(each.items())) for each in rates)
     return [of_new, of_loaded] if 0 < 2 * of_new[1] < of_loaded[1] else None
 
 

@@ -318,7 +318,8 @@ def metrics(lab: Laboratory) -> Finding:
             continue
         best = getattr(metric, "_fn_kwargs", {}).get("k", 0) if "TopK" in kind else 0
         if 2 * best >= values[1].shape[-1]:
-            return (look if "top" in words_of(name) else wrong)(
+            is_named = words_of(name) & {"top", "at"} or str(best) in name
+            return (look if is_named else wrong)(
                 f"the metric {name} ({kind}) is 1 where the label is among the {best} best of "
                 f"{values[1].shape[-1]} classes",
                 "k, which is 5 unless it is given, is too large for so few classes",
@@ -396,7 +397,8 @@ def metrics(lab: Laboratory) -> Finding:
         if of_right < of_wrong if better else of_right > of_wrong:
             return wrong(seen, "it counts the wrong ones, or looks along another axis")
         words = words_of(name, "a-z0-9")
-        if better and of_right < 0.95 and words & WHOLE and not words & {"at", "top"} and (
+        of_some = words & {"at", "top"} or any(word.isdigit() for word in words)
+        if better and of_right < 0.95 and words & WHOLE and not of_some and (
             _has_all_classes(*lab.base.updates[name][:2])
         ):  # fmt: skip
             return wrong(

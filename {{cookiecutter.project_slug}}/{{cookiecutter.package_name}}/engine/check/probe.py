@@ -194,14 +194,16 @@ class Probe:
         trained = {inside.get(id(v.value.handle)) for v in run.trainable_variables} - {None}
         others = [model for model in run.models.values() if not model.trainable_variables]
         fixed = {inside.get(id(v.value.handle)) for model in others for v in model.variables}
-        found = []
-        for name, (labels, predictions, _) in self._calls.items() if others else ():
-            if tf.is_tensor(labels) and tf.is_tensor(predictions):
-                of_labels, of_predictions = upstream([labels]), upstream([predictions])
-                is_taught = trained & of_labels.keys() and not trained & of_predictions.keys()
-                if is_taught and (fixed - {None}) & of_predictions.keys():
+        found, teach = [], False
+        later = [(name, call) for name, calls in self._later.items() for call in calls]
+        for name, (*pair, _) in [*self._calls.items(), *later] if others else ():
+            if all(map(tf.is_tensor, pair)):
+                of_labels, of_predictions = ({*upstream([each])} for each in pair)
+                by_fixed = [(fixed - {None}) & each for each in (of_labels, of_predictions)]
+                if trained & of_labels and not trained & of_predictions and by_fixed[1]:
                     found.append(name)
-        return found
+                teach |= bool(trained & of_predictions and by_fixed[0])
+        return [] if teach else found  # both ways, as in a symmetric cross-entropy
 
     def _without_gradient(
         self, operations: list[tf.Operation], losses: list[tf.Tensor]

@@ -452,8 +452,11 @@ def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | Non
     for i, (how, turn) in enumerate(zip(TURNS, turns, strict=False)):
         share = float(np.mean(is_sure & (fits.argmax(axis=0) == i)))
         turned = turn(known.inputs.reshape(-1, *x.shape[1:])).reshape(known.inputs.shape)
-        agreement = neighbors.agreement(known._replace(inputs=turned), known)
-        if share > 0.05 and agreement < 0.5 * own:
+        others = known._replace(inputs=turned)
+        agreement = neighbors.agreement(others, known)
+        # Nearer ones may be of the same thing, as in several frames.
+        as_far = neighbors.agreement(known, known, neighbors.distance(others, known))
+        if share > 0.05 and agreement < 0.6 * as_far:
             _, losses, of_others = lab.fresh
             if of_others and different(losses, of_others):
                 return wrong(
