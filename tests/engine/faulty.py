@@ -4455,6 +4455,8 @@ def coded(
     deviation: Callable[[tf.Tensor], tf.Tensor] = lambda log_variance: tf.exp(log_variance / 2),
     variance: Callable[[tf.Tensor], tf.Tensor] = tf.exp,
     activation: str | None = None,
+    of_rates: bool = False,
+    of_log_likelihood: bool = False,
 ) -> Toy:
     """A variational autoencoder of 12 numbers that follow from 2.
 
@@ -4465,6 +4467,8 @@ def coded(
         deviation: of the encoder's last two outputs, that noise is multiplied by.
         variance: of the same, whose divergence is taken.
         activation: of all outputs of the encoder.
+        of_rates: the code are rates, whose variance grows with them, and nothing else.
+        of_log_likelihood: the loss function gives what is to be raised.
     """
     numbers = np.random.default_rng(0)
     x = np.tanh(numbers.normal(size=(ROWS, 2)) @ numbers.normal(size=(2, 12))).astype("float32")
@@ -4479,15 +4483,20 @@ def coded(
     def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, _, weights = batch
         mean, spread = tf.split(run.models["encoder"](inputs), 2, axis=1)
+        if of_rates:
+            mean = tf.nn.relu(mean)
+            spread = tf.math.log(1 + mean)
         noise = tf.random.stateless_normal(mean.shape, replica.seed)
         made = run.models["decoder"](mean + deviation(spread) * noise)
         v = variance(spread)
         divergence = 0.5 * tf.reduce_sum(tf.square(mean) + v - tf.math.log(v) - 1, axis=1)
-        per_example = run.losses["main"](inputs, made) + factor * tf.abs(divergence - capacity)
+        sign = -1 if of_log_likelihood else 1
+        per_example = sign * run.losses["main"](inputs, made)
+        per_example += factor * tf.abs(divergence - capacity)
         return {"main": compute_loss(per_example, weights, run.models["encoder"], replica)}
 
     def of_example(inputs: tf.Tensor, made: tf.Tensor) -> tf.Tensor:
-        return error(tf.square(inputs - made), axis=1)
+        return (-1 if of_log_likelihood else 1) * error(tf.square(inputs - made), axis=1)
 
     return sound(
         model=create_models, data=(x, x), others={}, train_steps=(one_step,), metrics=dict,

@@ -330,6 +330,90 @@ def score() -> dict[str, keras.metrics.Metric]:
     return {"f1": f1}
 
 
+def rates_as_codes() -> Toy:
+    """A code of rates, whose variance grows with the rate."""
+    return coded(of_rates=True)
+
+
+def step_at_random_positions(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """Add waves at one random position to all rows (Ruoss et al., 2023, draw many)."""
+    inputs, *rest = batch
+    position = 100 * tf.random.stateless_uniform((), replica.seed)
+    waves = tf.sin(position / 10.0 ** np.arange(FEATURES, dtype="float32"))
+    return step()(run, (inputs + tf.cast(waves, inputs.dtype), *rest), replica)  # type: ignore[no-any-return]
+
+
+def small_branch() -> keras.Model:
+    """A branch that counts a hundredth, beside what it changes."""
+    x = keras.Input((FEATURES,))
+    hidden = dense(8, activation="tanh")(x)
+    small = layers.Rescaling(0.01)(dense(8)(hidden))
+    return keras.Model(x, dense(CLASSES)(layers.Add()([hidden, small])))
+
+
+def margins_and_confidence() -> Toy:
+    """A mean is of the shares of right classes in training, and of the largest in validation."""
+
+    def update(training: bool) -> Callable[..., Any]:
+        def call(metric: Any, labels: Any, logits: Any, weights: Any) -> None:
+            shares = tf.nn.softmax(logits)
+            right = tf.gather(shares, labels, axis=1, batch_dims=1)
+            metric.update_state(right if training else tf.reduce_max(shares, axis=1), weights)
+
+        return call
+
+    return sound(
+        metrics=lambda: {"confidence": metrics.Mean()}, train_steps=(step(update=update(True)),),
+        validation_step=step(update=update(False), training=False),
+    )  # fmt: skip
+
+
+def noisy_labels() -> Toy:
+    """Known shares of labels are wrong: predictions go through a matrix (Patrini et al., 2017)."""
+    wrong_ones = (0.7 * np.eye(CLASSES) + 0.1).astype("float32")
+
+    def corrected(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        shares = tf.clip_by_value(tf.nn.softmax(logits) @ wrong_ones, 1e-7, 1 - 1e-7)
+        return -tf.gather(tf.math.log(shares), labels, axis=1, batch_dims=1)
+
+    return sound(losses=lambda: {"main": corrected})
+
+
+def frames() -> Toy:
+    """Several frames of each cell, whose label is the same any way round, turned by chance."""
+    random = np.random.default_rng(0)
+
+    def split(cells: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = np.repeat(random.integers(0, CLASSES, cells), 4)
+        images = np.repeat(random.random((cells, 9, 9, 1)), 4, axis=0)
+        images += 0.01 * random.random(images.shape)
+        return (images + labels[:, None, None, None]).astype("float32"), labels
+
+    def turned(batch: Any, seed: tf.Tensor) -> Any:
+        images, *rest = batch
+        flips = tf.random.stateless_uniform((images.shape[0], 1, 1, 1), seed) < 0.5
+        return tf.where(flips, images[:, :, ::-1], images), *rest
+
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((9, 9, 1)), layers.Flatten(), dense(CLASSES)]),
+        data=split(40), others={"validation": split(20)}, augment=turned,
+    )  # fmt: skip
+
+
+def replicates() -> Toy:
+    """Reference recipes are measured again and again among others."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(400, FEATURES)).astype("float32")
+    x[:60, :2] = np.repeat(random.normal(size=(3, 2)), 20, axis=0) / 2
+    y = x[:, 2:].sum(axis=1) + random.normal(size=400).astype("float32")
+    y[:60] = np.repeat([-3, 0, 3], 20) + 0.05 * random.normal(size=60)
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((FEATURES,)), dense(1)]),
+        data=(x, y.astype("float32")), others={}, metrics=dict,
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+    )  # fmt: skip
+
+
 def usual_prices() -> Toy:
     """Many things have one of two prices, and what is paid follows from the price."""
     random = np.random.default_rng(0)
@@ -1753,6 +1837,18 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         ),
     ),
     ("metrics", lambda: matched(counts_all=False)),
+    ("drawn codes", rates_as_codes),
+    ("drawn codes", lambda: coded(of_log_likelihood=True)),
+    ("random numbers differ", lambda: sound(train_steps=(step_at_random_positions,))),
+    ("sizes", lambda: sound(model=small_branch)),
+    (
+        "metrics",
+        lambda: sound(metrics=lambda: {"shown": metrics.SparseTopKCategoricalAccuracy(k=2)}),
+    ),
+    ("labels in evaluation", margins_and_confidence),
+    ("logits", noisy_labels),
+    ("augmentation", frames),
+    ("inputs without the answer", replicates),
     ("moving averages", lambda: averaged(0.9)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
 ]

@@ -8,7 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from .explain import COARSE
-from .findings import Finding, ok, relation, wrong
+from .findings import Finding, look, ok, relation, wrong
+from .graph import multiplies_by
 from .laboratory import Laboratory
 from .numbers import TOLERANCE
 
@@ -65,7 +66,9 @@ def drawn_codes(lab: Laboratory) -> Finding:
         return wrong("the divergence of a code is subtracted from the error", "", "add it")
     numbers = _averages_over(*next(iter(lab.base.calls.values())))
     if numbers >= LEAST_NUMBERS and abs(of_divergence / of_error - 1) < COARSE:
-        return wrong(
+        # Who divides by that number as well may have chosen the factor, as that of a beta-VAE.
+        is_chosen = multiplies_by(lab.traced.ops, {float(numbers), 1 / numbers})
+        return (look if is_chosen else wrong)(
             f"the error of an example is a mean over its {numbers} numbers, the divergence of its "
             "code a sum, and both are added as they are",
             f"the divergence weighs {numbers} times as much as in the bound of the likelihood, so "

@@ -330,7 +330,9 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
         if name in first and equal(first[name], of_others[name]) and (
             not equal(first[name], turned[name])
         ):  # fmt: skip
-            return wrong(
+            # A mean may be of something else there, such as how sure predictions are.
+            is_mean = type(run.metrics[name]) is keras.metrics.Mean
+            return (look if is_mean else wrong)(
                 f"the metric {name} depends on the labels in training, and not in validation",
                 "the validation step compares with something else, such as what a teacher gives",
                 "give it the labels of the batch",

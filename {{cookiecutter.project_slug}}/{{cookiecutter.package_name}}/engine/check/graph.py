@@ -268,6 +268,16 @@ def activated_logits(ops: Iterable[tf.Operation]) -> list[str]:
     return found
 
 
+def multiplies_by(ops: Iterable[tf.Operation], numbers: set[float]) -> bool:
+    """Whether something is multiplied or divided by one of these numbers."""
+    given = (
+        tf.get_static_value(tensor) for op in ops if op.type in ("Mul", "RealDiv")
+        if not op.name.startswith("gradient") for tensor in op.inputs
+    )  # fmt: skip
+    values = [float(value) for value in given if value is not None and np.ndim(value) == 0]
+    return any(np.isclose(value, number, rtol=1e-6) for value in values for number in numbers)
+
+
 def clipped_outputs(ops: Iterable[tf.Operation]) -> str:
     """Outputs of a linear layer that are cut off near 0 and 1 before a logarithm; or nothing."""
     for op in ops:
@@ -280,7 +290,7 @@ def clipped_outputs(ops: Iterable[tf.Operation]) -> str:
             bounds.append(float(value) if np.size(value) == 1 and value is not None else np.inf)
         if len(bounds) == 2 and 0 <= min(bounds) < 0.01 and 0.99 < max(bounds) <= 1 and (
             _is_linear(_source(tensor))
-            and not {_source(t).type for t in _source(tensor).inputs} & ACTIVATIONS
+            and not {_source(t).type for t in _source(tensor).inputs} & {*ACTIVATIONS, "RealDiv"}
         ):  # fmt: skip
             return str(_source(tensor).name)
     return ""

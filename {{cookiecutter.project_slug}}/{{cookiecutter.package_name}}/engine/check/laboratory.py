@@ -401,12 +401,14 @@ class Laboratory(Runs):
 
     def larger_is_better(self, name: str) -> bool | None:
         """Whether larger values of a loss or metric are; None if neither class nor name say so."""
-        is_of_loss = name in self.run.terms and (
-            self.adds_terms or (name in self.run.losses and self.base.losses[name] >= 0)
+        words = words_of(name, WITH_NUMBERS)
+        is_of_loss = (
+            name in self.run.terms
+            and not words & MORE
+            and (self.adds_terms or (name in self.run.losses and self.base.losses[name] >= 0))
         )
         if name == "loss" or name.endswith("_loss") or is_of_loss:
             return False
-        words = words_of(name, WITH_NUMBERS)
         more, less = (bool(words & side and not words & OF_TWO) for side in (MORE, LESS))
         return self.directions.get(name.partition("/")[0], None if more == less else more)
 

@@ -152,9 +152,12 @@ def _filled_by_label(train: dict[str, np.ndarray]) -> tuple[str, int, int] | Non
             often = often[(often > 0) & (often < len(values) - 1)]
             if len(often) < 2 or sum(times[often]) < 20 or np.sum(times == 1) < len(x) / 2:
                 continue
-            groups = [array[index == i] for i in often]
-            if np.mean([np.ptp(np.delete(g, column, axis=1), axis=0).any() for g in groups]) < 0.5:
-                continue  # such as replicates of the same thing
+            groups = [np.delete(array[index == i], column, axis=1) for i in often]
+            if (
+                np.mean([np.ptp(group, axis=0) == 0 for group in groups], axis=0).max(initial=0)
+                > 0.5
+            ):
+                continue  # other numbers come again, too: these are replicates of something
             ranges = sorted((y[index == i].min(), y[index == i].max()) for i in often)
             if not all(a[1] < b[0] for a, b in itertools.pairwise(ranges)):
                 continue

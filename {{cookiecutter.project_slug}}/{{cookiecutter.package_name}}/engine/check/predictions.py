@@ -318,8 +318,8 @@ def metrics(lab: Laboratory) -> Finding:
             continue
         best = getattr(metric, "_fn_kwargs", {}).get("k", 0) if "TopK" in kind else 0
         if 2 * best >= values[1].shape[-1]:
-            is_named = words_of(name) & {"top", "at"} or str(best) in name
-            return (look if is_named else wrong)(
+            is_sure = "accuracy" in words_of(name) and not words_of(name) & {"top", "at"}
+            return (wrong if is_sure else look)(
                 f"the metric {name} ({kind}) is 1 where the label is among the {best} best of "
                 f"{values[1].shape[-1]} classes",
                 "k, which is 5 unless it is given, is too large for so few classes",
@@ -386,7 +386,7 @@ def metrics(lab: Laboratory) -> Finding:
             "compare with 0, or give it tf.sigmoid(logits)",
         )
     for name in lab.base.updates:
-        better = lab.larger_is_better(name)
+        metric, better = lab.run.metrics[name], lab.larger_is_better(name)
         if better is None or (results := _of_right_and_wrong(lab, name)) is None:
             continue
         of_right, of_wrong = results
@@ -397,7 +397,8 @@ def metrics(lab: Laboratory) -> Finding:
         if of_right < of_wrong if better else of_right > of_wrong:
             return wrong(seen, "it counts the wrong ones, or looks along another axis")
         words = words_of(name, "a-z0-9")
-        of_some = words & {"at", "top"} or any(word.isdigit() for word in words)
+        has_number = any(word.isdigit() for word in words)
+        of_some = has_number or bool(words & {"at", "top"} or getattr(metric, "top_k", None))
         if better and of_right < 0.95 and words & WHOLE and not of_some and (
             _has_all_classes(*lab.base.updates[name][:2])
         ):  # fmt: skip

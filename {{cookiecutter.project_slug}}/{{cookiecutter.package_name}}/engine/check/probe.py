@@ -202,8 +202,8 @@ class Probe:
                 by_fixed = [(fixed - {None}) & each for each in (of_labels, of_predictions)]
                 if trained & of_labels and not trained & of_predictions and by_fixed[1]:
                     found.append(name)
-                teach |= bool(trained & of_predictions and by_fixed[0])
-        return [] if teach else found  # both ways, as in a symmetric cross-entropy
+                teach |= bool(trained & of_predictions and (by_fixed[0] or trained & of_labels))
+        return [] if teach else found  # both ways, or with an entropy as in a divergence
 
     def _without_gradient(
         self, operations: list[tf.Operation], losses: list[tf.Tensor]

@@ -456,7 +456,7 @@ def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | Non
         agreement = neighbors.agreement(others, known)
         # Nearer ones may be of the same thing, as in several frames.
         as_far = neighbors.agreement(known, known, neighbors.distance(others, known))
-        if share > 0.05 and agreement < 0.6 * as_far:
+        if share > 0.05 and as_far > 0.5 and agreement < 0.6 * as_far:
             _, losses, of_others = lab.fresh
             if of_others and different(losses, of_others):
                 return wrong(
