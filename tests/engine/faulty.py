@@ -4637,12 +4637,13 @@ def of_several_tags(
     )  # fmt: skip
 
 
-def distilled(turned: bool, loss: Callable[[], Any]) -> Toy:
+def distilled(turned: bool, loss: Callable[[], Any], entropy: bool = False) -> Toy:
     """A loss between a teacher that doesn't train and its student, with shares or logits of both.
 
     Args:
         turned: whether what the student says comes first.
         loss: of shares, and of logits unless it is a divergence.
+        entropy: whether that of what comes first is taken away, which makes it one.
     """
 
     def create() -> dict[str, keras.Model]:
@@ -4660,6 +4661,8 @@ def distilled(turned: bool, loss: Callable[[], Any]) -> Toy:
             other = tf.nn.softmax(other)
         per_example = run.losses["main"](labels, logits)
         per_example += run.losses["soft"](tf.nn.softmax(one), other)
+        if entropy:
+            per_example += tf.reduce_sum(tf.nn.softmax(one) * tf.nn.log_softmax(one), axis=-1)
         return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
 
     return sound(

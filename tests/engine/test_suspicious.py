@@ -1826,6 +1826,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("metrics", of_several_tags),
     ("metrics", lambda: of_several_tags(last="sigmoid", of_probabilities=True, bound=0.5)),
     ("logits", lambda: distilled(False, soft_entropy)),
+    ("logits", lambda: distilled(True, soft_entropy, entropy=True)),
     ("logits", lambda: distilled(False, lambda: losses.KLDivergence(reduction="none"))),
     ("metrics", lambda: sound(metrics=lambda: {"iou": Overlap(of_all=False)})),
     (

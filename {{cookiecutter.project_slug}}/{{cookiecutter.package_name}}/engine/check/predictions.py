@@ -23,7 +23,7 @@ from .graph import (
 )
 from .laboratory import Laboratory
 from .numbers import IGNORED, Numbers, answers, different, equal, named_leaves
-from .probe import is_own, replaced, words_of
+from .probe import is_own, metrics_recorded, replaced, words_of
 
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
 THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
@@ -753,20 +753,25 @@ def _is_the_same_untrained(lab: Laboratory, name: str) -> bool:
     weights = [v for model in lab.run.models.values() if not is_auxiliary(model)
                for v in model.variables if tf.as_dtype(v.dtype).is_floating]  # fmt: skip
 
-    def result(batch: Any, noise: float | None) -> float | None:
+    def result(batch: Any, noise: float | None) -> tuple[float | None, list[tf.Tensor]]:
         for v in weights if noise is not None else ():
             other = noise * numbers.standard_normal(v.shape) + (v.numpy() if noise else 0)
             v.assign(tf.constant(other, v.dtype))
-        return lab.validate(batch, metrics=True).get(name)
+        seen: dict[str, tuple[Any, ...]] = {}
+        with metrics_recorded(lab.on_one.run, seen):
+            value = lab.validate(batch, metrics=True).get(name)
+        return value, [v for v in seen.get(name.partition("/")[0], ()) if v is not None]
 
-    first = result(lab.evaluation_batch, None)
-    # What is right or wrong for all needs no weights; that is for another relation.
-    if first in (None, 0, 1) or any(
-        result(lab.evaluation_batch, noise) != first for noise in (0.1, 0.0, 1.0, 3.0)
-    ):
+    first, given = result(lab.evaluation_batch, None)
+    if first in (None, 0, 1):  # what is right or wrong for all is for another relation
         return False
+    for noise in (0.1, 0.0, 1.0, 3.0):
+        value, other = result(lab.evaluation_batch, noise)
+        # An accuracy may be the same by chance, where all predictions are one class.
+        if value != first or len(given) != len(other) or not equal(given, other):
+            return False
     turned = tf.nest.map_structure(lambda t: tf.roll(t, 1, axis=1), lab.evaluation_batch[0])
-    return result((turned, *lab.evaluation_batch[1:]), None) not in (first, None)
+    return result((turned, *lab.evaluation_batch[1:]), None)[0] not in (first, None)
 
 
 def _from_logits(loss: object) -> bool | None:
