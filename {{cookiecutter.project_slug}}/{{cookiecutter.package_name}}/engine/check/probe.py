@@ -202,11 +202,11 @@ class Probe:
                 by_fixed = [(fixed - {None}) & each for each in (of_labels, of_predictions)]
                 if trained & of_labels and not trained & of_predictions and by_fixed[1]:
                     found.append(name)
-                    # Without the entropy of the first, or with it, as in a divergence.
-                    shares = {pair[0].op.name, *(t.op.name for t in pair[0].op.inputs)}
+                    # Together with the entropy of what trains, it is a divergence.
+                    logarithms = (op for op in self.ops if op.type in ("Log", "LogSoftmax"))
                     teach |= any(
-                        op.type in ("Log", "LogSoftmax", "Xlogy") and t.op.name in shares
-                        for op in self.ops for t in op.inputs
+                        trained & upstream(op.inputs).keys() for op in logarithms
+                        if not op.name.startswith("gradient")
                     )  # fmt: skip
                 teach |= bool(trained & of_predictions and (by_fixed[0] or trained & of_labels))
         return [] if teach else found  # both ways, or with an entropy as in a divergence
