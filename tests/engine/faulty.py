@@ -4637,12 +4637,11 @@ def of_several_tags(
     )  # fmt: skip
 
 
-def distilled(turned: bool, loss: Callable[[], Any], entropy: bool = False) -> Toy:
-    """A loss between a teacher that doesn't train and its student, with shares or logits of both.
+def distilled(turned: bool = False, entropy: bool = False) -> Toy:
+    """The cross-entropy between a teacher that doesn't train and its student.
 
     Args:
         turned: whether what the student says comes first.
-        loss: of shares, and of logits unless it is a divergence.
         entropy: whether that of what comes first is taken away, which makes it one.
     """
 
@@ -4657,8 +4656,6 @@ def distilled(turned: bool, loss: Callable[[], Any], entropy: bool = False) -> T
         other = logits = run.models["student"](inputs, training=True)
         if turned:
             one, other = other, one
-        if isinstance(run.losses["soft"], losses.KLDivergence):
-            other = tf.nn.softmax(other)
         per_example = run.losses["main"](labels, logits)
         per_example += run.losses["soft"](tf.nn.softmax(one), other)
         if entropy:
@@ -4667,13 +4664,11 @@ def distilled(turned: bool, loss: Callable[[], Any], entropy: bool = False) -> T
 
     return sound(
         model=create, train_steps=(learn,), validation_step=learn, metrics=dict,
-        losses=lambda: {**sound().losses(), "soft": loss()},
+        losses=lambda: {
+            **sound().losses(),
+            "soft": losses.CategoricalCrossentropy(from_logits=True, reduction="none"),
+        },
     )  # fmt: skip
-
-
-def soft_entropy() -> Any:
-    """Of shares and logits."""
-    return losses.CategoricalCrossentropy(from_logits=True, reduction="none")
 
 
 class Overlap(metrics.Mean):
@@ -4927,12 +4922,8 @@ MODES = [
     ),
     Fault("metrics", lambda: of_several_tags(bound=0.5), "compares logits with 0.5"),
     Fault(
-        "logits", lambda: distilled(True, soft_entropy),
+        "logits", lambda: distilled(turned=True),
         "'soft' gets labels from weights that train",
-    ),
-    Fault(
-        "logits", lambda: distilled(True, lambda: losses.KLDivergence(reduction="none")),
-        "'soft' gets labels from weights that train", LOOK,
     ),
     Fault(
         "metrics", lambda: sound(metrics=lambda: {"iou": Overlap(of_all=True)}),

@@ -42,6 +42,7 @@ from . import (
     blind_31,
     blind_32,
     blind_33,
+    blind_34,
     data,
     losses,
     models,
@@ -91,6 +92,7 @@ EXAMINED = (
     blind_31,
     blind_32,
     blind_33,
+    blind_34,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

@@ -183,7 +183,7 @@ EXAMPLES_INTERACT = True
 # ----------------------------------------------------------------------------------- distillation
 
 LOGITS = change_of(
-    name="student learns the teacher's centred logits and no label",
+    name="student learns the teacher's centered logits and no label",
     project="distillation",
     edits=(
         Edit(
