@@ -57,7 +57,8 @@ One of the four of 15 was accused by a relation that had been written after its 
 Three times readers of the code of `check` wrote tasks that they expected it to call `WRONG`, each
 by another relation: 28, 36 and, of what was new at the time of 33, 13. It did so with 27 and 35 of
 the first ones; the last were tried after their notes had been read. All are mended, most by asking
-for more evidence; a verdict that can't have it is a `look` now. See [false alarms](false-alarms.md).
+for more evidence; a verdict that can't have it is a `look` now. See
+[false alarms](false-alarms.md).
 
 """
 
