@@ -871,7 +871,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     # language_model
     fault_in(
-        name="attention without a causal mask",
+        name="attention that no mask makes causal",
         project="language_model",
         edits=(
             Edit(
@@ -956,7 +956,7 @@ FAULTS: tuple[Fault, ...] = (
         named=r"from_logits|logits?.*(probabilit|sigmoid|clip|unbounded)|probabilit\w*.*logit|sigmoid",
     ),
     fault_in(
-        name="the same latents in every step",
+        name="the same latents in each step",
         project="gan",
         edits=(
             Edit(
