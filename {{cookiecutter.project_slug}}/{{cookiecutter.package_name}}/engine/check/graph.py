@@ -307,8 +307,10 @@ def compared_with_half(ops: Iterable[tf.Operation]) -> str:
     for op in ops:
         if "logistic_loss" in op.name and op.type in ("Relu", "Neg", "GreaterEqual"):
             logits.add(_unshaped(op.inputs[0]).name)
-        elif op.type in ("Greater", "GreaterEqual") and tf.get_static_value(op.inputs[1]) == 0.5:
-            found.append(op)
+        elif op.type in ("Greater", "GreaterEqual"):
+            bound = tf.get_static_value(op.inputs[1])
+            if bound is not None and np.ndim(bound) == 0 and bound == 0.5:  # and no thresholds
+                found.append(op)
     return next((str(op.name) for op in found if _unshaped(op.inputs[0]).name in logits), "")
 
 
