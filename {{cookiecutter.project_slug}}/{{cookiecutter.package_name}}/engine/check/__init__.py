@@ -21,6 +21,7 @@ from . import (
     leaks,
     learning,
     losses,
+    metrics,
     modes,
     overlaps,
     predictions,
@@ -52,7 +53,7 @@ __all__ = [
 
 # In the order in which a person would look: what comes first may explain what follows.
 MODULES = (data, leaks, overlaps, scales, repeating, losses, codes, training, layers, learning,
-           predictions, sequences, evaluation, modes, reading, resuming)  # fmt: skip
+           predictions, metrics, sequences, evaluation, modes, reading, resuming)  # fmt: skip
 ORDER = [module.__name__ for module in MODULES]
 
 

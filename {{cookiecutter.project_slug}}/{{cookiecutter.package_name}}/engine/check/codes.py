@@ -35,7 +35,8 @@ def drawn_codes(lab: Laboratory) -> Finding:
             "an activation cuts off the numbers that the code is drawn by",
             "leave the activation out of the last layer of the encoder",
         )
-    weights, ((_, _, values),) = tf.nest.flatten(lab.batch[-1]), lab.base.calls.values()
+    weights, (call,) = tf.nest.flatten(lab.batch[-1]), lab.base.calls.values()
+    values = call[-1]
     if len(weights) != 1 or weights[0].shape.rank != 2 or not lab.base.finite:
         return ok("not looked at: an example has several weights")
     if values is None or not np.size(values) or np.size(values) % lab.rows:
@@ -64,7 +65,7 @@ def drawn_codes(lab: Laboratory) -> Finding:
     is_apart = abs(more - lab.total_regularization) > least
     if of_divergence < 0 and not is_apart:
         return wrong("the divergence of a code is subtracted from the error", "", "add it")
-    numbers = _averages_over(*next(iter(lab.base.calls.values())))
+    numbers = _averages_over(*call)
     if numbers >= LEAST_NUMBERS and abs(of_divergence / of_error - 1) < COARSE:
         # Who divides by that number as well may have chosen the factor, as that of a beta-VAE.
         is_chosen = multiplies_by(lab.traced.ops, {float(numbers), 1 / numbers})

@@ -278,81 +278,34 @@ def _shares_apart(
 @relation("labels")
 def labels(lab: Laboratory) -> Finding:
     """Each label is one of the model's classes, and known from training."""
-    found: list[str] = []
+    uneven: list[str] = []
     seen: dict[str, np.ndarray] = {}  # by array: which of the model's classes occur
     for split, arrays in lab.examples.items():
-        for name, array in arrays.items():
-            if not name.startswith("labels") or array.dtype.kind not in "iu" or not array.size:
+        for name, array in arrays_of(arrays, "labels", "iu").items():
+            if not array.size:
                 continue
             classes, is_one_hot = _classes(lab, name, array)
             if classes and array.ndim != 2:  # of sequences, 0 may be padding alone
                 seen[name] = seen.get(name, False) | np.isin(np.arange(classes), array)
-            low, high = int(array.min()), int(array.max())
-            from_one = split == "train" and low == 1 and high == classes
+            from_one = split == "train" and array.min() == 1 and array.max() == classes
             if is_one_hot and not from_one:
                 continue  # what is outside becomes zeros, which may be meant so
-            if classes and (high >= classes or low < 0):
-                outside = (array >= classes) | (array < 0)
-                marks = np.unique(array[outside])
+            if classes and (array.max() >= classes or array.min() < 0):
+                marks = np.setdiff1d(array, np.arange(classes))
                 if not from_one and _are_handled(lab, name, marks, split):
-                    taken = _taken_for_classes(lab, name, marks, classes)
-                    if taken and np.any(array == taken[1]):  # else it is a class of its own
-                        return (wrong if taken[0] in IGNORED else look)(
-                            f"{name} of {taken[0]}, no class of the {classes}, train as {taken[1]}",
-                            "what marks labels that are missing is taken for a class",
-                            "give them a weight of 0, and let count leave them out",
-                        )
-                    continue  # marks of what is missing, for which the task has a weight of 0
-                bad = int(outside.reshape(len(array), -1).any(axis=1).sum())
-                return wrong(
-                    f"{name} of {split} data go from {low} to {high}; the model has {classes} "
-                    f"classes ({bad} examples outside)",
-                    "as tf.one_hot gives them they are zeros, and no class is right"
-                    if is_one_hot
-                    else "on a GPU their loss is NaN, on the CPU it is an error",
-                    "count classes from 0",
-                )
-            train = lab.examples["train"].get(name)
-            if train is None or array.ndim > 1:
+                    # Else marks of what is missing, for which the task has a weight of 0.
+                    found = _trained_as_classes(lab, name, array, classes)
+                else:
+                    found = _outside_classes(split, name, array, classes, is_one_hot)
+            elif name in lab.examples["train"] and array.ndim == 1:
+                found = _unknown_labels(lab, split, name, array, classes)
+                uneven += [] if found or split == "train" else _other_shares(lab, split, name)
+            else:
                 continue
-            given = np.ravel(dict(named_leaves(lab.batch)).get(name, train))
-            if np.ptp(train) == 0 < np.ptp(given):  # an augmentation makes them
-                train = given
-            known, own = np.unique(train), np.unique(array)
-            if split == "train":
-                if len(known) == 1 and len(array) > 1:
-                    return (wrong if _are_trained(lab, name) else look)(
-                        f"every label of the training data is {known[0]}"
-                    )
-                continue
-            unknown = np.setdiff1d(own, known)
-            if len(unknown) and np.isin(unknown, IGNORED).all() and (
-                _are_handled(lab, name, unknown, split)
-            ):  # fmt: skip
-                continue
-            if len(known) < len(train) / 2 and len(unknown):
-                part = int(np.isin(array, unknown).sum())
-                # Who is to be recognized, or how many there are, may well be new.
-                are_classes = classes or len(known) < FEW
-                is_wrong = part > NEW * len(array) and are_classes and _are_trained(lab, name)
-                is_wrong = is_wrong and (not classes or _has_weights_for_each(lab, classes))
-                return (wrong if is_wrong else look)(
-                    f"{percent(part, len(array))} of the {split} labels, such as {unknown[0]}, "
-                    "never occur in training",
-                    "labels are encoded otherwise, or splits are cut by class",
-                    "shuffle before splitting, and encode all splits alike",
-                )
-            labeled, others = train[train >= 0], array[array >= 0]  # -1 marks those without one
-            known = known[known >= 0][:50]
-            shares = [np.mean(labeled == c) - np.mean(others == c) for c in known]
-            if len(others) > 50 and len(labeled) and np.abs(shares).max() > 0.3:
-                i = int(np.abs(shares).argmax())
-                found.append(
-                    f"label {known[i]} is {np.mean(labeled == known[i]):.0%} of training and "
-                    f"{np.mean(others == known[i]):.0%} of {split} data"
-                )
-    if found:
-        return look(found[0], "splits are cut in an order that depends on the labels")
+            if found:
+                return found
+    if uneven:
+        return look(uneven[0], "splits are cut in an order that depends on the labels")
     if told := _told_by_missing(lab.examples["train"]):
         return wrong(
             f"where {told[0]} are missing ({told[1]}), {told[2]} are always {told[3]}",
@@ -368,6 +321,88 @@ def labels(lab: Laboratory) -> Finding:
                 "count the classes from 0, and each for itself",
             )
     return ok()
+
+
+def _trained_as_classes(
+    lab: Laboratory, name: str, array: np.ndarray, classes: int
+) -> Finding | None:
+    """Whether a mark of labels that are missing is taken for one of the classes."""
+    marks = np.setdiff1d(array, np.arange(classes))
+    taken = _taken_for_classes(lab, name, marks, classes)
+    if not taken or not np.any(array == taken[1]):  # it is a class of its own
+        return None
+    return (wrong if taken[0] in IGNORED else look)(
+        f"{name} of {taken[0]}, no class of the {classes}, train as {taken[1]}",
+        "what marks labels that are missing is taken for a class",
+        "give them a weight of 0, and let count leave them out",
+    )
+
+
+def _outside_classes(
+    split: str, name: str, array: np.ndarray, classes: int, is_one_hot: bool
+) -> Finding:
+    """What is said of labels that are no class of the model."""
+    outside = (array >= classes) | (array < 0)
+    bad = int(outside.reshape(len(array), -1).any(axis=1).sum())
+    return wrong(
+        f"{name} of {split} data go from {array.min()} to {array.max()}; the model has {classes} "
+        f"classes ({bad} examples outside)",
+        "as tf.one_hot gives them they are zeros, and no class is right"
+        if is_one_hot
+        else "on a GPU their loss is NaN, on the CPU it is an error",
+        "count classes from 0",
+    )
+
+
+def _in_training(lab: Laboratory, name: str) -> np.ndarray:
+    """The labels of training examples, as their augmentation makes them if the data has one."""
+    train = lab.examples["train"][name]
+    given = np.ravel(dict(named_leaves(lab.batch)).get(name, train))
+    return given if np.ptp(train) == 0 < np.ptp(given) else train
+
+
+def _unknown_labels(
+    lab: Laboratory, split: str, name: str, array: np.ndarray, classes: int
+) -> Finding | None:
+    """Whether training has one label alone, or another split has labels that it hasn't."""
+    train = _in_training(lab, name)
+    known = np.unique(train)
+    if split == "train":
+        if len(known) > 1 or len(array) == 1:
+            return None
+        return (wrong if _are_trained(lab, name) else look)(
+            f"every label of the training data is {known[0]}"
+        )
+    unknown = np.setdiff1d(array, known)
+    if not len(unknown) or len(known) >= len(train) / 2:
+        return None
+    if np.isin(unknown, IGNORED).all() and _are_handled(lab, name, unknown, split):
+        return None
+    part = int(np.isin(array, unknown).sum())
+    # Who is to be recognized, or how many there are, may well be new.
+    are_classes = classes or len(known) < FEW
+    is_wrong = part > NEW * len(array) and are_classes and _are_trained(lab, name)
+    is_wrong = is_wrong and (not classes or _has_weights_for_each(lab, classes))
+    return (wrong if is_wrong else look)(
+        f"{percent(part, len(array))} of the {split} labels, such as {unknown[0]}, "
+        "never occur in training",
+        "labels are encoded otherwise, or splits are cut by class",
+        "shuffle before splitting, and encode all splits alike",
+    )
+
+
+def _other_shares(lab: Laboratory, split: str, name: str) -> list[str]:
+    """A class that is far more frequent in training than in another split, or less."""
+    train, array = _in_training(lab, name), lab.examples[split][name]
+    train, array = train[train >= 0], array[array >= 0]  # -1 marks those without a label
+    known = np.unique(train)[:50]
+    if len(array) <= 50 or not len(train):
+        return []
+    shares = [(float(np.mean(train == c)), float(np.mean(array == c))) for c in known]
+    i = int(np.argmax([abs(here - there) for here, there in shares]))
+    here, there = shares[i]
+    seen = f"label {known[i]} is {here:.0%} of training and {there:.0%} of {split} data"
+    return [seen] if abs(here - there) > 0.3 else []
 
 
 def _told_by_missing(train: dict[str, np.ndarray]) -> tuple[str, int, str, int] | None:
@@ -614,18 +649,18 @@ def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> tuple[str, s
 
     Their names, and a split that has others than training data; None if there are none.
     """
-    train = {n: a for n, a in examples["train"].items() if a.dtype.kind == "f" and a.ndim > 1}
-    for (name, x), (other, y) in itertools.permutations(train.items(), 2):
+    pairs = itertools.permutations(arrays_of(examples["train"], "").items(), 2)
+    for (name, x), (other, y) in pairs:
         if x.shape != y.shape or x[0].size < MANY_NUMBERS or (own := _added(x, y)) is None:
             continue
+        if not abs(np.corrcoef(own[1:], own[:-1])[0, 1]) < 0.5:
+            continue  # it may be what is usual at each place
         for split, arrays in examples.items():
             parts = [arrays.get(each, np.zeros(0)) for each in (name, other)]
             if split == "train" or any(part.shape[1:] != x.shape[1:] for part in parts):
                 continue
             of_split = _added(*parts)
-            if of_split is not None and np.mean(own != of_split) > 0.3 and (
-                abs(np.corrcoef(own[1:], own[:-1])[0, 1]) < 0.5  # or it may be what is usual there
-            ):  # fmt: skip
+            if of_split is not None and np.mean(own != of_split) > 0.3:
                 return name, other, split
     return None
 
@@ -641,11 +676,11 @@ def _added(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
     if there.mean() < 0.2:
         return None
     kept = there.sum(axis=0) >= 5
-    low, high = (np.where(there, y, bound).T[kept] for bound in (np.inf, -np.inf))
-    is_one = low.min(axis=1) == high.max(axis=1)
-    if not kept.any() or is_one.mean() < 0.9 or np.ptp(low.min(axis=1)) == 0:
+    low, high = np.where(there, y, np.inf).min(axis=0), np.where(there, y, -np.inf).max(axis=0)
+    is_one = low[kept] == high[kept]
+    if not kept.any() or is_one.mean() < 0.9 or np.ptp(low[kept]) == 0:
         return None
-    return np.where(kept, np.where(there, y, np.inf).min(axis=0), 0)
+    return np.where(kept, low, 0)
 
 
 def _are_filled(a: np.ndarray, b: np.ndarray, column: int) -> bool:

@@ -12,8 +12,8 @@ import tensorflow as tf
 from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import Numbers, different, equal, named_leaves, with_array
-from .probe import metrics_recorded, name_of, words_of
+from .numbers import Numbers, different, equal, named_leaves, of_next_row, with_array
+from .probe import name_of, words_of
 from .runs import stage
 
 AUGMENTING = {"noise", "noisy", "jitter", "augment", "augmentation"}  # in names of layers
@@ -313,25 +313,16 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
     inputs, labels, weights = lab.evaluation_batch
     _ = lab.fresh
     of_labels = different(lab.after_training.metrics, lab.with_labels_of_others.metrics)
-    run = lab.on_one.run
-
-    def updates(inputs: Any, labels: Any) -> dict[str, list[tf.Tensor]]:
-        seen: dict[str, tuple[Any, ...]] = {}
-        with metrics_recorded(run, seen):
-            lab.compute(run.functions.validation_step, run, (inputs, labels, weights))
-        return {name: [v for v in values if v is not None] for name, values in seen.items()}
-
-    def of_next_row(part: Any) -> Any:
-        return tf.nest.map_structure(lambda t: tf.roll(t, 1, axis=1), part)
-
-    first, of_others = updates(inputs, labels), updates(inputs, of_next_row(labels))
-    turned = updates(of_next_row(inputs), labels)
+    changed = (inputs, of_next_row(labels), weights), (of_next_row(inputs), labels, weights)
+    first, of_others, turned = (
+        lab.validated(batch)[1] for batch in (lab.evaluation_batch, *changed)
+    )
     for name in of_labels:
         if name in first and equal(first[name], of_others[name]) and (
             not equal(first[name], turned[name])
         ):  # fmt: skip
             # A mean may be of something else there, such as how sure predictions are.
-            is_mean = type(run.metrics[name]) is keras.metrics.Mean
+            is_mean = type(lab.run.metrics[name]) is keras.metrics.Mean
             return (look if is_mean else wrong)(
                 f"the metric {name} depends on the labels in training, and not in validation",
                 "the validation step compares with something else, such as what a teacher gives",

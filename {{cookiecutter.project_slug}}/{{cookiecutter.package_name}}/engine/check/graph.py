@@ -17,10 +17,9 @@ STATEFUL = {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomU
 MAKES_SEEDS = {"StatelessRandomGetKeyCounter", "StatelessRandomGetAlg",
                "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2"}  # fmt: skip
 ARITHMETIC = {"Sub", "SquaredDifference", "Mul", "Add", "AddV2", "RealDiv", "Maximum", "Minimum"}
-PASSED_THROUGH = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims", "StopGradient",
-                  "BroadcastTo", "IdentityN", "StridedSlice", "Split", "GatherV2",
-                  "ConcatV2"}  # fmt: skip
 RESHAPES = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims"}
+PASSED_THROUGH = RESHAPES | {"StopGradient", "BroadcastTo", "IdentityN", "StridedSlice", "Split",
+                             "GatherV2", "ConcatV2"}  # fmt: skip
 READS = {"ReadVariableOp", "VarHandleOp", "StatefulPartitionedCall"} | STATEFUL
 FEW_NUMBERS = 4  # drawn for a whole batch, as the shades of its colors
 LINEAR = {"MatMul", "BatchMatMulV2", "Conv2D", "BiasAdd"}
@@ -78,7 +77,7 @@ def drawn_codes(ops: Sequence[tf.Operation]) -> list[list[tf.Tensor]]:
             factors = product.op.inputs if product.op.type == "Mul" else ()
             for deviation, noise in itertools.permutations(factors, 2):
                 is_code = mean.shape.rank == 2 and mean.shape == deviation.shape
-                if is_code and _is_noise(noise, draws) and not _is_noise(deviation, draws):
+                if is_code and _draws_of(noise, draws) and not _draws_of(deviation, draws):
                     found.append([mean, deviation])
     return found
 
@@ -93,24 +92,21 @@ def noise_of_all_rows(ops: Sequence[tf.Operation], rows: int) -> str:
             of_example = some.shape.as_list()[1:]
             is_for_all = noise.shape.as_list() in (of_example, [1, *of_example])
             number = noise.shape.num_elements()
-            if not is_for_all or some.shape.rank < 2 or some.shape[0] != rows or rows < 2 or (
-                number <= FEW_NUMBERS or not _is_noise(noise, draws)
-            ):  # fmt: skip
+            is_of_rows = some.shape.rank > 1 and some.shape[0] == rows > 1
+            if not is_for_all or not is_of_rows or number <= FEW_NUMBERS:
                 continue
-            behind = upstream([noise], draws)
             # A few numbers may well place all of them, as random positions do.
-            if any(
-                behind[d].outputs[0].shape.num_elements() == number for d in draws & behind.keys()
-            ):
+            behind = _draws_of(noise, draws)
+            if any(draw.outputs[0].shape.num_elements() == number for draw in behind):
                 return str(op.name)
     return ""
 
 
-def _is_noise(tensor: tf.Tensor, draws: frozenset[str]) -> bool:
-    """Whether a tensor is made of random numbers and of constants alone."""
+def _draws_of(tensor: tf.Tensor, draws: frozenset[str]) -> list[tf.Operation]:
+    """What a tensor is made of, if it is made of `draws` and of constants alone; else nothing."""
     before = upstream([tensor], draws)
     starts = {op.type for name, op in before.items() if not op.inputs and name not in draws}
-    return bool(draws & before.keys()) and starts <= {"Const"}
+    return [before[name] for name in draws & before.keys()] if starts <= {"Const"} else []
 
 
 def drawn_twice(ops: Iterable[tf.Operation]) -> list[list[tf.Operation]]:
@@ -288,11 +284,12 @@ def clipped_outputs(ops: Iterable[tf.Operation]) -> str:
             tensor, bound = tensor.op.inputs
             value = tf.get_static_value(bound)
             bounds.append(float(value) if np.size(value) == 1 and value is not None else np.inf)
-        if len(bounds) == 2 and 0 <= min(bounds) < 0.01 and 0.99 < max(bounds) <= 1 and (
-            _is_linear(_source(tensor))
-            and not {_source(t).type for t in _source(tensor).inputs} & {*ACTIVATIONS, "RealDiv"}
-        ):  # fmt: skip
-            return str(_source(tensor).name)
+        if len(bounds) != 2 or not (0 <= min(bounds) < 0.01 and 0.99 < max(bounds) <= 1):
+            continue
+        source = _source(tensor)
+        given = {_source(t).type for t in source.inputs}
+        if _is_linear(source) and not given & {*ACTIVATIONS, "RealDiv"}:
+            return str(source.name)
     return ""
 
 

@@ -25,7 +25,15 @@ from .numbers import (
     equal,
     relative_difference,
 )
-from .probe import Look, cares_about_training, is_own, layers_recorded, name_of, words_of
+from .probe import (
+    Look,
+    cares_about_training,
+    is_own,
+    layers_recorded,
+    metrics_recorded,
+    name_of,
+    words_of,
+)
 from .runs import LONGEST_TRAINING, Call, Runs
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
@@ -324,6 +332,15 @@ class Laboratory(Runs):
         """What the validation step returns for a batch, see `compute`."""
         functions, run = self.run.functions, self.on_one.run
         return self.compute(functions.validation_step, run, batch, at, metrics=metrics)
+
+    def validated(self, batch: Any) -> tuple[Numbers, dict[str, list[tf.Tensor]]]:
+        """The losses and metrics of a batch in validation, and what each metric is given."""
+        seen: dict[str, tuple[Any, ...]] = {}
+        _ = self.base  # its trace would be recorded, too
+        with metrics_recorded(self.on_one.run, seen):
+            results = self.validate(batch, metrics=True)
+        given = {name: [v for v in values if v is not None] for name, values in seen.items()}
+        return results, given
 
     @cached_property
     def looks_at_batch(self) -> str:

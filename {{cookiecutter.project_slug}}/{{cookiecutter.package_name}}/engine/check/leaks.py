@@ -68,53 +68,64 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
     answers = np.asarray(train.get("labels", np.zeros(0)))
     if answers.dtype.kind not in "fiu" or answers.size != len(answers) or len(answers) < 20:
         return ok("not looked at: there isn't one label an example")
-    y = np.nan_to_num(np.asarray(answers, "f8").ravel())
     for name, array in arrays_of(train, "inputs", "fiu").items():
-        if answers.dtype.kind == "f" == array.dtype.kind and np.ptp(y[:MOST]) > 0:
-            same = array.reshape(len(y), -1)[:MOST] == y[:MOST, np.newaxis]
-            columns = np.flatnonzero(same.all(axis=0))
-            if len(columns):
-                where = ", ".join(map(str, np.unravel_index(columns[0], array.shape[1:] or (1,))))
-                return (wrong if _is_read(lab, name, columns[0]) else look)(
-                    f"{name} hold the label, at [{where}] of each example",
-                    "the answer is given, as where a window is cut one step too late",
-                    "leave it out",
-                )
-        if array.ndim > 2:
-            continue
-        of_labels = _means_of_labels(lab, name) if array.dtype.kind == "f" else ()
-        for column, x in enumerate(np.nan_to_num(np.asarray(array, "f8")).reshape(len(y), -1).T):
-            if column in of_labels:
-                return (wrong if _is_read(lab, name, column) else look)(
-                    f"the numbers in column {column} of {name} are means of labels, over the rows "
-                    "of all splits that have the same number there",
-                    "a category was replaced by the mean of its labels, those that are to be "
-                    "predicted among them",
-                    "take the means over training examples alone, without the example's own label",
-                )
-            seen = ""
-            if x.std() > 0 and y.std() > 0 and abs(np.corrcoef(x, y)[0, 1]) > 0.995:
-                seen = (
-                    f"column {column} of {name} and the labels have a correlation of "
-                    f"{np.corrcoef(x, y)[0, 1]:.3f}"
-                )
-            elif answers.dtype.kind != "f" and _tells(x, y):
-                seen = f"each value of column {column} of {name} comes with one label only"
-            if seen:
-                return look(
-                    seen,
-                    "it was computed from the label, or is known only afterwards",
-                    "leave it out",
-                )
-        if array.dtype.kind == "f" and (found := _tells_training_labels(lab, name)):
-            column, here, there, split = found
-            return look(  # what holds in training alone may be what is studied
-                f"column {column} of {name} has a correlation of {here:.2f} with the labels in "
-                f"training data, and of {there:.2f} in {split} data",
-                "it is made of the labels of training examples, their own among them",
-                "make it without the example's own label, as from other folds",
-            )
+        found = _label_as_it_is(lab, name, answers)
+        if not found and array.ndim <= 2:
+            found = _column_that_tells(lab, name, answers)
+        if found:
+            return found
     return ok()
+
+
+def _label_as_it_is(lab: Laboratory, name: str, answers: np.ndarray) -> Finding | None:
+    """Whether a number of the inputs is the label, a real number, in every example."""
+    x, y = lab.examples["train"][name], np.nan_to_num(np.asarray(answers, "f8").ravel())
+    if not answers.dtype.kind == "f" == x.dtype.kind or np.ptp(y[:MOST]) == 0:
+        return None
+    same = x.reshape(len(y), -1)[:MOST] == y[:MOST, np.newaxis]
+    columns = np.flatnonzero(same.all(axis=0))
+    if not len(columns):
+        return None
+    where = ", ".join(map(str, np.unravel_index(columns[0], x.shape[1:] or (1,))))
+    return (wrong if _is_read(lab, name, columns[0]) else look)(
+        f"{name} hold the label, at [{where}] of each example",
+        "the answer is given, as where a window is cut one step too late",
+        "leave it out",
+    )
+
+
+def _column_that_tells(lab: Laboratory, name: str, answers: np.ndarray) -> Finding | None:
+    """Whether a column of a table follows from the labels."""
+    table, y = lab.examples["train"][name], np.nan_to_num(np.asarray(answers, "f8").ravel())
+    of_labels = _means_of_labels(lab, name) if table.dtype.kind == "f" else ()
+    for column, x in enumerate(np.nan_to_num(np.asarray(table, "f8")).reshape(len(y), -1).T):
+        if column in of_labels:
+            return (wrong if _is_read(lab, name, column) else look)(
+                f"the numbers in column {column} of {name} are means of labels, over the rows "
+                "of all splits that have the same number there",
+                "a category was replaced by the mean of its labels, those that are to be "
+                "predicted among them",
+                "take the means over training examples alone, without the example's own label",
+            )
+        correlation = np.corrcoef(x, y)[0, 1] if x.std() > 0 and y.std() > 0 else 0.0
+        if abs(correlation) > 0.995:
+            seen = f"column {column} of {name} and the labels have a correlation of "
+            seen += f"{correlation:.3f}"
+        elif answers.dtype.kind != "f" and _tells(x, y):
+            seen = f"each value of column {column} of {name} comes with one label only"
+        else:
+            continue
+        return look(seen, "it was computed from the label, or is known only afterwards",
+                    "leave it out")  # fmt: skip
+    if table.dtype.kind == "f" and (found := _tells_training_labels(lab, name)):
+        column, here, there, split = found
+        return look(  # what holds in training alone may be what is studied
+            f"column {column} of {name} has a correlation of {here:.2f} with the labels in "
+            f"training data, and of {there:.2f} in {split} data",
+            "it is made of the labels of training examples, their own among them",
+            "make it without the example's own label, as from other folds",
+        )
+    return None
 
 
 def _label_among_ids(train: dict[str, np.ndarray]) -> str:
@@ -143,9 +154,7 @@ def _filled_by_label(train: dict[str, np.ndarray]) -> tuple[str, int, int] | Non
     if y.dtype.kind not in "fiu" or y.size != len(y) or len(y) < 100 or not np.isfinite(y).all():
         return None
     y = y.ravel()
-    for name, array in train.items():
-        if not name.startswith("inputs") or array.dtype.kind != "f" or array.ndim != 2:
-            continue
+    for name, array in arrays_of(train, "inputs", axes=(2,)).items():
         for column, x in enumerate(array.T):
             values, index, times = np.unique(x, return_inverse=True, return_counts=True)
             often = np.flatnonzero((times >= max(5, len(x) / 500)) & np.isfinite(values))
@@ -153,10 +162,8 @@ def _filled_by_label(train: dict[str, np.ndarray]) -> tuple[str, int, int] | Non
             if len(often) < 2 or sum(times[often]) < 20 or np.sum(times == 1) < len(x) / 2:
                 continue
             groups = [np.delete(array[index == i], column, axis=1) for i in often]
-            if (
-                np.mean([np.ptp(group, axis=0) == 0 for group in groups], axis=0).max(initial=0)
-                > 0.5
-            ):
+            same = np.mean([np.ptp(group, axis=0) == 0 for group in groups], axis=0)
+            if same.max(initial=0) > 0.5:
                 continue  # other numbers come again, too: these are replicates of something
             ranges = sorted((y[index == i].min(), y[index == i].max()) for i in often)
             if not all(a[1] < b[0] for a, b in itertools.pairwise(ranges)):

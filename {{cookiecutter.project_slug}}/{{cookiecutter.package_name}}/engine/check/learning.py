@@ -143,121 +143,153 @@ def learning_rate(lab: Laboratory) -> Finding:
             "give weights that begin at random the larger rate",
         )
     for name, optimizer in lab.inner_optimizers:
-        rate = float(tf.convert_to_tensor(optimizer.learning_rate))
-        decay = float(getattr(optimizer, "weight_decay", None) or 0.0) * rate
-        if getattr(optimizer, "weight_decay", None) in BETAS and (
-            getattr(optimizer, "beta_1", 0.9) > 0.9
-        ):
-            return wrong(
-                f"weight_decay is {optimizer.weight_decay:g}, a usual beta_1 or beta_2",
-                "numbers given by position: behind the learning rate AdamW takes weight_decay",
-                "name them, beta_1=... and beta_2=...",
-            )
-        if decay >= 0.01:
-            return wrong(
-                f"weight decay takes {decay:.1%} of each weight in every step",
-                "weight_decay times the learning rate is too large; it is a fraction, not percent",
-                "values around 1e-4 to 0.1 are common",
-            )
-        beta_1, beta_2 = (getattr(optimizer, name, None) for name in ("beta_1", "beta_2"))
-        # Above that bound Adam's steps aren't bounded (Kingma & Ba, 2015, section 4).
-        if beta_1 is not None and beta_2 is not None and beta_1**2 > beta_2:
-            return wrong(
-                f"{type(optimizer).__name__} averages gradients by beta_1 = {beta_1:g}, and their "
-                f"squares by beta_2 = {beta_2:g}",
-                "the two are exchanged",
-                "the squares need the longer average, as beta_1=0.9 and beta_2=0.999",
-            )
-        updates = len(lab.traced.steps_of.get(name, ())) or 1  # of this optimizer, in each step
-        steps = lab.num_steps
-        schedule = optimizer._learning_rate
-        if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
-            found.append(f"{rate:.3g}")
-            if rate <= 0:
+        if fault := _mistaken_numbers(optimizer):
+            return fault
+        updates = _updates_per_step(lab, name) * lab.num_steps
+        rates = _rates(optimizer, _spread(updates))
+        found.append(f"{rates[0]:.3g}")
+        if not _has_schedule(optimizer):
+            if rates[0] <= 0:
                 # A callback may raise it from 0.
-                return (look if rate == 0 and lab.create_callbacks() else wrong)(
-                    f"the learning rate of {name!r} is {rate:.3g}", "", "make it positive"
+                return (look if rates[0] == 0 and lab.create_callbacks() else wrong)(
+                    f"the learning rate of {name!r} is {rates[0]:.3g}", "", "make it positive"
                 )
-            if small := _too_small(optimizer, updates * steps * rate):
+            if small := _too_small(optimizer, updates * float(rates[0])):
                 return small
             continue
-        rates = _rates(schedule, _spread(updates * steps))
-        found.append(f"{rates[0]:.3g} to {rates[-1]:.3g} in {steps} steps")
+        found[-1] += f" to {rates[-1]:.3g} in {lab.num_steps} steps"
         if rates.min() < 0:
             return wrong(f"the learning rate of {name!r} falls to {rates.min():.3g}")
-        if small := _too_small(optimizer, updates * steps * float(rates.mean())):
-            return small
-        alive = np.flatnonzero(rates > 1e-3 * rates.max())
-        if not len(alive) or alive[-1] < 80:
-            share = int(alive[-1]) + 1 if len(alive) else 0
-            seen = f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps"
-            if updates > 1:  # a critic may well end at a half
-                return (look if share >= 40 else wrong)(
-                    seen,
-                    f"its schedule counts updates, of which each train step makes {updates}",
-                    f"give it {updates} times the steps that create_optimizer is given",
-                )
-            # A decay that goes on to the end may well end at a thousandth.
-            goes_on = bool(np.all(np.diff(rates) < 0))
-            # Drops to a tenth may well come to a thousandth some time before it.
-            drops = np.flatnonzero(np.diff(rates))
-            is_stepped = rates[-1] > 0 and 1 < len(drops) < 10 and drops[-1] >= 40
-            return (look if share >= 40 and (goes_on or is_stepped) else wrong)(
-                seen,
-                "the schedule is shorter than the run: it counts train steps, not epochs",
-                "use the number of steps that create_optimizer is given",
-            )
-        if rates[20:].max() <= 0.05 * rates.max():
-            # As slowly as 1 / t it falls on purpose (Robbins & Monro, 1951).
-            falls_slowly = np.all(np.diff(rates) < 0) and rates[-1] > 0.1 * rates[20]
-            return (look if falls_slowly else wrong)(
-                f"the learning rate of {name!r} is {rates[20:].max() / rates.max():.1%} of its "
-                f"largest value for the last 80% of the {steps} steps",
-                "its boundaries or its decay are counted in epochs, and it counts train steps",
-                "make them parts of the number of steps that create_optimizer is given",
-            )
-        if np.ptp(rates[10:]) == 0 and rates[10] <= 0.2 * rates.max():
-            epochs = steps // lab.batches.steps_per_epoch
-            first = _rates(schedule, range(min(epochs + 1, 200)))
-            # Where an epoch is of few steps, or the fall is smooth, it may well be meant.
-            is_drop = steps >= 10 * epochs and len(np.unique(first)) <= 4
-            return (wrong if is_drop and first[-1] == rates[10] else look)(
-                f"the learning rate of {name!r} is {rates[10] / rates.max():.0%} of its largest "
-                f"value for the last 90% of the {steps} steps, in {epochs} epochs",
-                "its boundaries are counted in epochs, and it counts train steps",
-                "make them parts of the number of steps that create_optimizer is given",
-            )
-        if np.ptp(rates[:-1]) == 0 < np.ptp(rates):
-            return wrong(
-                f"the learning rate of {name!r} is {rates[0]:.3g} until the last of the {steps} "
-                f"steps, and {rates[-1]:.3g} there",
-                "a share of the run that is rounded down, as by //, is 0 until the end",
-                "divide real numbers, as by tf.cast(step, tf.float32) / num_steps",
-            )
-        if np.ptp(rates) == 0:
-            return look(
-                f"the schedule of {name!r} gives {rates[0]:.3g} in the whole run",
-                "its boundaries lie behind the run, or a share of it is rounded down, as by //",
-                "is it meant so?",
-            )
-        if rates.argmax() > 50 and rates[-1] > 0.99 * rates.max():
-            later = updates * steps * np.asarray([*range(2, 50), 99])
-            far = _rates(schedule, later)
-            # A search for the rate at which losses rise goes on for ever, or ends with the run.
-            ends = np.isfinite(far).all() and far[-1] <= far[-2]
-            return (wrong if ends and max(far) > 1.2 * rates[-1] else look)(
-                f"the learning rate of {name!r} rises until the end of the run, "
-                f"to {rates[-1]:.3g}, and would reach {max(far):.3g}",
-                "the warm-up is longer than the run",
-                "make it a part of the number of steps that create_optimizer is given",
-            )
-        if rates.min() > 0.97 * rates.max() and rates.min() < rates.max():
-            return look(
-                f"the learning rate of {name!r} falls by less than 3% in the whole run",
-                "the schedule is longer than the run: it counts train steps, not examples",
-                "use the number of steps that create_optimizer is given",
-            )
+        if fault := (
+            _too_small(optimizer, updates * float(rates.mean()))
+            or _ends_early(lab, name, rates)
+            or _falls_at_once(lab, name, optimizer, rates)
+            or _comes_too_late(lab, name, optimizer, rates)
+        ):
+            return fault
     return ok(", ".join(found))
+
+
+def _mistaken_numbers(optimizer: keras.optimizers.Optimizer) -> Finding | None:
+    """Whether an optimizer gets a number in place of another one, or a weight decay in percent."""
+    rate = float(tf.convert_to_tensor(optimizer.learning_rate))
+    decay = float(getattr(optimizer, "weight_decay", None) or 0.0) * rate
+    if getattr(optimizer, "weight_decay", None) in BETAS and (
+        getattr(optimizer, "beta_1", 0.9) > 0.9
+    ):
+        return wrong(
+            f"weight_decay is {optimizer.weight_decay:g}, a usual beta_1 or beta_2",
+            "numbers given by position: behind the learning rate AdamW takes weight_decay",
+            "name them, beta_1=... and beta_2=...",
+        )
+    if decay >= 0.01:
+        return wrong(
+            f"weight decay takes {decay:.1%} of each weight in every step",
+            "weight_decay times the learning rate is too large; it is a fraction, not percent",
+            "values around 1e-4 to 0.1 are common",
+        )
+    beta_1, beta_2 = (getattr(optimizer, name, None) for name in ("beta_1", "beta_2"))
+    # Above that bound Adam's steps aren't bounded (Kingma & Ba, 2015, section 4).
+    if beta_1 is not None and beta_2 is not None and beta_1**2 > beta_2:
+        return wrong(
+            f"{type(optimizer).__name__} averages gradients by beta_1 = {beta_1:g}, and their "
+            f"squares by beta_2 = {beta_2:g}",
+            "the two are exchanged",
+            "the squares need the longer average, as beta_1=0.9 and beta_2=0.999",
+        )
+    return None
+
+
+def _ends_early(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None:
+    """Whether nothing is left of a learning rate, given at 101 steps of the run, before its end."""
+    updates, steps = _updates_per_step(lab, name), lab.num_steps
+    alive = np.flatnonzero(rates > 1e-3 * rates.max())
+    if len(alive) and alive[-1] >= 80:
+        return None
+    share = int(alive[-1]) + 1 if len(alive) else 0
+    seen = f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps"
+    if updates > 1:  # a critic may well end at a half
+        return (look if share >= 40 else wrong)(
+            seen,
+            f"its schedule counts updates, of which each train step makes {updates}",
+            f"give it {updates} times the steps that create_optimizer is given",
+        )
+    # A decay that goes on to the end may well end at a thousandth.
+    goes_on = bool(np.all(np.diff(rates) < 0))
+    # Drops to a tenth may well come to a thousandth some time before it.
+    drops = np.flatnonzero(np.diff(rates))
+    is_stepped = rates[-1] > 0 and 1 < len(drops) < 10 and drops[-1] >= 40
+    return (look if share >= 40 and (goes_on or is_stepped) else wrong)(
+        seen,
+        "the schedule is shorter than the run: it counts train steps, not epochs",
+        "use the number of steps that create_optimizer is given",
+    )
+
+
+def _falls_at_once(
+    lab: Laboratory, name: str, optimizer: keras.optimizers.Optimizer, rates: np.ndarray
+) -> Finding | None:
+    """Whether little is left of a learning rate, given at 101 steps of the run, for most of it."""
+    steps = lab.num_steps
+    if rates[20:].max() <= 0.05 * rates.max():
+        # As slowly as 1 / t it falls on purpose (Robbins & Monro, 1951).
+        falls_slowly = np.all(np.diff(rates) < 0) and rates[-1] > 0.1 * rates[20]
+        return (look if falls_slowly else wrong)(
+            f"the learning rate of {name!r} is {rates[20:].max() / rates.max():.1%} of its "
+            f"largest value for the last 80% of the {steps} steps",
+            "its boundaries or its decay are counted in epochs, and it counts train steps",
+            "make them parts of the number of steps that create_optimizer is given",
+        )
+    if np.ptp(rates[10:]) == 0 and rates[10] <= 0.2 * rates.max():
+        epochs = steps // lab.batches.steps_per_epoch
+        first = _rates(optimizer, range(min(epochs + 1, 200)))
+        # Where an epoch is of few steps, or the fall is smooth, it may well be meant.
+        is_drop = steps >= 10 * epochs and len(np.unique(first)) <= 4
+        return (wrong if is_drop and first[-1] == rates[10] else look)(
+            f"the learning rate of {name!r} is {rates[10] / rates.max():.0%} of its largest "
+            f"value for the last 90% of the {steps} steps, in {epochs} epochs",
+            "its boundaries are counted in epochs, and it counts train steps",
+            "make them parts of the number of steps that create_optimizer is given",
+        )
+    return None
+
+
+def _comes_too_late(
+    lab: Laboratory, name: str, optimizer: keras.optimizers.Optimizer, rates: np.ndarray
+) -> Finding | None:
+    """Whether what a schedule is to do lies behind the run; rates are those at 101 of its steps."""
+    updates, steps = _updates_per_step(lab, name), lab.num_steps
+    if np.ptp(rates[:-1]) == 0 < np.ptp(rates):
+        return wrong(
+            f"the learning rate of {name!r} is {rates[0]:.3g} until the last of the {steps} "
+            f"steps, and {rates[-1]:.3g} there",
+            "a share of the run that is rounded down, as by //, is 0 until the end",
+            "divide real numbers, as by tf.cast(step, tf.float32) / num_steps",
+        )
+    if np.ptp(rates) == 0:
+        return look(
+            f"the schedule of {name!r} gives {rates[0]:.3g} in the whole run",
+            "its boundaries lie behind the run, or a share of it is rounded down, as by //",
+            "is it meant so?",
+        )
+    if rates.argmax() > 50 and rates[-1] > 0.99 * rates.max():
+        later = updates * steps * np.asarray([*range(2, 50), 99])
+        far = _rates(optimizer, later)
+        # A search for the rate at which losses rise goes on for ever, or ends with the run.
+        ends = np.isfinite(far).all() and far[-1] <= far[-2]
+        return (wrong if ends and max(far) > 1.2 * rates[-1] else look)(
+            f"the learning rate of {name!r} rises until the end of the run, "
+            f"to {rates[-1]:.3g}, and would reach {max(far):.3g}",
+            "the warm-up is longer than the run",
+            "make it a part of the number of steps that create_optimizer is given",
+        )
+    if rates.min() > 0.97 * rates.max() and rates.min() < rates.max():
+        return look(
+            f"the learning rate of {name!r} falls by less than 3% in the whole run",
+            "the schedule is longer than the run: it counts train steps, not examples",
+            "use the number of steps that create_optimizer is given",
+        )
+    return None
 
 
 @relation("moving averages")
@@ -556,9 +588,22 @@ def _flat(arrays: Iterable[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.ravel(a) for a in arrays])
 
 
-def _rates(schedule: Any, steps: Any) -> np.ndarray:
-    """What a schedule gives at some steps."""
-    return np.asarray([float(schedule(tf.constant(step))) for step in steps])
+def _has_schedule(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Whether its learning rate follows from the number of its updates."""
+    schedules = keras.optimizers.schedules.LearningRateSchedule
+    return isinstance(optimizer._learning_rate, schedules)
+
+
+def _rates(optimizer: keras.optimizers.Optimizer, updates: Iterable[int]) -> np.ndarray:
+    """The learning rate at some updates; without a schedule, the one that it has now."""
+    rate = optimizer._learning_rate
+    is_number = not _has_schedule(optimizer)
+    return np.asarray([float(rate if is_number else rate(tf.constant(n))) for n in updates])
+
+
+def _updates_per_step(lab: Laboratory, name: str) -> int:
+    """How many updates an optimizer makes in each step: one for each train step that uses it."""
+    return len(lab.traced.steps_of.get(name, ())) or 1
 
 
 def _spread(steps: int) -> np.ndarray:
@@ -566,17 +611,15 @@ def _spread(steps: int) -> np.ndarray:
     return np.linspace(0, max(0, steps - 1), 101).astype("int64")
 
 
-def _slower_where_new(lab: Laboratory) -> list[tuple[str, float]] | None:
+def _slower_where_new(lab: Laboratory) -> tuple[tuple[str, float], tuple[str, float]] | None:
     """Paths and mean rates of a matrix that begins at random, and of a faster one from a file.
 
     None unless there is one rate for all of each.
     """
     rates: list[dict[str, float]] = [{}, {}]  # of those that begin at random, and of the others
     for name, optimizer in lab.inner_optimizers:
-        steps = _spread((len(lab.traced.steps_of.get(name, ())) or 1) * lab.num_steps)
-        schedule = optimizer._learning_rate
-        is_schedule = isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule)
-        rate = float(_rates(schedule, steps).mean() if is_schedule else schedule)
+        updates = _updates_per_step(lab, name) * lab.num_steps
+        rate = float(_rates(optimizer, _spread(updates)).mean())
         for v in optimizer._trainable_variables:
             if len(v.shape) > 1 and np.ptp(own := lab.initial[id(v)]):
                 rates[any(np.array_equal(own, a) for a in lab.loaded)][v.path] = rate
@@ -585,20 +628,18 @@ def _slower_where_new(lab: Laboratory) -> list[tuple[str, float]] | None:
     if any(len(set(each.values())) > 1 for each in rates):  # such as by the size of the layer
         return None
     of_new, of_loaded = (next(iter(each.items())) for each in rates)
-    return [of_new, of_loaded] if 0 < 2 * of_new[1] < of_loaded[1] else None
+    return (of_new, of_loaded) if 0 < 2 * of_new[1] < of_loaded[1] else None
 
 
 def _idle_at_first(lab: Laboratory) -> set[int]:
     """The ids of variables whose learning rate is 0 in the first steps, and not later."""
     found = set[int]()
     for _, optimizer in lab.inner_optimizers:
-        schedule = optimizer._learning_rate
-        if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
-            at_first = _rates(schedule, range(REAL_STEPS))
-            later = bool(_rates(schedule, _spread(lab.num_steps)).any())
+        if _has_schedule(optimizer):
+            later = bool(_rates(optimizer, _spread(lab.num_steps)).any())
         else:  # a callback may raise it
-            at_first, later = np.asarray(schedule), bool(lab.create_callbacks())
-        if later and not at_first.any():
+            later = bool(lab.create_callbacks())
+        if later and not _rates(optimizer, range(REAL_STEPS)).any():
             found |= {id(v) for v in optimizer._trainable_variables}
     return found
 

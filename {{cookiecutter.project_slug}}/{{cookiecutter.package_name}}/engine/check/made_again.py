@@ -100,14 +100,12 @@ class MadeAgain:
 
 def starts(datasets: dict[str, Any]) -> dict[str, str]:
     """A hash of the first examples of each split, and of arrays behind them."""
-    return {
-        name: hashlib.sha256(
-            b"".join(map(bytes_of, tf.nest.flatten(first_examples(split, FIRST_ROWS))))
-            + b"".join(map(bytes_of, _in_memory(split)))
-        ).hexdigest()
-        for name, split in datasets.items()
-        if split is not None
-    }
+    hashes = {name: hashlib.sha256() for name, split in datasets.items() if split is not None}
+    for name, hashed in hashes.items():
+        split = datasets[name]
+        for array in (*tf.nest.flatten(first_examples(split, FIRST_ROWS)), *_in_memory(split)):
+            hashed.update(bytes_of(array))
+    return {name: hashed.hexdigest() for name, hashed in hashes.items()}
 
 
 def _in_memory(split: Split) -> list[np.ndarray]:

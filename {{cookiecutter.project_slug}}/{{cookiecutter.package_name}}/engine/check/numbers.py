@@ -113,6 +113,11 @@ def bytes_of(array: np.ndarray) -> bytes:
     return (np.array(array.tolist()) if array.dtype == object else array).tobytes()
 
 
+def of_next_row(part: Any) -> Any:
+    """A part of a batch, a nest of (1, rows, ...), where each row is that of another example."""
+    return tf.nest.map_structure(lambda t: tf.roll(t, 1, axis=1), part)
+
+
 def percent(part: int, whole: int) -> str:
     """A share, rounded up where it would be 0."""
     return f"{max(1, round(100 * part / max(1, whole)))}%"

@@ -36,79 +36,17 @@ SAME = 1e-8  # the squared distance of rows that are equal, at most
 def rows_in_two_splits(lab: Laboratory) -> Finding:
     """No example of validation or test is a training example."""
     for split in ("validation", "test"):
-        if share := _windows_shared(lab.examples["train"], lab.examples.get(split, {})):
-            return wrong(
-                f"training examples are windows of a series, and {share:.0%} of what {split} "
-                "windows hold is in them too",
-                "windows that overlap were divided by chance among the splits",
-                "divide the series by time, then cut each part into windows",
-            )
-        if pieces := _pieces_shared(lab.examples["train"], lab.examples.get(split, {})):
-            share, often, pixels = pieces
-            return (wrong if often < FEW_TIMES / 4 else look)(
-                f"{share:.0%} of the {split} images have parts of {pixels} x {pixels} pixels that "
-                "stand elsewhere in some training images",
-                "they are crops of the same pictures, or composed of the same pieces, that were "
-                "divided by chance among the splits",
-                "divide the pictures or pieces, then cut or compose each split from its own",
-            )
-        if share := _near_copies(lab.examples["train"], lab.examples.get(split, {})):
-            are_wrong = (
-                share > 0.5
-                and not _have_few_examples(lab.examples["train"])
-                and not _are_measured_later(lab.examples["train"], lab.examples[split])
-            )
-            return (wrong if are_wrong else look)(
-                f"{share:.0%} of the {split} examples are much nearer to some of the training "
-                "examples than to all others",
-                "they are noisy copies of one original, or parts of one recording, that were "
-                "divided by chance among the splits",
-                "divide by what belongs together, before copies are made",
-            )
-    hashes = lab.hashes
-    train = hashes.get("train", [])
-    known = set(train) if len(train) < 1e6 else set()
+        if found := _parts_shared(lab.examples["train"], lab.examples.get(split, {}), split):
+            return found
+    train = lab.hashes.get("train", [])
     # Of several for the augmentation to choose from, all are one example.
     parts = len(train) // max(1, len(next(iter(lab.examples["train"].values()), ())))
     wholes = list(zip(*[iter(train)] * parts, strict=True))
-    times = Counter(wholes).values()
-    # How many the data repeats by itself, other than as passes through all of it.
-    natural = 1 - len(times) * min(times, default=1) / max(1, len(wholes))
-    weights = np.ravel(lab.examples["train"].get("weights", np.zeros(0)))
-    counts = weights[weights > 0] / np.min(weights[weights > 0], initial=np.inf)
-    others = [hashes.get(split, []) for split in ("validation", "test")]
-    if not natural and any(len(set(found)) < len(found) for found in others) and (
-        len(counts) and np.allclose(counts, np.round(counts), atol=1e-3)
-    ):  # fmt: skip
-        # Equal rows of training may have been put together, with their number as their weight.
-        natural = 1 - len(counts) / counts.sum()
+    natural = _repeated_by_nature(lab, wholes)
+    classes = _repeated_classes(lab.examples["train"], wholes)
     for split in ("validation", "test"):
-        found = hashes.get(split, [])
-        twice = sum(h in known for h in found)
-        if not twice:
-            continue
-        seen = f"{percent(twice, len(found))} of the {split} examples are training examples too"
-        if twice / len(found) > max(MANY, 3 * natural):
-            return wrong(
-                seen, "the splits overlap, so results are too good", "cut the data before use"
-            )
-        labels = np.ravel(lab.examples[split].get("labels", np.zeros(0)))
-        classes = _repeated_classes(lab.examples["train"], wholes)
-        there = np.isin(labels, classes)
-        # Training examples may well be repeated behind the split, and some be the same by chance.
-        if len(labels) == len(found) and there.any() and (
-            np.mean([h in known for h, c in zip(found, there, strict=True) if c]) > 0.5
-        ):  # fmt: skip
-            names = ", ".join(f"{c:g}" for c in classes)
-            return wrong(
-                f"{seen}; in training, those of label {names} repeat, and of other labels hardly "
-                "any",
-                "rare or hard ones were repeated before the split, so copies are in both",
-                "cut the data first, then repeat training examples, or give them weights",
-            )
-        is_copied = twice / len(found) > MANY and _never_come_again(lab.examples["train"])
-        if twice / len(found) > max(0.02, 2 * natural) or is_copied:
-            return look(seen, "the splits overlap, or the data repeats itself")
+        if found := _examples_shared(lab, split, natural, classes):
+            return found
     for split in ("validation", "test"):
         if name := _shared_alone(lab.examples["train"], lab.examples.get(split, {})):
             return (wrong if name == "inputs" else look)(
@@ -117,7 +55,7 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
                 "or pairs were made afterwards",
                 "cut the data before use",
             )
-    validation, test = set(hashes.get("validation", [])), hashes.get("test", [])
+    validation, test = set(lab.hashes.get("validation", [])), lab.hashes.get("test", [])
     same = sum(h in validation for h in test)
     if test and same / len(test) > max(MANY, 3 * natural):
         return wrong(
@@ -126,6 +64,89 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
             "cut the data before use",
         )
     return ok()
+
+
+def _parts_shared(
+    train: dict[str, np.ndarray], others: dict[str, np.ndarray], split: str
+) -> Finding | None:
+    """Whether examples of another split are windows, pieces or copies of what training has too."""
+    if share := _windows_shared(train, others):
+        return wrong(
+            f"training examples are windows of a series, and {share:.0%} of what {split} "
+            "windows hold is in them too",
+            "windows that overlap were divided by chance among the splits",
+            "divide the series by time, then cut each part into windows",
+        )
+    if pieces := _pieces_shared(train, others):
+        share, often, pixels = pieces
+        return (wrong if often < FEW_TIMES / 4 else look)(
+            f"{share:.0%} of the {split} images have parts of {pixels} x {pixels} pixels that "
+            "stand elsewhere in some training images",
+            "they are crops of the same pictures, or composed of the same pieces, that were "
+            "divided by chance among the splits",
+            "divide the pictures or pieces, then cut or compose each split from its own",
+        )
+    if share := _near_copies(train, others):
+        are_wrong = (
+            share > 0.5 and not _have_few_examples(train) and not _are_measured_later(train, others)
+        )
+        return (wrong if are_wrong else look)(
+            f"{share:.0%} of the {split} examples are much nearer to some of the training "
+            "examples than to all others",
+            "they are noisy copies of one original, or parts of one recording, that were "
+            "divided by chance among the splits",
+            "divide by what belongs together, before copies are made",
+        )
+    return None
+
+
+def _repeated_by_nature(lab: Laboratory, wholes: list[tuple[int, ...]]) -> float:
+    """The share of training examples that the data repeats by itself."""
+    times = Counter(wholes).values()
+    # But for passes through all of it.
+    natural = 1 - len(times) * min(times, default=1) / max(1, len(wholes))
+    weights = np.ravel(lab.examples["train"].get("weights", np.zeros(0)))
+    counts = weights[weights > 0] / np.min(weights[weights > 0], initial=np.inf)
+    others = [lab.hashes.get(split, []) for split in ("validation", "test")]
+    if not natural and any(len(set(found)) < len(found) for found in others) and (
+        len(counts) and np.allclose(counts, np.round(counts), atol=1e-3)
+    ):  # fmt: skip
+        # Equal rows of training may have been put together, with their number as their weight.
+        natural = 1 - len(counts) / counts.sum()
+    return natural
+
+
+def _examples_shared(
+    lab: Laboratory, split: str, natural: float, classes: list[float]
+) -> Finding | None:
+    """Whether examples of another split are training examples, more than the data repeats itself.
+
+    Training examples of these `classes` are repeated, and hardly any others.
+    """
+    train, found = lab.hashes.get("train", []), lab.hashes.get(split, [])
+    known = set(train) if len(train) < 1e6 else set()
+    twice = sum(h in known for h in found)
+    if not twice:
+        return None
+    seen = f"{percent(twice, len(found))} of the {split} examples are training examples too"
+    if twice / len(found) > max(MANY, 3 * natural):
+        return wrong(seen, "the splits overlap, so results are too good", "cut the data before use")
+    labels = np.ravel(lab.examples[split].get("labels", np.zeros(0)))
+    there = np.isin(labels, classes)
+    # Training examples may well be repeated behind the split, and some be the same by chance.
+    if len(labels) == len(found) and there.any() and (
+        np.mean([h in known for h, c in zip(found, there, strict=True) if c]) > 0.5
+    ):  # fmt: skip
+        names = ", ".join(f"{c:g}" for c in classes)
+        return wrong(
+            f"{seen}; in training, those of label {names} repeat, and of other labels hardly any",
+            "rare or hard ones were repeated before the split, so copies are in both",
+            "cut the data first, then repeat training examples, or give them weights",
+        )
+    is_copied = twice / len(found) > MANY and _never_come_again(lab.examples["train"])
+    if twice / len(found) > max(0.02, 2 * natural) or is_copied:
+        return look(seen, "the splits overlap, or the data repeats itself")
+    return None
 
 
 @relation("inputs differ")

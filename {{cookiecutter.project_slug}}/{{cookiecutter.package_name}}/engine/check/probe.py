@@ -189,27 +189,26 @@ class Probe:
 
         But from those of a model that doesn't train.
         """
-        inside = captured(tf.compat.v1.get_default_graph())
         run = self.steps.run
-        trained = {inside.get(id(v.value.handle)) for v in run.trainable_variables} - {None}
         others = [model for model in run.models.values() if not model.trainable_variables]
-        fixed = {inside.get(id(v.value.handle)) for model in others for v in model.variables}
-        found, teach = [], False
+        if not others:
+            return []
+        trained = _read_by_graph(run.trainable_variables)
+        fixed = _read_by_graph(v for model in others for v in model.variables)
+        found = []
         later = [(name, call) for name, calls in self._later.items() for call in calls]
-        for name, (*pair, _) in [*self._calls.items(), *later] if others else ():
-            if all(map(tf.is_tensor, pair)):
-                of_labels, of_predictions = ({*upstream([each])} for each in pair)
-                by_fixed = [(fixed - {None}) & each for each in (of_labels, of_predictions)]
-                if trained & of_labels and not trained & of_predictions and by_fixed[1]:
-                    found.append(name)
-                    # Together with the entropy of what trains, it is a divergence.
-                    logarithms = (op for op in self.ops if op.type in ("Log", "LogSoftmax"))
-                    teach |= any(
-                        trained & upstream(op.inputs).keys() for op in logarithms
-                        if not op.name.startswith("gradient")
-                    )  # fmt: skip
-                teach |= bool(trained & of_predictions and (by_fixed[0] or trained & of_labels))
-        return [] if teach else found  # both ways, or with an entropy as in a divergence
+        for name, (*pair, _) in [*self._calls.items(), *later]:
+            if not all(map(tf.is_tensor, pair)):
+                continue
+            of_labels, of_predictions = ({*upstream([each])} for each in pair)
+            if trained & of_predictions and (trained | fixed) & of_labels:
+                return []  # it teaches the other way round as well
+            if trained & of_labels and fixed & of_predictions and not trained & of_predictions:
+                found.append(name)
+        # Together with the entropy of what trains, it is a divergence.
+        logarithms = (op for op in self.ops if op.type in ("Log", "LogSoftmax"))
+        behind = (upstream(op.inputs) for op in logarithms if not op.name.startswith("gradient"))
+        return [] if found and any(trained & ops.keys() for ops in behind) else found
 
     def _without_gradient(
         self, operations: list[tf.Operation], losses: list[tf.Tensor]
@@ -218,8 +217,7 @@ class Probe:
         stops = frozenset(op.name for op in operations if op.type == "StopGradient")
         if not stops:
             return []
-        inside = captured(tf.compat.v1.get_default_graph())
-        trained = {inside.get(id(v.value.handle)) for v in self.steps.run.trainable_variables}
+        trained = _read_by_graph(self.steps.run.trainable_variables)
         added = upstream(losses, stops)
 
         def reads_weights(result: tf.Tensor, until: frozenset[str]) -> bool:
@@ -237,9 +235,8 @@ class Probe:
     def _followed(self, reduced: list[Any]) -> dict[str, str]:
         """Trained models whose weights a step makes of those of another one: the names of both."""
         run, found = self.steps.run, dict[str, str]()
-        inside = captured(tf.compat.v1.get_default_graph())
         reads = {
-            name: {inside.get(id(v.value.handle)) for v in model.trainable_variables} - {None}
+            name: _read_by_graph(model.trainable_variables)
             for name, model in run.trained_models.items()
         }
         names = {id(v): n for n, m in run.trained_models.items() for v in m.trainable_variables}
@@ -277,6 +274,12 @@ class Probe:
             return add_loss
 
         return replaced([(keras.layers.Layer, "add_loss")], recorded)
+
+
+def _read_by_graph(variables: Iterable[keras.Variable]) -> set[str]:
+    """The names of the placeholders by which the graph that is being made reads some variables."""
+    inside = captured(tf.compat.v1.get_default_graph())
+    return {name for v in variables if (name := inside.get(id(v.value.handle)))}
 
 
 def metrics_recorded(

@@ -451,12 +451,14 @@ def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | Non
     is_sure = fits.max(axis=0) > np.maximum(0.6, fits[0] + 0.2)
     for i, (how, turn) in enumerate(zip(TURNS, turns, strict=False)):
         share = float(np.mean(is_sure & (fits.argmax(axis=0) == i)))
+        if share <= 0.05:
+            continue
         turned = turn(known.inputs.reshape(-1, *x.shape[1:])).reshape(known.inputs.shape)
         others = known._replace(inputs=turned)
         agreement = neighbors.agreement(others, known)
         # Nearer ones may be of the same thing, as in several frames.
         as_far = neighbors.agreement(known, known, neighbors.distance(others, known))
-        if share > 0.05 and as_far > 0.5 and agreement < 0.6 * as_far:
+        if as_far > 0.5 and agreement < 0.6 * as_far:
             _, losses, of_others = lab.fresh
             if of_others and different(losses, of_others):
                 return wrong(

@@ -82,23 +82,8 @@ def callbacks(lab: Laboratory) -> Finding:
     made = lab.create_callbacks()
     if not made:
         return ok("there are none")
-    per_epoch = lab.batches.steps_per_epoch
-    for each in made:
-        first = each.next_step(-1, per_epoch)
-        if first is not None and first > lab.num_steps:
-            # What only writes files, behind all others, may well be for longer runs.
-            others = [at_step(first, other.function) for other in made if other is not each]
-            acts, idle = (
-                _acts(lab, [*others, at_step(first, function)], len(made),
-                      first_epoch=(first - 1) // per_epoch)
-                for function in (each.function, lambda event: None)
-            )  # fmt: skip
-            return (wrong if _differ(acts, idle) else look)(
-                f"{_name(each)} is due after step {first} at first, and the run has "
-                f"{lab.num_steps}",
-                "its steps are those of a longer run, or were meant to be examples",
-                "give it a part of the steps of the run, or use every_epochs",
-            )
+    if found := _begin_behind_the_run(lab, made):
+        return found
     # Before anything is called; the same operations round alike.
     is_repeatable = not different(lab.base.losses, lab.losses_when_traced_again(), RETRACED)
     before = [_remembered(callback.function) for callback in made]
@@ -137,26 +122,12 @@ def callbacks(lab: Laboratory) -> Finding:
             "history for another validation: their patience is counted in steps",
             "call them by every_validation",
         )
-    if whole.acts:
-        better, worse = (_acts(lab, lab.create_callbacks(), trend=t) for t in (1, -1))
-        if better.acts and not worse.acts:
-            return wrong(
-                "callbacks lower the learning rate, or end the run, while every result improves, "
-                "and not while it gets worse",
-                "what is larger is better, and they take it for worse, or the other way round",
-                "turn the comparison round, or set mode",
-            )
-        if _rates_end_early(lab):
-            return wrong(
-                "callbacks hold every learning rate below 5% of its first value for the last 80% "
-                f"of the {lab.num_steps} steps",
-                "their decay is counted in epochs, and they go by event.step",
-                "go by event.epoch",
-            )
+    if whole.acts and (found := _misread_results(lab)):
+        return found
     if found := _starts_anew(lab, whole, forgotten):
         return found
     # What happens in the last epochs alone, such as an average of these.
-    late = lab.num_steps // per_epoch - EPOCHS
+    late = lab.num_steps // lab.batches.steps_per_epoch - EPOCHS
     if late > 0 and any(_may_forget(callback.function) for callback in made):
         made = lab.create_callbacks()
         before = [_remembered(callback.function) for callback in made]
@@ -165,6 +136,48 @@ def callbacks(lab: Laboratory) -> Finding:
         if forgotten and (found := _starts_anew(lab, whole_end, forgotten, late)):
             return found
     return ok(f"{whole.calls} calls")
+
+
+def _begin_behind_the_run(lab: Laboratory, made: list[Callback]) -> Finding | None:
+    """Whether a callback that would change something is due only when the run is over."""
+    per_epoch = lab.batches.steps_per_epoch
+    for each in made:
+        first = each.next_step(-1, per_epoch)
+        if first is not None and first > lab.num_steps:
+            # What only writes files, behind all others, may well be for longer runs.
+            others = [at_step(first, other.function) for other in made if other is not each]
+            acts, idle = (
+                _acts(lab, [*others, at_step(first, function)], len(made),
+                      first_epoch=(first - 1) // per_epoch)
+                for function in (each.function, lambda event: None)
+            )  # fmt: skip
+            return (wrong if _differ(acts, idle) else look)(
+                f"{_name(each)} is due after step {first} at first, and the run has "
+                f"{lab.num_steps}",
+                "its steps are those of a longer run, or were meant to be examples",
+                "give it a part of the steps of the run, or use every_epochs",
+            )
+    return None
+
+
+def _misread_results(lab: Laboratory) -> Finding | None:
+    """Whether callbacks that act take better results for worse ones, or steps for epochs."""
+    better, worse = (_acts(lab, lab.create_callbacks(), trend=t) for t in (1, -1))
+    if better.acts and not worse.acts:
+        return wrong(
+            "callbacks lower the learning rate, or end the run, while every result improves, "
+            "and not while it gets worse",
+            "what is larger is better, and they take it for worse, or the other way round",
+            "turn the comparison round, or set mode",
+        )
+    if _rates_end_early(lab):
+        return wrong(
+            "callbacks hold every learning rate below 5% of its first value for the last 80% "
+            f"of the {lab.num_steps} steps",
+            "their decay is counted in epochs, and they go by event.step",
+            "go by event.epoch",
+        )
+    return None
 
 
 def _rates_end_early(lab: Laboratory) -> bool:

@@ -123,7 +123,8 @@ def sizes(lab: Laboratory) -> Finding:
                 "they were divided twice, or by the wrong number",
                 "scale them once, to about 1",
             )
-    for layer, x in _scaled_twice(lab):
+    if twice := _scaled_twice(lab):
+        layer, x = twice
         return wrong(
             f"{layer.name} multiplies by {np.max(layer.scale):.2g} what goes from {x.min():.3g} to "
             f"{x.max():.3g}",
@@ -556,20 +557,18 @@ def _given_to_first_layer(lab: Laboratory, fits: bool = True) -> np.ndarray:
     return given
 
 
-def _scaled_twice(lab: Laboratory) -> Iterator[tuple[keras.layers.Rescaling, np.ndarray]]:
-    """Layers made to bring bytes to about 1, and what they get, if that is no larger already."""
+def _scaled_twice(lab: Laboratory) -> tuple[keras.layers.Rescaling, np.ndarray] | None:
+    """A layer made to bring bytes to about 1, and what it gets, if that is no larger already."""
     rescaling = [x for x in lab.run.layers if isinstance(x, keras.layers.Rescaling)]
     layers = [x for x in rescaling if np.max(np.abs(x.scale)) <= 1 / 100]
     for call in lab.calls(lab.run.functions.train_steps[0], lab.run, lab.batch, layers):
         given = numbers_of(call.arguments)
-        # Later in a model, a branch may well count little.
-        is_input = given is not None and any(
-            np.array_equal(given, t[0])
-            for t in tf.nest.flatten(lab.batch[0])
-            if t.dtype != tf.string
-        )
-        if given is not None and is_input and 0 < np.abs(given).max(initial=0) <= 2:
-            yield call.of, given
+        if given is None or not 0 < np.abs(given).max(initial=0) <= 2:
+            continue
+        inputs = [t[0] for t in tf.nest.flatten(lab.batch[0]) if t.dtype != tf.string]
+        if any(np.array_equal(given, x) for x in inputs):  # later, a branch may well count little
+            return call.of, given
+    return None
 
 
 def _are_centered_pixels(numbers: np.ndarray) -> bool:
