@@ -2003,6 +2003,58 @@ def decoded(own: bool) -> Toy:
     )  # fmt: skip
 
 
+def slow_down_on_chief(event: Event) -> None:
+    """Halve the learning rate of one worker."""
+    if event.is_chief:
+        slow_down(event)
+
+
+def of_forms(drawn: int, following: bool = False) -> Toy:
+    """Of each example some forms, of which a draw of so many picks one; or one that follows it."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, *rest = batch
+        form = tf.random.stateless_uniform((inputs.shape[0],), seed, 0, drawn, tf.int32)
+        picked = tf.gather(inputs, form, axis=1, batch_dims=1)
+        if following:
+            picked += tf.gather(inputs, form + 1, axis=1, batch_dims=1)
+        return picked, *rest
+
+    inputs, labels = examples()
+    forms = np.random.default_rng(0).normal(size=(len(inputs), 4, FEATURES)).astype("float32")
+    return sound(data=(inputs[:, None] + 0.1 * forms, labels), augment=augment)
+
+
+def louder(both: bool, least: float = 0.7) -> Toy:
+    """Windows of a series that an augmentation multiplies; or the numbers that follow, too."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        past, future, weights = batch
+        factor = tf.random.stateless_uniform((past.shape[0], 1), seed, least, 2 - least)
+        return past * factor, (future * factor if both else future), weights
+
+    series = np.random.default_rng(1).normal(size=600 + FEATURES + 2).cumsum().astype("float32")
+    both_parts = np.lib.stride_tricks.sliding_window_view(series, FEATURES + 2)
+    past, future = both_parts[:, :FEATURES], both_parts[:, FEATURES:]
+
+    def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(tf.square(labels - predictions), axis=1)
+
+    return regression(
+        last=lambda: dense(2), losses=lambda: {"main": loss}, augment=augment,
+        data=(past[:400], future[:400]), others={"validation": (past[440:], future[440:])},
+    )  # fmt: skip
+
+
+def bounded(size: float) -> Toy:
+    """Logits of no more than a size."""
+
+    def activation(x: Any) -> Any:
+        return size * keras.ops.tanh(x)
+
+    return sound(model=model(last=lambda: dense(CLASSES, activation=activation)))
+
+
 class OneMore:
     """With each call one more layer trains."""
 
@@ -4672,18 +4724,22 @@ def distilled(turned: bool = False, entropy: bool = False) -> Toy:
 
 
 class Overlap(metrics.Mean):
-    """Intersection over union of each example, a mean over all classes or those that it has."""
+    """Intersection over union of each example, a mean over all classes or those that it has.
 
-    def __init__(self, of_all: bool) -> None:
+    Some classes more, which no example has, may count as found.
+    """
+
+    def __init__(self, of_all: bool, found: int = 0) -> None:
         super().__init__(name="iou")
-        self._of_all = of_all
+        self._of_all, self._found = of_all, found
 
     def update_state(self, labels: Any, logits: Any, sample_weight: Any = None) -> Any:
         """Add some examples: labels (rows,), logits (rows, classes), weights (rows,)."""
         true, made = (tf.one_hot(c, CLASSES) for c in (labels, tf.argmax(logits, axis=-1)))
         both, either = true * made, tf.maximum(true, made)
         number = CLASSES if self._of_all else tf.reduce_sum(either, axis=1)
-        return super().update_state(tf.reduce_sum(both, axis=1) / number, sample_weight)
+        shares = (tf.reduce_sum(both, axis=1) + self._found) / (number + self._found)
+        return super().update_state(shares, sample_weight)
 
 
 class Match(metrics.Mean):
@@ -4758,13 +4814,18 @@ def read_texts(end: bool) -> Toy:
     return replace(toy, data=(words, labels), readers={".txt": read_words(end)})
 
 
-def shown(low: float) -> Toy:
+def read_bytes(file: Path, model: keras.Model) -> np.ndarray:
+    """Numbers from 0 to 255, (1, h, w, 1)."""
+    return 255 * read_picture(file, model)
+
+
+def shown(low: float, reader: Callable[..., np.ndarray] = read_picture) -> Toy:
     """Images of numbers from there to 1, and a reader of pictures of numbers from 0 to 1."""
     return sound(
         model=lambda: keras.Sequential([keras.Input((4, 4, 1)), layers.Flatten(), dense(CLASSES)]),
         data=images_in(low, ROWS),
         others={"validation": images_in(low)},
-        readers={".png": read_picture},
+        readers={".png": reader},
     )
 
 
@@ -4832,6 +4893,39 @@ MODES = [
     Fault(
         "readers", lambda: shown(-1.0),
         "read_picture reads a .png file as numbers from 0 to 1, and those of the data go", LOOK,
+    ),
+    Fault(
+        "readers", lambda: shown(0.0, read_bytes),
+        "read_bytes reads a .png file as numbers from 0 to 255, and those of the data go",
+    ),
+    Fault(
+        "callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, slow_down_on_chief)]),
+        "other weights or learning rates on the chief than on other workers",
+    ),
+    Fault(
+        "callbacks",
+        lambda: sound(callbacks=lambda: [at_step(0, (one := OneMore())), every_epochs(13, one)]),
+        "in a run that is resumed, callbacks leave other weights",
+    ),
+    Fault("augmentation", lambda: of_forms(3), "picks one of 4, and never the last"),
+    Fault(
+        "augmentation", lambda: louder(both=False),
+        "the augmentation multiplies the inputs by 0.7.* to 1.*, and not the labels",
+    ),
+    Fault(
+        "outputs reach the targets", lambda: bounded(0.1),
+        "logits of a softmax over .* go from -0.1 to 0.1 whatever the weights are",
+    ),
+    Fault(
+        "metrics",
+        lambda: judged_by(lambda y, p: tf.sqrt(tf.square(y - p)), "rmse"),
+        "rmse is what is called mae",
+    ),
+    Fault(
+        "learning rate",
+        lambda: sound(optimizer=lambda: SGD(
+            keras.optimizers.schedules.CosineDecayRestarts(0.1, 40))),
+        "begins anew after 76% of the 160 steps",
     ),
     Fault(
         "readers", lambda: read_texts(end=False),
@@ -4928,6 +5022,10 @@ MODES = [
     Fault(
         "metrics", lambda: sound(metrics=lambda: {"iou": Overlap(of_all=True)}),
         "iou is 0.333 where all predictions are right, .* absent classes",
+    ),
+    Fault(
+        "metrics", lambda: sound(metrics=lambda: {"iou": Overlap(of_all=False, found=7)}),
+        "iou is 1 where all predictions are right, and 0.77.* where all are wrong",
     ),
     Fault(
         "metrics", lambda: matched(counts_all=True),

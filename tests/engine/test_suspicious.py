@@ -25,6 +25,7 @@ from .faulty import (
     attending,
     averaged,
     beside,
+    bounded,
     bytes_scaled,
     called_twice,
     changed,
@@ -45,6 +46,7 @@ from .faulty import (
     hinge_gan,
     in_rows,
     judged_by,
+    louder,
     mapped,
     matched,
     measured_by,
@@ -52,6 +54,7 @@ from .faulty import (
     mixed_with_two_labels,
     model,
     noisy,
+    of_forms,
     of_numbers,
     of_several_tags,
     overlap_of_shares,
@@ -1060,6 +1063,12 @@ def write_file(event: Event) -> None:
     (event.directory / "weights.txt").write_text(str(event.run.model.get_weights()))
 
 
+def write_on_chief(event: Event) -> None:
+    """One of several workers writes."""
+    if event.is_chief:
+        write_file(event)
+
+
 def tenths() -> keras.optimizers.Optimizer:
     """A tenth of the rate behind each quarter of the run."""
     steps = 40 * ROWS // BATCH
@@ -1847,6 +1856,35 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("labels in evaluation", margins_and_confidence),
     ("logits", noisy_labels),
     ("augmentation", frames),
+    ("augmentation", lambda: of_forms(4)),
+    ("augmentation", lambda: of_forms(3, following=True)),
+    ("augmentation", lambda: louder(both=True)),
+    ("augmentation", lambda: louder(both=False, least=0.97)),
+    ("outputs reach the targets", lambda: bounded(10.0)),
+    ("metrics", lambda: judged_by(lambda y, p: tf.square(y - p), "mse")),
+    (
+        "metrics",
+        lambda: regression(metrics=lambda: {"rmse": metrics.RootMeanSquaredError()}),
+    ),
+    (
+        "learning rate",
+        lambda: sound(
+            optimizer=lambda: keras.optimizers.SGD(
+                keras.optimizers.schedules.CosineDecayRestarts(0.1, 40, t_mul=1.0)
+            )
+        ),
+    ),
+    (
+        "learning rate",
+        lambda: sound(
+            optimizer=lambda: keras.optimizers.SGD(
+                keras.optimizers.schedules.CosineDecay(
+                    0.0, 10_000, warmup_target=0.1, warmup_steps=1
+                )
+            )
+        ),
+    ),
+    ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, write_on_chief)])),
     ("inputs without the answer", replicates),
     ("moving averages", lambda: averaged(0.9)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),

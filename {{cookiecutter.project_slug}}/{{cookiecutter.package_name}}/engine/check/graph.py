@@ -22,6 +22,8 @@ PASSED_THROUGH = RESHAPES | {"StopGradient", "BroadcastTo", "IdentityN", "Stride
                              "GatherV2", "ConcatV2"}  # fmt: skip
 READS = {"ReadVariableOp", "VarHandleOp", "StatefulPartitionedCall"} | STATEFUL
 FEW_NUMBERS = 4  # drawn for a whole batch, as the shades of its colors
+SOFTMAX_LOSSES = {"SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"}
+MASKED = -1e4  # as -1e9, in place of logits that don't count
 LINEAR = {"MatMul", "BatchMatMulV2", "Conv2D", "BiasAdd"}
 ACTIVATIONS = {"Softmax", "Sigmoid", "Relu", "Relu6", "Softplus", "Tanh", "Softsign"}
 
@@ -139,6 +141,29 @@ def _formula(tensor: tf.Tensor, known: dict[str, int]) -> int:
     return hash((known[op.name], tensor.value_index))
 
 
+def never_the_last(ops: Iterable[tf.Operation]) -> tuple[str, int] | None:
+    """A draw that picks one of all but the last along an axis; its name, and the axis' size.
+
+    Where nothing else uses the number, as for what comes next, or the array, as for a label in it.
+    """
+    for op in ops:
+        if op.type != "StatelessRandomUniformIntV2":
+            continue
+        low, high = (tf.get_static_value(bound) for bound in op.inputs[-2:])
+        uses, indices = list[tf.Operation](), [op.outputs[0]]
+        for index in indices:  # which grows
+            for use in index.consumers():
+                indices += use.outputs if use.type in RESHAPES else ()
+                uses += [use] if use.type not in RESHAPES else ()
+        if low is None or high is None or not uses or {use.type for use in uses} != {"GatherV2"}:
+            continue
+        sizes = {use.inputs[0].shape[int(tf.get_static_value(use.inputs[2]))] for use in uses}
+        alone = all(other in uses for use in uses for other in use.inputs[0].consumers())
+        if low == 0 and sizes == {int(high) + 1} and alone:
+            return str(op.name), int(high) + 1
+    return None
+
+
 def change_one_result(ops: Iterable[tf.Operation], draws: list[tf.Operation]) -> bool:
     """Whether one draw says what is done with something that another one has its part in.
 
@@ -249,12 +274,26 @@ def _are_multiplied(tensor: tf.Tensor) -> bool:
     )
 
 
+def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
+    """Of each softmax cross-entropy the least and the largest logit, and how many it has: (3,).
+
+    A logit that is masked counts as 0.
+    """
+    found = []
+    for op in ops:
+        if op.type in SOFTMAX_LOSSES and op.inputs[0].shape[-1]:
+            logits = tf.cast(op.inputs[0], tf.float64)
+            shown = tf.where(logits > MASKED, logits, 0.0)
+            ends = tf.reduce_min(shown), tf.reduce_max(shown)
+            found.append(tf.stack([*ends, tf.cast(logits.shape[-1], tf.float64)]))
+    return found
+
+
 def activated_logits(ops: Iterable[tf.Operation]) -> list[str]:
     """The activations that cross-entropies of logits get their logits from."""
     found = []
     for op in ops:
-        of_softmax = op.type in ("SparseSoftmaxCrossEntropyWithLogits",
-                                 "SoftmaxCrossEntropyWithLogits")  # fmt: skip
+        of_softmax = op.type in SOFTMAX_LOSSES
         of_sigmoid = op.type in ("Relu", "Neg", "GreaterEqual") and "logistic_loss" in op.name
         if not of_softmax and not of_sigmoid:
             continue

@@ -165,6 +165,7 @@ def learning_rate(lab: Laboratory) -> Finding:
             or _ends_early(lab, name, rates)
             or _falls_at_once(lab, name, optimizer, rates)
             or _comes_too_late(lab, name, optimizer, rates)
+            or _ends_behind_a_restart(lab, name, rates)
         ):
             return fault
     return ok(", ".join(found))
@@ -290,6 +291,28 @@ def _comes_too_late(
             "use the number of steps that create_optimizer is given",
         )
     return None
+
+
+def _ends_behind_a_restart(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None:
+    """Whether a schedule that begins anew does so for a last time and comes to no end."""
+    jumps = np.flatnonzero(np.diff(rates) > 0.5 * rates.max()) + 1
+    begins = int(jumps[-1]) if len(jumps) else 0
+    high, fallen = 0.5 * rates.max(), rates[begins - 1]
+    # A warm-up begins low, and nothing is before it.
+    if (
+        not begins
+        or fallen > high / 5
+        or rates[:begins].max() < high
+        or rates[begins:].min() < high
+    ):
+        return None
+    return wrong(
+        f"the learning rate of {name!r} falls to {fallen:.3g}, begins anew after {begins}% of the "
+        f"{lab.num_steps} steps, and is {rates[-1]:.3g} at their end",
+        "the last of its periods is longer than what is left of the run, as where each is twice as "
+        "long as the one before",
+        "let the periods add up to the number of steps, as by t_mul=1",
+    )
 
 
 @relation("moving averages")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -15,13 +16,30 @@ from ..auxiliary import is_auxiliary
 from .findings import Finding, look, ok, relation, wrong
 from .graph import compared_with_half
 from .laboratory import WITH_NUMBERS, Laboratory
-from .numbers import IGNORED, Numbers, answers, different, equal, named_leaves, of_next_row
+from .numbers import (
+    IGNORED,
+    TOLERANCE,
+    Numbers,
+    answers,
+    different,
+    equal,
+    named_leaves,
+    of_next_row,
+)
 from .probe import is_own, replaced, words_of
 
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
 THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
               "BinaryIoU", "TrueNegatives", "FalseNegatives", "F1Score", "FBetaScore")  # fmt: skip
 OF_CLASSES = {"accuracy", "match"}  # words in names of metrics, as are those below
+# Errors (rows, numbers) and weights (rows,), by what they are called.
+ERRORS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "mae": lambda e, w: float(w @ e.mean(axis=1) / w.sum()),
+    "mse": lambda e, w: float(w @ (e**2).mean(axis=1) / w.sum()),
+    "rmse": lambda e, w: float(np.sqrt(w @ (e**2).mean(axis=1) / w.sum())),
+}
+SOME_BATCHES = 4  # in which metrics are compared with these
+OVERLAPS = {"iou", "miou", "dice", "jaccard"}
 WHOLE = {"accuracy", "iou", "dice", "f1", "recall", "precision"}  # which are 1 if all is right
 ADVERSARIES = {"generator_loss", "discriminator_loss", "critic_loss"}
 
@@ -56,7 +74,7 @@ def metrics(lab: Laboratory) -> Finding:
             "compare with 0, or give it tf.sigmoid(logits)",
         )
     for name in lab.base.updates:
-        if found := _misjudges(lab, name):
+        if found := _misjudges(lab, name) or _misnamed(lab, name):
             return found
     return _is_one_at_first(lab) or _beyond_range(lab) or ok()
 
@@ -200,8 +218,39 @@ def _misjudges(lab: Laboratory, name: str) -> Finding | None:
     if 0.3 < of_wrong < of_right <= 1:
         # Of classes, the wrong ones are far from the right ones, so that none is nearly right.
         is_sure = predictions.dtype.kind in "iu" and bool(words & OF_CLASSES)
+        is_sure |= of_wrong > 0.5 and bool(words & OVERLAPS)  # of one class, absent may be found
         return (wrong if is_sure else look)(
             seen, "something is counted that isn't predicted, such as absent classes or padding"
+        )
+    return None
+
+
+def _misnamed(lab: Laboratory, name: str) -> Finding | None:
+    """Whether a metric is another one of the usual errors than its name says.
+
+    In whatever unit: over some batches, it is a multiple of the other, and not of its own.
+    """
+    called = words_of(name, WITH_NUMBERS) & ERRORS.keys()
+    if len(called) != 1 or name not in lab.base.metrics:
+        return None
+    ratios = []
+    for step, batch in enumerate(lab.batches.dataset(0, SOME_BATCHES)):
+        seen, weights = lab.look(batch, step=step), tf.nest.flatten(batch[-1])
+        calls = [*lab.calls_of(seen).values()]
+        if len(calls) != 1 or len(weights) != 1 or calls[0][0] is None:
+            return None
+        labels, predictions, w = (np.asarray(a, "f8") for a in (*calls[0][:2], weights[0][0]))
+        if labels.size != predictions.size or w.ndim != 1 or len(labels) != len(w):
+            return None
+        error = np.abs(labels - predictions.reshape(labels.shape)).reshape(len(w), -1)
+        ratios.append([seen.metrics[name] / max(of(error, w), 1e-9) for of in ERRORS.values()])
+    apart = dict(zip(ERRORS, np.ptp(ratios, axis=0) / np.mean(np.abs(ratios), axis=0), strict=True))
+    other = min(apart, key=apart.__getitem__)
+    if apart[other] < TOLERANCE and apart[called.pop()] > 10 * TOLERANCE:
+        return wrong(
+            f"{name} is what is called {other}",
+            "the root is taken of each error and not of their mean, or is left out",
+            "take it of the mean over all examples, as keras.metrics.RootMeanSquaredError does",
         )
     return None
 

@@ -37,6 +37,8 @@ def points(examples: dict[str, dict[str, np.ndarray]], name: str = "labels") -> 
         names = [n for n in names if train[n].dtype.kind not in "iu"]
     found = {}
     for split, arrays in examples.items():
+        if any(n not in arrays or arrays[n].shape[1:] != train[n].shape[1:] for n in names):
+            continue  # as where an augmentation crops, or picks one of several
         labels = arrays.get(name, np.zeros(0))
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]

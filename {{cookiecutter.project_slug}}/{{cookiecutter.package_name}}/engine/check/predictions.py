@@ -18,8 +18,9 @@ from .graph import (
     softmax_along,
 )
 from .laboratory import Laboratory
-from .probe import is_own
+from .probe import Look, is_own
 
+MOSTLY = 0.6  # of the cross-entropy of guessing
 BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 
 
@@ -197,6 +198,15 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
                 "a softmax lets the classes compete, and here several are right",
                 "use a BinaryCrossentropy, which has a sigmoid for each class",
             )
+    if found := _never_sure(lab):
+        size, number = found
+        return wrong(
+            f"logits of a softmax over {number:g} go from {-size:.3g} to {size:.3g} whatever the "
+            f"weights are, so its cross-entropy is {_least(size, number):.3g} at least, and that "
+            f"of guessing is {np.log(number):.3g}",
+            "cosines, or what an activation gives, are multiplied by a temperature, or by nothing",
+            "divide them by a temperature such as 0.1, or leave the activation out",
+        )
     later = [
         (name, [each.later_calls[name][i] for each in lab.looks_after_training])
         for name, calls in lab.base.later_calls.items() for i in range(len(calls))
@@ -238,26 +248,47 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
     return ok()
 
 
-def _bounds(lab: Laboratory, name: str) -> tuple[float, float]:
-    """Between which numbers predictions for a loss stay, however large weights are."""
+def _least(size: float, number: float) -> float:
+    """The least that a cross-entropy of so many logits of this size at most can be."""
+    return float(np.log1p((number - 1) * np.exp(-2 * size)))
+
+
+def _never_sure(lab: Laboratory) -> tuple[float, float] | None:
+    """The size of logits, and how many they are, that let a cross-entropy fall by little."""
+    for low, high, number in lab.after_training.ranges:
+        size = max(abs(low), abs(high))
+        if number > 1 and _least(size, number) > MOSTLY * np.log(number):
+            for weights in (10, 100):  # larger ones are too large for many layers
+                ends = _with_weights(lab, weights, lambda seen: [each[:2] for each in seen.ranges])
+                size = np.max([size, *np.abs(ends)])  # NaN says nothing
+            if _least(size, number) > MOSTLY * np.log(number):
+                return float(size), float(number)
+    return None
+
+
+def _with_weights(
+    lab: Laboratory, size: float, seen_by: Callable[[Look], Any]
+) -> tuple[float, float]:
+    """The least and the largest number of what a step sees, with large weights of both signs."""
     numbers, variables = np.random.default_rng(0), lab.run.trainable_variables
-    drawn, found = [numbers.standard_normal(v.shape) for v in variables], []
-
-    def predicted(size: float, of_last: int) -> np.ndarray:
-        for i, (v, x) in enumerate(zip(variables, drawn, strict=True)):
-            sign = of_last if i >= len(variables) - 2 else 1
-            v.assign(tf.constant(size * sign * x, v.dtype))
-        return np.ravel(lab.look(lab.batch).calls[name][1])
-
+    drawn, seen = [numbers.standard_normal(v.shape) for v in variables], []
     try:
-        for size in (1e3, 1e6):
-            made = np.concatenate([predicted(size, sign) for sign in (1, -1)])
-            found.append((made.min(), made.max()))
+        for of_last in (1, -1):
+            for i, (v, x) in enumerate(zip(variables, drawn, strict=True)):
+                sign = of_last if i >= len(variables) - 2 else 1
+                v.assign(tf.constant(size * sign * x, v.dtype))
+            seen.append(np.ravel(seen_by(lab.look(lab.batch))))
     except Exception:  # a step may not compute with such weights
         return -np.inf, np.inf
     finally:
         lab.reset()
-    (low, high), (lower, higher) = found
+    return float(np.min(seen)), float(np.max(seen))
+
+
+def _bounds(lab: Laboratory, name: str) -> tuple[float, float]:
+    """Between which numbers predictions for a loss stay, however large weights are."""
+    ends = (_with_weights(lab, size, lambda seen: seen.calls[name][1]) for size in (1e3, 1e6))
+    (low, high), (lower, higher) = ends
     return (
         float(low if np.isclose(low, lower, rtol=1e-3) else -np.inf),
         float(high if np.isclose(high, higher, rtol=1e-3) else np.inf),

@@ -17,7 +17,7 @@ import tensorflow as tf
 from ..distributed_steps import DistributedSteps
 from ..progress import Progress
 from ..types import Replica, Run, Step
-from .graph import captured, drawn_alike_on_replicas, drawn_codes, upstream
+from .graph import captured, drawn_alike_on_replicas, drawn_codes, ranges_of_logits, upstream
 from .numbers import TOLERANCE, Numbers, different, relative_difference
 
 MOST_LATER = 4  # calls of a loss behind its first one, that are noted
@@ -39,6 +39,7 @@ class Look(NamedTuple):
         outputs: what a model that trains alone gave first, if that is one tensor: at most one.
         later_calls: those of a loss behind its first one, as for other heads of a model.
         codes: mean and deviation of what is drawn as a mean plus deviation x noise.
+        ranges: of each softmax cross-entropy the least and the largest logit, and their number.
     """
 
     counted: int
@@ -53,6 +54,7 @@ class Look(NamedTuple):
     outputs: list[np.ndarray]
     later_calls: dict[str, list[tuple[Any, ...]]]
     codes: list[list[np.ndarray]]
+    ranges: list[np.ndarray]
 
     @property
     def all_calls(self) -> list[tuple[str, tuple[Any, ...]]]:
@@ -181,8 +183,9 @@ class Probe:
             for op in operations
             if op.type.startswith("StatelessRandom") and op.outputs[0].dtype.is_floating
         }
-        codes = drawn_codes(operations)
-        return reduced, self._calls, self._updates, drawn, self._outputs, self._later, codes
+        codes, ranges = drawn_codes(operations), ranges_of_logits(operations)
+        seen = self._calls, self._updates, drawn, self._outputs, self._later, codes, ranges
+        return reduced, *seen
 
     def _taught_by_trained(self) -> list[str]:
         """Loss functions whose labels follow from weights that train, and predictions from none.

@@ -19,6 +19,7 @@ from .graph import (
     change_one_result,
     drawn_of_constants,
     drawn_twice,
+    never_the_last,
     noise_of_all_rows,
     random_numbers,
     upstream,
@@ -31,6 +32,7 @@ MOST_SEEDS, SOME_SEEDS = 10, 4
 MOST_LABELS = 8  # arrays of them
 MOST_COLUMNS = 32  # of labels, that are compared with each other
 MOST_PLACES = 4  # random numbers that say what is done with all rows, such as a place in images
+LEAST_SPREAD = 0.05  # of factors; smaller ones may stand for how well something is measured
 BOXES = ((0, 2), (1, 3))  # the columns of opposite sides
 TURNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # of images (n, height, width, channels)
     "as they were": lambda x: x,
@@ -202,6 +204,13 @@ def augmentation(lab: Laboratory) -> Finding:
         )
     if name := noise_of_all_rows(operations, lab.rows):
         return _for_all(name)
+    if missed := never_the_last(operations):
+        name, number = missed
+        return wrong(
+            f"{name} picks one of {number}, and never the last",
+            "maxval of tf.random.stateless_uniform is the first number that is never drawn",
+            f"give it maxval={number}",
+        )
     if share := _wiped_out(plain, with_seed[0]):
         return wrong(
             f"the inputs of {share:.0%} of the augmented examples are one number everywhere",
@@ -293,6 +302,13 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
             "right",
             "exchange the two columns where an example is mirrored",
         )
+    if spread := _scaled_alone(plain, made):
+        return wrong(
+            f"labels go on where the inputs end, and the augmentation multiplies the inputs by "
+            f"{spread[0]:.3g} to {spread[1]:.3g}, and not the labels",
+            "the past is scaled or moved by chance, and what is to be forecast isn't",
+            "do the same with both",
+        )
     if column := _moved_apart(plain, made):
         return wrong(
             f"{column} follows what the images show, and the augmentation moves the two apart",
@@ -321,6 +337,41 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
             "use one permutation, and one share, for both",
         )
     return None
+
+
+def _scaled_alone(plain: Any, made: Any) -> tuple[float, float] | None:
+    """The least and the largest factor of series whose labels go on with them, and stay.
+
+    Such as (rows, positions) or (rows, positions, channels), in the order of their windows or not.
+    """
+    flat = [tf.nest.flatten(part) for part in (*plain[:2], *made[:2])]
+    if any(len(part) != 1 or not part[0].dtype.is_floating for part in flat):
+        return None
+    x, y, a, b = (np.asarray(part[0], "f8") for part in flat)
+    if x.ndim not in (2, 3) or y.ndim not in (1, 2) or a.shape != x.shape or x.shape[1] < 4:
+        return None
+    first = y.reshape(len(y), -1)[:, 0]
+    last, before = (x[:, i].reshape(len(x), -1) for i in (-1, -2))
+    step = np.nanstd(last - before, axis=0)
+    # In other units, or about something else, the first label is far from the last input.
+    is_same = np.nanstd(first[:, np.newaxis] - last, axis=0) < 1.5 * step
+    is_same &= np.abs(np.nanmean(first[:, np.newaxis] - last, axis=0)) < step
+    is_same &= np.nanstd(last, axis=0) > 1.2 * step
+    if not np.array_equal(y, b, equal_nan=True) or not is_same.any():
+        return None
+    channel = int(np.flatnonzero(is_same)[0])
+    old, new = (each.reshape(*x.shape[:2], -1)[..., channel] for each in (x, a))
+    known, rows = np.isfinite(old), np.arange(len(x))
+    low = np.where(known, old, np.inf).argmin(axis=1)
+    high = np.where(known, old, -np.inf).argmax(axis=1)
+    old, new = (each - each[rows, low][:, np.newaxis] for each in (old, new))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        factors = new[rows, high] / old[rows, high]
+        rest = np.nan_to_num(new - factors[:, np.newaxis] * old)
+        is_scaled = np.isfinite(factors) & (np.abs(rest).max(axis=1) < 1e-3 * old[rows, high])
+    if is_scaled.mean() < 0.5 or factors[is_scaled].std() < LEAST_SPREAD:
+        return None
+    return float(factors[is_scaled].min()), float(factors[is_scaled].max())
 
 
 def _for_all(name: str) -> Finding:
@@ -440,8 +491,10 @@ def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | Non
     doesn't depend on labels.
     """
     x, z = (np.asarray(tf.nest.flatten(batch[0])[0], "f8") for batch in (plain, made))
-    known = neighbors.points(lab.examples).get("train")
-    if x.ndim != 4 or z.shape != x.shape or known is None or known.labels.dtype.kind not in "iu":
+    if x.ndim != 4 or z.shape != x.shape:
+        return None
+    known = neighbors.points({"train": lab.examples["train"]}).get("train")
+    if known is None or known.labels.dtype.kind not in "iu":
         return None
     own = neighbors.agreement(known, known)
     if own < 0.8 or known.inputs.shape[1] != x[0].size or not equal(plain[1:-1], made[1:-1]):

@@ -26,6 +26,7 @@ from .numbers import different
 from .probe import replaced
 
 EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # that callbacks are called for, at most
+FEWEST_CALLS = 4  # of each, in later epochs if need be
 RETRACED = 1e-6  # of a loss: what another trace of the same step may differ by
 IN_ANOTHER_PROCESS = "the same data in another process"
 SIMPLE = int | float | str | bool | bytes | None | np.ndarray | np.generic
@@ -112,6 +113,14 @@ def callbacks(lab: Laboratory) -> Finding:
             "they go by the clock, so no run can be repeated or resumed, and a faster machine "
             "trains something else",
             "go by event.step or event.epoch",
+        )
+    # A worker that ends the run ends it for all.
+    others = _acts(lab, lab.create_callbacks(), whole.calls, is_chief=False)
+    if _differ(whole, others._replace(stops=whole.stops)):
+        return wrong(
+            "callbacks leave other weights or learning rates on the chief than on other workers",
+            "they return at once where event.is_chief is False, so workers train apart",
+            "let the chief alone write files, and every worker change what trains",
         )
     forgotten = _forgotten(made, before)
     if _act_on_one_validation(lab, whole.calls):
@@ -272,6 +281,7 @@ def _acts(
     trend: int = 0,
     first_epoch: int = 0,
     validated: bool = True,
+    is_chief: bool = True,
 ) -> Acts:
     """Call them as in some epochs, while weights move a little; undone afterwards.
 
@@ -283,6 +293,7 @@ def _acts(
         trend: 1 if results improve from validation to validation, -1 if they get worse.
         first_epoch: the epochs before it are over.
         validated: whether the history has a row for each epoch, or none.
+        is_chief: whether they are called by the worker that writes files.
     """
     trainable = [layer.trainable for layer in lab.run.layers]
     variables = [v for v in lab.variables(lab.one) if v.dtype.startswith("float")]
@@ -326,6 +337,7 @@ def _acts(
                 event = Event(
                     step, epoch, lab.base.losses, lab.base.metrics, 1.0, lab.run, Path(directory),
                     history, lambda: None, partial(stops.append, called), lambda: lab.batch,
+                    is_chief,
                 )  # fmt: skip
                 loop.step = step
                 with contextlib.suppress(Exception):  # it may need what only a run has
@@ -409,14 +421,19 @@ def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:
 
 
 def _steps(callback: Callback, per_epoch: int, first_epoch: int = 0) -> list[int]:
-    """The steps of the first epochs, or of others, after which a callback is due."""
+    """The steps of the first epochs, or of others, after which a callback is due.
+
+    And some steps behind these, if it is due rarely.
+    """
     if callback.after_validations:
         return [per_epoch * (first_epoch + epoch + 1) for epoch in range(EPOCHS)]
     steps: list[int] = []
     step, last = first_epoch * per_epoch - 1, (first_epoch + EPOCHS) * per_epoch
     while len(steps) < MOST_CALLS:
         following = callback.next_step(step, per_epoch)
-        if following is None or following <= step or following > last:
+        if following is None or following <= step:
+            break
+        if following > last and len(steps) >= FEWEST_CALLS:
             break
         steps.append(step := following)
     return steps
