@@ -62,6 +62,7 @@ def _fault(one: Numbers, several: Numbers, replicas: int, regularization: float)
             )
         return (
             f"{name} depends on how the batch is split: through statistics of one replica's batch, "
-            "random numbers, or another denominator than replica.global_count"
+            "negatives of it alone (replica.all_gather has those of all), random numbers, or "
+            "another denominator than replica.global_count"
         )
     return "gradients are changed before they are summed; clip or change them in process_gradients"

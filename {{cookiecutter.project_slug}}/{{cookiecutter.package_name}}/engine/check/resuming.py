@@ -307,7 +307,7 @@ def _acts(
     per_epoch = lab.batches.steps_per_epoch
     stops, rates = list[int](), list[list[float]]()
     due = [(step, i) for i, each in enumerate(callbacks)
-           for step in _steps(each, per_epoch, first_epoch)]  # fmt: skip
+           for step in _steps(lab, each, first_epoch)]  # fmt: skip
     called, started = 0, perf_counter()
     try:
         with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(None):
@@ -363,10 +363,10 @@ def _act_on_one_validation(lab: Laboratory, most: int) -> bool:
     def often() -> list[Callback]:
         """Those that are called several times an epoch."""
         made = lab.create_callbacks()
-        return [each for each in made if sum(n < per_epoch for n in _steps(each, per_epoch)) > 1]
+        return [each for each in made if sum(n < per_epoch for n in _steps(lab, each)) > 1]
 
     # Behind the end of the first epoch, and before that of the second.
-    calls = sum(n < 2 * per_epoch for each in often() for n in _steps(each, per_epoch, 1))
+    calls = sum(n < 2 * per_epoch for each in often() for n in _steps(lab, each, 1))
     if not calls:
         return False
     told, untold = (
@@ -420,11 +420,12 @@ def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:
     return new
 
 
-def _steps(callback: Callback, per_epoch: int, first_epoch: int = 0) -> list[int]:
+def _steps(lab: Laboratory, callback: Callback, first_epoch: int = 0) -> list[int]:
     """The steps of the first epochs, or of others, after which a callback is due.
 
     And some steps behind these, if it is due rarely.
     """
+    per_epoch = lab.batches.steps_per_epoch
     if callback.after_validations:
         return [per_epoch * (first_epoch + epoch + 1) for epoch in range(EPOCHS)]
     steps: list[int] = []
@@ -433,7 +434,7 @@ def _steps(callback: Callback, per_epoch: int, first_epoch: int = 0) -> list[int
         following = callback.next_step(step, per_epoch)
         if following is None or following <= step:
             break
-        if following > last and len(steps) >= FEWEST_CALLS:
+        if following > last and (len(steps) >= FEWEST_CALLS or following > lab.num_steps):
             break
         steps.append(step := following)
     return steps
