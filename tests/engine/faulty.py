@@ -4689,13 +4689,15 @@ def of_several_tags(
     )  # fmt: skip
 
 
-def distilled(turned: bool = False, entropy: bool = False) -> Toy:
+def distilled(turned: bool = False, entropy: bool = False, softer: tuple[float, ...] = ()) -> Toy:
     """The cross-entropy between a teacher that doesn't train and its student.
 
     Args:
         turned: whether what the student says comes first.
         entropy: whether that of what comes first is taken away, which makes it one.
+        softer: what logits of teacher and student are divided by.
     """
+    of_teacher, of_student = softer or (1.0, 1.0)
 
     def create() -> dict[str, keras.Model]:
         teacher = model(dense)()
@@ -4704,8 +4706,9 @@ def distilled(turned: bool = False, entropy: bool = False) -> Toy:
 
     def learn(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, weights = batch
-        one = run.models["teacher"](inputs, training=False)
-        other = logits = run.models["student"](inputs, training=True)
+        one = run.models["teacher"](inputs, training=False) / of_teacher
+        logits = run.models["student"](inputs, training=True)
+        other = logits / of_student
         if turned:
             one, other = other, one
         per_example = run.losses["main"](labels, logits)
@@ -4899,6 +4902,10 @@ MODES = [
         "read_bytes reads a .png file as numbers from 0 to 255, and those of the data go",
     ),
     Fault(
+        "logits", lambda: distilled(softer=(1.0, 4.0)),
+        "'soft' gets logits of what trains divided by 4, and shares by logits of a teacher as",
+    ),
+    Fault(
         "callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, slow_down_on_chief)]),
         "other weights or learning rates on the chief than on other workers",
     ),
@@ -4910,7 +4917,7 @@ MODES = [
     Fault("augmentation", lambda: of_forms(3), "picks one of 4, and never the last"),
     Fault(
         "augmentation", lambda: louder(both=False),
-        "the augmentation multiplies the inputs by 0.7.* to 1.*, and not the labels",
+        "the augmentation multiplies the inputs by 0.7.* to 1.*, and not the labels", LOOK,
     ),
     Fault(
         "outputs reach the targets", lambda: bounded(0.1),

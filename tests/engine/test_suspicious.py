@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -1069,6 +1069,30 @@ def write_on_chief(event: Event) -> None:
         write_file(event)
 
 
+def take_from_chief(event: Event) -> None:
+    """All workers take what one of them has written."""
+    file = event.directory / f"{event.epoch}.txt"
+    if event.is_chief:
+        file.write_text("0.5")
+    if file.exists():
+        event.run.optimizers["main"].learning_rate = 0.1 * float(file.read_text())
+
+
+def told_by_chief(event: Event) -> None:
+    """All workers do what one of them says."""
+    said = np.asarray([0.05 if event.is_chief else 0.0])
+    event.run.optimizers["main"].learning_rate = float(event.run.workers.sum(said)[0])
+
+
+class Anew(keras.optimizers.schedules.LearningRateSchedule):
+    """To 0, and then at one rate for something else."""
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Of a step."""
+        t = tf.cast(step, tf.float32) / 50
+        return tf.where(t < 1, 0.1 * (1 - t), 0.08)
+
+
 def tenths() -> keras.optimizers.Optimizer:
     """A tenth of the rate behind each quarter of the run."""
     steps = 40 * ROWS // BATCH
@@ -1884,7 +1908,23 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             )
         ),
     ),
+    (
+        "learning rate",  # for snapshots
+        lambda: sound(
+            optimizer=lambda: keras.optimizers.SGD(
+                keras.optimizers.schedules.CosineDecayRestarts(0.1, 12, t_mul=1.0)
+            )
+        ),
+    ),
+    ("learning rate", lambda: sound(optimizer=lambda: keras.optimizers.SGD(Anew()))),
+    (
+        "metrics",
+        lambda: regression(metrics=lambda: {"root_mse": metrics.RootMeanSquaredError()}),
+    ),
+    ("logits", lambda: distilled(softer=(4.0, 4.0))),
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, write_on_chief)])),
+    ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, take_from_chief)])),
+    ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, told_by_chief)])),
     ("inputs without the answer", replicates),
     ("moving averages", lambda: averaged(0.9)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
@@ -1898,6 +1938,30 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
 def test_what_looks_wrong_is_not_accused(name: str, toy: Callable[[], Toy]) -> None:
     finding = RELATIONS[name].observe(laboratory(toy()))
     assert finding.verdict != "WRONG", finding
+
+
+@dataclass(frozen=True)
+class Folded(TaskConfig):
+    """A task of several folds."""
+
+    fold: int = 0
+
+
+@pytest.mark.parametrize("is_anew", [False, True])
+def test_folds_are_parts_of_one_order(is_anew: bool) -> None:
+    inputs, labels = examples(300)
+
+    def folds(task: Any) -> dict[str, Any]:
+        order = np.random.default_rng(task.fold * is_anew).permutation(300)
+        is_test = np.arange(300) % 5 == task.fold
+        parts = {"train": order[~is_test][60:], "validation": order[~is_test][:60]}
+        parts["test"] = order[is_test]
+        return {split: (inputs[rows], labels[rows]) for split, rows in parts.items()}
+
+    lab = laboratory(replace(sound(), create_datasets=folds), task=Folded())
+    finding = RELATIONS["rows in two splits"].observe(lab)
+    assert (finding.verdict == "WRONG") == is_anew, finding
+    assert not is_anew or "test examples of --fold 0" in str(finding)
 
 
 def test_a_skill_may_be_better_on_either_side() -> None:

@@ -23,6 +23,7 @@ PASSED_THROUGH = RESHAPES | {"StopGradient", "BroadcastTo", "IdentityN", "Stride
 READS = {"ReadVariableOp", "VarHandleOp", "StatefulPartitionedCall"} | STATEFUL
 FEW_NUMBERS = 4  # drawn for a whole batch, as the shades of its colors
 SOFTMAX_LOSSES = {"SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"}
+HARD = 0.9  # of the largest share in a row, on average, where labels are classes
 MASKED = -1e4  # as -1e9, in place of logits that don't count
 LINEAR = {"MatMul", "BatchMatMulV2", "Conv2D", "BiasAdd"}
 ACTIVATIONS = {"Softmax", "Sigmoid", "Relu", "Relu6", "Softplus", "Tanh", "Softsign"}
@@ -145,6 +146,7 @@ def never_the_last(ops: Iterable[tf.Operation]) -> tuple[str, int] | None:
     """A draw that picks one of all but the last along an axis; its name, and the axis' size.
 
     Where nothing else uses the number, as for what comes next, or the array, as for a label in it.
+    A table of constants may well hold what is used elsewhere.
     """
     for op in ops:
         if op.type != "StatelessRandomUniformIntV2":
@@ -159,6 +161,7 @@ def never_the_last(ops: Iterable[tf.Operation]) -> tuple[str, int] | None:
             continue
         sizes = {use.inputs[0].shape[int(tf.get_static_value(use.inputs[2]))] for use in uses}
         alone = all(other in uses for use in uses for other in use.inputs[0].consumers())
+        alone = alone and all(_source(use.inputs[0]).type != "Const" for use in uses)
         if low == 0 and sizes == {int(high) + 1} and alone:
             return str(op.name), int(high) + 1
     return None
@@ -275,9 +278,10 @@ def _are_multiplied(tensor: tf.Tensor) -> bool:
 
 
 def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
-    """Of each softmax cross-entropy the least and the largest logit, and how many it has: (3,).
+    """Of each softmax cross-entropy of hard labels the least and the largest logit: (3,).
 
-    A logit that is masked counts as 0.
+    And how many logits it has. One that is masked counts as 0; where shares are labels, 0 is all
+    that is returned, as what the logits can be may be what they should.
     """
     found = []
     for op in ops:
@@ -285,7 +289,11 @@ def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
             logits = tf.cast(op.inputs[0], tf.float64)
             shown = tf.where(logits > MASKED, logits, 0.0)
             ends = tf.reduce_min(shown), tf.reduce_max(shown)
-            found.append(tf.stack([*ends, tf.cast(logits.shape[-1], tf.float64)]))
+            ranges = tf.stack([*ends, tf.cast(logits.shape[-1], tf.float64)])
+            if not op.type.startswith("Sparse"):
+                shares = tf.cast(tf.reduce_max(op.inputs[1], axis=-1), tf.float64)
+                ranges *= tf.cast(tf.reduce_mean(shares) > HARD, tf.float64)
+            found.append(ranges)
     return found
 
 

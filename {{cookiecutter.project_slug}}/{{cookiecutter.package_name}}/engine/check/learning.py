@@ -299,14 +299,13 @@ def _ends_behind_a_restart(lab: Laboratory, name: str, rates: np.ndarray) -> Fin
     begins = int(jumps[-1]) if len(jumps) else 0
     high, fallen = 0.5 * rates.max(), rates[begins - 1]
     # A warm-up begins low, and nothing is before it.
-    if (
-        not begins
-        or fallen > high / 5
-        or rates[:begins].max() < high
-        or rates[begins:].min() < high
-    ):
+    is_restart = begins and rates[:begins].max() >= high >= 5 * fallen
+    if not is_restart or rates[begins:].min() < high:
         return None
-    return wrong(
+    if np.ptp(rates[begins:]) == 0:  # from there on, something else trains at a rate of its own
+        return None
+    # Of many periods, as for snapshots, the rest of one is little.
+    return (wrong if len(jumps) < 5 and begins < 95 else look)(
         f"the learning rate of {name!r} falls to {fallen:.3g}, begins anew after {begins}% of the "
         f"{lab.num_steps} steps, and is {rates[-1]:.3g} at their end",
         "the last of its periods is longer than what is left of the run, as where each is twice as "

@@ -53,10 +53,15 @@ class MadeAgain:
         self._secs = secs if in_memory < MOST_BYTES else float("inf")
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def takes_long(self) -> bool:
+        """Whether it isn't made again here."""
+        return self._secs > LONGEST_CREATION
+
     @cached_property
     def others_here(self) -> list[str] | None:
         """The splits that differ when they are made again; None if that takes too much."""
-        if self._secs > LONGEST_CREATION:
+        if self.takes_long:
             return None
         return self._others(starts(self._make()))
 

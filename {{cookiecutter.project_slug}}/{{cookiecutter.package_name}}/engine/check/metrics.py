@@ -230,7 +230,8 @@ def _misnamed(lab: Laboratory, name: str) -> Finding | None:
 
     In whatever unit: over some batches, it is a multiple of the other, and not of its own.
     """
-    called = words_of(name, WITH_NUMBERS) & ERRORS.keys()
+    words = words_of(name, WITH_NUMBERS)
+    called = {"rmse"} if words & {"root", "rms"} else words & ERRORS.keys()
     if len(called) != 1 or name not in lab.base.metrics:
         return None
     ratios = []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -29,6 +32,8 @@ FEW_COPIED = 10  # different examples
 MANY_NUMBERS = 16  # of a row, which make it one of its kind
 MOST_PLACES = 16  # in windows, where runs of positions are looked for
 BASES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of the hashes of parts, along each axis
+FOLDS = ("fold", "fold_index")  # flags of a task
+OTHERS = ("test", "validation")
 SAME = 1e-8  # the squared distance of rows that are equal, at most
 
 
@@ -55,6 +60,14 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
                 "or pairs were made afterwards",
                 "cut the data before use",
             )
+    if folds := _folds_shared(lab):
+        name, split, share = folds
+        return wrong(
+            f"{share:.0%} of the {split} examples of --{name} 1 are {split} examples of --{name} 0",
+            "each fold divides the data anew, so some examples are in several folds, and others "
+            "in none",
+            "permute the data by one seed for all folds",
+        )
     validation, test = set(lab.hashes.get("validation", [])), lab.hashes.get("test", [])
     same = sum(h in validation for h in test)
     if test and same / len(test) > max(MANY, 3 * natural):
@@ -98,6 +111,39 @@ def _parts_shared(
             "divide by what belongs together, before copies are made",
         )
     return None
+
+
+def _folds_shared(lab: Laboratory) -> tuple[str, str, float] | None:
+    """How much two folds of a cross-validation share, if a flag of the task says which one it is.
+
+    The flag, the split that differs from fold to fold, and the share; None if it is none.
+    """
+    name = next((f.name for f in fields(lab.task) if f.name in FOLDS), "")
+    if not name or lab.made_again.takes_long:
+        return None
+    folds = []
+    with contextlib.suppress(Exception):  # it may be from 1, or no number
+        for number in (0, 1):
+            made = lab.create_datasets(replace(lab.task, **{name: number}))
+            folds.append({split: set(_hashes_of_rows(made[split])) for split in OTHERS
+                          if made.get(split) is not None})  # fmt: skip
+    if len(folds) < 2:
+        return None
+    for split in folds[0]:
+        some, others = (fold.get(split, set()) for fold in folds)
+        if some == others or not others:
+            continue  # a test that is the same for all folds
+        share = len(some & others) / len(others)
+        return (name, split, share) if share > MANY / 4 else None
+    return None
+
+
+def _hashes_of_rows(split: Any) -> list[int]:
+    """A number for each example of a split of arrays in memory; nothing for others."""
+    arrays = tf.nest.flatten(split[:2] if isinstance(split, tuple) else split)
+    if not all(type(array) is np.ndarray and len(array) == len(arrays[0]) for array in arrays):
+        return []
+    return [hash(b"".join(bytes_of(a[i]) for a in arrays)) for i in range(len(arrays[0]))]
 
 
 def _repeated_by_nature(lab: Laboratory, wholes: list[tuple[int, ...]]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,6 +38,14 @@ def logits(lab: Laboratory) -> Finding:
                 "its arguments are exchanged",
                 "give it what the teacher says first",
             )
+    if another := _of_another_temperature(lab):
+        name, temperature = another
+        return wrong(
+            f"{name!r} gets logits of what trains divided by {temperature:.3g}, and "
+            "shares by logits of a teacher as they are",
+            "one of both has a temperature, and the other hasn't",
+            "divide both by it before the softmax",
+        )
     for name, (labels, predictions, _) in lab.base.all_calls:
         loss = lab.run.losses[name]
         if found := (
@@ -92,6 +101,44 @@ def _shown_by_graph(lab: Laboratory) -> Finding | None:
             "use from_logits=False, or leave the last activation out of the model",
         )
     return None
+
+
+def _of_another_temperature(lab: Laboratory) -> tuple[str, float] | None:
+    """A loss that softens the logits of a student, and not those of its teacher; and how much."""
+    if all(model.trainable_variables for model in lab.run.models.values()):
+        return None
+    calls = lab.training_calls(lab.batch, lab.run.models.values())
+    made = [(call.of, np.asarray(call.made)) for call in calls if tf.is_tensor(call.made)]
+    taught = [logits for model, logits in made if not model.trainable_variables]
+    own = lab.base.outputs or [logits for model, logits in made if model.trainable_variables]
+    for name, (labels, predictions, _) in lab.base.calls.items():
+        for student, teacher in itertools.product(own, taught):
+            shapes = {np.shape(each) for each in (labels, predictions, student, teacher)}
+            if len(shapes) > 1 or _factor(teacher, labels) != 1:
+                continue
+            factor = _factor(student, predictions)
+            if factor is not None and factor < 1:
+                return name, 1 / factor
+    return None
+
+
+def _factor(logits: np.ndarray, given: Any) -> float | None:
+    """What logits (rows, classes) are multiplied by in other ones, or in shares that they make.
+
+    None if by nothing. The two largest of each row say so: small shares are rounded to 0.
+    """
+    x, y = (np.asarray(each, "f8") for each in (logits, given))
+    if x.ndim != 2 or x.shape[1] < 2 or not np.isfinite(x).all():
+        return None
+    if y.min() >= 0 and np.allclose(y.sum(axis=1), 1, atol=1e-3):
+        y = np.log(np.maximum(y, 1e-30))
+    largest = np.argsort(x, axis=1)[:, -2:]
+    apart, of_given = (np.diff(np.take_along_axis(each, largest, 1))[:, 0] for each in (x, y))
+    factor = float(apart @ of_given / max(apart @ apart, 1e-12))
+    rest = np.abs(of_given - factor * apart).max()
+    if rest > 1e-2 * np.abs(of_given).max():
+        return None
+    return round(factor, 2) or None
 
 
 def _no_probabilities(name: str, loss: Any, labels: Any, predictions: Any) -> Finding | None:
@@ -259,15 +306,18 @@ def _never_sure(lab: Laboratory) -> tuple[float, float] | None:
         size = max(abs(low), abs(high))
         if number > 1 and _least(size, number) > MOSTLY * np.log(number):
             for weights in (10, 100):  # larger ones are too large for many layers
-                ends = _with_weights(lab, weights, lambda seen: [each[:2] for each in seen.ranges])
-                size = np.max([size, *np.abs(ends)])  # NaN says nothing
+                for step in (0, lab.num_steps - 1):  # a temperature may fall
+                    ends = _with_weights(
+                        lab, weights, lambda seen: [each[:2] for each in seen.ranges], step
+                    )
+                    size = np.max([size, *np.abs(ends)])  # NaN says nothing
             if _least(size, number) > MOSTLY * np.log(number):
                 return float(size), float(number)
     return None
 
 
 def _with_weights(
-    lab: Laboratory, size: float, seen_by: Callable[[Look], Any]
+    lab: Laboratory, size: float, seen_by: Callable[[Look], Any], step: int = 0
 ) -> tuple[float, float]:
     """The least and the largest number of what a step sees, with large weights of both signs."""
     numbers, variables = np.random.default_rng(0), lab.run.trainable_variables
@@ -277,7 +327,7 @@ def _with_weights(
             for i, (v, x) in enumerate(zip(variables, drawn, strict=True)):
                 sign = of_last if i >= len(variables) - 2 else 1
                 v.assign(tf.constant(size * sign * x, v.dtype))
-            seen.append(np.ravel(seen_by(lab.look(lab.batch))))
+            seen.append(np.ravel(seen_by(lab.look(lab.batch, step=step))))
     except Exception:  # a step may not compute with such weights
         return -np.inf, np.inf
     finally:

@@ -303,7 +303,7 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
             "exchange the two columns where an example is mirrored",
         )
     if spread := _scaled_alone(plain, made):
-        return wrong(
+        return look(  # sensors may have another gain than what is to be forecast
             f"labels go on where the inputs end, and the augmentation multiplies the inputs by "
             f"{spread[0]:.3g} to {spread[1]:.3g}, and not the labels",
             "the past is scaled or moved by chance, and what is to be forecast isn't",

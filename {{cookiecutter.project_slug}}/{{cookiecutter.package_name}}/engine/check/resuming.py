@@ -8,6 +8,7 @@ import json
 import tempfile
 import time
 from collections import deque
+from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +21,7 @@ import tensorflow as tf
 from ..callbacks import Callback, Event, at_step, every_epochs, learning_rates
 from ..checkpoints import BestWeights
 from ..errors import UsageError
+from ..workers import Workers
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different
@@ -114,9 +116,7 @@ def callbacks(lab: Laboratory) -> Finding:
             "trains something else",
             "go by event.step or event.epoch",
         )
-    # A worker that ends the run ends it for all.
-    others = _acts(lab, lab.create_callbacks(), whole.calls, is_chief=False)
-    if _differ(whole, others._replace(stops=whole.stops)):
+    if _chief_acts_alone(lab, whole.calls):
         return wrong(
             "callbacks leave other weights or learning rates on the chief than on other workers",
             "they return at once where event.is_chief is False, so workers train apart",
@@ -282,6 +282,7 @@ def _acts(
     first_epoch: int = 0,
     validated: bool = True,
     is_chief: bool = True,
+    path: Path | None = None,
 ) -> Acts:
     """Call them as in some epochs, while weights move a little; undone afterwards.
 
@@ -294,6 +295,7 @@ def _acts(
         first_epoch: the epochs before it are over.
         validated: whether the history has a row for each epoch, or none.
         is_chief: whether they are called by the worker that writes files.
+        path: the run directory, if not one of their own.
     """
     trainable = [layer.trainable for layer in lab.run.layers]
     variables = [v for v in lab.variables(lab.one) if v.dtype.startswith("float")]
@@ -310,8 +312,9 @@ def _acts(
            for step in _steps(lab, each, first_epoch)]  # fmt: skip
     called, started = 0, perf_counter()
     try:
-        with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(None):
-            loop = _Loop(lab, Path(directory))
+        with tempfile.TemporaryDirectory() as own, contextlib.redirect_stdout(None):
+            directory = path or Path(own)
+            loop = _Loop(lab, directory)
             _begin(callbacks, loop)
             for step, i in sorted(due):
                 if called == (MOST_CALLS if most is None else most):
@@ -335,7 +338,7 @@ def _acts(
                     for n in range(epoch * validated)
                 ]
                 event = Event(
-                    step, epoch, lab.base.losses, lab.base.metrics, 1.0, lab.run, Path(directory),
+                    step, epoch, lab.base.losses, lab.base.metrics, 1.0, lab.run, directory,
                     history, lambda: None, partial(stops.append, called), lambda: lab.batch,
                     is_chief,
                 )  # fmt: skip
@@ -385,6 +388,29 @@ def _timed_ones_act(lab: Laboratory) -> bool:
     idle = [every_epochs(1, lambda event: None) for _ in timed]
     acts, others = (_acts(lab, each, 2 * len(timed)) for each in (timed, idle))
     return _differ(acts._replace(stops=others.stops), others)
+
+
+def _chief_acts_alone(lab: Laboratory, most: int) -> bool:
+    """Whether callbacks change less on a worker that isn't the chief, and reads what that wrote.
+
+    Not if workers tell each other something; and who ends the run ends it for all.
+    """
+    talks: list[str] = []
+
+    def noted(_: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            talks.append(function.__name__)
+            return function(*args, **kwargs)
+
+        return call
+
+    places = [(Workers, name) for name in ("gather", "sum", "on_chief")]
+    with tempfile.TemporaryDirectory() as path, replaced(places, noted):
+        chief, other = (
+            _acts(lab, lab.create_callbacks(), most, is_chief=is_chief, path=Path(path))
+            for is_chief in (True, False)
+        )
+    return not talks and _differ(chief, other._replace(stops=chief.stops))
 
 
 def _hours_between_looks() -> contextlib.AbstractContextManager[None]:
