@@ -43,6 +43,11 @@ from . import (
     blind_32,
     blind_33,
     blind_34,
+    blind_35,
+    blind_36,
+    blind_37,
+    blind_38,
+    blind_39,
     data,
     losses,
     models,
@@ -93,6 +98,11 @@ EXAMINED = (
     blind_32,
     blind_33,
     blind_34,
+    blind_35,
+    blind_36,
+    blind_37,
+    blind_38,
+    blind_39,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

@@ -125,15 +125,16 @@ def _folds_shared(lab: Laboratory) -> tuple[str, str, float] | None:
     with contextlib.suppress(Exception):  # it may be from 1, or no number
         for number in (0, 1):
             made = lab.create_datasets(replace(lab.task, **{name: number}))
-            folds.append({split: set(_hashes_of_rows(made[split])) for split in OTHERS
-                          if made.get(split) is not None})  # fmt: skip
+            folds.append({n: _hashes_of_rows(s) for n, s in made.items() if s is not None})
     if len(folds) < 2:
         return None
-    for split in folds[0]:
-        some, others = (fold.get(split, set()) for fold in folds)
-        if some == others or not others:
+    times = Counter(itertools.chain(*folds[0].values()))
+    for split in OTHERS:
+        some, others = (fold.get(split, []) for fold in folds)
+        if not others or set(some) == set(others):
             continue  # a test that is the same for all folds
-        share = len(some & others) / len(others)
+        known = {row for row in some if times[row] == 1}  # others come again by themselves
+        share = float(np.mean([row in known for row in others]))
         return (name, split, share) if share > MANY / 4 else None
     return None
 
