@@ -795,3 +795,14 @@ def test_a_framework_that_was_never_tested_may_be_the_cause(
     monkeypatch.setattr("proof.engine.versions.NEWEST_TESTED", {"keras": (3, 9)})
     cause = rf"the cause may also be Keras {re.escape(keras.__version__)} \(tested: up to 3\.9\)"
     assert re.search(cause, explain(one, several, 2, 0.0))
+
+
+def test_a_tensor_inside_a_loop_ends_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    def observe(lab: Any) -> Any:
+        tf.vectorized_map(np.asarray, tf.zeros((2, 3)))
+        raise AssertionError("it has a value")
+
+    monkeypatch.setitem(RELATIONS, "axes", RELATIONS["axes"]._replace(observe=observe))
+    ((_, finding),) = check(laboratory(sound()), ["axes"])
+    assert finding.verdict == "look", finding
+    assert "can't be looked at" in str(finding)

@@ -108,7 +108,8 @@ def _of_another_temperature(lab: Laboratory) -> tuple[str, float] | None:
     if all(model.trainable_variables for model in lab.run.models.values()):
         return None
     calls = lab.training_calls(lab.batch, lab.run.models.values())
-    made = [(call.of, np.asarray(call.made)) for call in calls if tf.is_tensor(call.made)]
+    made = [(call.of, np.asarray(call.made)) for call in calls
+            if tf.is_tensor(call.made) and not tf.is_symbolic_tensor(call.made)]  # fmt: skip
     taught = [logits for model, logits in made if not model.trainable_variables]
     own = lab.base.outputs or [logits for model, logits in made if model.trainable_variables]
     for name, (labels, predictions, _) in lab.base.calls.items():

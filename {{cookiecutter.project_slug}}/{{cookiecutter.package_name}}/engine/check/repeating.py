@@ -32,6 +32,7 @@ MOST_SEEDS, SOME_SEEDS = 10, 4
 MOST_LABELS = 8  # arrays of them
 MOST_COLUMNS = 32  # of labels, that are compared with each other
 MOST_PLACES = 4  # random numbers that say what is done with all rows, such as a place in images
+LEAST_ROWS = 10  # of windows without missing values at their ends
 LEAST_SPREAD = 0.05  # of factors; smaller ones may stand for how well something is measured
 BOXES = ((0, 2), (1, 3))  # the columns of opposite sides
 TURNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # of images (n, height, width, channels)
@@ -352,12 +353,15 @@ def _scaled_alone(plain: Any, made: Any) -> tuple[float, float] | None:
         return None
     first = y.reshape(len(y), -1)[:, 0]
     last, before = (x[:, i].reshape(len(x), -1) for i in (-1, -2))
-    step = np.nanstd(last - before, axis=0)
+    there = np.isfinite(np.column_stack([first, last, before])).all(axis=1)
+    if there.sum() < LEAST_ROWS or not np.array_equal(y, b, equal_nan=True):
+        return None
+    first, last, before = first[there, np.newaxis], last[there], before[there]
+    step = (last - before).std(axis=0)
     # In other units, or about something else, the first label is far from the last input.
-    is_same = np.nanstd(first[:, np.newaxis] - last, axis=0) < 1.5 * step
-    is_same &= np.abs(np.nanmean(first[:, np.newaxis] - last, axis=0)) < step
-    is_same &= np.nanstd(last, axis=0) > 1.2 * step
-    if not np.array_equal(y, b, equal_nan=True) or not is_same.any():
+    is_same = ((first - last).std(axis=0) < 1.5 * step) & (last.std(axis=0) > 1.2 * step)
+    is_same &= np.abs((first - last).mean(axis=0)) < step
+    if not is_same.any():
         return None
     channel = int(np.flatnonzero(is_same)[0])
     old, new = (each.reshape(*x.shape[:2], -1)[..., channel] for each in (x, a))
