@@ -209,7 +209,7 @@ def _misjudges(lab: Laboratory, name: str) -> Finding | None:
     has_number = any(word.isdigit() for word in words)
     of_some = has_number or words & {"at", "top"} or getattr(lab.run.metrics[name], "top_k", None)
     is_whole = bool(words & WHOLE) and not of_some
-    if of_right < 0.95 and is_whole and _has_all_classes(labels, predictions):
+    if of_wrong < of_right < 0.95 and is_whole and _has_all_classes(labels, predictions):
         return wrong(
             seen,
             "absent classes, which an example or a batch doesn't have, count as wrong",
