@@ -293,13 +293,13 @@ def labels(lab: Laboratory) -> Finding:
             if classes and (array.max() >= classes or array.min() < 0):
                 marks = np.setdiff1d(array, np.arange(classes))
                 if not from_one and _are_handled(lab, name, marks, split):
-                    # Else marks of what is missing, for which the task has a weight of 0.
-                    found = _trained_as_classes(lab, name, array, classes)
+                    found = _trained_as_classes(lab, name, array, marks, classes)
                 else:
                     found = _outside_classes(split, name, array, classes, is_one_hot)
             elif name in lab.examples["train"] and array.ndim == 1:
-                found = _unknown_labels(lab, split, name, array, classes)
-                uneven += [] if found or split == "train" else _other_shares(lab, split, name)
+                train = _in_training(lab, name)
+                found = _unknown_labels(lab, split, name, train, classes)
+                uneven += [] if found or split == "train" else _other_shares(train, array, split)
             else:
                 continue
             if found:
@@ -324,10 +324,12 @@ def labels(lab: Laboratory) -> Finding:
 
 
 def _trained_as_classes(
-    lab: Laboratory, name: str, array: np.ndarray, classes: int
+    lab: Laboratory, name: str, array: np.ndarray, marks: np.ndarray, classes: int
 ) -> Finding | None:
-    """Whether a mark of labels that are missing is taken for one of the classes."""
-    marks = np.setdiff1d(array, np.arange(classes))
+    """Whether a mark of labels that are missing is taken for one of the classes.
+
+    For others the task has a weight of 0.
+    """
     taken = _taken_for_classes(lab, name, marks, classes)
     if not taken or not np.any(array == taken[1]):  # it is a class of its own
         return None
@@ -362,11 +364,10 @@ def _in_training(lab: Laboratory, name: str) -> np.ndarray:
 
 
 def _unknown_labels(
-    lab: Laboratory, split: str, name: str, array: np.ndarray, classes: int
+    lab: Laboratory, split: str, name: str, train: np.ndarray, classes: int
 ) -> Finding | None:
     """Whether training has one label alone, or another split has labels that it hasn't."""
-    train = _in_training(lab, name)
-    known = np.unique(train)
+    array, known = lab.examples[split][name], np.unique(train)
     if split == "train":
         if len(known) > 1 or len(array) == 1:
             return None
@@ -391,9 +392,13 @@ def _unknown_labels(
     )
 
 
-def _other_shares(lab: Laboratory, split: str, name: str) -> list[str]:
-    """A class that is far more frequent in training than in another split, or less."""
-    train, array = _in_training(lab, name), lab.examples[split][name]
+def _other_shares(train: np.ndarray, array: np.ndarray, split: str) -> list[str]:
+    """A class that is far more frequent in training than in another split, or less.
+
+    Nothing where a mark is in that split alone.
+    """
+    if np.isin(np.setdiff1d(array, train), IGNORED).any():
+        return []
     train, array = train[train >= 0], array[array >= 0]  # -1 marks those without a label
     known = np.unique(train)[:50]
     if len(array) <= 50 or not len(train):

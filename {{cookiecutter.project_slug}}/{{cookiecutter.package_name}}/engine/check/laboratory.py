@@ -20,10 +20,10 @@ from .numbers import (
     TOLERANCE,
     Numbers,
     answers,
-    bytes_of,
     close,
     equal,
     relative_difference,
+    rows_of,
 )
 from .probe import (
     Look,
@@ -97,8 +97,7 @@ class Laboratory(Runs):
             arrays = [a.reshape(len(a), -1) for a in parts.values() if len(a)]
             counted = [a for a in _counted(named) if len(a) == len(arrays[0])] if arrays else []
             flat = [np.ascontiguousarray(a) for a in arrays + counted]
-            rows = range(len(flat[0]) if flat else 0)
-            found[split] = [hash(b"".join(bytes_of(a[i]) for a in flat)) for i in rows]
+            found[split] = [*map(hash, rows_of(flat))]
         return found
 
     # The batch.

@@ -296,18 +296,19 @@ def _comes_too_late(
 def _ends_behind_a_restart(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None:
     """Whether a schedule that begins anew does so for a last time and comes to no end."""
     jumps = np.flatnonzero(np.diff(rates) > 0.5 * rates.max()) + 1
-    begins = int(jumps[-1]) if len(jumps) else 0
-    high, fallen = 0.5 * rates.max(), rates[begins - 1]
-    # A warm-up begins low, and nothing is before it.
-    is_restart = begins and rates[:begins].max() >= high >= 5 * fallen
-    if not is_restart or rates[begins:].min() < high:
+    if not len(jumps):
         return None
-    if np.ptp(rates[begins:]) == 0:  # from there on, something else trains at a rate of its own
+    before, behind = rates[: jumps[-1]], rates[jumps[-1] :]
+    high, fallen = 0.5 * rates.max(), before[-1]
+    # A warm-up begins low, and nothing is before it.
+    if not before.max() >= high >= 5 * fallen or behind.min() < high:
+        return None
+    if np.ptp(behind) == 0:  # from there on, something else trains at a rate of its own
         return None
     # Of many periods, as for snapshots, the rest of one is little.
-    return (wrong if len(jumps) < 5 and begins < 95 else look)(
-        f"the learning rate of {name!r} falls to {fallen:.3g}, begins anew after {begins}% of the "
-        f"{lab.num_steps} steps, and is {rates[-1]:.3g} at their end",
+    return (wrong if len(jumps) < 5 and len(before) < 95 else look)(
+        f"the learning rate of {name!r} falls to {fallen:.3g}, begins anew after {len(before)}% of "
+        f"the {lab.num_steps} steps, and is {rates[-1]:.3g} at their end",
         "the last of its periods is longer than what is left of the run, as where each is twice as "
         "long as the one before",
         "let the periods add up to the number of steps, as by t_mul=1",

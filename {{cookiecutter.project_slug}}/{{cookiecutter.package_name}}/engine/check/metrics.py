@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -26,21 +25,16 @@ from .numbers import (
     named_leaves,
     of_next_row,
 )
-from .probe import is_own, replaced, words_of
+from .probe import Look, is_own, replaced, words_of
 
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
 THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
               "BinaryIoU", "TrueNegatives", "FalseNegatives", "F1Score", "FBetaScore")  # fmt: skip
 OF_CLASSES = {"accuracy", "match"}  # words in names of metrics, as are those below
-# Errors (rows, numbers) and weights (rows,), by what they are called.
-ERRORS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
-    "mae": lambda e, w: float(w @ e.mean(axis=1) / w.sum()),
-    "mse": lambda e, w: float(w @ (e**2).mean(axis=1) / w.sum()),
-    "rmse": lambda e, w: float(np.sqrt(w @ (e**2).mean(axis=1) / w.sum())),
-}
-SOME_BATCHES = 4  # in which metrics are compared with these
 OVERLAPS = {"iou", "miou", "dice", "jaccard"}
+ERRORS = ("mae", "mse", "rmse")
 WHOLE = {"accuracy", "iou", "dice", "f1", "recall", "precision"}  # which are 1 if all is right
+SOME_BATCHES = 4  # in which metrics are compared with ERRORS
 ADVERSARIES = {"generator_loss", "discriminator_loss", "critic_loss"}
 
 
@@ -231,20 +225,15 @@ def _misnamed(lab: Laboratory, name: str) -> Finding | None:
     In whatever unit: over some batches, it is a multiple of the other, and not of its own.
     """
     words = words_of(name, WITH_NUMBERS)
-    called = {"rmse"} if words & {"root", "rms"} else words & ERRORS.keys()
+    called = {"rmse"} if words & {"root", "rms"} else words & {*ERRORS}
     if len(called) != 1 or name not in lab.base.metrics:
         return None
     ratios = []
     for step, batch in enumerate(lab.batches.dataset(0, SOME_BATCHES)):
-        seen, weights = lab.look(batch, step=step), tf.nest.flatten(batch[-1])
-        calls = [*lab.calls_of(seen).values()]
-        if len(calls) != 1 or len(weights) != 1 or calls[0][0] is None:
+        seen = lab.look(batch, step=step)
+        if (errors := _usual_errors(lab, seen, batch)) is None:
             return None
-        labels, predictions, w = (np.asarray(a, "f8") for a in (*calls[0][:2], weights[0][0]))
-        if labels.size != predictions.size or w.ndim != 1 or len(labels) != len(w):
-            return None
-        error = np.abs(labels - predictions.reshape(labels.shape)).reshape(len(w), -1)
-        ratios.append([seen.metrics[name] / max(of(error, w), 1e-9) for of in ERRORS.values()])
+        ratios.append(seen.metrics[name] / np.maximum(errors, 1e-9))
     apart = dict(zip(ERRORS, np.ptp(ratios, axis=0) / np.mean(np.abs(ratios), axis=0), strict=True))
     other = min(apart, key=apart.__getitem__)
     if apart[other] < TOLERANCE and apart[called.pop()] > 10 * TOLERANCE:
@@ -254,6 +243,19 @@ def _misnamed(lab: Laboratory, name: str) -> Finding | None:
             "take it of the mean over all examples, as keras.metrics.RootMeanSquaredError does",
         )
     return None
+
+
+def _usual_errors(lab: Laboratory, seen: Look, batch: Any) -> np.ndarray | None:
+    """The ERRORS of what the only loss compares in a step; None if that isn't one array each."""
+    calls, weights = [*lab.calls_of(seen).values()], tf.nest.flatten(batch[-1])
+    if len(calls) != 1 or len(weights) != 1 or calls[0][0] is None:
+        return None
+    labels, predictions, w = (np.asarray(a, "f8") for a in (*calls[0][:2], weights[0][0]))
+    if labels.size != predictions.size or w.ndim != 1 or len(labels) != len(w):
+        return None
+    error = np.abs(labels - predictions.reshape(labels.shape)).reshape(len(w), -1)
+    mae, mse = (w @ each.mean(axis=1) / w.sum() for each in (error, error**2))
+    return np.array([mae, mse, np.sqrt(mse)])
 
 
 def _is_one_at_first(lab: Laboratory) -> Finding | None:

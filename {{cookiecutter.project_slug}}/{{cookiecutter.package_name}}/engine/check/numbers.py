@@ -113,6 +113,12 @@ def bytes_of(array: np.ndarray) -> bytes:
     return (np.array(array.tolist()) if array.dtype == object else array).tobytes()
 
 
+def rows_of(arrays: list[np.ndarray], most: int | None = None) -> list[bytes]:
+    """For each row, or the first ones, what some arrays with as many rows hold there."""
+    rows = range(len(arrays[0]) if arrays else 0)[:most]
+    return [b"".join(bytes_of(array[i]) for array in arrays) for i in rows]
+
+
 def of_next_row(part: Any) -> Any:
     """A part of a batch, a nest of (1, rows, ...), where each row is that of another example."""
     return tf.nest.map_structure(lambda t: tf.roll(t, 1, axis=1), part)

@@ -16,7 +16,7 @@ from ..batches import worker_split
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .neighbors import squared_distances
-from .numbers import bytes_of, percent
+from .numbers import percent, rows_of
 
 MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are taken
 MOST_PIXELS = 50_000_000  # times the width of a part, in which parts of images are looked for
@@ -33,7 +33,6 @@ MANY_NUMBERS = 16  # of a row, which make it one of its kind
 MOST_PLACES = 16  # in windows, where runs of positions are looked for
 BASES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of the hashes of parts, along each axis
 FOLDS = ("fold", "fold_index")  # flags of a task
-OTHERS = ("test", "validation")
 SAME = 1e-8  # the squared distance of rows that are equal, at most
 
 
@@ -49,8 +48,9 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
     wholes = list(zip(*[iter(train)] * parts, strict=True))
     natural = _repeated_by_nature(lab, wholes)
     classes = _repeated_classes(lab.examples["train"], wholes)
+    known = set(train) if len(train) < 1e6 else set()
     for split in ("validation", "test"):
-        if found := _examples_shared(lab, split, natural, classes):
+        if found := _examples_shared(lab, split, known, natural, classes):
             return found
     for split in ("validation", "test"):
         if name := _shared_alone(lab.examples["train"], lab.examples.get(split, {})):
@@ -124,12 +124,14 @@ def _folds_shared(lab: Laboratory) -> tuple[str, str, float] | None:
     folds = []
     with contextlib.suppress(Exception):  # it may be from 1, or no number
         for number in (0, 1):
-            made = lab.create_datasets(replace(lab.task, **{name: number}))
+            is_own = getattr(lab.task, name) == number
+            other = replace(lab.task, **{name: number})
+            made = lab.datasets if is_own else lab.create_datasets(other)
             folds.append({n: _hashes_of_rows(s) for n, s in made.items() if s is not None})
     if len(folds) < 2:
         return None
     times = Counter(itertools.chain(*folds[0].values()))
-    for split in OTHERS:
+    for split in ("test", "validation"):  # where tests take turns, the other may come again
         some, others = (fold.get(split, []) for fold in folds)
         if not others or set(some) == set(others):
             continue  # a test that is the same for all folds
@@ -144,7 +146,7 @@ def _hashes_of_rows(split: Any) -> list[int]:
     arrays = tf.nest.flatten(split[:2] if isinstance(split, tuple) else split)
     if not all(type(array) is np.ndarray and len(array) == len(arrays[0]) for array in arrays):
         return []
-    return [hash(b"".join(bytes_of(a[i]) for a in arrays)) for i in range(len(arrays[0]))]
+    return [*map(hash, rows_of(arrays))]
 
 
 def _repeated_by_nature(lab: Laboratory, wholes: list[tuple[int, ...]]) -> float:
@@ -164,14 +166,13 @@ def _repeated_by_nature(lab: Laboratory, wholes: list[tuple[int, ...]]) -> float
 
 
 def _examples_shared(
-    lab: Laboratory, split: str, natural: float, classes: list[float]
+    lab: Laboratory, split: str, known: set[int], natural: float, classes: list[float]
 ) -> Finding | None:
-    """Whether examples of another split are training examples, more than the data repeats itself.
+    """Whether examples of another split are `known` ones, more than the data repeats itself.
 
     Training examples of these `classes` are repeated, and hardly any others.
     """
-    train, found = lab.hashes.get("train", []), lab.hashes.get(split, [])
-    known = set(train) if len(train) < 1e6 else set()
+    found = lab.hashes.get(split, [])
     twice = sum(h in known for h in found)
     if not twice:
         return None
@@ -206,7 +207,7 @@ def inputs_differ(lab: Laboratory) -> Finding:
     if not inputs or any(a.dtype.kind != "f" or a[0].size < 4 for a in inputs):
         return ok("not looked at: inputs may well be the same by chance")
     seen: dict[bytes, set[float]] = {}
-    keys = [b"".join(bytes_of(a[i]) for a in inputs) for i in range(min(len(inputs[0]), MOST_ROWS))]
+    keys = rows_of(inputs, MOST_ROWS)
     for key, label in zip(keys, arrays["labels"].tolist(), strict=False):
         seen.setdefault(key, set()).add(label)
     share = float(np.mean([len(seen[key]) > 1 for key in keys]))
@@ -314,8 +315,7 @@ def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -
         array, other = train[name], others[name][:MOST_ROWS]
         if array.dtype.kind != "f" or array[:1].size < MANY_NUMBERS or len(other) < 10:
             continue
-        known = {hash(bytes_of(row)) for row in array[:MOST_ROWS]}
-        found = [hash(bytes_of(row)) for row in other]
+        known, found = {*rows_of([array], MOST_ROWS)}, rows_of([other])
         # The same for many examples, as a graph or what stands for a class, it says nothing.
         if len(set(found)) > 0.95 * len(found) and np.mean([f in known for f in found]) > 0.5:
             return name

@@ -306,15 +306,18 @@ def _never_sure(lab: Laboratory) -> tuple[float, float] | None:
     for low, high, number in lab.after_training.ranges:
         size = max(abs(low), abs(high))
         if number > 1 and _least(size, number) > MOSTLY * np.log(number):
-            for weights in (10, 100):  # larger ones are too large for many layers
-                for step in (0, lab.num_steps - 1):  # a temperature may fall
-                    ends = _with_weights(
-                        lab, weights, lambda seen: [each[:2] for each in seen.ranges], step
-                    )
-                    size = np.max([size, *np.abs(ends)])  # NaN says nothing
+            # A temperature may fall; and larger weights are too large for many layers.
+            for step, weights in itertools.product((0, lab.num_steps - 1), (10, 100)):
+                ends = _with_weights(lab, weights, _ends_of_logits, step)
+                size = np.max([size, *np.abs(ends)])  # NaN says nothing
             if _least(size, number) > MOSTLY * np.log(number):
                 return float(size), float(number)
     return None
+
+
+def _ends_of_logits(seen: Look) -> list[np.ndarray]:
+    """The least and the largest logit of each cross-entropy."""
+    return [each[:2] for each in seen.ranges]
 
 
 def _with_weights(

@@ -116,7 +116,7 @@ def callbacks(lab: Laboratory) -> Finding:
             "trains something else",
             "go by event.step or event.epoch",
         )
-    if _chief_acts_alone(lab, whole.calls):
+    if _chief_acts_alone(lab, whole):
         return wrong(
             "callbacks leave other weights or learning rates on the chief than on other workers",
             "they return at once where event.is_chief is False, so workers train apart",
@@ -390,11 +390,14 @@ def _timed_ones_act(lab: Laboratory) -> bool:
     return _differ(acts._replace(stops=others.stops), others)
 
 
-def _chief_acts_alone(lab: Laboratory, most: int) -> bool:
+def _chief_acts_alone(lab: Laboratory, whole: Acts) -> bool:
     """Whether callbacks change less on a worker that isn't the chief, and reads what that wrote.
 
     Not if workers tell each other something; and who ends the run ends it for all.
     """
+    alone = _acts(lab, lab.create_callbacks(), whole.calls, is_chief=False)
+    if not _differ(whole, alone._replace(stops=whole.stops)):
+        return False
     talks: list[str] = []
 
     def noted(_: Any, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -407,7 +410,7 @@ def _chief_acts_alone(lab: Laboratory, most: int) -> bool:
     places = [(Workers, name) for name in ("gather", "sum", "on_chief")]
     with tempfile.TemporaryDirectory() as path, replaced(places, noted):
         chief, other = (
-            _acts(lab, lab.create_callbacks(), most, is_chief=is_chief, path=Path(path))
+            _acts(lab, lab.create_callbacks(), whole.calls, is_chief=is_chief, path=Path(path))
             for is_chief in (True, False)
         )
     return not talks and _differ(chief, other._replace(stops=chief.stops))
