@@ -585,6 +585,16 @@ def mapped(optimizers: dict[str, Any]) -> keras.optimizers.Optimizer:
     return keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(SGD(0.1), optimizers))
 
 
+def chosen_by(*texts: str) -> keras.optimizers.Optimizer:
+    """An optimizer for the variables whose paths hold each text, the last one for all others."""
+    made = {text: SGD(0.1, name=text) for text in texts}
+
+    def choose(variable: keras.Variable) -> keras.optimizers.Optimizer:
+        return made[next((text for text in texts if text in variable.path), texts[-1])]
+
+    return keras.optimizers.MultiOptimizer(choose)
+
+
 def scaled_to(replicas: Callable[[int], float]) -> Callable[..., Any]:
     """Process gradients by a factor that depends on the number of replicas."""
 
@@ -1505,14 +1515,18 @@ def parts_of_series(scaled_by: Callable[[np.ndarray, np.ndarray], np.ndarray]) -
     return regression(data=splits[0], others={"validation": splits[1]})
 
 
-def smoothed_windows(centered: bool, rough: float = 1.0) -> Toy:
-    """Windows of means over five positions, around each or before it; the label is a single one."""
+def smoothed_windows(centered: bool, rough: float = 1.0, over: int = 5, answers: int = 1) -> Toy:
+    """Windows of means over some positions, around each or before it; labels are single ones."""
     noise = np.random.default_rng(1).normal(size=400)
     series = np.sin(np.arange(400) / 5) + rough * noise
-    means = np.convolve(series, np.ones(5) / 5, "same" if centered else "full")[:400]
+    means = np.convolve(series, np.ones(over) / over, "same" if centered else "full")[:400]
     cut = np.lib.stride_tricks.sliding_window_view
-    inputs, labels = cut(means, FEATURES + 1)[4:-4, :-1], cut(series, FEATURES + 1)[4:-4, -1]
-    return regression(data=(inputs.astype("float32"), labels.astype("float32")), others={})
+    inputs = cut(means, FEATURES + answers)[4:-4, :FEATURES].astype("float32")
+    labels = cut(series, FEATURES + answers)[4:-4, FEATURES:].astype("float32")
+    if answers == 1:
+        return regression(data=(inputs, labels[:, 0]), others={})
+    mean: Any = {"main": lambda y, p: tf.reduce_mean(tf.square(p - y), axis=1)}
+    return regression(lambda: dense(answers), data=(inputs, labels), others={}, losses=lambda: mean)
 
 
 def scaled_channels(answers: bool) -> Toy:
@@ -1718,6 +1732,26 @@ def series_that_drops(to: float, masked: bool = False) -> Toy:
 
     splits = [(inputs[part], labels[part]) for part in (slice(ROWS), slice(ROWS, None))]
     return sound(model=create, data=splits[0], others={"validation": splits[1]})
+
+
+def forecast_with_drops(by: Callable[[np.ndarray], np.ndarray], answers: int = 3) -> Toy:
+    """Windows of a slow wave, which is 0 where `by` says so of its hours; the next are forecast."""
+    hours = np.arange(ROWS + 60 + FEATURES)
+    series = np.where(by(hours), 0, 3 + np.sin(hours / 6)).astype("float32")
+    cut = np.lib.stride_tricks.sliding_window_view(series, FEATURES + answers)
+    inputs, labels = cut[:, :FEATURES], cut[:, FEATURES:]
+    splits = [(inputs[part], labels[part, 0] if answers == 1 else labels[part])
+              for part in (slice(ROWS), slice(ROWS, None))]  # fmt: skip
+    mean: Any = {"main": lambda y, p: tf.reduce_mean(tf.square(p - tf.reshape(y, p.shape)), axis=1)}
+    return regression(
+        lambda: dense(answers), data=splits[0], others={"validation": splits[1]},
+        losses=lambda: mean,
+    )  # fmt: skip
+
+
+def by_chance(hours: np.ndarray) -> np.ndarray:
+    """One hour in twenty."""
+    return np.random.default_rng(7).random(len(hours)) < 0.05
 
 
 def judged_by_inputs(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
@@ -2449,7 +2483,35 @@ DATA = [
         "9 values of column 2 of inputs are -4, far from all others", LOOK,
     ),
     Fault(
+        "loop variables", lambda: sound(callbacks=thawed_in_a_loop),
+        "2 functions of faulty.py, .* share the variable layer of the loop that makes them",
+    ),
+    Fault(
+        "loop variables", lambda: sound(model=heads_in_a_loop),
+        "functions of faulty.py, .* share the variable i of the loop that makes them",
+    ),
+    Fault(
+        "whole numbers", lambda: grown(lambda step: tf.minimum(step // 120, 1)),
+        "a share of 120 steps is divided by //, so it is 0 until step 120 of 160",
+    ),
+    Fault(
+        "whole numbers", lambda: grown(lambda step: 1 - (step + 1) // 200),
+        "divided by 200 with //, which gives 0 in all 160 steps", LOOK,
+    ),
+    Fault(
         "marks", lambda: series_that_drops(0), "channel 0 of inputs jumps to 0 again", LOOK,
+    ),
+    Fault(
+        "marks", lambda: forecast_with_drops(by_chance),
+        "channel 0 of inputs jumps to 0 .* what is to be predicted does so, too",
+    ),
+    Fault(
+        "marks", lambda: forecast_with_drops(by_chance, answers=1),
+        "channel 0 of inputs jumps to 0 .* what is to be predicted does so, too",
+    ),
+    Fault(
+        "marks", lambda: forecast_with_drops(lambda hours: hours % 7 == 6),
+        "of column 0 of inputs are 0, far from all others", LOOK,
     ),
     Fault(
         "adapt", lambda: reading_statistics("train", "validation", "test"),
@@ -3054,6 +3116,14 @@ TRAINING = [
     Fault(
         "every weight moves", lambda: sound(model=frozen_model(keras.initializers.GlorotUniform)),
         "hidden/kernel is frozen, and another --seed gives it other values", LOOK,
+    ),
+    Fault(
+        "every weight moves", lambda: sound(optimizer=lambda: chosen_by("head", "rest")),
+        "of the optimizers inside 'main', head trains nothing",
+    ),
+    Fault(
+        "every weight moves", lambda: sound(optimizer=lambda: chosen_by("head", "bias", "rest")),
+        "of the optimizers inside 'main', head trains nothing", LOOK,
     ),
     *(Fault(
         "every weight moves", lambda key=key: sound(optimizer=lambda: mapped({key: SGD(0.2)})),
@@ -3904,6 +3974,36 @@ def by_step(
     """A loss that grows with the number of the step."""
     factor = 1 + tf.cast(replica.step, per_example.dtype) / 100
     return compute_loss(per_example * factor, weights, model, replica)
+
+
+def grown(by: Callable[[Any], Any]) -> Toy:
+    """A loss whose factor is made of the number of the step."""
+
+    def loss(per_example: tf.Tensor, *rest: Any) -> tf.Tensor:
+        share = tf.cast(by(rest[-1].step), per_example.dtype)
+        return compute_loss(per_example * (0.5 + 0.5 * share), *rest)
+
+    return with_loss(loss)
+
+
+def thawed_in_a_loop(own: bool = False) -> list[Callback]:
+    """Layers that are to train one after the other; `own`: each function has its layer."""
+
+    def thaw(event: Event, layer: int) -> None:
+        event.run.model.layers[layer].trainable = True
+
+    made = []
+    for layer in (0, 1):
+        by_itself = partial(thaw, layer=layer)
+        made.append(at_step(2 * layer, by_itself if own else lambda event: thaw(event, layer)))  # noqa: B023
+    return made
+
+
+def heads_in_a_loop() -> keras.Model:
+    """Each of some layers is to take a column of its own."""
+    x = keras.Input((FEATURES,))
+    columns = [layers.Lambda(lambda t: t[:, i : i + 1])(x) for i in range(FEATURES)]  # noqa: B023
+    return keras.Model(x, dense(CLASSES)(dense()(keras.ops.concatenate(columns))))
 
 
 def by_hash(task: TaskConfig) -> dict[str, Any]:
@@ -5224,6 +5324,14 @@ MODES = [
     Fault(
         "inputs without the answer", lambda: smoothed_windows(centered=True),
         "channel 0 of inputs is a weighted mean of labels, up to 2 positions later",
+    ),
+    Fault(
+        "inputs without the answer", lambda: smoothed_windows(centered=True, over=3),
+        "channel 0 of inputs is a weighted mean of labels, up to 1 positions later", LOOK,
+    ),
+    Fault(
+        "inputs without the answer", lambda: smoothed_windows(centered=True, over=3, answers=4),
+        "channel 0 of inputs is a weighted mean of labels, up to 1 positions later",
     ),
     Fault(
         "callbacks",

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.callbacks import Event, at_step, every_epochs
+from proof.engine.callbacks import Callback, Event, at_step, every_epochs
 from proof.engine.check import RELATIONS
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
@@ -29,6 +29,7 @@ from .faulty import (
     bytes_scaled,
     called_twice,
     changed,
+    chosen_by,
     coded,
     contrasted,
     counted_by_weight,
@@ -42,6 +43,7 @@ from .faulty import (
     filled_by,
     forecaster,
     frozen_model,
+    grown,
     heads_by,
     hinge_gan,
     in_rows,
@@ -83,6 +85,7 @@ from .faulty import (
     taught,
     tenfold_drop,
     texts,
+    thawed_in_a_loop,
     two_heads,
     two_labels,
     two_words_ahead,
@@ -1613,9 +1616,20 @@ def late_hours(flat: bool) -> Toy:
     return regression(model=create_model, data=split(ROWS), others={"validation": split(60)})
 
 
+def named_in_a_loop() -> list[Callback]:
+    """One function at several steps; of the loop's variable nothing is read later."""
+    seen: list[int] = []
+    return [at_step(n, lambda event: seen.append(event.step)) for n in (1, 3)]
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("inputs without the answer", lambda: smoothed_windows(centered=False)),
     ("inputs without the answer", lambda: smoothed_windows(centered=True, rough=0.0)),
+    ("every weight moves", lambda: sound(optimizer=lambda: chosen_by("kernel", "rest"))),
+    ("loop variables", lambda: sound(callbacks=lambda: thawed_in_a_loop(own=True))),
+    ("loop variables", lambda: sound(callbacks=named_in_a_loop)),
+    ("whole numbers", lambda: grown(lambda step: 1 + step // 50)),
+    ("whole numbers", lambda: grown(lambda step: tf.minimum(step / 120, 1))),
     ("labels are mixed", mixed_stream),
     ("evaluation mode", drops_of_repeated_rows),
     ("metrics", lambda: sound(metrics=lambda: {"recall": Recall()})),

@@ -30,6 +30,7 @@ from . import (
     resuming,
     scales,
     sequences,
+    slips,
     training,
 )
 from .explain import explain
@@ -52,8 +53,9 @@ __all__ = [
 
 
 # In the order in which a person would look: what comes first may explain what follows.
-MODULES = (data, leaks, overlaps, scales, repeating, losses, codes, training, layers, learning,
-           predictions, metrics, sequences, evaluation, modes, reading, resuming)  # fmt: skip
+MODULES = (data, leaks, overlaps, scales, repeating, losses, codes, training, layers, slips,
+           learning, predictions, metrics, sequences, evaluation, modes, reading,
+           resuming)  # fmt: skip
 ORDER = [module.__name__ for module in MODULES]
 
 

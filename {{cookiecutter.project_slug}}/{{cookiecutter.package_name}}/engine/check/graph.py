@@ -117,7 +117,9 @@ def drawn_twice(ops: Iterable[tf.Operation]) -> list[list[tf.Operation]]:
     draws: dict[Any, list[tf.Operation]] = {}
     formulas: dict[str, int] = {}
     for op in ops:
-        if op.type.startswith("StatelessRandom") and op.type.endswith("V2"):
+        # One seed and several numbers make several seeds, in tf.random.fold_in.
+        is_random = op.type.startswith("StatelessRandom") and op.type.endswith("V2")
+        if is_random and op.type not in MAKES_SEEDS:
             seeding = op.inputs[1].op
             if seeding.type == "StatelessRandomGetKeyCounter":
                 seed = _formula(seeding.inputs[0], formulas)

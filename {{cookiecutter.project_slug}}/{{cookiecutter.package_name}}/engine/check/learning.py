@@ -60,6 +60,14 @@ def every_weight_moves(lab: Laboratory) -> Finding:
                 "its models are frozen: trainable = False in create_model",
                 "leave that out; other train steps don't move these weights in any case",
             )
+        chosen, unused = _chosen_and_unused(lab, lab.run.optimizers[name])
+        if unused:
+            return (wrong if len(chosen) == 1 else look)(
+                f"of the optimizers inside {name!r}, {unused[0].name} trains nothing",
+                "the function that chooses one by a variable's path compares it with a text that "
+                "no path has",
+                "print the paths of the model's trainable variables",
+            )
     trained = lab.before_and_after
     still = [
         v
@@ -95,6 +103,21 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         "its gradient is 0, or process_gradients sets it to 0",
         "freeze it if you mean it",
     )
+
+
+def _chosen_and_unused(
+    lab: Laboratory, optimizer: keras.optimizers.Optimizer
+) -> tuple[list[keras.optimizers.Optimizer], list[keras.optimizers.Optimizer]]:
+    """Of the optimizers that the function of a MultiOptimizer has: those it chooses, and the rest.
+
+    Where a layer is frozen, one may be for its variables.
+    """
+    choose = getattr(optimizer, "_optimizer_map", None)
+    if any(not layer.trainable for layer in lab.run.layers):
+        return [], []
+    cells = [cell.cell_contents for cell in getattr(choose, "__closure__", None) or ()]
+    known = [o for o in tf.nest.flatten(cells) if isinstance(o, keras.optimizers.Optimizer)]
+    return [o for o in known if o.built], [o for o in known if not o.built]
 
 
 @relation("units differ")

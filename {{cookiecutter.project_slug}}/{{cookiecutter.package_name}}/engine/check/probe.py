@@ -114,6 +114,7 @@ class Probe:
     def __init__(self, run: Run, steps: DistributedSteps, accumulate: int) -> None:
         # What a trace notes.
         self.ops: list[tf.Operation] = []
+        self.step = ""  # the name of the operation that gives its number
         self.ops_of_losses: set[str] = set()  # names of those that losses are computed from
         self.losses_know_step = False  # by more than the seeds of random numbers
         self.drawn_alike: list[str] = []  # for rows, by the same seed on each replica
@@ -168,7 +169,7 @@ class Probe:
         losses = [loss for of_step in reduced for loss in of_step.losses.values()]
         self.ops_of_losses = set(upstream(losses))
         draws = frozenset(op.name for op in operations if op.type.startswith("StatelessRandom"))
-        step = progress.step.op.name
+        step = self.step = progress.step.op.name
         self.losses_know_step = step in upstream(losses, draws)
         self.drawn_alike = drawn_alike_on_replicas(operations, self._of_replica, step)
         self.follows = self._followed(reduced)

@@ -32,6 +32,9 @@ MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked fo
 @relation("marks")
 def marks(lab: Laboratory) -> Finding:
     """No number of a table, of a series, or of labels stands for a missing value."""
+    jumps = _jumps(lab)
+    if jumps and jumps.verdict == "WRONG":
+        return jumps
     for name, array in arrays_of(lab.examples["train"], "inputs").items():
         if array.ndim > 2:
             continue
@@ -57,17 +60,7 @@ def marks(lab: Laboratory) -> Finding:
             "they are replaced before they are scaled, or by a number on another scale",
             "replace them by a mean, behind the scaling by 0, and say so in a column of its own",
         )
-    for name, array in _series(lab):
-        for channel, x in enumerate(np.moveaxis(array[:MOST], 2, 0)[:MOST_COLUMNS]):
-            if (value := _drops_to(x)) is not None and not _leaves_out(lab, name, channel, value):
-                return look(
-                    f"channel {channel} of {name} jumps to {value:g} again and again, and back to "
-                    "where it was",
-                    "a number that stands for missing values is taken for a measurement",
-                    "keep NaN and leave it out of the loss, or fill inputs by the value before, "
-                    "and say so in a channel of its own",
-                )
-    return ok()
+    return jumps or ok()
 
 
 @relation("known values")
@@ -300,14 +293,25 @@ def _compared(
 
 
 def _series(lab: Laboratory) -> Iterator[tuple[str, np.ndarray]]:
-    """Inputs (rows, positions, channels), and labels (rows, positions) as one channel."""
-    for name, array in lab.examples["train"].items():
-        if array.dtype.kind != "f" or array.ndim < 2 or not 3 <= array.shape[1] <= MANY_VALUES:
+    """Inputs (rows, positions, channels), and labels or windows (rows, positions) as one channel.
+
+    Where windows are one position apart, their only labels are a series as well.
+    """
+    train = lab.examples["train"]
+    for name, array in train.items():
+        if array.dtype.kind != "f" or not array.size:
+            continue
+        if name.startswith("labels") and array.size == len(array):
+            windows = arrays_of(train, "inputs", axes=(2, 3)).values()
+            if any(len(x) == len(array) and are_one_apart(x) for x in windows):
+                yield name, array[:MANY_VALUES].reshape(1, -1, 1)
+            continue
+        if array.ndim < 2 or not 3 <= array.shape[1] <= MANY_VALUES:
             continue
         rows = max(1, MANY_VALUES // array.shape[1])
         if name.startswith("inputs") and array.ndim == 3:
             yield name, array[:rows]
-        elif name.startswith("labels") and array.ndim == 2:
+        elif array.ndim == 2 and (name.startswith("labels") or are_one_apart(array)):
             yield name, array[:rows, :, np.newaxis]
 
 
@@ -404,6 +408,31 @@ def _marks_of_labels(
                 yield name, column, mark
 
 
+def _jumps(lab: Laboratory) -> Finding | None:
+    """Whether a series jumps to a number and back, where a missing value was replaced by it."""
+    drops = {
+        f"channel {channel} of {name}": (value, _come_regularly(x, value))
+        for name, array in _series(lab)
+        for channel, x in enumerate(np.moveaxis(array[:MOST], 2, 0)[:MOST_COLUMNS])
+        if (value := _drops_to(x)) is not None and not _leaves_out(lab, name, channel, value)
+    }
+    if not drops:
+        return None
+    (place, (value, _)), *_ = drops.items()
+    # Inputs alone may be hidden on purpose, and a shop be closed on each seventh day.
+    are_forecast = any(" of inputs" in each for each in drops) and any(
+        " of labels" in each for each in drops
+    )
+    is_sure = are_forecast and not any(is_regular for _, is_regular in drops.values())
+    return (wrong if is_sure else look)(
+        f"{place} jumps to {value:g} again and again, and back to where it was"
+        f"{', and what is to be predicted does so, too' if are_forecast else ''}",
+        "a number that stands for missing values is taken for a measurement",
+        "keep NaN and leave it out of the loss, or fill inputs by the value before, and say so in "
+        "a channel of its own",
+    )
+
+
 def _drops_to(x: np.ndarray) -> float | None:
     """A number that a series (rows, positions) jumps to and back from, where it hardly moves."""
     before, here, after = (x[:, i : x.shape[1] - 2 + i].ravel() for i in range(3))
@@ -423,6 +452,16 @@ def _drops_to(x: np.ndarray) -> float | None:
         if np.mean((jump > 2 * usual) & (apart < 2 * usual)) > 0.8:
             return float(value)
     return None
+
+
+def _come_regularly(x: np.ndarray, value: float) -> bool:
+    """Whether a number comes, in most places, equally far from where it came before.
+
+    In each series (rows, positions), or in the one that windows were cut from.
+    """
+    rows, positions = np.nonzero((x[:, :1].T if are_one_apart(x) else x) == value)
+    apart = np.diff(positions)[np.diff(rows) == 0]
+    return bool(len(apart) and np.bincount(apart).max() > len(apart) / 2)
 
 
 def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:
