@@ -1,4 +1,4 @@
-"""Refuse answers that can't give a working project, in one line that says how to mend them."""
+"""Refuse answers that can't give a working project, in one line that says how to fix them."""
 
 import json
 import re
@@ -68,7 +68,7 @@ def problem_with_package(name):
 
 
 def first_problem():
-    """The first answer that can't stand, as (which, what is wrong and how to mend it), or None."""
+    """The first answer that can't stand, as (which, what is wrong and how to fix it), or None."""
     for key in TEXTS:
         if LENGTHS[key] != len(ANSWERS[key]):
             return key, "holds halves of characters; write them as they are, not as \\uXXXX pairs."

@@ -20,7 +20,7 @@ what researchers do wrong in such projects. Then `check` was tried on all of the
 {first}
 
 That is what `check` of that day caught of faults that nobody had tuned it to; 14 of examiner 3 came
-later. Then classes of what it had missed were mended, each with a relation for all of its kind, so
+later. Then classes of what it had missed were fixed, each with a relation for all of its kind, so
 later tries are no measurement: the table has what it said when a fault was last tried; `nox -s
 proofs -- blind_faults` tries them all.
 
@@ -29,7 +29,7 @@ proofs -- blind_faults` tries them all.
   ones. 12 to 17 also took tasks of kinds that no starter is: tags, clicks, sensors, speech,
   survival, sets of points, logged actions, diffusion, search, rivers, rankings, boxes; 20, 22, 27,
   28, 30, 33 and 36 the [tasks of owners](unusual-tasks.md), 24, 26 and 38 both: 24 and 26 are the
-  hardest but 15. 33 was tried after what 30 had shown was mended: nine of its faults are much like
+  hardest but 15. 33 was tried after what 30 had shown was fixed: nine of its faults are much like
   faults of 30, and three of these were found by what is new. So was 38 after 35 and 36, and two of
   its faults were found by what is new.
 - *Plain and subtle.* Of the plain faults of 17, 19, 20, 22, 24 and 26 to 38 `check` called 119 of
@@ -58,7 +58,7 @@ One of the four of 15 was accused by a relation that had been written after its 
 Four times readers of the code of `check` wrote tasks that they expected it to call `WRONG`, each
 by another relation: 28, 36 and, of what was new at the time of 33 and of 38, 13 and 12. It did so
 with 27, 35 and 11 of the first two and the last; 13 were tried after their notes had been read. All
-but two are mended, most by asking for more evidence; a verdict that can't have it is a `look` now.
+but two are fixed, most by asking for more evidence; a verdict that can't have it is a `look` now.
 The two are left: a Dice coefficient of 1 where a class is rightly not found, over so many classes
 that it is above a half where all is wrong, and a draw that leaves out the last form on purpose. See
 [false alarms](false-alarms.md).

@@ -49,7 +49,7 @@ FRESH_HEAD = """
 
 Written afterwards, by someone who had not seen `check`, to be unlike all faults above: what is left
 is mostly wrong in what it means, and not in what it computes. When they were first tried, `check`
-caught 13 of 44, and 4 by a `look`. Then classes of them were mended, so this is no measurement any
+caught 13 of 44, and 4 by a `look`. Then classes of them were fixed, so this is no measurement any
 more.
 
 """
@@ -58,7 +58,7 @@ UNSEEN_HEAD = """
 
 Written later, by someone else who had not seen `check`, as what researchers do wrong in such
 projects, spread over all kinds. When they were first tried, `check` caught 27 of 43 (63%), and 2
-by a `look`. Then classes of them were mended, so this is no measurement any more either.
+by a `look`. Then classes of them were fixed, so this is no measurement any more either.
 
 """
 BARS = {"check": 0.8, "check or tests": 0.95, "named": 0.8}  # fractions, of what is held out

@@ -72,7 +72,7 @@ class Fault(Change):
 
     kind: str
     cause: str  # what a good diagnosis says
-    file: str  # the file to be mended, in task/
+    file: str  # the file to fix, in task/
     named: str = ""  # a regular expression for messages that name the cause; "": not judged yet
 
 

@@ -83,7 +83,7 @@ def _same(lab: Laboratory, how: str) -> Finding:
         if how == "in other batches" and name.endswith("loss") and has_parts:
             continue
         seen = f"{name} is {once[name]:.5g}, and {other[name]:.5g} {how}"
-        mends = "give losses and metrics a number per example, and the weights of the batch"
+        fix = "give losses and metrics a number per example, and the weights of the batch"
         if name.endswith("loss"):
             if lab.interacts:
                 return look(
@@ -95,16 +95,16 @@ def _same(lab: Laboratory, how: str) -> Finding:
                 cause = (
                     "a layer adds a loss of its own (activity_regularizer, add_loss) for all rows"
                 )
-            mends = "use compute_loss with replica.global_count in it, as in the train step"
+            fix = "use compute_loss with replica.global_count in it, as in the train step"
         else:
             cause = "the metric averages over a replica's rows, or padding counts"
         if lab.evaluation_sees:
             cause = f"predictions depend on {lab.evaluation_sees}"
-            mends = "compute them per example: see examples apart in evaluation"
+            fix = "compute them per example: see examples apart in evaluation"
         if _evaluated_in_training(lab):
             cause = "the model is called with training=True"
-            mends = "call it with training=False in validation and test steps"
-        return wrong(seen, cause, mends)
+            fix = "call it with training=False in validation and test steps"
+        return wrong(seen, cause, fix)
     return ok()
 
 

@@ -16,18 +16,18 @@ class Finding(NamedTuple):
         verdict: "look" is for what may be meant so.
         seen: what was observed.
         cause: the likely cause.
-        mend: what to do about it.
+        fix: what to do about it.
     """
 
     verdict: Literal["ok", "look", "WRONG"]
     seen: str
     cause: str = ""
-    mend: str = ""
+    fix: str = ""
 
     def __str__(self) -> str:
         """One sentence."""
         text = ": ".join(part for part in (self.seen, self.cause) if part)
-        return f"{text}; {self.mend}" if self.mend else text
+        return f"{text}; {self.fix}" if self.fix else text
 
 
 class Relation(NamedTuple):
@@ -68,11 +68,11 @@ def ok(seen: str = "") -> Finding:
     return Finding("ok", seen)
 
 
-def look(seen: str, cause: str = "", mend: str = "") -> Finding:
+def look(seen: str, cause: str = "", fix: str = "") -> Finding:
     """Something that is a fault in most tasks, and meant so in others."""
-    return Finding("look", seen, cause, mend)
+    return Finding("look", seen, cause, fix)
 
 
-def wrong(seen: str, cause: str = "", mend: str = "") -> Finding:
+def wrong(seen: str, cause: str = "", fix: str = "") -> Finding:
     """A fault."""
-    return Finding("WRONG", seen, cause, mend)
+    return Finding("WRONG", seen, cause, fix)

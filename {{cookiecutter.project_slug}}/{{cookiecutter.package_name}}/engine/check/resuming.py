@@ -224,7 +224,7 @@ def _starts_anew(
     lab: Laboratory, whole: Acts, remembers: str, first_epoch: int = 0
 ) -> Finding | None:
     """Whether callbacks do something else in a run that is resumed, or may do so."""
-    mend = "give it get_state() and set_state(), see engine/callbacks.py"
+    fix = "give it get_state() and set_state(), see engine/callbacks.py"
     # What happens every few calls is the same behind one place, and not behind the other.
     half = whole.calls // 2
     places = [place for place in (half - 1, half + 1) if 0 < place < whole.calls] or [half]
@@ -237,13 +237,13 @@ def _starts_anew(
             f"in a run that is resumed, callbacks leave other weights or learning rates, or stop "
             f"elsewhere{', and ' * bool(remembers)}{remembers}",
             "what they remember from call to call isn't saved, so a resumed run starts it anew",
-            mend,
+            fix,
         )
     if remembers:
         return look(
             f"{remembers} from call to call",
             "it isn't saved, so a resumed run starts it anew",
-            mend,
+            fix,
         )
     return None
 

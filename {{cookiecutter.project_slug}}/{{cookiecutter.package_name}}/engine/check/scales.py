@@ -252,7 +252,7 @@ def _compared(
     """Whether the numbers of a split are on the scale of those of training."""
     a, b = _filled(array), _filled(other)
     (mean, spread), (mean_other, spread_other) = ((x.mean(), x.std()) for x in (a, b))
-    mend = "scale every split alike, with the numbers of the training data"
+    fix = "scale every split alike, with the numbers of the training data"
     if array.dtype.kind == "f" and spread > 0:
         largest = max(np.abs(a).max(), 1e-12), max(np.abs(b).max(), 1e-12)
         factor, ratio = largest[1] / largest[0], spread_other / spread
@@ -261,14 +261,14 @@ def _compared(
                 f"{name} of {split} data reach {largest[1]:.3g}, those of training "
                 f"{largest[0]:.3g}",
                 "one split is scaled, the other isn't",
-                mend,
+                fix,
             )
         beyond = _beyond(a, b) if name.startswith("inputs") else ""
         if beyond and array.ndim > 2:
             return (wrong if array.ndim > 3 else look)(  # a series may rise
                 f"{name} of training data are {beyond} those of {split} data",
                 "one split is scaled otherwise than the other",
-                mend,
+                fix,
             )
         if augmented is not None and not beyond and (moved := _beyond(_filled(augmented), b)):
             is_noise = abs(_filled(augmented).mean() - mean) < 0.1 * spread

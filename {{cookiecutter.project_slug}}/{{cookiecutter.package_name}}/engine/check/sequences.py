@@ -82,19 +82,19 @@ def padding(lab: Laboratory) -> Finding:
     if not trains:
         return ok()
     seen = f"labels end in {percent(int(padded.sum()), padded.size)} of padding, which trains"
-    mend = "give padding the weight 0 in create_datasets, or multiply the loss by a mask"
+    fix = "give padding the weight 0 in create_datasets, or multiply the loss by a mask"
     if lab.base.counted == np.count_nonzero(np.reshape(w[0], (len(padded), -1)) * ~padded):
         return wrong(
             f"{seen}, and count leaves it out",
             "the loss adds up all positions and is divided by those that aren't padding",
-            mend,
+            fix,
         )
     x, answers, _ = _tokens(lab)
     # What is predicted from a text, or decoded from its code, may say where it ends.
     ends_itself = x is not None and (_is_next(x, answers) or np.array_equal(x, answers))
     if in_inputs and not ends_itself:
-        return wrong(f"{seen}, and inputs are padded there as well", "a mask is lost", mend)
-    return look(seen, "", f"{mend}; or is it meant so?")
+        return wrong(f"{seen}, and inputs are padded there as well", "a mask is lost", fix)
+    return look(seen, "", f"{fix}; or is it meant so?")
 
 
 @relation("padded tokens")
