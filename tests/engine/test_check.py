@@ -774,12 +774,13 @@ def test_the_command_lists_selects_and_leaves_nothing_behind() -> None:
     before = files(Path(project))
     listed = python_m("proof", "check", "--list", cwd=project).stdout.splitlines()
     assert [line.partition(": ")[0] for line in listed] == select(())
-    line, todos = python_m(
+    line, total, todos = python_m(
         "proof", "check", "--only", "same step as one", cwd=project
     ).stdout.splitlines()
     assert line.startswith(
         "ok     two replicas make the same step as one: losses and metrics differ"
     )
+    assert total == "       1 ok"
     assert todos.endswith("TODOs untouched")
     refused = python_m("proof", "check", "--only", "no such", cwd=project, status=2)
     assert refused.stderr == "error: no relation is called 'no such'; --list shows them all.\n"

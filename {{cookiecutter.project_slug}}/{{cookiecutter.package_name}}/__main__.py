@@ -72,13 +72,16 @@ class Check:
         make = create_run, num_steps, strategies, create_datasets, create_callbacks
         readers, _ = readers_and_columns()
         laboratory = Laboratory(*make, self.training, self.task, readers)
-        wrong = 0
+        found: dict[str, list[str]] = {"ok": [], "look": [], "WRONG": []}
         for name, finding in check(laboratory, names):
-            wrong += finding.verdict == "WRONG"
+            found[finding.verdict].append(name)
             print(f"{finding.verdict:5}  {name}: {finding}".rstrip(": "), flush=True)
+        totals = [f"{len(found[verdict])} {verdict}" for verdict in found if found[verdict]]
+        worst = ", ".join(found["WRONG"] or found["look"])
+        print(f"       {', '.join(totals)}{f': {worst}' * bool(worst)}")
         print(f"       {len(find_todos(TASK))} TODOs untouched")
         gc.freeze()  # nor at the end of the process
-        raise SystemExit(int(wrong > 0))
+        raise SystemExit(int(bool(found["WRONG"])))
 
 
 @dataclass
