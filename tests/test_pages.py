@@ -29,19 +29,21 @@ def read(file: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def tree(page: Path) -> set[str]:
-    """The files in the first tree of a page."""
+def tree(page: Path) -> tuple[set[str], list[str]]:
+    """The files in the first tree of a page, and the folders of which `...` leaves out some."""
     (block, *_) = re.findall(r"```\n(\S.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     folders: list[str] = []
-    found = set()
+    found, shortened = set(), []
     for line in block.splitlines():
         indent, name = re.match(r"( *)(\S+)", line).groups()  # type: ignore[union-attr]
         del folders[len(indent) // 2 :]
         if name.endswith("/"):
             folders.append(name)
+        elif name == "...":
+            shortened.append("".join(folders[1:]))
         else:
             found.add("".join([*folders[1:], name]))
-    return found
+    return found, shortened
 
 
 def anchors(page: Path) -> set[str]:
@@ -51,7 +53,20 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_the_first_page_shows_the_tree_that_is_rendered(render: Render) -> None:
-    assert tree(ROOT / "README.md") == set(files(render()))
+    shown, shortened = tree(ROOT / "README.md")
+    rendered = set(files(render()))
+    assert shown <= rendered
+    left_out = [file for file in rendered - shown if not file.startswith(tuple(shortened))]
+    assert not left_out
+    assert all("/engine/" in f"/{folder}" for folder in shortened), "the rest is shown in full"
+
+
+def test_the_design_page_says_where_every_file_of_the_engine_is(render: Render) -> None:
+    page = read(ROOT / "docs" / "design-decisions.md")
+    engine = [file.partition("/")[2] for file in files(render()) if "my_experiment/engine/" in file]
+    of_engine = [file for file in engine if file.count("/") == 1 and "__init__" not in file]
+    assert len(of_engine) > 40
+    assert [file for file in of_engine if f"`{file}`" not in page] == []
 
 
 def test_links_lead_somewhere() -> None:
