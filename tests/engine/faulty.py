@@ -2564,7 +2564,7 @@ DATA = [
     ),
     Fault(
         "padded tokens", lambda: topics(masked=False),
-        r"gives other vectors for the padding \(0\): the mask of mask_zero gets lost",
+        r"gives other vectors for the padding \(0\): the padding mask of mask_zero is lost",
     ),
     Fault(
         "marks", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -999))),
@@ -2739,12 +2739,12 @@ LOSS = [
     Fault("adversaries", lambda: hinge_gan(1.0), "both have the same goal"),
     Fault(
         "no answers in evaluation", lambda: decoded(own=False),
-        "inputs..before.. of validation data are the labels, each a position later", LOOK,
+        "inputs..before.. of validation data are the labels, each one position later", LOOK,
     ),
     Fault(
         "callbacks",
         lambda: sound(callbacks=lambda: [at_step(0, (one := OneMore())), every_epochs(8, one)]),
-        "in a run that is resumed, callbacks leave other weights",
+        "in a run that is resumed, callbacks set other weights",
     ),
     Fault(
         "metrics",
@@ -2754,7 +2754,7 @@ LOSS = [
     ),
     Fault(
         "callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, LateAverage())]),
-        "callbacks leave other weights .* LateAverage remembers .*: what they remember .* anew",
+        "callbacks set other weights .* LateAverage remembers .*: state that they keep .* anew",
     ),
     Fault(
         "callbacks",
@@ -2852,7 +2852,7 @@ LOSS = [
     ),
     Fault(
         "padding", lambda: padded_words(masked=False),
-        "labels end in .* of padding, which trains, and count leaves it out",
+        "labels end in .* of padding, which trains, but count leaves it out",
     ),
     Fault(
         "padding", lambda: padded_words(masked=False, count_padding=True),
@@ -3446,7 +3446,7 @@ PREDICTIONS = [
             next_words(lambda x: x),
             augment=lambda batch, seed: (tf.roll(batch[0], -1, axis=1), *batch[1:]),
         ),
-        "of the inputs stand where they are to be predicted: the augmentation moves the inputs",
+        "of the inputs are at the position where they are predicted: the augmentation moves",
     ),
     Fault(
         "later positions",
@@ -3517,11 +3517,11 @@ def evaluated(**changes: Any) -> Toy:
 EVALUATION = [
     Fault(
         "evaluation again", lambda: evaluated(loss=plus(lambda _: python_number())),
-        "the second time: random numbers that don't follow from the place in the data",
+        "the second time: random numbers that don't depend on the position in the data",
     ),
     Fault(
         "evaluation again", lambda: sound(validation_step=sampling_step),
-        "gives other numbers each time: tf.random.normal, .* take what is likeliest",
+        "gives different numbers each time: tf.random.normal, .* use the most likely",
     ),
     Fault(
         "evaluation on two replicas", lambda: evaluated(loss=own_mean),
@@ -3529,7 +3529,7 @@ EVALUATION = [
     ),
     Fault(
         "evaluation on two replicas", lambda: contrasted(in_training=True),
-        "on two replicas, where the train step has the same losses on both: .* use replica.all_ga",
+        "on two replicas, but the train step has the same losses on both: .* use replica.all_ga",
     ),
     Fault(
         "evaluation on two replicas",
@@ -3571,12 +3571,12 @@ EVALUATION = [
     ),
     Fault(
         "examples apart in evaluation", lambda: sound(model=model(lambda: Noisy(3))),
-        "depend on its place in the batch",
+        "depend on its position in the batch",
     ),
     Fault(
         "evaluation in other batches",
         lambda: evaluated(loss=plus(lambda replica: tf.random.stateless_normal([], replica.seed))),
-        "evaluation draws random numbers .*: noise that isn't left out", LOOK,
+        "evaluation draws random numbers .*: noise is still active", LOOK,
     ),
     Fault(
         "losses apart",
@@ -3609,7 +3609,7 @@ EVALUATION = [
     Fault(
         "validation and test alike",
         lambda: sound(test_step=step(training=False, update=lambda *_: None)),
-        "test_step never updates the metric accuracy, and the step of the other split does",
+        "test_step never updates the metric accuracy, but the step of the other split does",
     ),
 ]  # fmt: skip
 
@@ -4941,14 +4941,14 @@ MODES = [
         "examples apart in evaluation",
         lambda: sound(model=lambda: keras.Sequential([
             keras.Input((FEATURES,)), AlwaysTraining(), dense(CLASSES)])),
-        "batch_normalization takes the mean of the batch with training=False too",
+        "batch_normalization uses the mean of the batch even with training=False",
     ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, Slow())]),
           "other weights or learning rates, or stop elsewhere, and Slow remembers calls"),
-    Fault("models in training mode", taught, "'teacher' is trained, .* load it by load_frozen"),
+    Fault("models in training mode", taught, "'teacher' is trained, .* load it with load_frozen"),
     Fault(
         "models in training mode", lambda: taught(average=True, frozen=False),
-        "'teacher' is trained, and a train step makes its weights of those of 'student'",
+        "'teacher' is trained, but a train step sets its weights from those of 'student'",
     ),
     Fault("evaluation knows no step", lambda: sound(validation_step=step(
         loss=by_step, training=False)), "the validation step uses replica.step"),
@@ -5012,7 +5012,7 @@ MODES = [
     Fault(
         "callbacks",
         lambda: sound(callbacks=lambda: [at_step(0, (one := OneMore())), every_epochs(13, one)]),
-        "in a run that is resumed, callbacks leave other weights",
+        "in a run that is resumed, callbacks set other weights",
     ),
     Fault("augmentation", lambda: of_forms(3), "picks one of 4, and never the last"),
     Fault(
@@ -5093,7 +5093,7 @@ MODES = [
     ),
     Fault(
         "labels in evaluation", lambda: measured_by(lambda _, logits: tf.argmin(logits, axis=1)),
-        "the metric accuracy depends on the labels in training, and not in validation",
+        "the metric accuracy depends on the labels in training, but not in validation",
     ),
     Fault(
         "rows in two splits", lambda: repeated(lambda labels: labels == 0),
@@ -5196,7 +5196,7 @@ MODES = [
     ),
     Fault(
         "inputs alike in evaluation", lambda: sound(train_steps=(divided_step(255.0),)),
-        "in the validation step, and of .* one step scales or normalizes its inputs otherwise",
+        "in the validation step, and of .* one step scales or normalizes its inputs dif",
     ),
     Fault(
         "noise averages out", lambda: sound(model=model(dense, Dropped)),
@@ -5280,7 +5280,7 @@ MODES = [
     Fault("every weight moves", lambda: replace(GAN, model=gan_of_a_frozen_judge),
           "is frozen, and another --seed gives it other values"),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_steps(1, Patient(-1))]),
-          "some steps behind a validation and before the next: .* patience is counted in steps"),
+          "some steps after a validation and before the next: .* patience is counted in steps"),
     Fault("callbacks", lambda: stopped_early(mode="min"),
           "or end the run, while every result improves, and not while it gets worse"),
     Fault("callbacks", lambda: stopped_early("val_nothing"),
@@ -5377,7 +5377,7 @@ MODES = [
         lambda: stopped_early(
             "val_exact_matches", "min", metrics=lambda: {"exact_matches": Matches()}
         ),
-        "they take it for worse, or the other way round",
+        "they treat it as worse, or vice versa",
         flags={"task": TaskConfig(monitor="validation_exact_matches")},
     ),
     Fault("scaled by training data", lambda: scaled_windows(answers=True), "and the label of each"),

@@ -141,7 +141,7 @@ def _misread(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | 
         words = words_of(name)
         is_sure = "accuracy" in words and not words & {"top", "at"}
         return (wrong if is_sure else look)(
-            f"the metric {name} ({kind}) is 1 if the label is among the {best} largest of "
+            f"the metric {name} ({kind}) is 1 if the label is among the {best} best of "
             f"{predictions.shape[-1]} classes",
             "k, which is 5 by default, is too large for so few classes",
             f"use {kind.replace('TopK', '')}, or a smaller k",
