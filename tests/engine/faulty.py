@@ -3180,7 +3180,7 @@ TRAINING = [
     ),
     Fault(
         "learning rate", lambda: sound(optimizer=lambda: SGD(0.1, weight_decay=0.5)),
-        r"weight decay takes 5\.0% of each weight in every step",
+        r"weight decay removes 5\.0% of each weight in every step",
     ),
     Fault(
         "learning rate",
@@ -5026,7 +5026,7 @@ MODES = [
     Fault(
         "metrics",
         lambda: judged_by(lambda y, p: tf.sqrt(tf.square(y - p)), "rmse"),
-        "rmse is what is called mae",
+        "rmse is what is usually called mae",
     ),
     Fault(
         "learning rate",
@@ -5213,7 +5213,7 @@ MODES = [
     ),
     Fault(
         "callbacks", annealed,
-        "behind 12 calls of callbacks a new trace .* they change a Python number",
+        "after 12 calls of callbacks, a new trace .* they change a Python number",
     ),
     Fault(
         "callbacks", lambda: annealed(0.999999), "behind 12 calls of callbacks a new trace",

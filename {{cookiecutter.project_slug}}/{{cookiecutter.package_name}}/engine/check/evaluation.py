@@ -136,7 +136,7 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
             "noise that ignores the training argument",
             "draw only if training is True; or is this intended?",
         )
-    if lab.evaluation_sees == "the place in the batch":
+    if lab.evaluation_sees == "the position in the batch":
         return wrong(
             "predictions for the same example depend on its position in the batch",
             "the model draws random numbers from a constant seed, or uses the index of the row",

@@ -208,7 +208,7 @@ def _mistaken_numbers(optimizer: keras.optimizers.Optimizer) -> Finding | None:
         )
     if decay >= 0.01:
         return wrong(
-            f"weight decay takes {decay:.1%} of each weight in every step",
+            f"weight decay removes {decay:.1%} of each weight in every step",
             "weight_decay times the learning rate is too large; it is a fraction, not percent",
             "values around 1e-4 to 0.1 are common",
         )

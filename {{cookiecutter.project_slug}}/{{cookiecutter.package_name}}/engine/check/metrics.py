@@ -238,7 +238,7 @@ def _misnamed(lab: Laboratory, name: str) -> Finding | None:
     other = min(apart, key=apart.__getitem__)
     if apart[other] < TOLERANCE and apart[called.pop()] > 10 * TOLERANCE:
         return wrong(
-            f"{name} is what is called {other}",
+            f"{name} is what is usually called {other}",
             "the root is applied to each error instead of their mean, or is missing",
             "apply it to the mean over all examples, like keras.metrics.RootMeanSquaredError",
         )

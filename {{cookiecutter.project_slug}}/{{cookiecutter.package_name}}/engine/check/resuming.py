@@ -176,7 +176,7 @@ def _misread_results(lab: Laboratory) -> Finding | None:
         return wrong(
             "callbacks lower the learning rate, or end the run, while every result improves, "
             "and not while it gets worse",
-            "the comparison is inverted: larger is better, but they treat it as worse, or vice versa",
+            "inverted comparison: larger is better, but they treat it as worse, or vice versa",
             "invert the comparison, or set mode",
         )
     if _rates_end_early(lab):
