@@ -2852,16 +2852,16 @@ LOSS = [
     ),
     Fault(
         "padding", lambda: padded_words(masked=False),
-        "labels end in .* of padding, which trains, but count leaves it out",
+        "of the labels are padding, which trains the model, but count leaves it out",
     ),
     Fault(
         "padding", lambda: padded_words(masked=False, count_padding=True),
-        "of padding, which trains", LOOK,
+        "of the labels are padding, which trains", LOOK,
     ),
-    Fault("padding", padded_texts, "of padding, which trains", LOOK),
+    Fault("padding", padded_texts, "of the labels are padding, which trains", LOOK),
     Fault(
         "padding", lambda: padded_words(masked=False, count_padding=True, inputs=True),
-        "of padding, which trains, and inputs are padded there as well",
+        "padding, which trains the model, and inputs are padded there as well",
     ),
     Fault(
         "labels of weight zero", lambda: weights_of_words(loss=False),
@@ -3282,7 +3282,7 @@ PREDICTIONS = [
             model=model(last=lambda: dense(CLASSES, activation="softmax")),
             losses=lambda: {"main": tf.nn.sparse_softmax_cross_entropy_with_logits},
         ),
-        "a cross-entropy of logits gets the outputs of a softmax: double softmax: softmax is a",
+        "a cross-entropy of logits gets the outputs of a softmax: softmax is applied twice",
     ),
     Fault(
         "logits",
@@ -3292,7 +3292,7 @@ PREDICTIONS = [
                 tf.nn.sigmoid_cross_entropy_with_logits(y, p)[:, 0]
             )},
         ),
-        "double sigmoid: sigmoid is applied twice",
+        "sigmoid is applied twice .double sigmoid.",
     ),
     Fault(
         "logits",
@@ -3589,11 +3589,11 @@ EVALUATION = [
     ),
     Fault(
         "every example once",
-        lambda: sound(others={"validation": fewer_each_time()}), "counts 33, and holds 0",
+        lambda: sound(others={"validation": fewer_each_time()}), "counts 33 examples, but has 0",
     ),
     Fault(
         "evaluation changes nothing", lambda: sound(validation_step=writing_step),
-        "kernel moves: the validation step writes what training uses",
+        "kernel changes: the validation step writes variables that training uses",
     ),
     Fault(
         "evaluation mode", lambda: dropped_out(training=True, evaluating=True),
@@ -5216,7 +5216,7 @@ MODES = [
         "after 12 calls of callbacks, a new trace .* they change a Python number",
     ),
     Fault(
-        "callbacks", lambda: annealed(0.999999), "behind 12 calls of callbacks a new trace",
+        "callbacks", lambda: annealed(0.999999), "after 12 calls of callbacks, a new trace",
     ),
     Fault(
         "callbacks", lambda: sound(callbacks=patient), "wait remembers waited .* starts it anew",
@@ -5300,7 +5300,7 @@ MODES = [
     Fault("inputs without the answer", lambda: histories(late=True),
           "the last number but 0 in inputs of each example is its label"),
     Fault("inputs alike in evaluation", lambda: bytes_scaled(lambda x: x / 255 + 1),
-          "from data on one scale .* gets numbers of mean .* in the validation step, and of mean"),
+          "data has one scale, but .* gets numbers of mean .* in the validation step, and of mea"),
     Fault("inputs alike in evaluation", lambda: gan_of_latents(1.0),
           "'generator' gets numbers from .* it is evaluated on random numbers of another"),
     Fault(
@@ -5371,7 +5371,7 @@ MODES = [
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, Clocked())]),
           "go by the clock"),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_secs(60, slow_down)]),
-          "where more time passes between them"),
+          "when more time passes between them"),
     Fault(
         "callbacks",
         lambda: stopped_early(

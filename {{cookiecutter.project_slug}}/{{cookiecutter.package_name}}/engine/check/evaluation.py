@@ -131,7 +131,7 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
             t.dtype.is_integer for t in tf.nest.flatten(lab.batch[1])
         )
         return (wrong if has_classes and words & AUGMENTING else look)(
-            "with training=False, the model predicts something else each time for the same inputs",
+            "with training=False, predictions for the same inputs are different each time",
             "a layer draws random numbers in evaluation too: dropout called with training=True, or "
             "noise that ignores the training argument",
             "draw only if training is True; or is this intended?",
@@ -223,8 +223,8 @@ def evaluation_changes_nothing(lab: Laboratory) -> Finding:
         return ok(NONE)
     if lab.in_evaluation.moved:
         return wrong(
-            f"{lab.in_evaluation.moved[0]} moves",
-            "the validation step writes what training uses",
+            f"{lab.in_evaluation.moved[0]} changes",
+            "the validation step writes variables that training uses",
             "use the metrics of the step, run.metrics, and training=False",
         )
     return ok()

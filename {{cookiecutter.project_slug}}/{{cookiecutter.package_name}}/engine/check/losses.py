@@ -239,7 +239,7 @@ def size_of_the_loss(lab: Laboratory) -> Finding:
     # The logarithm of a posterior is a sum over all training examples.
     of_all = close(ratio, lab.batches.num_examples, COARSE)
     if 0.01 < ratio < 100 or of_all or _brings_to_one(lab, ratio):
-        return look(seen, "", "is this intended? A factor changes the right learning rate")
+        return look(seen, "", "is this intended? A factor changes the best learning rate")
     return wrong(
         seen,
         "it is multiplied by a constant, such as a loss scale or the batch size",
@@ -258,7 +258,7 @@ def first_loss(lab: Laboratory) -> Finding:
             # One of several losses may have a factor.
             if close(part, 1 / classes, COARSE) and classes > 2 and len(lab.base.calls) == 1:
                 return wrong(seen, "it is a mean over the classes", "sum over the classes")
-            return look(seen, "", "is this intended? A factor changes the right learning rate")
+            return look(seen, "", "is this intended? A factor changes the best learning rate")
         loss = lab.run.losses[name]
         kind, classes = (
             type(loss).__name__,

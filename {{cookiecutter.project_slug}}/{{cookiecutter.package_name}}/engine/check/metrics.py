@@ -65,7 +65,7 @@ def metrics(lab: Laboratory) -> Finding:
         return wrong(
             f"{name} compares logits with 0.5, which is the threshold of a probability",
             "a logit of 0 is a probability of 0.5",
-            "compare with 0, or give it tf.sigmoid(logits)",
+            "compare with 0, or pass tf.sigmoid(logits)",
         )
     for name in lab.base.updates:
         if found := _misjudges(lab, name) or _misnamed(lab, name):

@@ -57,7 +57,7 @@ def inputs_alike(lab: Laboratory) -> Finding:
             ):
                 a, b = (f"mean {x.mean():.3g} and spread {x.std():.3g}" for x in (given[0], other))
                 return wrong(
-                    f"from data on one scale {name!r} gets numbers of {b} in the validation step, "
+                    f"data has one scale, but {name!r} gets numbers of {b} in the validation step, "
                     f"and of {a} in training",
                     "train/validation skew: one step scales or normalizes its inputs differently",
                     "prepare them with one function, or with a layer of the model",

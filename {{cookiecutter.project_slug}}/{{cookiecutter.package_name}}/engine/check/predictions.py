@@ -70,7 +70,7 @@ def _shown_by_graph(lab: Laboratory) -> Finding | None:
         if activation in ("softmax", "sigmoid"):
             return wrong(
                 seen,
-                f"double {activation}: {activation} is applied twice",
+                f"{activation} is applied twice (double {activation})",
                 "remove the last activation of the model, or use from_logits=False",
             )
         return (wrong if activation.startswith("relu") else look)(
@@ -179,7 +179,7 @@ def _otherwise_than_created(name: str, loss: Any, predictions: Any) -> Finding |
     if from_logits and sums and several and p.shape[-1] > 1:
         return look(
             f"{name!r} is created with from_logits=True, but gets probabilities",
-            "double softmax: it would be applied twice",
+            "a softmax would be applied twice (double softmax)",
             "use from_logits=False, or remove the last activation of the model",
         )
     if not from_logits and not sums:

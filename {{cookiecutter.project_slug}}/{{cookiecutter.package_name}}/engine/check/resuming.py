@@ -100,7 +100,7 @@ def callbacks(lab: Laboratory) -> Finding:
         for name in different(lab.base.losses, again, RETRACED):
             return wrong(
                 f"after {whole.calls} calls of callbacks, a new trace of the step gives the loss "
-                f"{name} {again[name]:.6g}, where it gave {lab.base.losses[name]:.6g}",
+                f"{name} {again[name]:.6g} instead of {lab.base.losses[name]:.6g}",
                 "they change a Python number, which the step read only when it was traced: only a "
                 "resumed run will see the change",
                 "compute it from replica.step in the step, or keep it in a weight that isn't "
@@ -256,7 +256,7 @@ def same_data_in_another_process(lab: Laboratory) -> Finding:
         return ok("not looked at: it takes long or much memory, or can't be made there")
     if others:
         return wrong(
-            f"create_datasets gives other {' and '.join(others)} data in another process",
+            f"create_datasets gives different {' and '.join(others)} data in another process",
             "it depends on hash() or on the order of a set, which Python randomizes in each "
             "process: a resumed run trains on other examples or labels, and evaluate tests on them",
             "use sorted(...) for a set, and zlib.crc32 for hash()",

@@ -241,7 +241,7 @@ def inputs_matter(lab: Laboratory) -> Finding:
     if not equal(lab.batch[0], lab.second_batch[0]) and _ignores_inputs(lab):
         return wrong(
             "every loss is the same with the inputs of another batch",
-            "no train step uses them: a discriminator sees only generated examples, for example",
+            "no train step uses them, such as a discriminator that sees only generated examples",
             "pass the inputs of the batch to the model",
         )
     if idle := _ignored_parts(lab):
