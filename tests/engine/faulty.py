@@ -3562,12 +3562,12 @@ EVALUATION = [
     ),
     Fault(
         "examples apart in evaluation", lambda: sound(model=model(Noisy)),
-        "predicts something else each time for the same inputs",
+        "predictions for the same inputs are different each time",
     ),
     Fault(
         "examples apart in evaluation",
         lambda: sound(model=model(type("Sampling", (Noisy,), {}))),
-        "predicts something else each time for the same inputs", LOOK,
+        "predictions for the same inputs are different each time", LOOK,
     ),
     Fault(
         "examples apart in evaluation", lambda: sound(model=model(lambda: Noisy(3))),

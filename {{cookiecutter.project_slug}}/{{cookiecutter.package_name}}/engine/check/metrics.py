@@ -124,8 +124,7 @@ def _misled(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | N
         )
     if mark := _stands_for_missing(lab, values):
         return wrong(
-            f"the metric {name} gets {mark[1]:g} for missing labels ({mark[0]}), and "
-            "counts them",
+            f"the metric {name} gets {mark[1]:g} for missing labels ({mark[0]}), and counts them",
             "its weights are the batch's, not those of the labels that are present",
             "pass weights that are 0 where the label is missing",
         )

@@ -81,7 +81,8 @@ def padding(lab: Laboratory) -> Finding:
         trains = bool(different(lab.base.losses, other.losses))
     if not trains:
         return ok()
-    seen = f"{percent(int(padded.sum()), padded.size)} of the labels are padding, which trains the model"
+    share = percent(int(padded.sum()), padded.size)
+    seen = f"{share} of the labels are padding, which trains the model"
     fix = "give padding the weight 0 in create_datasets, or multiply the loss by a padding mask"
     if lab.base.counted == np.count_nonzero(np.reshape(w[0], (len(padded), -1)) * ~padded):
         return wrong(
