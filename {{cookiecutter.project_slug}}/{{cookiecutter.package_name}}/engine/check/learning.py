@@ -470,7 +470,7 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
 
 @relation("signs")
 def signs(lab: Laboratory) -> Finding:
-    """A loss that can't be negative isn't negative, and doesn't become so."""
+    """A divergence, an error or a penalty is never negative."""
     for name, before in lab.base.losses.items():
         after = lab.after_training.losses[name]
         words = words_of(name, WITH_NUMBERS)

@@ -460,7 +460,7 @@ def _are_exchanged(lab: Laboratory, values: list[np.ndarray]) -> bool:
 
 @relation("monitor")
 def monitor(lab: Laboratory) -> Finding:
-    """The best weights have the best value of the monitored column, on data not trained on."""
+    """The best weights have the best value of the monitored column, on held-out data."""
     column, larger_is_better = lab.task.monitor, lab.task.larger_is_better
     if column.startswith("train_") and "validation" in lab.datasets:
         return wrong(
