@@ -5161,7 +5161,7 @@ MODES = [
     ),
     Fault(
         "the same data in another process", lambda: Toy(create_datasets=by_hash),
-        "other train and validation data in another process: it depends on hash()",
+        "different train and validation data in another process: it depends on hash()",
     ),
     Fault("variables", learned_scale, "the step reads scale, which no model has"),
     Fault(
