@@ -2564,7 +2564,7 @@ DATA = [
     ),
     Fault(
         "padded tokens", lambda: topics(masked=False),
-        r"gives other vectors for the padding \(0\): the mask of mask_zero gets lost",
+        r"gives other vectors for the padding \(0\): the padding mask of mask_zero is lost",
     ),
     Fault(
         "marks", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -999))),
@@ -2710,11 +2710,11 @@ RANDOM = [
 LOSS = [
     Fault(
         "metrics", lambda: sound(metrics=lambda: {"accuracy": Forgetful()}),
-        "the metric accuracy isn't as it was at first .* reset_state forgets a variable",
+        "the metric accuracy has another state after .* reset_state misses a variable",
     ),
     Fault(
         "metrics", lambda: two_labels(weigh=lambda weights, there: weights),
-        "the metric class gets 0 for labels that are missing .-1., and they count",
+        "the metric class gets 0 for missing labels .-1., and counts them",
     ),
     Fault(
         "labels", lambda: two_labels(lambda masked, _: masked % 2),
@@ -2726,25 +2726,25 @@ LOSS = [
     ),
     Fault(
         "moving averages", lambda: taught(average=True, kept=0.999),
-        "'teacher' is an average of 'student', begins with other random weights",
+        "'teacher' is an average of 'student', starts with other random weights",
     ),
     Fault(
         "moving averages", lambda: averaged(0.9999),
-        "after all 160 steps 98% of it are still the random weights that both began with",
+        "after all 160 steps 98% of it are still the random weights that both started with",
     ),
     Fault(
         "process_gradients", lambda: sound(process_gradients=decay_of_kernels(-0.01)),
         "adds -0.01 of each weight to its gradient",
     ),
-    Fault("adversaries", lambda: hinge_gan(1.0), "both want the same"),
+    Fault("adversaries", lambda: hinge_gan(1.0), "both have the same goal"),
     Fault(
         "no answers in evaluation", lambda: decoded(own=False),
-        "inputs..before.. of validation data are the labels, each a position later", LOOK,
+        "inputs..before.. of validation data are the labels, each one position later", LOOK,
     ),
     Fault(
         "callbacks",
         lambda: sound(callbacks=lambda: [at_step(0, (one := OneMore())), every_epochs(8, one)]),
-        "in a run that is resumed, callbacks leave other weights",
+        "in a run that is resumed, callbacks set other weights",
     ),
     Fault(
         "metrics",
@@ -2754,18 +2754,18 @@ LOSS = [
     ),
     Fault(
         "callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, LateAverage())]),
-        "callbacks leave other weights .* LateAverage remembers .*: what they remember .* anew",
+        "callbacks set other weights .* LateAverage remembers .*: state that they keep .* anew",
     ),
     Fault(
         "callbacks",
         lambda: sound(data=examples(480), callbacks=set_rate(lambda event: 0.95**event.step / 10)),
         "for the last 80% of the 800 steps: their decay is counted in epochs, .* event.step",
     ),
-    Fault("logits", lambda: counted_events("softplus"), "takes the exponential of .* positive"),
+    Fault("logits", lambda: counted_events("softplus"), "an exponential to the output of an"),
     Fault(
         "learning rate",
         lambda: sound(optimizer=rate_by(lambda step: (step + 1) // 160)),
-        "until the last of the 160 steps, and 0 there: a share of the run that is rounded down",
+        "until the last of the 160 steps, and 0 there: a fraction of the run that is rounded down",
     ),
     Fault(
         "learning rate", lambda: sound(data=examples(480), optimizer=lambda: tenfold_drop(30)),
@@ -2773,7 +2773,7 @@ LOSS = [
     ),
     Fault(
         "learning rate", lambda: sound(optimizer=rate_by(lambda step: step // 160)),
-        "gives 0.1 in the whole run: its boundaries lie behind the run", LOOK,
+        "gives 0.1 in the whole run: its boundaries are after the end of", LOOK,
     ),
     *(Fault("augmentation", lambda sign=sign: spots(sign), f"column 0 of labels .* apart: {cause}")
       for sign, cause in ((-1.0, "the label isn't moved, or the other way"), (0.0, "the label"))),
@@ -2804,14 +2804,14 @@ LOSS = [
             losses=lambda: {"main": lambda y, p: tf.reduce_mean(tf.square(p[:, 0] - y))},
             train_steps=(step(loss=lambda mean, *rest: mean),),
         ),
-        "it averages by itself; create it with reduction=.none.",
+        "the loss function reduces over the batch itself; create it with reduction=.none.",
     ),
     Fault(
         "shapes",
         lambda: regression(
             losses=lambda: {"main": lambda y, p: tf.reduce_mean(tf.square(p - y), axis=1)}
         ),
-        r"24 x 24 numbers of shapes \(24, 1\) and \(24,\)",
+        r"24 x 24 numbers from shapes \(24, 1\) and \(24,\)",
     ),
     Fault(
         "rows of weight zero",
@@ -2830,7 +2830,7 @@ LOSS = [
     Fault(
         "rows of weight zero",
         lambda: sound(train_steps=(step(update=lambda m, y, p, w: m.update_state(y, p)),)),
-        "the metric accuracy .*: it isn't given the weights",
+        "the metric accuracy .*: update_state isn't given the weights",
     ),
     Fault(
         "rows of weight zero",
@@ -2844,7 +2844,7 @@ LOSS = [
     ),
     Fault(
         "rows of weight zero", lambda: tokens_counted(lambda words, w: words > 0),
-        "count counts rows, not weights",
+        "count counts rows and ignores the weights",
     ),
     Fault(
         "rows of weight zero", lambda: CONTRASTIVE,
@@ -2852,16 +2852,16 @@ LOSS = [
     ),
     Fault(
         "padding", lambda: padded_words(masked=False),
-        "labels end in .* of padding, which trains, and count leaves it out",
+        "of the labels are padding, which trains the model, but count leaves it out",
     ),
     Fault(
         "padding", lambda: padded_words(masked=False, count_padding=True),
-        "of padding, which trains", LOOK,
+        "of the labels are padding, which trains", LOOK,
     ),
-    Fault("padding", padded_texts, "of padding, which trains", LOOK),
+    Fault("padding", padded_texts, "of the labels are padding, which trains", LOOK),
     Fault(
         "padding", lambda: padded_words(masked=False, count_padding=True, inputs=True),
-        "of padding, which trains, and inputs are padded there as well",
+        "padding, which trains the model, and inputs are padded there as well",
     ),
     Fault(
         "labels of weight zero", lambda: weights_of_words(loss=False),
@@ -2888,7 +2888,7 @@ LOSS = [
             data=(*examples(), np.full(ROWS, 0.7)),
             count=lambda batch: tf.cast(tf.reduce_sum(batch[-1]), tf.int32),
         ),
-        "each replica's sum is cut off",
+        "the sum of each replica is cut off",
     ),
     Fault(
         "count",
@@ -2897,7 +2897,7 @@ LOSS = [
                 (batch[0][:, 0] > 1) & (batch[-1] != 0), dtype=tf.int32
             )
         ),
-        "rows of the first batch don't count, and their labels change the loss",
+        "rows of the first batch aren't counted, but their labels change the loss",
     ),
     Fault(
         "weights enter once",
@@ -2920,12 +2920,12 @@ LOSS = [
         lambda: with_loss(lambda losses, w, *rest: (
             own_mean(losses, w) / tf.cast(rest[-1].global_count, w.dtype)
         )),
-        "it is averaged twice",
+        "the loss is averaged twice",
     ),
     Fault(
         "weights enter once",
         lambda: counted_by_weight(lambda losses, w, *rest: compute_loss(losses * w, w, *rest)),
-        "the loss main grows with the weights, which count adds up: weights are used twice",
+        "the loss main grows with the weights, and count sums the weights: weights are used twice",
     ),
     Fault(
         "size of the loss", lambda: with_loss(lambda *rest: 1e3 * compute_loss(*rest)),
@@ -2938,7 +2938,7 @@ LOSS = [
     Fault(
         "first loss",
         lambda: sound(model=model(lambda: layers.Rescaling(1e3))),
-        "where guessing among 3 classes gives 1.1: .* logits are huge",
+        "where guessing among 3 classes gives 1.1: .* logits are too large",
     ),
     Fault(
         "first loss", lambda: sound(losses=lambda: {"main": lambda y, p: cross_entropy(y, p) / 3}),
@@ -2950,13 +2950,13 @@ LOSS = [
     ),
     Fault(
         "process_gradients", lambda: sound(process_gradients=scaled_to(lambda _: -1)),
-        "multiplies every gradient by -1: the optimizer lowers the loss by itself",
+        "multiplies every gradient by -1: wrong sign: the optimizer already lowers the loss",
     ),
     Fault(
         "process_gradients",
         lambda: sound(process_gradients=lambda gs, vs: [
             g - 0.1 * tf.convert_to_tensor(v.value) for g, v in zip(gs, vs, strict=True)]),
-        "adds -0.1 of each weight to its gradient: weights are pushed away from 0",
+        "adds -0.1 of each weight to its gradient: wrong sign of the weight decay: weights are pu",
     ),
     Fault(
         "process_gradients", lambda: sound(process_gradients=scaled_to(lambda _: 0.5)),
@@ -2965,7 +2965,7 @@ LOSS = [
     Fault(
         "process_gradients",
         lambda: sound(process_gradients=lambda gs, _: [tf.clip_by_value(g, 0.0, 1.0) for g in gs]),
-        "leaves only gradients above 0: .* weights can move one way only",
+        "keeps only gradients above 0: .* weights move in one direction only",
     ),
     Fault(
         "denominator", lambda: with_loss(lambda losses, w, *rest: average(losses, w, BATCH)),
@@ -2983,7 +2983,7 @@ LOSS = [
         "examples apart",
         lambda: replace(CONTRASTIVE, train_steps=(masked_contrastive_step,),
                         examples_interact=False),
-        "examples interact, as with negatives from the batch", LOOK,
+        "examples interact, as with in-batch negatives", LOOK,
     ),
     *(Fault(
         relation,
@@ -2992,7 +2992,7 @@ LOSS = [
         )),
         f"the loss main is .* in step 159, and {says}",
     ) for relation, says in [("rows of weight zero", ".*: a part of the loss ignores the weights"),
-                             ("micro-batches", ".* in two: the loss depends")]),
+                             ("micro-batches", ".* in two micro-batches: the loss")]),
     Fault(
         "micro-batches", lambda: with_loss(own_mean),
         "each micro-batch's loss is averaged over itself",
@@ -3011,7 +3011,7 @@ LOSS = [
                 + tf.nn.scale_regularization_loss(tf.add_n(model.losses))
             )
         ),
-        "regularization is added once a micro-batch",
+        "regularization is added once per micro-batch",
     ),
     Fault(
         "micro-batches",
@@ -3083,7 +3083,7 @@ REPLICAS = [
     ),
     Fault(
         PARITY, lambda: sound(process_gradients=of_own_replica),
-        "weights of the two replicas by .* from each other: each replica makes an update of its",
+        "weights of the two replicas by .* from each other: each replica makes a different upd",
     ),
     Fault(
         PARITY,
@@ -3101,7 +3101,7 @@ TRAINING = [
     ),
     Fault(
         "every weight gets a gradient", lambda: with_two_losses(tf.stop_gradient, tf.add),
-        "the loss 'other' is added, and no weight gets a gradient from it", LOOK,
+        "the loss 'other' is added, but no weight gets a gradient from it", LOOK,
     ),
     Fault(
         "every weight moves",
@@ -3111,7 +3111,7 @@ TRAINING = [
     Fault(
         "every weight moves",
         lambda: sound(process_gradients=lambda gs, vs: [0 * gs[0], *gs[1:]]),
-        "hidden/kernel stays as it was",
+        "hidden/kernel doesn't change",
     ),
     Fault(
         "every weight moves", lambda: sound(model=frozen_model(keras.initializers.GlorotUniform)),
@@ -3180,12 +3180,12 @@ TRAINING = [
     ),
     Fault(
         "learning rate", lambda: sound(optimizer=lambda: SGD(0.1, weight_decay=0.5)),
-        r"weight decay takes 5\.0% of each weight in every step",
+        r"weight decay removes 5\.0% of each weight in every step",
     ),
     Fault(
         "learning rate",
         lambda: sound(optimizer=lambda: keras.optimizers.Adam(beta_1=0.999, beta_2=0.9)),
-        "averages gradients by beta_1 = 0.999, .*: the two are exchanged",
+        "averages gradients by beta_1 = 0.999, .*: the two are swapped",
     ),
     Fault(
         "inputs matter", lambda: gan_with(lambda _, made: tf.nn.softplus(made)),
@@ -3194,7 +3194,7 @@ TRAINING = [
     Fault(
         "adversaries",
         lambda: gan_with(lambda real, made: tf.nn.softplus(real) + tf.nn.softplus(-made)),
-        "lowers the loss of the generator lowers that of the discriminator: both want the same",
+        "lowers the loss of the generator lowers that of the discriminator: both have the same goa",
     ),
     Fault(
         "train steps apart", gan_of_one_optimizer,
@@ -3242,7 +3242,7 @@ TRAINING = [
     Fault(
         "loss falls on one batch",
         lambda: sound(process_gradients=lambda gradients, _: [-g for g in gradients]),
-        "gradients are changed, as by a wrong sign",
+        "gradients are changed .wrong sign",
     ),
     Fault(
         "loss falls on one batch", lambda: sound(optimizer=lambda: SGD(1e3)),
@@ -3292,7 +3292,7 @@ PREDICTIONS = [
                 tf.nn.sigmoid_cross_entropy_with_logits(y, p)[:, 0]
             )},
         ),
-        "sigmoid is applied twice",
+        "sigmoid is applied twice .double sigmoid.",
     ),
     Fault(
         "logits",
@@ -3301,7 +3301,7 @@ PREDICTIONS = [
                 tf.exp(x) / tf.reduce_sum(tf.exp(x), axis=-1, keepdims=True)
             )))
         ),
-        "'main' is created with from_logits=True, and gets probabilities", LOOK,
+        "'main' is created with from_logits=True, but gets probabilities", LOOK,
     ),
     Fault(
         "logits",
@@ -3316,13 +3316,13 @@ PREDICTIONS = [
         lambda: sound(losses=lambda: {"main": losses.SparseCategoricalCrossentropy(
             reduction="none"
         )}),
-        "'main' expects probabilities, and gets numbers from",
+        "'main' expects probabilities, but gets numbers from",
     ),
     Fault(
         "logits", lambda: called_twice(lambda run, *labels_and_logits: (
             run.losses["main"](*labels_and_logits)
         )),
-        "'main' expects probabilities, and gets numbers from",
+        "'main' expects probabilities, but gets numbers from",
     ),
     Fault(
         "predictions differ",
@@ -3365,7 +3365,7 @@ PREDICTIONS = [
         lambda: regression(
             lambda: dense(1, activation="tanh"), optimizer=lambda: keras.optimizers.Adam(0.005)
         ),
-        "go from -1 to 1 whatever the weights are, and .* of the labels lie beyond",
+        "go from -1 to 1 for any weights, and .* of the labels are outside",
     ),
     Fault(
         "outputs reach the targets",
@@ -3402,7 +3402,7 @@ PREDICTIONS = [
                 step(update=lambda m, y, p, w: m.update_state(y, tf.argmax(p, axis=-1), w)),
             )
         ),
-        "gets classes as predictions: an argmax is taken before",
+        "gets classes as predictions: an argmax is applied before it",
     ),
     Fault(
         "metrics",
@@ -3446,7 +3446,7 @@ PREDICTIONS = [
             next_words(lambda x: x),
             augment=lambda batch, seed: (tf.roll(batch[0], -1, axis=1), *batch[1:]),
         ),
-        "of the inputs stand where they are to be predicted: the augmentation moves the inputs",
+        "of the inputs are at the position where they are predicted: the augmentation moves",
     ),
     Fault(
         "later positions",
@@ -3466,17 +3466,17 @@ PREDICTIONS = [
     ),
     Fault(
         "monitor", lambda: judged_by(within, "within_1"),
-        "validation_within_1, whose smallest value .* is 1 where all predictions are right",
+        "validation_within_1, whose smallest value .* is 1 if all predictions are right",
         flags={"task": TaskConfig(monitor="validation_within_1", larger_is_better=False)},
     ),
     Fault(
         "weights enter once", lambda: decorrelated(),
-        "doesn't change when all weights are doubled: it is averaged twice", LOOK,
+        "doesn't change when all weights are doubled: the loss is averaged twice", LOOK,
     ),
     Fault(
         "learning rate",
         lambda: sound(optimizer=lambda: keras.optimizers.AdamW(0.003, 0.9, 0.999)),
-        "weight_decay is 0.9, a usual beta_1 or beta_2: numbers given by position",
+        "weight_decay is 0.9, a usual beta_1 or beta_2: positional arguments",
     ),
     Fault(
         "logits",
@@ -3491,7 +3491,7 @@ PREDICTIONS = [
         "validation_accuracy, .*, is the same with other trained weights",
     ),
     Fault(
-        "monitor", validated_gan, "losses of adversaries say how one does against the other", LOOK,
+        "monitor", validated_gan, "losses of adversaries compare the two models", LOOK,
         flags={"task": TaskConfig(monitor="validation_generator_loss", larger_is_better=False)},
     ),
     Fault(
@@ -3517,11 +3517,11 @@ def evaluated(**changes: Any) -> Toy:
 EVALUATION = [
     Fault(
         "evaluation again", lambda: evaluated(loss=plus(lambda _: python_number())),
-        "the second time: random numbers that don't follow from the place in the data",
+        "the second time: random numbers that don't depend on the position in the data",
     ),
     Fault(
         "evaluation again", lambda: sound(validation_step=sampling_step),
-        "gives other numbers each time: tf.random.normal, .* take what is likeliest",
+        "gives different numbers each time: tf.random.normal, .* use the most likely",
     ),
     Fault(
         "evaluation on two replicas", lambda: evaluated(loss=own_mean),
@@ -3529,7 +3529,7 @@ EVALUATION = [
     ),
     Fault(
         "evaluation on two replicas", lambda: contrasted(in_training=True),
-        "on two replicas, where the train step has the same losses on both: .* use replica.all_ga",
+        "on two replicas, but the train step has the same losses on both: .* use replica.all_ga",
     ),
     Fault(
         "evaluation on two replicas",
@@ -3562,21 +3562,21 @@ EVALUATION = [
     ),
     Fault(
         "examples apart in evaluation", lambda: sound(model=model(Noisy)),
-        "predicts something else each time for the same inputs",
+        "predictions for the same inputs are different each time",
     ),
     Fault(
         "examples apart in evaluation",
         lambda: sound(model=model(type("Sampling", (Noisy,), {}))),
-        "predicts something else each time for the same inputs", LOOK,
+        "predictions for the same inputs are different each time", LOOK,
     ),
     Fault(
         "examples apart in evaluation", lambda: sound(model=model(lambda: Noisy(3))),
-        "depend on its place in the batch",
+        "depend on its position in the batch",
     ),
     Fault(
         "evaluation in other batches",
         lambda: evaluated(loss=plus(lambda replica: tf.random.stateless_normal([], replica.seed))),
-        "evaluation draws random numbers .*: noise that isn't left out", LOOK,
+        "evaluation draws random numbers .*: noise is still active", LOOK,
     ),
     Fault(
         "losses apart",
@@ -3589,11 +3589,11 @@ EVALUATION = [
     ),
     Fault(
         "every example once",
-        lambda: sound(others={"validation": fewer_each_time()}), "counts 33, and holds 0",
+        lambda: sound(others={"validation": fewer_each_time()}), "counts 33 examples, but has 0",
     ),
     Fault(
         "evaluation changes nothing", lambda: sound(validation_step=writing_step),
-        "kernel moves: the validation step writes what training uses",
+        "kernel changes: the validation step writes variables that training uses",
     ),
     Fault(
         "evaluation mode", lambda: dropped_out(training=True, evaluating=True),
@@ -3609,7 +3609,7 @@ EVALUATION = [
     Fault(
         "validation and test alike",
         lambda: sound(test_step=step(training=False, update=lambda *_: None)),
-        "test_step never updates the metric accuracy, and the step of the other split does",
+        "test_step never updates the metric accuracy, but the step of the other split does",
     ),
 ]  # fmt: skip
 
@@ -4941,14 +4941,14 @@ MODES = [
         "examples apart in evaluation",
         lambda: sound(model=lambda: keras.Sequential([
             keras.Input((FEATURES,)), AlwaysTraining(), dense(CLASSES)])),
-        "batch_normalization takes the mean of the batch with training=False too",
+        "batch_normalization uses the mean of the batch even with training=False",
     ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, Slow())]),
           "other weights or learning rates, or stop elsewhere, and Slow remembers calls"),
-    Fault("models in training mode", taught, "'teacher' is trained, .* load it by load_frozen"),
+    Fault("models in training mode", taught, "'teacher' is trained, .* load it with load_frozen"),
     Fault(
         "models in training mode", lambda: taught(average=True, frozen=False),
-        "'teacher' is trained, and a train step makes its weights of those of 'student'",
+        "'teacher' is trained, but a train step sets its weights from those of 'student'",
     ),
     Fault("evaluation knows no step", lambda: sound(validation_step=step(
         loss=by_step, training=False)), "the validation step uses replica.step"),
@@ -4961,7 +4961,7 @@ MODES = [
     Fault(
         "moving averages",
         lambda: sound(model=model(lambda: layers.BatchNormalization(momentum=0.1), dense)),
-        "keep 10% of what they were .* the share that is new in PyTorch; use momentum=0.9",
+        "keep only 10% of their values .* of the new value in PyTorch; use momentum=0.9",
     ),
     Fault(
         "training mode", lambda: sound(model=model(dense, lambda: layers.Dropout(0.9))),
@@ -5003,7 +5003,7 @@ MODES = [
     ),
     Fault(
         "logits", lambda: distilled(softer=(1.0, 4.0)),
-        "'soft' gets logits of what trains divided by 4, and shares by logits of a teacher as",
+        "'soft' gets logits of a trained model divided by 4, and probabilities from logits of a",
     ),
     Fault(
         "callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, slow_down_on_chief)]),
@@ -5012,7 +5012,7 @@ MODES = [
     Fault(
         "callbacks",
         lambda: sound(callbacks=lambda: [at_step(0, (one := OneMore())), every_epochs(13, one)]),
-        "in a run that is resumed, callbacks leave other weights",
+        "in a run that is resumed, callbacks set other weights",
     ),
     Fault("augmentation", lambda: of_forms(3), "picks one of 4, and never the last"),
     Fault(
@@ -5021,18 +5021,18 @@ MODES = [
     ),
     Fault(
         "outputs reach the targets", lambda: bounded(0.1),
-        "logits of a softmax over .* go from -0.1 to 0.1 whatever the weights are",
+        "logits of a softmax over .* go from -0.1 to 0.1 for any weights",
     ),
     Fault(
         "metrics",
         lambda: judged_by(lambda y, p: tf.sqrt(tf.square(y - p)), "rmse"),
-        "rmse is what is called mae",
+        "rmse is what is usually called mae",
     ),
     Fault(
         "learning rate",
         lambda: sound(optimizer=lambda: SGD(
             keras.optimizers.schedules.CosineDecayRestarts(0.1, 40))),
-        "begins anew after 76% of the 160 steps",
+        "restarts after 76% of the 160 steps",
     ),
     Fault(
         "readers", lambda: read_texts(end=False),
@@ -5076,7 +5076,7 @@ MODES = [
     ),
     Fault(
         "learning rate", lambda: rates_of_head(0.01, 0.1),
-        "which was loaded from a file, trains at a rate of 0.1 .* begins at random, at 0.01",
+        "which was loaded from a file, trains at a rate of 0.1 .* starts at random, at 0.01",
     ),
     Fault(
         "sizes",
@@ -5093,7 +5093,7 @@ MODES = [
     ),
     Fault(
         "labels in evaluation", lambda: measured_by(lambda _, logits: tf.argmin(logits, axis=1)),
-        "the metric accuracy depends on the labels in training, and not in validation",
+        "the metric accuracy depends on the labels in training, but not in validation",
     ),
     Fault(
         "rows in two splits", lambda: repeated(lambda labels: labels == 0),
@@ -5119,12 +5119,12 @@ MODES = [
     ),
     Fault(
         "logits", lambda: of_several_tags(of_probabilities=True, bound=0.6),
-        "a cross-entropy of probabilities gets .*, which no activation has changed",
+        "a cross-entropy of probabilities gets .* without an activation, and clips it",
     ),
     Fault("metrics", lambda: of_several_tags(bound=0.5), "compares logits with 0.5"),
     Fault(
         "logits", lambda: distilled(turned=True),
-        "'soft' gets labels from weights that train",
+        "'soft' gets labels from trainable weights",
     ),
     Fault(
         "metrics", lambda: sound(metrics=lambda: {"iou": Overlap(of_all=True)}),
@@ -5148,7 +5148,7 @@ MODES = [
     Fault(
         "moving averages",
         lambda: sound(model=model(lambda: layers.BatchNormalization(momentum=0.9999), dense)),
-        "are still 98% of what they began with: a momentum of 0.9999 is too slow",
+        "are still 98% of their initial values: a momentum of 0.9999 is too slow",
     ),
     Fault(
         "adapt",
@@ -5161,7 +5161,7 @@ MODES = [
     ),
     Fault(
         "the same data in another process", lambda: Toy(create_datasets=by_hash),
-        "other train and validation data in another process: it depends on hash()",
+        "different train and validation data in another process: it depends on hash()",
     ),
     Fault("variables", learned_scale, "the step reads scale, which no model has"),
     Fault(
@@ -5196,7 +5196,7 @@ MODES = [
     ),
     Fault(
         "inputs alike in evaluation", lambda: sound(train_steps=(divided_step(255.0),)),
-        "in the validation step, and of .* one step scales or normalizes its inputs otherwise",
+        "in the validation step, and of .* one step scales or normalizes its inputs dif",
     ),
     Fault(
         "noise averages out", lambda: sound(model=model(dense, Dropped)),
@@ -5213,10 +5213,10 @@ MODES = [
     ),
     Fault(
         "callbacks", annealed,
-        "behind 12 calls of callbacks a new trace .* they change a Python number",
+        "after 12 calls of callbacks, a new trace .* they change a Python number",
     ),
     Fault(
-        "callbacks", lambda: annealed(0.999999), "behind 12 calls of callbacks a new trace",
+        "callbacks", lambda: annealed(0.999999), "after 12 calls of callbacks, a new trace",
     ),
     Fault(
         "callbacks", lambda: sound(callbacks=patient), "wait remembers waited .* starts it anew",
@@ -5232,7 +5232,7 @@ MODES = [
     Fault("padded inputs", lambda: ranked_sets(masked=False), "the metric accuracy of validation"),
     Fault(
         "outputs reach the targets", lambda: with_several_labels("softmax"),
-        "add up to 1, and 100% of the examples have several labels",
+        "add up to 1, but 100% of the examples have several labels",
     ),
     Fault("metrics", found_itself, "recall_at_1 is 1 before training, after"),
     Fault(
@@ -5254,7 +5254,7 @@ MODES = [
                 g - tf.reduce_mean(g) if g.shape.rank == 1 else g for g in gs
             ]
         ),
-        "makes 0 of every gradient of .*bias",
+        "sets every gradient of .*bias to 0",
     ),
     Fault(
         "process_gradients",
@@ -5273,14 +5273,14 @@ MODES = [
                 for name in ("discriminator", "generator")
             },
         ),
-        "'discriminator' is 0 after 17% .* counts updates, of which each train step makes 3",
+        "'discriminator' is 0 after 17% .* counts updates, and each train step makes 3",
     ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_validation(Patient(1))]),
           "while every result improves, and not while it gets worse"),
     Fault("every weight moves", lambda: replace(GAN, model=gan_of_a_frozen_judge),
           "is frozen, and another --seed gives it other values"),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_steps(1, Patient(-1))]),
-          "some steps behind a validation and before the next: .* patience is counted in steps"),
+          "some steps after a validation and before the next: .* patience is counted in steps"),
     Fault("callbacks", lambda: stopped_early(mode="min"),
           "or end the run, while every result improves, and not while it gets worse"),
     Fault("callbacks", lambda: stopped_early("val_nothing"),
@@ -5300,7 +5300,7 @@ MODES = [
     Fault("inputs without the answer", lambda: histories(late=True),
           "the last number but 0 in inputs of each example is its label"),
     Fault("inputs alike in evaluation", lambda: bytes_scaled(lambda x: x / 255 + 1),
-          "from data on one scale .* gets numbers of mean .* in the validation step, and of mean"),
+          "data has one scale, but .* gets numbers of mean .* in the validation step, and of mea"),
     Fault("inputs alike in evaluation", lambda: gan_of_latents(1.0),
           "'generator' gets numbers from .* it is evaluated on random numbers of another"),
     Fault(
@@ -5340,12 +5340,12 @@ MODES = [
     ),
     Fault(
         "right and wrong", lambda: sound(losses=lambda: {"main": easy_ones}),
-        "where they are sure and wrong: it is least at both ends",
+        "where they are confident and wrong: it is smallest at both ends",
     ),
     Fault("inputs without the answer", lambda: gauges(centered=True),
           r"labels\['level'\] are the same sum of the inputs", LOOK),
     Fault("later positions", lambda: gauges(padding="same"), "predictions change with later"),
-    Fault("right and wrong", lambda: focal_of_pixels(easy=True), "it is least at both ends"),
+    Fault("right and wrong", lambda: focal_of_pixels(easy=True), "it is smallest at both ends"),
     Fault("metrics", lambda: with_perplexity(mean_of_exponentials), "is a mean of exponentials"),
     Fault(
         "metrics",
@@ -5361,7 +5361,7 @@ MODES = [
     ),
     Fault(
         "outputs reach the targets", lambda: tagged(metrics.BinaryAccuracy),
-        "of examples with several labels of 1, and the metric main takes each class by itself",
+        "of examples with several labels of 1, but the metric main treats each class separately",
     ),
     Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
     Fault(
@@ -5371,13 +5371,13 @@ MODES = [
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, Clocked())]),
           "go by the clock"),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_secs(60, slow_down)]),
-          "where more time passes between them"),
+          "when more time passes between them"),
     Fault(
         "callbacks",
         lambda: stopped_early(
             "val_exact_matches", "min", metrics=lambda: {"exact_matches": Matches()}
         ),
-        "they take it for worse, or the other way round",
+        "they treat it as worse, or vice versa",
         flags={"task": TaskConfig(monitor="validation_exact_matches")},
     ),
     Fault("scaled by training data", lambda: scaled_windows(answers=True), "and the label of each"),

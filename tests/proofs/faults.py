@@ -167,7 +167,7 @@ FAULTS = (
             ),
         ),
         CHECK,
-        "gradients are summed twice; the engine does it once",
+        "gradients are summed twice; the engine sums them once",
     ),
     Fault(
         "gradients summed by the engine, and by the optimizer",

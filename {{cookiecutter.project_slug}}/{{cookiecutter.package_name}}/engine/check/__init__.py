@@ -1,9 +1,9 @@
-"""Look for what goes wrong silently, in your own task: `python -m <package> check`.
+"""Look for silent faults in your own task: `python -m <package> check`.
 
 A fault that raises no error changes a result that should have stayed the same. So each relation
-(in `data.py`, `losses.py` and their like) changes something irrelevant, such as
-the order of the rows or the number of replicas, and looks whether the result is the same. What is
-computed for that is in `runs.py`, what follows from it in `laboratory.py`.
+(in `data.py`, `losses.py` and so on) changes something irrelevant, such as
+the order of the rows or the number of replicas, and checks whether the result is the same. The
+runs for that are in `runs.py`, and the facts derived from them in `laboratory.py`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-# In the order in which a person would look: what comes first may explain what follows.
+# In the order in which a person would look: an early fault may explain later ones.
 MODULES = (data, leaks, overlaps, scales, repeating, losses, codes, training, layers, slips,
            learning, predictions, metrics, sequences, evaluation, modes, reading,
            resuming)  # fmt: skip
@@ -60,10 +60,10 @@ ORDER = [module.__name__ for module in MODULES]
 
 
 def select(only: tuple[str, ...]) -> list[str]:
-    """The relations whose names hold one of these texts; all for none.
+    """The relations whose names contain one of these texts; all if there are none.
 
     Raises:
-        UsageError: no name holds one of them.
+        UsageError: no name contains one of them.
     """
     for text in only:
         if not any(text in name for name in RELATIONS):
@@ -73,9 +73,9 @@ def select(only: tuple[str, ...]) -> list[str]:
 
 
 def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Finding]]:
-    """The name and the finding of each relation; where a step fails, that comes only once."""
+    """The name and the finding of each relation; a failing step is reported only once."""
     if resuming.IN_ANOTHER_PROCESS in names:
-        laboratory.made_again.start_process()  # while all else is looked at
+        laboratory.made_again.start_process()  # runs during all other relations
     failed: set[str] = set()
     found: dict[str, Finding] = {}
     for name in names:
@@ -92,15 +92,15 @@ def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Findi
             if claim not in failed:
                 failed.add(claim)
                 yield claim, wrong(reason)
-        except Exception as error:  # whatever an unusual task may make of an observation
+        except Exception as error:  # whatever an unusual task may raise in an observation
             is_of_loop = "symbolic" in str(error)  # a tensor inside tf.vectorized_map has no value
             if isinstance(error, NotImplementedError) and not is_of_loop:
-                raise  # something that the task doesn't have yet says what
+                raise  # a part that the task doesn't have yet says so itself
             yield name, look(f"can't be looked at: {cause_of(error)}")
 
 
 def _observe(laboratory: Laboratory, relation: Relation) -> Finding:
-    """The finding; of what may be rounding the one in float64, if the task runs in it."""
+    """The finding; if it may be rounding, the one in float64, if the task runs in float64."""
     finding = relation.observe(laboratory)
     if finding.verdict != "ok" and relation.exact:
         with laboratory.in_float64() as exact, contextlib.suppress(Exception):

@@ -22,20 +22,20 @@ NONE = "there is neither validation nor test data"
 
 @relation("evaluation again")
 def evaluation_again(lab: Laboratory) -> Finding:
-    """The same twice in a row."""
+    """A second evaluation gives the same numbers."""
     if not lab.evaluated_splits:
         return ok(NONE)
     if lab.in_evaluation.stateful:
         return wrong(
-            f"{lab.in_evaluation.stateful[0]} gives other numbers each time",
-            "tf.random.normal, tf.random.categorical and their like follow from no seed",
-            "take what is likeliest, or draw by tf.random.stateless_* with replica.seed",
+            f"{lab.in_evaluation.stateful[0]} gives different numbers each time",
+            "tf.random.normal, tf.random.categorical and the like ignore the run's seed",
+            "use the most likely value, or tf.random.stateless_* with replica.seed",
         )
     once, again = lab.evaluations["once"], lab.evaluations["once more"]
     for name in different(once, again, 1e-7):
         return wrong(
             f"{name} is {once[name]:.6g}, and {again[name]:.6g} the second time",
-            "random numbers that don't follow from the place in the data, or something that "
+            "random numbers that don't depend on the position in the data alone, or state that "
             "evaluation changes",
             "draw with replica.seed, and keep counters out of the validation step",
         )
@@ -44,13 +44,13 @@ def evaluation_again(lab: Laboratory) -> Finding:
 
 @relation("evaluation on two replicas", exact=True)
 def evaluation_on_two(lab: Laboratory) -> Finding:
-    """The same as on one."""
+    """Evaluation on two replicas gives the same numbers as on one."""
     return _same(lab, "on two replicas")
 
 
 @relation("evaluation in other batches", exact=True)
 def evaluation_in_other_batches(lab: Laboratory) -> Finding:
-    """The same with any batch size and any padding."""
+    """Evaluation with another batch size and other padding gives the same numbers."""
     return _same(lab, "in other batches")
 
 
@@ -62,10 +62,10 @@ def _same(lab: Laboratory, how: str) -> Finding:
     if lab.declared_interacting:
         if how == "on two replicas" and names and _trains_alike_on_two(lab):
             return (wrong if lab.interacts else look)(
-                f"{names[0]} is {once[names[0]]:.5g}, and {other[names[0]]:.5g} {how}, where the "
+                f"{names[0]} is {once[names[0]]:.5g}, and {other[names[0]]:.5g} {how}, but the "
                 "train step has the same losses on both",
-                "the train step gathers the rows of all replicas, the validation step doesn't",
-                "use replica.all_gather there as well",
+                "the train step gathers the rows of all replicas, but the validation step doesn't",
+                "use replica.all_gather there too",
             )
         return ok("not looked at: the task says that its examples interact")
     if names and how == "in other batches" and lab.in_evaluation.drawn:
@@ -74,28 +74,28 @@ def _same(lab: Laboratory, how: str) -> Finding:
         return look(
             f"{names[0]} is {once[names[0]]:.5g}, and {other[names[0]]:.5g} {how}: evaluation "
             f"draws random numbers ({lab.in_evaluation.drawn[0]})",
-            "noise that isn't left out in evaluation, so results depend on chance",
-            "add it where training is True, or average over enough of it",
+            "noise is still active in evaluation, so results depend on chance",
+            "add it only if training is True, or average over enough samples",
         )
-    # Parts of a loss may have counts of their own, of which batches weigh by one.
+    # Parts of a loss may have their own counts; batches are weighted by one of them.
     has_parts = isinstance(lab.counts, dict) and len(lab.counts) > 1
     for name in names:
         if how == "in other batches" and name.endswith("loss") and has_parts:
             continue
         seen = f"{name} is {once[name]:.5g}, and {other[name]:.5g} {how}"
-        fix = "give losses and metrics a number per example, and the weights of the batch"
+        fix = "give losses and metrics per-example values and the weights of the batch"
         if name.endswith("loss"):
             if lab.interacts:
                 return look(
                     seen, "examples interact, so a loss depends on the batch",
-                    "if you mean it, set EXAMPLES_INTERACT = True in task/steps.py",
+                    "if this is intended, set EXAMPLES_INTERACT = True in task/steps.py",
                 )  # fmt: skip
             cause = "the validation step averages over a replica's rows, or padding counts"
             if lab.traced.adds_losses:
                 cause = (
                     "a layer adds a loss of its own (activity_regularizer, add_loss) for all rows"
                 )
-            fix = "use compute_loss with replica.global_count in it, as in the train step"
+            fix = "use compute_loss with replica.global_count, as in the train step"
         else:
             cause = "the metric averages over a replica's rows, or padding counts"
         if lab.evaluation_sees:
@@ -109,51 +109,51 @@ def _same(lab: Laboratory, how: str) -> Finding:
 
 
 def _trains_alike_on_two(lab: Laboratory) -> bool:
-    """Whether the first train step has the same losses on two replicas, and all is computed."""
+    """Whether the first train step has the same losses on two replicas."""
     first, on_two = (trained.losses[0] for trained in (lab.trained_on_one, lab.trained_on_two))
     return not lab.in_evaluation.drawn and not different(first, on_two, 1e-3)
 
 
 @relation("examples apart in evaluation")
 def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
-    """What is predicted for an example depends on nothing but its inputs."""
+    """The prediction for an example depends only on its inputs."""
     if layer := _normalizes_by_batch(lab):
         return wrong(
-            f"{layer} takes the mean of the batch with training=False too",
+            f"{layer} uses the mean of the batch even with training=False",
             "it is called with training=True inside the model",
-            "leave that out: Keras passes the mode on",
+            "remove that: Keras passes the mode on",
         )
     if lab.evaluation_sees == "chance":
         drawn = lab.in_evaluation.drawn if lab.evaluated_splits else []
         words = set().union(*map(words_of, drawn))
-        # Of what has classes, the noise of layers that are called so is for training.
+        # For classes, the noise of layers with such names is only for training.
         has_classes = len(lab.batch) == 3 and any(
             t.dtype.is_integer for t in tf.nest.flatten(lab.batch[1])
         )
         return (wrong if has_classes and words & AUGMENTING else look)(
-            "with training=False, the model predicts something else each time for the same inputs",
+            "with training=False, predictions for the same inputs are different each time",
             "a layer draws random numbers in evaluation too: dropout called with training=True, or "
-            "noise that doesn't look at training",
-            "draw only where training is True; or is it meant so?",
+            "noise that ignores the training argument",
+            "draw only if training is True; or is this intended?",
         )
-    if lab.evaluation_sees == "the place in the batch":
+    if lab.evaluation_sees == "the position in the batch":
         return wrong(
-            "predictions for the same example depend on its place in the batch",
-            "the model draws random numbers from a constant seed, or treats rows by their number",
-            "draw only where training is True, and compute per example",
+            "predictions for the same example depend on its position in the batch",
+            "the model draws random numbers from a constant seed, or uses the index of the row",
+            "draw only if training is True, and compute per example",
         )
     if lab.evaluation_sees:
         return (look if lab.declared_interacting else wrong)(
             "predictions change with the other examples of the batch",
             "the model computes something over the batch, as by a mean over axis 0",
-            "compute it per example, or by BatchNormalization, which evaluates by moving averages",
+            "compute it per example, or use BatchNormalization and its moving averages",
         )
     return ok()
 
 
 @relation("padded inputs")
 def padded_inputs(lab: Laboratory) -> Finding:
-    """What fills up sequences, where a mask among the inputs leaves it out, changes nothing."""
+    """Padding that a mask among the inputs leaves out changes nothing."""
     if not lab.evaluated_splits:
         return ok(NONE)
     for mask, name, padded in _paddings(lab):
@@ -167,8 +167,8 @@ def padded_inputs(lab: Laboratory) -> Finding:
                 f"{other[result]:.4g} with other numbers in the padding of {name}, which {mask} "
                 "leaves out",
                 "the mask isn't used, or along the wrong axis, as for queries instead of keys, or "
-                "all positions are counted, or ranked",
-                "mask keys, as by attention_mask=mask[:, None, :], divide sums by the number of "
+                "padding is counted or ranked",
+                "mask keys, as with attention_mask=mask[:, None, :], divide sums by the number of "
                 "elements, and let padding come last",
             )
     return ok()
@@ -183,14 +183,14 @@ def every_example_once(lab: Laboratory) -> Finding:
     for name, counted in lab.in_evaluation.counted.items():
         wanted = sum(lab.count(batch) for batch in lab.on_one._batches[name][0])
         if counted != wanted:
-            return wrong(f"{name} counts {counted}, and holds {wanted}")
+            return wrong(f"{name} counts {counted} examples, but has {wanted}")
         found.append(f"{name} {wanted}")
     return ok(", ".join(found))
 
 
 @relation("losses apart")
 def losses_apart(lab: Laboratory) -> Finding:
-    """Validation gives each loss, and each term, a value of its own."""
+    """Validation reports a separate value for each loss and each term."""
     if not lab.evaluated_splits or len(lab.run.returned) < 2:
         return ok("there is one")
     losses = [n for n in lab.run.loss_names if n.endswith("_loss")]
@@ -207,7 +207,7 @@ def losses_apart(lab: Laboratory) -> Finding:
             value, of_other = (lab.evaluations["once"][f"{split}_{n}"] for n in (one, other))
             if value == of_other != 0 and different(
                 {one: lab.base.losses[one]}, {one: lab.base.losses[other]}, 0.01
-            ):  # two that differ by dropout alone are the same without it
+            ):  # two that differ only by dropout are the same without it
                 return look(
                     f"{split}_{one} and {split}_{other} are the same: {value:.4g}",
                     "one number is returned under two names",
@@ -218,21 +218,21 @@ def losses_apart(lab: Laboratory) -> Finding:
 
 @relation("evaluation changes nothing")
 def evaluation_changes_nothing(lab: Laboratory) -> Finding:
-    """Weights, statistics and training metrics stay."""
+    """Evaluation changes no weights, statistics or training metrics."""
     if not lab.evaluated_splits:
         return ok(NONE)
     if lab.in_evaluation.moved:
         return wrong(
-            f"{lab.in_evaluation.moved[0]} moves",
-            "the validation step writes what training uses",
-            "use run.metrics of the step, and training=False",
+            f"{lab.in_evaluation.moved[0]} changes",
+            "the validation step writes variables that training uses",
+            "use the metrics of the step, run.metrics, and training=False",
         )
     return ok()
 
 
 @relation("evaluation mode")
 def evaluation_mode(lab: Laboratory) -> Finding:
-    """Validation calls dropout and its like with training=False."""
+    """Validation calls layers such as dropout with training=False."""
     if not lab.evaluated_splits:
         return ok(NONE)
     layer = _evaluated_in_training(lab)
@@ -240,9 +240,9 @@ def evaluation_mode(lab: Laboratory) -> Finding:
         lab.in_evaluation.calls[layer] > 2 * len(lab.evaluated_splits) or _repeats_rows(lab)
     ):
         return look(
-            f"{layer} is called with training=True, several times a step or with repeated rows",
+            f"{layer} is called with training=True, several times per step or with repeated rows",
             "predictions are averaged over its random numbers (Monte Carlo dropout)",
-            "is it meant so?",
+            "is this intended?",
         )
     if layer:
         return wrong(
@@ -253,16 +253,16 @@ def evaluation_mode(lab: Laboratory) -> Finding:
     if layer := _fixed_in_training(lab):
         return look(
             f"{layer} is called with training=True where the model is made",
-            "training=False of a step wins (Keras 3.15), but where the model is called without it, "
-            "predictions are drawn by chance",
-            "leave that out: Keras passes the mode on",
+            "training=False of a step overrides it (Keras 3.15), but if the model is called "
+            "without it, predictions are random",
+            "remove that: Keras passes the mode on",
         )
     return ok()
 
 
 @relation("no answers in evaluation")
 def no_answers_in_evaluation(lab: Laboratory) -> Finding:
-    """The validation step gives no model the series that it should forecast."""
+    """The validation step doesn't give the model the series that it should forecast."""
     if not lab.evaluated_splits:
         return ok(NONE)
     parts = [tf.nest.flatten(part) for part in lab.evaluation_batch]
@@ -272,7 +272,7 @@ def no_answers_in_evaluation(lab: Laboratory) -> Finding:
         return ok("not looked at: labels aren't series of numbers")
     (labels,) = parts[1]
     if len(parts[0]) > 1 and (name := _answers_among(lab.evaluation_batch)):
-        seen = f"{name} of validation data are the labels, each a position later"
+        seen = f"{name} of validation data are the labels, each one position later"
     elif len(lab.run.trained_models) != 1 or any(x.shape == labels.shape for x in parts[0]):
         return ok("not looked at: labels are as inputs are, or there are several models")
     else:
@@ -281,17 +281,17 @@ def no_answers_in_evaluation(lab: Laboratory) -> Finding:
         pairs = zip(lab.calls_in_validation, others, strict=False)
         if all(equal(call.arguments, other.arguments) for call, other in pairs):
             return ok()
-        seen = "the validation step gives the model the labels, or what is made of them"
+        seen = "the validation step gives the model the labels, or something made from them"
     return look(
         seen,
-        "each number is predicted from the true ones before it, as in training, where a forecast "
-        "has only its own",
-        "give it its own predictions; or is it meant so?",
+        "teacher forcing: each number is predicted from the true ones before it, as in training, "
+        "but a forecast has only its own",
+        "feed back its own predictions; or is this intended?",
     )
 
 
 def _answers_among(batch: Any) -> str:
-    """One of several inputs that holds the labels, a position later; or nothing."""
+    """One of several inputs that contains the labels, one position later; or nothing."""
     named = {name: np.asarray(leaf[0]) for name, leaf in named_leaves(batch)}
     y = np.nan_to_num(named["labels"].reshape(*named["labels"].shape[:2], -1)[..., 0])
     for name, x in named.items():
@@ -321,12 +321,12 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
         if name in first and equal(first[name], of_others[name]) and (
             not equal(first[name], turned[name])
         ):  # fmt: skip
-            # A mean may be of something else there, such as how sure predictions are.
+            # A mean may be of something else there, such as the confidence of predictions.
             is_mean = type(lab.run.metrics[name]) is keras.metrics.Mean
             return (look if is_mean else wrong)(
-                f"the metric {name} depends on the labels in training, and not in validation",
-                "the validation step compares with something else, such as what a teacher gives",
-                "give it the labels of the batch",
+                f"the metric {name} depends on the labels in training, but not in validation",
+                "the validation step compares with something else, such as the output of a teacher",
+                "pass the labels of the batch",
             )
     return ok()
 
@@ -343,11 +343,11 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
         for step in ("validation", "test"):
             results.append(evaluation.measure(split, as_split=step)[0])
             updated.append(_updated(evaluation.run))
-    for name in sorted(updated[0] ^ updated[1]):  # one that takes long may be left to the test
+    for name in sorted(updated[0] ^ updated[1]):  # a slow one may be left to the test
         step = "test_step" if name in updated[0] else "validation_step"
         return (wrong if step == "test_step" else look)(
-            f"{step} never updates the metric {name}, and the step of the other split does",
-            "what is reported of it is the value of a metric that has seen nothing",
+            f"{step} never updates the metric {name}, but the step of the other split does",
+            "its reported value is that of a metric without data",
             f"call run.metrics[{name!r}].update_state in {step}",
         )
     of_validation, of_test = results
@@ -361,7 +361,7 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
 
 
 def _updated(run: Run) -> set[str]:
-    """The metrics that hold something else than when they are reset."""
+    """The metrics whose state differs from their state after a reset."""
     kept = {name: [v.numpy() for v in metric.variables] for name, metric in run.metrics.items()}
     for metric in run.metrics.values():
         metric.reset_state()
@@ -374,10 +374,10 @@ def _updated(run: Run) -> set[str]:
 
 
 def _fixed_in_training(lab: Laboratory) -> str:
-    """A layer that is put into a model in training mode, such as Dropout; or nothing."""
+    """A layer that is called in training mode inside a model, such as Dropout; or nothing."""
     for name, layer in lab.sensitive_layers.items():
         nodes = getattr(layer, "_inbound_nodes", [])
-        if hasattr(layer, "generator"):  # the default of RandomFlip and its like is True
+        if hasattr(layer, "generator"):  # for RandomFlip and the like, the default is True
             continue
         if any(node.arguments.kwargs.get("training") is True for node in nodes):
             return name
@@ -398,9 +398,9 @@ def _evaluated_in_training(lab: Laboratory) -> str:
 
 
 def _normalizes_by_batch(lab: Laboratory) -> str:
-    """A normalization layer that takes the statistics of the batch in evaluation; or nothing.
+    """A normalization layer that uses the statistics of the batch in evaluation; or nothing.
 
-    So that an evaluation of one example gives another result than that of many.
+    Then an example that is evaluated alone gives another result.
     """
     kind = keras.layers.BatchNormalization
     names = [name_of(x) for x in lab.run.layers if isinstance(x, kind) and x.trainable]
@@ -408,7 +408,7 @@ def _normalizes_by_batch(lab: Laboratory) -> str:
 
 
 def _is_beside_others(lab: Laboratory, mask: str) -> bool:
-    """Whether a layer gets a mask (rows, positions) as numbers beside others that it weighs."""
+    """Whether a layer gets a mask (rows, positions) as numbers with others that it weighs."""
     batch = lab.evaluation_batch
     zeros_and_ones = np.asarray(dict(named_leaves(batch))[mask][0], "f8")
     for call in lab.validation_calls(batch, lab.layers_with_matrices):
@@ -427,8 +427,8 @@ def _is_beside_others(lab: Laboratory, mask: str) -> bool:
 def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
     """Masks, what they leave out, and the batch of an evaluation with other numbers there.
 
-    A mask is zeros and ones (rows, positions); the end of each row is padding if all is the
-    same there, and rows end at different places: else it may be what is to be predicted.
+    A mask is zeros and ones (rows, positions). The end of each row is padding if it is the same
+    number everywhere and rows end at different positions: otherwise it may be the target.
     """
     batch, found = lab.evaluation_batch, []
     inputs = dict(named_leaves(batch[:1]))

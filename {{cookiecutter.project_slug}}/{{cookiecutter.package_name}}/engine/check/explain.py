@@ -1,4 +1,4 @@
-"""Why one replica and several give other numbers, from what the numbers look like."""
+"""Why one replica and several give different numbers, judged by the numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ COARSE = 1e-2  # for ratios: a factor of 2 and not 1.9
 
 
 def explain(one: Numbers, several: Numbers, replicas: int, regularization: float) -> str:
-    """Which known fault makes these numbers differ between one replica and several.
+    """The known fault that makes these numbers differ between one replica and several.
 
-    With versions that were never tested, that these may be the cause as well.
+    With untested versions, the answer adds that they may also be the cause.
 
     Args:
         one: losses (their names hold "loss") and metrics on one replica.
-        several: the same on more.
-        replicas: how many those are.
+        several: the same on several replicas.
+        replicas: the number of these replicas.
         regularization: the sum of the models' own losses.
     """
     fault = _fault(one, several, replicas, regularization)
@@ -25,7 +25,7 @@ def explain(one: Numbers, several: Numbers, replicas: int, regularization: float
 
 
 def _fault(one: Numbers, several: Numbers, replicas: int, regularization: float) -> str:
-    """The fault of the task that numbers like these come from."""
+    """The fault of the task that explains such numbers."""
     for name, a in one.items():
         b = several[name]
         if close(a, b):
@@ -43,26 +43,26 @@ def _fault(one: Numbers, several: Numbers, replicas: int, regularization: float)
         if regularization and close(b - a, (replicas - 1) * regularization, COARSE):
             return "regularization is counted once per replica; use tf.nn.scale_regularization_loss"
         if regularization and close(b - a, (1 / replicas - 1) * regularization, COARSE):
-            return "regularization is divided by the replicas twice; divide it once"
+            return "regularization is divided by the number of replicas twice; divide it once"
         if close(b, replicas * a, COARSE):
             return (
                 "the loss is averaged twice, or over the replica's own batch, or multiplied by the "
-                "number of replicas: divide it by replica.global_count, and by nothing else"
+                "number of replicas: divide it only by replica.global_count"
             )
         rest = a - regularization
         if regularization and close(b - a, (replicas - 1) * rest, COARSE):
             return (
-                "the loss, without its regularization, is averaged over the replica's own batch: "
+                "the loss without regularization is averaged over the replica's own batch: "
                 "use replica.global_count"
             )
         if close(b, a / replicas, COARSE) or close(b - a, (1 / replicas - 1) * rest, COARSE):
             return (
                 "the loss is divided by the number of replicas, which replica.global_count already "
-                "includes; divide it by that alone"
+                "includes; divide it only by that"
             )
         return (
             f"{name} depends on how the batch is split: through statistics of one replica's batch, "
-            "negatives of it alone (replica.all_gather has those of all), random numbers, or "
+            "its negatives alone (replica.all_gather has those of all), random numbers, or "
             "another denominator than replica.global_count"
         )
     return "gradients are changed before they are summed; clip or change them in process_gradients"

@@ -1,4 +1,4 @@
-"""What a check finds, and the list of everything that is checked."""
+"""The findings of a check, and the list of all relations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Finding(NamedTuple):
     """One line of the report.
 
     Attributes:
-        verdict: "look" is for what may be meant so.
+        verdict: "look" is for what may be intended.
         seen: what was observed.
         cause: the likely cause.
         fix: what to do about it.
@@ -36,9 +36,9 @@ class Relation(NamedTuple):
     Attributes:
         name: what `--only` takes.
         claim: what holds for a task without faults.
-        observe: looks whether it does.
-        after: a relation without which this one says nothing.
-        exact: whether a fault must be seen in float64 too, where rounding is no excuse.
+        observe: checks whether it does.
+        after: a relation that must hold first; otherwise this one tells nothing.
+        exact: whether a fault must be seen in float64 too, where it can't be rounding.
     """
 
     name: str
@@ -69,7 +69,7 @@ def ok(seen: str = "") -> Finding:
 
 
 def look(seen: str, cause: str = "", fix: str = "") -> Finding:
-    """Something that is a fault in most tasks, and meant so in others."""
+    """Something that is a fault in most tasks, but intended in others."""
     return Finding("look", seen, cause, fix)
 
 

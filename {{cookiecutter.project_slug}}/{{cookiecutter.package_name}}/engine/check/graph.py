@@ -1,4 +1,4 @@
-"""What the graph of a train step shows."""
+"""Facts that the graph of a train step shows."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ RESHAPES = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims"}
 PASSED_THROUGH = RESHAPES | {"StopGradient", "BroadcastTo", "IdentityN", "StridedSlice", "Split",
                              "GatherV2", "ConcatV2"}  # fmt: skip
 READS = {"ReadVariableOp", "VarHandleOp", "StatefulPartitionedCall"} | STATEFUL
-FEW_NUMBERS = 4  # drawn for a whole batch, as the shades of its colors
+FEW_NUMBERS = 4  # drawn for a whole batch, such as the shades of its colors
 SOFTMAX_LOSSES = {"SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"}
-HARD = 0.9  # of the largest share in a row, on average, where labels are classes
-MASKED = -1e4  # as -1e9, in place of logits that don't count
+HARD = 0.9  # of the largest probability in a row, on average, where labels are classes
+MASKED = -1e4  # or less, such as -1e9, in place of masked logits
 LINEAR = {"MatMul", "BatchMatMulV2", "Conv2D", "BiasAdd"}
 ACTIVATIONS = {"Softmax", "Sigmoid", "Relu", "Relu6", "Softplus", "Tanh", "Softsign"}
 
@@ -32,7 +32,7 @@ ACTIVATIONS = {"Softmax", "Sigmoid", "Relu", "Relu6", "Softplus", "Tanh", "Softs
 def random_numbers(graph: tf.Graph, first: int = 0) -> tuple[list[str], list[str]]:
     """Operations that draw random numbers, from the `first` one on and in loops and branches.
 
-    Those that draw from a seed that they are given, and the others, of which each draw differs.
+    The stateless ones, which draw from a given seed, and the stateful ones.
     """
     definition = graph.as_graph_def()
     nodes = [*definition.node[first:]]
@@ -44,12 +44,12 @@ def random_numbers(graph: tf.Graph, first: int = 0) -> tuple[list[str], list[str
 
 
 def drawn_alike_on_replicas(ops: Iterable[tf.Operation], own: set[str], step: str) -> list[str]:
-    """Numbers for each row of a batch whose seed follows from the `step`, and from nothing else.
+    """Numbers for each row of a batch whose seed depends on the `step`, and on nothing else.
 
     Args:
         ops: those of a train step whose rows all get the same numbers.
-        own: names of operations that give each replica another seed.
-        step: the name of the operation that gives the number of the step.
+        own: names of operations that give each replica a different seed.
+        step: the name of the operation that holds the number of the step.
     """
     found = []
     for op in ops:
@@ -63,7 +63,7 @@ def drawn_alike_on_replicas(ops: Iterable[tf.Operation], own: set[str], step: st
 
 
 def drawn_of_constants(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
-    """Draws whose seed is made of constants alone, but for those that make seeds."""
+    """Draws whose seed depends on constants only, except those that make seeds."""
     return [
         op for op in ops
         if op.type.startswith("StatelessRandom") and op.type not in MAKES_SEEDS
@@ -72,7 +72,7 @@ def drawn_of_constants(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
 
 
 def drawn_codes(ops: Sequence[tf.Operation]) -> list[list[tf.Tensor]]:
-    """The mean and the deviation, (rows, numbers), of what is a mean plus deviation x noise."""
+    """The mean and the deviation, (rows, numbers), of samples of mean + deviation x noise."""
     found = []
     draws = frozenset(op.name for op in ops if op.type.startswith("StatelessRandomNormal"))
     for op in ops if draws else ():
@@ -86,7 +86,7 @@ def drawn_codes(ops: Sequence[tf.Operation]) -> list[list[tf.Tensor]]:
 
 
 def noise_of_all_rows(ops: Sequence[tf.Operation], rows: int) -> str:
-    """What adds the same noise, with a number for each place in an example, to all rows."""
+    """The operation that adds the same noise, one number per element of an example, to all rows."""
     draws = frozenset(op.name for op in ops if op.type.startswith("StatelessRandom"))
     for op in ops if draws else ():
         if op.type not in ("AddV2", "Sub") or any(t.shape.rank is None for t in op.inputs):
@@ -98,7 +98,7 @@ def noise_of_all_rows(ops: Sequence[tf.Operation], rows: int) -> str:
             is_of_rows = some.shape.rank > 1 and some.shape[0] == rows > 1
             if not is_for_all or not is_of_rows or number <= FEW_NUMBERS:
                 continue
-            # A few numbers may well place all of them, as random positions do.
+            # A few numbers may be enough for all of them, such as random positions.
             behind = _draws_of(noise, draws)
             if any(draw.outputs[0].shape.num_elements() == number for draw in behind):
                 return str(op.name)
@@ -106,18 +106,18 @@ def noise_of_all_rows(ops: Sequence[tf.Operation], rows: int) -> str:
 
 
 def _draws_of(tensor: tf.Tensor, draws: frozenset[str]) -> list[tf.Operation]:
-    """What a tensor is made of, if it is made of `draws` and of constants alone; else nothing."""
+    """What a tensor depends on, if on `draws` and constants only; otherwise nothing."""
     before = upstream([tensor], draws)
     starts = {op.type for name, op in before.items() if not op.inputs and name not in draws}
     return [before[name] for name in draws & before.keys()] if starts <= {"Const"} else []
 
 
 def drawn_twice(ops: Iterable[tf.Operation]) -> list[list[tf.Operation]]:
-    """Draws of as many random numbers that share a seed, so that they are the same numbers."""
+    """Draws of equally many random numbers that share a seed, so the numbers are the same."""
     draws: dict[Any, list[tf.Operation]] = {}
     formulas: dict[str, int] = {}
     for op in ops:
-        # One seed and several numbers make several seeds, in tf.random.fold_in.
+        # In tf.random.fold_in, one seed and several numbers make several seeds.
         is_random = op.type.startswith("StatelessRandom") and op.type.endswith("V2")
         if is_random and op.type not in MAKES_SEEDS:
             seeding = op.inputs[1].op
@@ -129,11 +129,11 @@ def drawn_twice(ops: Iterable[tf.Operation]) -> list[list[tf.Operation]]:
 
 
 def _formula(tensor: tf.Tensor, known: dict[str, int]) -> int:
-    """The same number for tensors that are computed alike, from the same ones.
+    """An equal number for tensors that are computed in the same way from the same ones.
 
     Args:
         tensor: of a graph.
-        known: the numbers of operations by name, which this adds to.
+        known: the numbers of operations by name; this function adds to them.
     """
     op = tensor.op
     if op.name not in known:
@@ -145,17 +145,17 @@ def _formula(tensor: tf.Tensor, known: dict[str, int]) -> int:
 
 
 def never_the_last(ops: Iterable[tf.Operation]) -> tuple[str, int] | None:
-    """A draw that picks one of all but the last along an axis; its name, and the axis' size.
+    """A draw that picks one of all but the last along an axis; its name, and the size of the axis.
 
-    Where nothing else uses the number, as for what comes next, or the array, as for a label in it.
-    A table of constants may well hold what is used elsewhere.
+    Only if nothing else uses the number (such as for the next element) or the array (such as for
+    a label in it). A table of constants may have entries that are used elsewhere.
     """
     for op in ops:
         if op.type != "StatelessRandomUniformIntV2":
             continue
         low, high = (tf.get_static_value(bound) for bound in op.inputs[-2:])
         uses, indices = list[tf.Operation](), [op.outputs[0]]
-        for index in indices:  # which grows
+        for index in indices:  # it grows
             for use in index.consumers():
                 indices += use.outputs if use.type in RESHAPES else ()
                 uses += [use] if use.type not in RESHAPES else ()
@@ -170,15 +170,15 @@ def never_the_last(ops: Iterable[tf.Operation]) -> tuple[str, int] | None:
 
 
 def change_one_result(ops: Iterable[tf.Operation], draws: list[tf.Operation]) -> bool:
-    """Whether one draw says what is done with something that another one has its part in.
+    """Whether the draws apply to the same data one after the other.
 
-    So it is with the shifts along two axes of an image, and not with an image and its mask.
+    This is so for the shifts along two axes of an image, but not for an image and its mask.
     """
     names = {draw.name for draw in draws}
     seeds = upstream(draw.inputs[1] for draw in draws)
-    drawn: dict[str, set[str]] = {}  # by operation: the draws behind it
-    of_data = set[str]()  # operations behind which is data
-    for op in ops:  # in the order in which they were made
+    drawn: dict[str, set[str]] = {}  # the draws that an operation depends on
+    of_data = set[str]()  # operations that depend on data
+    for op in ops:  # in the order in which they were created
         before = [tensor.op.name for tensor in op.inputs]
         if op.name in names:
             drawn[op.name] = {op.name}
@@ -196,7 +196,7 @@ def change_one_result(ops: Iterable[tf.Operation], draws: list[tf.Operation]) ->
 def upstream(
     tensors: Iterable[tf.Tensor], until: frozenset[str] = frozenset()
 ) -> dict[str, tf.Operation]:
-    """All operations that tensors are computed from, by name; not what is behind those `until`."""
+    """All operations that tensors depend on, by name; the search ends at those in `until`."""
     ops, seen = [tensor.op for tensor in tensors], dict[str, tf.Operation]()
     while ops:
         op = ops.pop()
@@ -207,12 +207,12 @@ def upstream(
 
 
 def captured(graph: tf.Graph) -> dict[int, str]:
-    """The names of the placeholders of what a graph uses from outside, by its id."""
+    """The names of the placeholders of a graph, by the ids of the outer tensors."""
     return {id(outside): inside.op.name for outside, inside in graph.captures}
 
 
 def assigned_variables(ops: Iterable[tf.Operation]) -> list[str]:
-    """Variables that the graph writes to."""
+    """The variables that the graph writes to."""
     assigning = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
     return [op.name for op in ops if op.type in assigning]
 
@@ -222,7 +222,7 @@ def accidental_broadcasts(
 ) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
     """Arithmetic of (rows,) with (rows, 1), which gives (rows, rows): name, and both shapes.
 
-    That of a tensor with itself, each element with each, is no accident.
+    If both are the same tensor, all pairs are intended.
     """
     found = []
     for op in ops:
@@ -241,10 +241,10 @@ def accidental_broadcasts(
 def exchanged_by_reshape(
     ops: Iterable[tf.Operation],
 ) -> list[tuple[str, list[int], list[int], bool]]:
-    """Reshapes that give axes each other's sizes, or take one of a last axis to before another.
+    """Reshapes that swap the sizes of axes, or move a part of the last axis to an earlier one.
 
-    The name of each, both shapes, and whether the axes can't be meant otherwise: neighbors may well
-    be stacked, half as many positions of twice the numbers.
+    The name of each, both shapes, and whether this can't be intended: neighbors may be stacked,
+    for half as many positions with twice as many numbers.
     """
     found = []
     for op in ops:
@@ -259,9 +259,9 @@ def exchanged_by_reshape(
             moved = [(m, n) for m, n in zip(a, b, strict=True) if m != n]
             is_padded = op.inputs[0].op.type in ("Pad", "PadV2", "ConcatV2")
             if is_padded and {abs(m - n) for m, n in moved} == {1}:
-                continue  # which shifts each row by one more, to relative positions
+                continue  # it shifts each row by one more, to relative positions
         elif len(short) == 3 and len(long) == 4 and short[1:] == [long[2], long[1] * long[3]]:
-            moved = [(long[1], long[2])]  # such as heads and positions, which are multiplied then
+            moved = [(long[1], long[2])]  # such as heads and positions, which are multiplied later
         else:
             continue
         if moved and 1 not in moved[0] and len(set(moved[0])) > 1:
@@ -271,7 +271,7 @@ def exchanged_by_reshape(
 
 
 def _are_multiplied(tensor: tf.Tensor) -> bool:
-    """Whether a tensor is multiplied by another one as matrices are, for each of two axes."""
+    """Whether a tensor is in a matrix product with another one, for each of two axes."""
     return any(
         op.type in ("BatchMatMulV2", "BatchMatMulV3", "Einsum")
         and [t.shape.rank for t in op.inputs] == [4, 4]
@@ -280,10 +280,10 @@ def _are_multiplied(tensor: tf.Tensor) -> bool:
 
 
 def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
-    """Of each softmax cross-entropy of hard labels the least and the largest logit: (3,).
+    """For each softmax cross-entropy of hard labels, the smallest and largest logit: (3,).
 
-    And how many logits it has. One that is masked counts as 0; where shares are labels, 0 is all
-    that is returned, as what the logits can be may be what they should.
+    And the number of logits. Masked logits count as 0. If labels are distributions, all are 0,
+    because small logits may be intended there.
     """
     found = []
     for op in ops:
@@ -300,7 +300,7 @@ def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
 
 
 def activated_logits(ops: Iterable[tf.Operation]) -> list[str]:
-    """The activations that cross-entropies of logits get their logits from."""
+    """The activations whose outputs cross-entropies use as logits."""
     found = []
     for op in ops:
         of_softmax = op.type in SOFTMAX_LOSSES
@@ -324,7 +324,7 @@ def multiplies_by(ops: Iterable[tf.Operation], numbers: set[float]) -> bool:
 
 
 def clipped_outputs(ops: Iterable[tf.Operation]) -> str:
-    """Outputs of a linear layer that are cut off near 0 and 1 before a logarithm; or nothing."""
+    """Outputs of a linear layer that are clipped near 0 and 1 before a logarithm; or nothing."""
     for op in ops:
         if op.type != "Log" or op.name.startswith("gradient"):
             continue
@@ -343,25 +343,25 @@ def clipped_outputs(ops: Iterable[tf.Operation]) -> str:
 
 
 def _is_linear(op: tf.Operation) -> bool:
-    """Whether an operation is that of a layer without activation, with its bias or without."""
+    """Whether an operation is a layer without an activation, with or without a bias."""
     return op.type in LINEAR or (op.type == "AddV2" and _source(op.inputs[0]).type in LINEAR)
 
 
 def compared_with_half(ops: Iterable[tf.Operation]) -> str:
-    """What compares logits of a cross-entropy with 0.5; or nothing."""
+    """The operation that compares logits of a cross-entropy with 0.5; or nothing."""
     logits, found = set[str](), list[tf.Operation]()
     for op in ops:
         if "logistic_loss" in op.name and op.type in ("Relu", "Neg", "GreaterEqual"):
             logits.add(_unshaped(op.inputs[0]).name)
         elif op.type in ("Greater", "GreaterEqual"):
             bound = tf.get_static_value(op.inputs[1])
-            if bound is not None and np.ndim(bound) == 0 and bound == 0.5:  # and no thresholds
+            if bound is not None and np.ndim(bound) == 0 and bound == 0.5:  # not several thresholds
                 found.append(op)
     return next((str(op.name) for op in found if _unshaped(op.inputs[0]).name in logits), "")
 
 
 def _unshaped(tensor: tf.Tensor) -> tf.Tensor:
-    """A tensor before its shape or type was changed; a part of one is a tensor of its own."""
+    """A tensor before its shape or type was changed; a slice is a new tensor."""
     while tensor.op.type in RESHAPES:
         tensor = tensor.op.inputs[0]
     return tensor
@@ -372,7 +372,7 @@ def softmax_along(
 ) -> tuple[int, tuple[int, ...]] | None:
     """An axis of a tensor of one of these shapes, not the last, and the shape; or None.
 
-    TensorFlow exchanges such an axis and the last one before the softmax.
+    TensorFlow swaps such an axis and the last one before the softmax.
     """
     for op in ops:
         if op.type not in ("Softmax", "LogSoftmax"):
@@ -397,9 +397,9 @@ def exponential_of_positive(ops: Iterable[tf.Operation]) -> str:
 
 
 def _source(tensor: tf.Tensor) -> tf.Operation:
-    """The operation that computed a tensor, through what only changes its shape.
+    """The operation that computed a tensor, except for changes of its shape.
 
-    What joins the outputs of several kinds of operations is such an operation itself.
+    Where the outputs of several kinds of operations are joined, it is the operation that joins.
     """
     op = tensor.op
     while op.type in PASSED_THROUGH:

@@ -1,4 +1,4 @@
-"""What follows from observing the runs of a task: facts that several relations need."""
+"""Facts about the runs of a task that several relations need."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from .runs import LONGEST_TRAINING, Call, Runs
 REPEATED_STEPS, FRESH_STEPS = 30, 60
 ALONE = 20  # steps of some optimizers
 LOOKS = 5  # at steps with other random numbers
-LATER_LOOKS = 10  # at the steps behind the first, and as many at the whole run
+LATER_LOOKS = 10  # at the steps after the first, and as many over the whole run
 ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Lamb")
 LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU",
                     "R2Score")  # fmt: skip
@@ -51,14 +51,14 @@ LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "ce
         "distance", "smape", "crps", "brier", "ece"}  # fmt: skip
 
 
-# Of what compares two numbers either side may be better.
+# For comparisons of two numbers, larger or smaller may be better.
 OF_TWO = {"gap", "drop", "difference", "excess", "relative", "skill", "change", "ratio",
           "minus"}  # fmt: skip
 WITH_NUMBERS = "a-z0-9"  # of the words in names of losses, metrics and results
 
 
 class Laboratory(Runs):
-    """A task under observation, and what is known of it."""
+    """A task under observation, and the facts known about it."""
 
     @contextlib.contextmanager
     def in_float64(self) -> Iterator[Laboratory | None]:
@@ -84,8 +84,8 @@ class Laboratory(Runs):
     def hashes(self) -> dict[str, list[int]]:
         """A number for each example of each split, without its weights.
 
-        Training examples may be several that the augmentation chooses from. Splits may share
-        examples of which other parts count, such as the nodes of a graph.
+        A training example may have several, which the augmentation chooses from. Splits may share
+        examples if other parts of them count, such as the nodes of a graph.
         """
         found = {}
         others: dict[str, Any] = self.examples.get("validation", self.examples.get("test", {}))
@@ -175,34 +175,34 @@ class Laboratory(Runs):
     # The loss.
 
     def counts_of(self, batch: Any) -> dict[str, int]:
-        """What counts in a batch, for each of the losses and terms."""
+        """The counts of a batch, for each of the losses and terms."""
         local = on_replicas(batch, self.run.strategy, self.one[1].layout)
         counts = loss_counts(self.run, self.run.functions.count(local))
         return dict(zip(self.run.returned, counts.numpy().tolist(), strict=True))
 
     def count(self, batch: Any) -> int:
-        """The most that counts in a batch for one of the losses and terms."""
+        """The largest count of a batch over the losses and terms."""
         return max(self.counts_of(batch).values())
 
     @cached_property
     def counts_weights(self) -> bool:
-        """Whether twice the weights count twice."""
+        """Whether doubling the weights doubles the count."""
         return self.counts_of(self.weighted(lambda w: 2 * w)) != self.counts_of(self.batch)
 
     @cached_property
     def counts(self) -> Any:
-        """What `count` gives for the first batch."""
+        """The result of `count` for the first batch."""
         local = on_replicas(self.batch, self.run.strategy, self.one[1].layout)
         return self.run.functions.count(local)
 
     @property
     def has_other_denominators(self) -> bool:
-        """Whether losses are divided by anything else than one count."""
+        """Whether losses have other denominators than one count."""
         return self.one[1].constant_denominator or isinstance(self.counts, dict)
 
     @cached_property
     def means_of_halves(self) -> dict[str, tuple[float, float]]:
-        """For each loss the mean of its halves, and their sum with regularization once."""
+        """For each loss, the mean over its halves, and their sum, with regularization once."""
         return self.means_of_halves_at(0)
 
     def means_of_halves_at(self, step: int) -> dict[str, tuple[float, float]]:
@@ -232,10 +232,9 @@ class Laboratory(Runs):
         )
 
     def losses_of_answers(self, name: str) -> tuple[float, float, float, float] | None:
-        """What a loss gives for right answers, for guesses, and for wrong ones, less and more sure.
+        """The values of a loss for right answers, guesses, and wrong ones, less and more confident.
 
-        Means over the first batch; None if it isn't called with one of several classes, or with 0
-        and 1.
+        Means over the first batch; None if labels are neither one of several classes nor 0 and 1.
         """
         labels, predictions, _ = self.base.calls[name]
         made = answers(labels, predictions)
@@ -246,7 +245,7 @@ class Laboratory(Runs):
             right, guess, doubtful, wrong = (
                 float(np.mean(loss(labels, tf.constant(p)))) for p in made
             )
-        except Exception:  # it may take something else than labels and predictions
+        except Exception:  # it may expect other arguments than labels and predictions
             return None
         return right, guess, doubtful, wrong
 
@@ -283,23 +282,23 @@ class Laboratory(Runs):
 
     @property
     def unknown_variables(self) -> list[tf.Variable]:
-        """Those that a step reads and that the engine doesn't know, such as a loss's own."""
+        """Variables that a step reads but the engine doesn't know, such as those of a loss."""
         known = {id(v._value) for v in self.variables(self.one)}
         return [v for v in self.traced.ops[0].graph.variables if id(v) not in known]
 
     def was_trained(self, layer: keras.layers.BatchNormalization) -> bool:
-        """Whether its moving averages came with weights that were trained before."""
+        """Whether its moving averages come from a pretrained model."""
         return bool(np.any(self.initial[id(layer.moving_mean)]))
 
     @cached_property
     def own_layers(self) -> list[keras.layers.Layer]:
-        """Layers of one's own that do something else while training."""
+        """Layers of your own that behave differently in training."""
         layers = filter(cares_about_training, self.run.layers)
         return [layer for layer in layers if is_own(layer)]
 
     @property
     def layers_with_matrices(self) -> list[keras.layers.Layer]:
-        """The layers of Keras that have a matrix of weights, or of more axes."""
+        """The layers of Keras that have a matrix of weights, or weights with more axes."""
         return [
             layer
             for layer in self.run.layers
@@ -328,14 +327,14 @@ class Laboratory(Runs):
         return self.calls(self.run.functions.validation_step, self.on_one.run, batch, watched)
 
     def validate(self, batch: Any, at: int = 0, *, metrics: bool = False) -> Numbers:
-        """What the validation step returns for a batch, see `compute`."""
+        """The result of the validation step for a batch, see `compute`."""
         functions, run = self.run.functions, self.on_one.run
         return self.compute(functions.validation_step, run, batch, at, metrics=metrics)
 
     def validated(self, batch: Any) -> tuple[Numbers, dict[str, list[tf.Tensor]]]:
-        """The losses and metrics of a batch in validation, and what each metric is given."""
+        """The losses and metrics of a batch in validation, and the arguments of each metric."""
         seen: dict[str, tuple[Any, ...]] = {}
-        _ = self.base  # its trace would be recorded, too
+        _ = self.base  # otherwise its trace would be recorded, too
         with metrics_recorded(self.on_one.run, seen):
             results = self.validate(batch, metrics=True)
         given = {name: [v for v in values if v is not None] for name, values in seen.items()}
@@ -353,12 +352,12 @@ class Laboratory(Runs):
 
     @cached_property
     def sensitive_layers(self) -> dict[str, keras.layers.Layer]:
-        """Layers that do something else while training, by the names of `sees_training`."""
+        """Layers that behave differently in training, by the names of `sees_training`."""
         return {name_of(layer): layer for layer in self.run.layers if cares_about_training(layer)}
 
     @cached_property
     def always_training(self) -> set[str]:
-        """The layers that a model calls in training mode though it is called otherwise."""
+        """The layers that a model calls in training mode although its own mode is another."""
         seen: dict[str, set[bool]] = {}
         with layers_recorded(self.run, seen), contextlib.suppress(Exception):
             for model in self.run.models.values():
@@ -369,9 +368,9 @@ class Laboratory(Runs):
 
     @cached_property
     def evaluation_sees(self) -> str:
-        """What in evaluation the only model's outputs depend on beside their own row.
+        """What the outputs of the only model depend on in evaluation, other than their own row.
 
-        That is "chance", "the other rows", "the place in the batch" or nothing.
+        That is "chance", "the other rows", "the position in the batch" or nothing.
         """
         if len(self.run.trained_models) != 1 or self.rows < 4:
             return ""
@@ -384,25 +383,25 @@ class Laboratory(Runs):
         try:
             whole, again = outputs(tf.identity), outputs(tf.identity)
             first, turned = outputs(lambda t: t[:rows]), outputs(lambda t: tf.reverse(t, [0]))
-        except Exception:  # a step may give it something else than the inputs
+        except Exception:  # a step may pass something other than the inputs
             return ""
         if relative_difference(whole, again) > 10 * TOLERANCE:
             return "chance"
         if relative_difference([t[:rows] for t in whole], first) > 10 * TOLERANCE:
             return "the other rows"
         if relative_difference([t[::-1] for t in whole], turned) > 10 * TOLERANCE:
-            return "the place in the batch"
+            return "the position in the batch"
         return ""
 
     @cached_property
     def normalizes(self) -> bool:
-        """Whether a layer brings inputs to another scale."""
+        """Whether a layer changes the scale of its inputs."""
         names = ("Normalization", "Rescaling", "Embedding", "Discretization", "CategoryEncoding")
         return any(type(layer).__name__.endswith(names) for layer in self.run.layers)
 
     @cached_property
     def directions(self) -> dict[str, bool]:
-        """The metrics that have a better side, and whether that is the larger one."""
+        """The metrics with a known direction, and whether larger is better."""
         found = {}
         for name, metric in self.run.metrics.items():
             kind = type(metric).__name__
@@ -416,7 +415,7 @@ class Laboratory(Runs):
         return {name: larger for name, larger in found.items() if name in self.base.metrics}
 
     def larger_is_better(self, name: str) -> bool | None:
-        """Whether larger values of a loss or metric are; None if neither class nor name say so."""
+        """Whether larger values of a loss or metric are better; None if unknown."""
         words = words_of(name, WITH_NUMBERS)
         is_of_loss = (
             name in self.run.terms
@@ -432,7 +431,7 @@ class Laboratory(Runs):
 
     @cached_property
     def inner_optimizers(self) -> list[tuple[str, keras.optimizers.Optimizer]]:
-        """Every optimizer that has a learning rate of its own, with its name."""
+        """Every optimizer that has its own learning rate, with its name."""
         found = []
         for name, optimizer in self.run.optimizers.items():
             outer, *inner = all_optimizers(optimizer)
@@ -443,7 +442,7 @@ class Laboratory(Runs):
 
     @cached_property
     def before_and_after(self) -> list[tuple[keras.Variable, np.ndarray, np.ndarray]]:
-        """Each variable that trains, its value at the start and after the first real steps."""
+        """Each trainable variable, its value at the start and after the first real steps."""
         variables = self.run.trainable_variables
         initial = [self.initial[id(v)] for v in variables]
         return list(zip(variables, initial, self.trained_on_one.weights, strict=True))
@@ -461,8 +460,8 @@ class Laboratory(Runs):
     def reached_later(self) -> set[int]:
         """The ids of variables to which other batches, or later steps, give a gradient.
 
-        So it is with experts that few examples are sent to, where a part of the loss begins later,
-        or comes every few steps, and where a callback raises a factor that is 0 at first.
+        For example experts that get few examples, where a part of the loss starts later or occurs
+        every few steps, and where a callback raises a factor that is 0 at first.
         """
         late = np.linspace(0, self.num_steps - 1, LATER_LOOKS).astype(int).tolist()
         batches = self.batches.dataset(1, 1 + 2 * LATER_LOOKS)
@@ -486,7 +485,7 @@ class Laboratory(Runs):
     def losses_on_one_batch(self) -> tuple[Numbers, Numbers, int]:
         """The losses before and after that many steps on the first batch, with the same noise.
 
-        Means over the noise of some steps: in each of them all rows get the same here.
+        Means over the noise of some steps, because all rows have the same noise within a step.
         """
         before = self._losses_with_noise()
         batches = tf.data.Dataset.from_tensors(self.batch).repeat()
@@ -507,14 +506,14 @@ class Laboratory(Runs):
     ) -> Numbers:
         """How a small step against the gradients of some optimizers changes all losses.
 
-        Those of `behind` have trained for some steps, alone, each of which takes a tenth of their
-        loss at most. Random numbers are those of the step `at`.
+        The optimizers `behind` are trained alone before, for some steps that lower their loss by at
+        most a tenth each. Random numbers are those of the step `at`.
         """
         now = self.look(self.batch, step=at) if at else self.base
         for _ in range(ALONE if behind else 0):
             self._descend(behind, now, 0.1 * sum(abs(now.losses[name]) for name in behind))
             now = self.look(self.batch, step=at)
-        before = max(map(abs, now.losses.values()))  # a change of any loss must show
+        before = max(map(abs, now.losses.values()))  # a change of any loss must be visible
         self._descend(names, now, 1e-3 * max(before, 1e-3))
         after = self.look(self.batch, step=at).losses
         self.reset()
@@ -530,11 +529,11 @@ class Laboratory(Runs):
 
     @cached_property
     def fresh(self) -> tuple[list[Numbers], Numbers, Numbers | None]:
-        """Losses on new batches; then that of the first, and with the labels of other examples."""
+        """Losses on new batches; then on the first batch, also with labels of other examples."""
         try:
             losses = self.train_longer(self.batches.dataset(0, FRESH_STEPS), FRESH_STEPS)
             inputs, *labels, weights = self.batch
-            for metric in self.run.metrics.values():  # of the look alone, not of steps before it
+            for metric in self.run.metrics.values():  # of this look only, not of earlier steps
                 metric.reset_state()
             # Numbers drawn for each row, as in stochastic depth, are the same for all rows here.
             looks = LOOKS if self.base.drawn else 1
@@ -556,20 +555,20 @@ class Laboratory(Runs):
 
     @property
     def looks_after_training(self) -> list[Look]:
-        """The same with the random numbers of other steps too, if a step draws some."""
+        """The same with the random numbers of other steps too, if a step draws any."""
         _ = self.fresh
         return self._after_training
 
     @property
     def calls_after_training(self) -> dict[str, list[tuple[Any, ...]]]:
-        """What losses were called with in each of these looks, see `calls_of`."""
+        """The arguments of losses in each of these looks, see `calls_of`."""
         calls = [self.calls_of(look) for look in self.looks_after_training]
         return {name: [each[name] for each in calls] for name in calls[0]}
 
     def calls_of(self, look: Look) -> dict[str, tuple[Any, ...]]:
-        """What losses were called with in a step: (labels, predictions, result).
+        """The calls of losses in a step: (labels, predictions, result).
 
-        Where it computes its losses by itself, what the model gave, and the labels as they are.
+        If it computes its losses by itself, the outputs of the model, and the labels as they are.
         """
         if look.calls or not look.outputs:
             return look.calls
@@ -580,7 +579,7 @@ class Laboratory(Runs):
 
 
 def _counted(named: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Which parts of each example count, where some don't: (rows, parts)."""
+    """Which parts of each example count, if some don't: (rows, parts)."""
     arrays = [a.reshape(len(a), -1) != 0 for n, a in named.items() if n.startswith("weights")]
     return [a for a in arrays if a.size and not a.all() and (a.shape[1] > 1 or not a.any())]
 

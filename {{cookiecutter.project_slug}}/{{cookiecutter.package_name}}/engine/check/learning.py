@@ -19,15 +19,15 @@ from .probe import is_own, words_of
 from .runs import REAL_STEPS, state_of
 
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
-JUDGES = {"discriminator", "critic"}  # words in names of models, that none uses as they begin
-ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # of what may be rare
+JUDGES = {"discriminator", "critic"}  # words in names of models that need training
+ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # for rare classes
 NEVER_NEGATIVE = {"kl", "kld", "mse", "mae", "rmse", "penalty"}  # words in names of losses
 
 
 @relation("every weight gets a gradient")
 def every_weight(lab: Laboratory) -> Finding:
-    """Every variable that trains is reached by the loss, and every loss reaches some."""
-    # What starts at zero gets its gradient after some steps.
+    """The loss reaches every trainable variable, and every loss reaches at least one."""
+    # A variable that starts at zero may get its gradient only after some steps.
     reached = set().union(*map(lab.reached, (lab.base, *lab.looks_after_training)))
     variables = [v for name in lab.base.gradients for v in lab.run.variables_of(name)]
     without = [v for v in variables if id(v) not in reached and not _is_a_shift(lab, v)]
@@ -37,35 +37,35 @@ def every_weight(lab: Laboratory) -> Finding:
         listed = ", ".join(v.path for v in without[:3]) + (" ..." if len(without) > 3 else "")
         return wrong(
             f"none for {listed}",
-            "the loss doesn't depend on it: a branch that isn't used, tf.stop_gradient, an argmax "
-            "or rounding on the way, or units that are all dead",
+            "the loss doesn't depend on it: an unused branch, tf.stop_gradient, an argmax or "
+            "rounding in between, or units that are all dead",
             "use it in the loss, or freeze it",
         )
     if idle := lab.traced.teaches_nothing:
         return look(
-            f"the loss {idle[0]!r} is added, and no weight gets a gradient from it",
-            "tf.stop_gradient is around what should learn from it",
-            "put it around what is learned from, such as what a teacher gives",
+            f"the loss {idle[0]!r} is added, but no weight gets a gradient from it",
+            "tf.stop_gradient is around the part that should learn",
+            "put it around the target instead, such as the output of a teacher",
         )
     return ok()
 
 
 @relation("every weight moves")
 def every_weight_moves(lab: Laboratory) -> Finding:
-    """Three steps change every variable that trains, and each optimizer trains some."""
+    """Three steps change every trainable variable, and each optimizer trains at least one."""
     for name in lab.run.optimizers:
         if not lab.run.variables_of(name):
             return wrong(
                 f"the optimizer {name!r} trains nothing",
                 "its models are frozen: trainable = False in create_model",
-                "leave that out; other train steps don't move these weights in any case",
+                "remove that; other train steps don't move these weights in any case",
             )
         chosen, unused = _chosen_and_unused(lab, lab.run.optimizers[name])
         if unused:
             return (wrong if len(chosen) == 1 else look)(
                 f"of the optimizers inside {name!r}, {unused[0].name} trains nothing",
-                "the function that chooses one by a variable's path compares it with a text that "
-                "no path has",
+                "the function that chooses an optimizer by a variable's path looks for a text that "
+                "occurs in no path",
                 "print the paths of the model's trainable variables",
             )
     trained = lab.before_and_after
@@ -82,13 +82,13 @@ def every_weight_moves(lab: Laboratory) -> Finding:
             if (id(v) in now or id(v) not in lab.reached_later) and id(v) not in idle
         ]
     if not still and (frozen := _frozen_at_random(lab)):
-        # Behind layers that train, fixed random numbers may be part of it.
+        # After trainable layers, fixed random numbers may be intended.
         judges = [model for name, model in lab.run.models.items() if JUDGES & words_of(name)]
         matrices = ([v.path for v in model.weights if len(v.shape) > 1] for model in judges)
         is_first = any(paths and paths[0] in frozen for paths in matrices)
         return (wrong if is_first else look)(
             f"{', '.join(frozen[:3])} is frozen, and another --seed gives it other values",
-            "nothing has trained these weights: a file isn't loaded, or after trainable = False",
+            "these weights were never trained: the file isn't loaded, or is loaded too late",
             "load them, or train them",
         )
     if not still:
@@ -99,18 +99,18 @@ def every_weight_moves(lab: Laboratory) -> Finding:
             "no weight moves", f"the learning rate is {rates}, or process_gradients gives zeros"
         )
     return wrong(
-        f"{', '.join(v.path for v in still[:3])} stays as it was",
+        f"{', '.join(v.path for v in still[:3])} doesn't change",
         "its gradient is 0, or process_gradients sets it to 0",
-        "freeze it if you mean it",
+        "freeze it if this is intended",
     )
 
 
 def _chosen_and_unused(
     lab: Laboratory, optimizer: keras.optimizers.Optimizer
 ) -> tuple[list[keras.optimizers.Optimizer], list[keras.optimizers.Optimizer]]:
-    """Of the optimizers that the function of a MultiOptimizer has: those it chooses, and the rest.
+    """The optimizers in the function of a MultiOptimizer: those it chooses, and the others.
 
-    Where a layer is frozen, one may be for its variables.
+    If a layer is frozen, one of them may be for its variables.
     """
     choose = getattr(optimizer, "_optimizer_map", None)
     if any(not layer.trainable for layer in lab.run.layers):
@@ -122,7 +122,7 @@ def _chosen_and_unused(
 
 @relation("units differ")
 def units_differ(lab: Laboratory) -> Finding:
-    """Units of a layer, and layers, start with weights of their own."""
+    """The units of a layer, and different layers, start with different weights."""
     kernels = [
         (v.path, a, b)
         for v, a, b in lab.before_and_after
@@ -135,10 +135,10 @@ def units_differ(lab: Laboratory) -> Finding:
             return wrong(
                 f"the {units} units of {path} have the same weights, at the start and after some "
                 "steps",
-                "an initializer gives each the same numbers, so all of them learn the same",
-                "use a random initializer, as GlorotUniform",
+                "the initializer gives every unit the same numbers, so all of them learn the same",
+                "use a random initializer, such as GlorotUniform",
             )
-    first: dict[tuple[Any, int], tuple[str, np.ndarray]] = {}  # of those that begin alike
+    first: dict[tuple[Any, int], tuple[str, np.ndarray]] = {}  # of those that start alike
     for path, a, b in kernels:
         other, of_other = first.setdefault((a.shape, hash(a.tobytes())), (path, b))
         if of_other is not b and a.std() > 0:
@@ -147,23 +147,23 @@ def units_differ(lab: Laboratory) -> Finding:
             return (wrong if same else look)(
                 f"{other} and {path} start with the same random numbers"
                 + ", and stay the same" * same,
-                "one initializer with a seed of its own gives the same numbers each time",
-                "leave the seed out: --seed makes all initializers repeatable",
+                "an initializer with a fixed random seed gives the same numbers each time",
+                "remove the seed: --seed makes all initializers reproducible",
             )
     return ok()
 
 
 @relation("learning rate")
 def learning_rate(lab: Laboratory) -> Finding:
-    """It lasts through the run, and is no smaller for new weights than for loaded ones."""
+    """It lasts for the whole run, and is no smaller for new weights than for pretrained ones."""
     found = []
     if exchanged := _slower_where_new(lab):
         (new, of_new), (loaded, of_loaded) = exchanged
         return wrong(
             f"{loaded}, which was loaded from a file, trains at a rate of {of_loaded:.2g} on "
-            f"average, and {new}, which begins at random, at {of_new:.2g}",
-            "the two are exchanged: what was trained before is lost until what is new has learned",
-            "give weights that begin at random the larger rate",
+            f"average, and {new}, which starts at random, at {of_new:.2g}",
+            "the two are swapped: pretrained weights are lost before the new ones have learned",
+            "give the weights that start at random the larger rate",
         )
     for name, optimizer in lab.inner_optimizers:
         if fault := _mistaken_numbers(optimizer):
@@ -173,7 +173,7 @@ def learning_rate(lab: Laboratory) -> Finding:
         found.append(f"{rates[0]:.3g}")
         if not _has_schedule(optimizer):
             if rates[0] <= 0:
-                # A callback may raise it from 0.
+                # A callback may raise it later.
                 return (look if rates[0] == 0 and lab.create_callbacks() else wrong)(
                     f"the learning rate of {name!r} is {rates[0]:.3g}", "", "make it positive"
                 )
@@ -195,7 +195,7 @@ def learning_rate(lab: Laboratory) -> Finding:
 
 
 def _mistaken_numbers(optimizer: keras.optimizers.Optimizer) -> Finding | None:
-    """Whether an optimizer gets a number in place of another one, or a weight decay in percent."""
+    """Whether an optimizer has a number in place of another, or a weight decay in percent."""
     rate = float(tf.convert_to_tensor(optimizer.learning_rate))
     decay = float(getattr(optimizer, "weight_decay", None) or 0.0) * rate
     if getattr(optimizer, "weight_decay", None) in BETAS and (
@@ -203,44 +203,44 @@ def _mistaken_numbers(optimizer: keras.optimizers.Optimizer) -> Finding | None:
     ):
         return wrong(
             f"weight_decay is {optimizer.weight_decay:g}, a usual beta_1 or beta_2",
-            "numbers given by position: behind the learning rate AdamW takes weight_decay",
-            "name them, beta_1=... and beta_2=...",
+            "positional arguments: the argument after the learning rate of AdamW is weight_decay",
+            "use keywords, beta_1=... and beta_2=...",
         )
     if decay >= 0.01:
         return wrong(
-            f"weight decay takes {decay:.1%} of each weight in every step",
+            f"weight decay removes {decay:.1%} of each weight in every step",
             "weight_decay times the learning rate is too large; it is a fraction, not percent",
             "values around 1e-4 to 0.1 are common",
         )
     beta_1, beta_2 = (getattr(optimizer, name, None) for name in ("beta_1", "beta_2"))
-    # Above that bound Adam's steps aren't bounded (Kingma & Ba, 2015, section 4).
+    # Above this bound, Adam's steps aren't bounded (Kingma & Ba, 2015, section 4).
     if beta_1 is not None and beta_2 is not None and beta_1**2 > beta_2:
         return wrong(
             f"{type(optimizer).__name__} averages gradients by beta_1 = {beta_1:g}, and their "
             f"squares by beta_2 = {beta_2:g}",
-            "the two are exchanged",
-            "the squares need the longer average, as beta_1=0.9 and beta_2=0.999",
+            "the two are swapped",
+            "the squares need the longer average, such as beta_1=0.9 and beta_2=0.999",
         )
     return None
 
 
 def _ends_early(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None:
-    """Whether nothing is left of a learning rate, given at 101 steps of the run, before its end."""
+    """Whether a learning rate, given at 101 steps of the run, reaches 0 before the end."""
     updates, steps = _updates_per_step(lab, name), lab.num_steps
     alive = np.flatnonzero(rates > 1e-3 * rates.max())
     if len(alive) and alive[-1] >= 80:
         return None
     share = int(alive[-1]) + 1 if len(alive) else 0
     seen = f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps"
-    if updates > 1:  # a critic may well end at a half
+    if updates > 1:  # a critic's may end at half of the run
         return (look if share >= 40 else wrong)(
             seen,
-            f"its schedule counts updates, of which each train step makes {updates}",
-            f"give it {updates} times the steps that create_optimizer is given",
+            f"its schedule counts updates, and each train step makes {updates}",
+            f"give it {updates} times the number of steps that create_optimizer is given",
         )
-    # A decay that goes on to the end may well end at a thousandth.
+    # A decay that continues to the end may fall to a thousandth.
     goes_on = bool(np.all(np.diff(rates) < 0))
-    # Drops to a tenth may well come to a thousandth some time before it.
+    # Drops to a tenth may reach a thousandth some time before the end.
     drops = np.flatnonzero(np.diff(rates))
     is_stepped = rates[-1] > 0 and 1 < len(drops) < 10 and drops[-1] >= 40
     return (look if share >= 40 and (goes_on or is_stepped) else wrong)(
@@ -253,27 +253,27 @@ def _ends_early(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None
 def _falls_at_once(
     lab: Laboratory, name: str, optimizer: keras.optimizers.Optimizer, rates: np.ndarray
 ) -> Finding | None:
-    """Whether little is left of a learning rate, given at 101 steps of the run, for most of it."""
+    """Whether a learning rate, given at 101 steps of the run, is small for most of it."""
     steps = lab.num_steps
     if rates[20:].max() <= 0.05 * rates.max():
-        # As slowly as 1 / t it falls on purpose (Robbins & Monro, 1951).
+        # A decay as slow as 1 / t is intended (Robbins & Monro, 1951).
         falls_slowly = np.all(np.diff(rates) < 0) and rates[-1] > 0.1 * rates[20]
         return (look if falls_slowly else wrong)(
             f"the learning rate of {name!r} is {rates[20:].max() / rates.max():.1%} of its "
             f"largest value for the last 80% of the {steps} steps",
-            "its boundaries or its decay are counted in epochs, and it counts train steps",
-            "make them parts of the number of steps that create_optimizer is given",
+            "its boundaries or its decay are counted in epochs, but it counts train steps",
+            "make them fractions of the number of steps that create_optimizer is given",
         )
     if np.ptp(rates[10:]) == 0 and rates[10] <= 0.2 * rates.max():
         epochs = steps // lab.batches.steps_per_epoch
         first = _rates(optimizer, range(min(epochs + 1, 200)))
-        # Where an epoch is of few steps, or the fall is smooth, it may well be meant.
+        # If an epoch has few steps, or the fall is smooth, it may be intended.
         is_drop = steps >= 10 * epochs and len(np.unique(first)) <= 4
         return (wrong if is_drop and first[-1] == rates[10] else look)(
             f"the learning rate of {name!r} is {rates[10] / rates.max():.0%} of its largest "
             f"value for the last 90% of the {steps} steps, in {epochs} epochs",
-            "its boundaries are counted in epochs, and it counts train steps",
-            "make them parts of the number of steps that create_optimizer is given",
+            "its boundaries are counted in epochs, but it counts train steps",
+            "make them fractions of the number of steps that create_optimizer is given",
         )
     return None
 
@@ -281,31 +281,31 @@ def _falls_at_once(
 def _comes_too_late(
     lab: Laboratory, name: str, optimizer: keras.optimizers.Optimizer, rates: np.ndarray
 ) -> Finding | None:
-    """Whether what a schedule is to do lies behind the run; rates are those at 101 of its steps."""
+    """Whether a schedule changes only after the run; rates are those at 101 of its steps."""
     updates, steps = _updates_per_step(lab, name), lab.num_steps
     if np.ptp(rates[:-1]) == 0 < np.ptp(rates):
         return wrong(
             f"the learning rate of {name!r} is {rates[0]:.3g} until the last of the {steps} "
             f"steps, and {rates[-1]:.3g} there",
-            "a share of the run that is rounded down, as by //, is 0 until the end",
-            "divide real numbers, as by tf.cast(step, tf.float32) / num_steps",
+            "a fraction of the run that is rounded down, as by //, is 0 until the end",
+            "use float division, such as tf.cast(step, tf.float32) / num_steps",
         )
     if np.ptp(rates) == 0:
         return look(
             f"the schedule of {name!r} gives {rates[0]:.3g} in the whole run",
-            "its boundaries lie behind the run, or a share of it is rounded down, as by //",
-            "is it meant so?",
+            "its boundaries are after the end of the run, or a fraction is rounded down, as by //",
+            "is this intended?",
         )
     if rates.argmax() > 50 and rates[-1] > 0.99 * rates.max():
         later = updates * steps * np.asarray([*range(2, 50), 99])
         far = _rates(optimizer, later)
-        # A search for the rate at which losses rise goes on for ever, or ends with the run.
+        # A learning-rate range test goes on forever, or ends with the run.
         ends = np.isfinite(far).all() and far[-1] <= far[-2]
         return (wrong if ends and max(far) > 1.2 * rates[-1] else look)(
             f"the learning rate of {name!r} rises until the end of the run, "
             f"to {rates[-1]:.3g}, and would reach {max(far):.3g}",
             "the warm-up is longer than the run",
-            "make it a part of the number of steps that create_optimizer is given",
+            "make it a fraction of the number of steps that create_optimizer is given",
         )
     if rates.min() > 0.97 * rates.max() and rates.min() < rates.max():
         return look(
@@ -317,63 +317,63 @@ def _comes_too_late(
 
 
 def _ends_behind_a_restart(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None:
-    """Whether a schedule that begins anew does so for a last time and comes to no end."""
+    """Whether the last period of a schedule with restarts doesn't reach its end."""
     jumps = np.flatnonzero(np.diff(rates) > 0.5 * rates.max()) + 1
     if not len(jumps):
         return None
     before, behind = rates[: jumps[-1]], rates[jumps[-1] :]
     high, fallen = 0.5 * rates.max(), before[-1]
-    # A warm-up begins low, and nothing is before it.
+    # A warm-up begins low, and nothing comes before it.
     if not before.max() >= high >= 5 * fallen or behind.min() < high:
         return None
-    if np.ptp(behind) == 0:  # from there on, something else trains at a rate of its own
+    if np.ptp(behind) == 0:  # from there on, something else trains at its own rate
         return None
-    # Of many periods, as for snapshots, the rest of one is little.
+    # Of many periods, as for snapshot ensembles, an unfinished one matters little.
     return (wrong if len(jumps) < 5 and len(before) < 95 else look)(
-        f"the learning rate of {name!r} falls to {fallen:.3g}, begins anew after {len(before)}% of "
+        f"the learning rate of {name!r} falls to {fallen:.3g}, restarts after {len(before)}% of "
         f"the {lab.num_steps} steps, and is {rates[-1]:.3g} at their end",
-        "the last of its periods is longer than what is left of the run, as where each is twice as "
+        "the last period is longer than the rest of the run, for example because each is twice as "
         "long as the one before",
-        "let the periods add up to the number of steps, as by t_mul=1",
+        "let the periods add up to the number of steps, for example with t_mul=1",
     )
 
 
 @relation("moving averages")
 def moving_averages(lab: Laboratory) -> Finding:
-    """They forget the random numbers they began with, over the run and not at once."""
+    """They forget their initial values during the run, but not at once."""
     if found := _begins_elsewhere(lab):
         name, other, share = found
         return wrong(
-            f"{name!r} is an average of {other!r}, begins with other random weights, and after all "
+            f"{name!r} is an average of {other!r}, starts with other random weights, and after all "
             f"{lab.num_steps} steps {share:.0%} of these are left",
-            "an average that begins elsewhere takes long to forget it",
-            f"let it begin as a copy, as by {name}.set_weights({other}.get_weights())",
+            "an average that starts with other weights takes long to forget them",
+            f"start it as a copy, with {name}.set_weights({other}.get_weights())",
         )
     if slow := _forgets_slowly(lab):
         name, other, share, is_validated = slow
         return (wrong if is_validated and lab.num_steps >= 100 else look)(
             f"{name!r} is an average of {other!r}, and after all {lab.num_steps} steps {share:.0%} "
-            "of it are still the random weights that both began with",
-            "it keeps too much of itself in each step, for so few of them",
-            "use a smaller decay, as 0.99, or one that grows, as min(decay, (1 + t) / (10 + t))",
+            "of it are still the random weights that both started with",
+            "the decay is too close to 1 for so few steps",
+            "use a smaller decay, such as 0.99, or let it grow: min(decay, (1 + t) / (10 + t))",
         )
     for layer in lab.run.layers:
         if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
             if layer.momentum < 0.5:
                 return (wrong if 0 < layer.momentum <= 0.2 else look)(
-                    f"the moving averages of {layer.path} keep {layer.momentum:.0%} of what they "
-                    "were at each step, so evaluation normalizes by the last batches alone",
-                    "momentum is the share that is kept here, and the share that is new in PyTorch",
+                    f"the moving averages of {layer.path} keep only {layer.momentum:.0%} of their "
+                    "values at each step, so evaluation normalizes by the last batches alone",
+                    "momentum is the share of the old value here, and of the new value in PyTorch",
                     f"use momentum={1 - layer.momentum:.3g}",
                 )
             share = layer.momentum**lab.num_steps
             if share > 0.5 and not lab.was_trained(layer):
                 return (wrong if lab.num_steps >= 100 else look)(
                     f"after all {lab.num_steps} steps, the moving averages of {layer.path} are "
-                    f"still {share:.0%} of what they began with",
+                    f"still {share:.0%} of their initial values",
                     f"a momentum of {layer.momentum:g} is too slow for so few steps, and "
-                    "evaluation normalizes by them",
-                    "use a smaller one, as 0.9 or 0.99",
+                    "evaluation normalizes by these averages",
+                    "use a smaller one, such as 0.9 or 0.99",
                 )
     return ok()
 
@@ -387,7 +387,7 @@ def falls_on_one_batch(lab: Laboratory) -> Finding:
     if not all(np.isfinite(loss) for loss in last.values()):
         return wrong(detail, "the loss isn't finite: the learning rate is too high")
     fell = [last[n] < first[n] - 1e-7 for n in first]
-    if any(fell) if len(fell) > 1 else all(fell):  # of adversaries one may rise
+    if any(fell) if len(fell) > 1 else all(fell):  # the loss of one adversary may rise
         return ok(detail)
     fresh, before = lab.fresh[0], sum(first.values())
     late = float(np.mean([sum(each.values()) for each in fresh[-max(1, len(fresh) // 3) :]]))
@@ -396,14 +396,14 @@ def falls_on_one_batch(lab: Laboratory) -> Finding:
     if not _falls_downhill(lab):
         return wrong(
             detail,
-            "the loss rises along its own gradient too: gradients are changed, as by a wrong sign",
+            "the loss rises along its own gradient too: gradients are changed (wrong sign?)",
             "look at process_gradients",
         )
-    # In the few steps that a large model makes in this time, Adam may overshoot, and come back.
+    # In the few steps that a large model makes in this time, Adam may overshoot and recover.
     rises = sum(last.values()) > before + 0.1 * abs(before)
     return (wrong if steps == REPEATED_STEPS and rises else look)(
         detail,
-        "a small step against the gradient lowers the loss, the optimizer's step doesn't: the "
+        "a small step against the gradient lowers the loss, but the optimizer's step doesn't: the "
         "learning rate is too high, or gradients have the wrong sign",
         "look at the learning rate and at process_gradients",
     )
@@ -411,7 +411,7 @@ def falls_on_one_batch(lab: Laboratory) -> Finding:
 
 @relation("loss falls on fresh batches")
 def falls_on_fresh_batches(lab: Laboratory) -> Finding:
-    """Some steps on new batches lower the loss, of their labels."""
+    """Some steps on new batches lower the loss, and more than with other examples' labels."""
     losses, right, mixed = lab.fresh
     third = max(1, len(losses) // 3)
     first, last = (
@@ -449,9 +449,9 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
         gap = max(0.05, 0.3 * abs(old))
         worse = old - new > gap if larger_is_better else new - old > gap
         if worse:
-            # Where few are positive, a model finds out first that most are not.
+            # Where positives are rare, a model first learns that most examples are negative.
             is_one_sided = type(lab.run.metrics[name]).__name__.endswith(ONE_SIDED)
-            # A model that gives all examples the same is right as often with others' labels.
+            # A constant prediction is right as often with the labels of other examples.
             of_others = lab.with_labels_of_others.metrics[name]
             tells = (of_others - new if larger_is_better else new - of_others) > 1e-3 * abs(old)
             is_sure = (
@@ -462,7 +462,7 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
             return (wrong if is_sure else look)(
                 f"the loss falls from {before.losses[names[0]]:.3g} to "
                 f"{after.losses[names[0]]:.3g}, and {name} goes from {old:.3g} to {new:.3g}",
-                "the loss rewards wrong predictions: its sign is wrong, or its arguments are",
+                "the loss rewards wrong predictions: wrong sign, or swapped arguments",
                 "look at the loss function; the metric must get the same labels and predictions",
             )
     return ok()
@@ -470,7 +470,7 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
 
 @relation("signs")
 def signs(lab: Laboratory) -> Finding:
-    """What can't be negative isn't, and doesn't become so."""
+    """A divergence, an error or a penalty is never negative."""
     for name, before in lab.base.losses.items():
         after = lab.after_training.losses[name]
         words = words_of(name, WITH_NUMBERS)
@@ -496,29 +496,29 @@ def one_trace(lab: Laboratory) -> Finding:
 
 
 def _too_small(optimizer: keras.optimizers.Optimizer, sum_of_rates: float) -> Finding | None:
-    """Whether steps that are about the learning rate each add up to too little in a run."""
+    """Whether steps of about the learning rate each add up to too little in a run."""
     if type(optimizer).__name__ not in ADAPTIVE or sum_of_rates > 1e-3:
         return None
     return (wrong if sum_of_rates < 1e-4 else look)(
         f"{type(optimizer).__name__} moves each weight by {sum_of_rates:.1g} at most in all steps "
         "of the run",
-        "a step of it is about as large as the learning rate, which is too small here",
+        "each step is about as large as the learning rate, which is too small here",
         "values around 1e-5 to 1e-2 are common",
     )
 
 
 def _is_turned(lab: Laboratory) -> bool:
-    """Whether the loss is below 0, and no loss function gives an example less than 0."""
+    """Whether the loss is below 0, but no loss function gives an example less than 0."""
     values = [value for _, _, value in lab.base.calls.values() if value is not None]
     lowest = min((float(np.min(value)) for value in values), default=-1.0)
     return lowest >= 0 > min(lab.base.losses.values())
 
 
 def _rewards_the_right(lab: Laboratory, metric: str) -> bool:
-    """Whether the loss is least where predictions are right, and the metric gets the same ones.
+    """Whether the loss is smallest for right predictions, and the metric gets the same ones.
 
-    A metric may fall with such a loss all the same: of a high quantile the mean error, of rare
-    classes that weigh more the accuracy.
+    A metric may still get worse with such a loss: the mean error with a loss of a high quantile,
+    the accuracy with larger class weights for rare classes.
     """
     updated = lab.base.updates.get(metric, ())
     if len(lab.base.calls) != 1 or len(updated) < 2 or is_own(lab.run.metrics[metric]):
@@ -545,7 +545,7 @@ def _key_without_variable(lab: Laboratory) -> Finding | None:
         paths = [v.path for model in lab.run.models_of(name) for v in model.variables]
         for key in mapped if isinstance(mapped, Mapping) else ():
             if any(path == key or re.fullmatch(key, path) for path in paths):
-                continue  # those that are frozen belong to it, too
+                continue  # frozen variables count, too
             seen = f"the key {key!r} of an OptimizerMap matches no variable"
             wider = f"(.*/)?({key})(/.*)?"
             for v in lab.run.variables_of(name):
@@ -553,7 +553,7 @@ def _key_without_variable(lab: Laboratory) -> Finding | None:
                     return wrong(
                         f"{seen}, so the default optimizer trains {v.path}",
                         "a key must match a whole path",
-                        f"use one that does, such as {wider!r}",
+                        f"use a key that does, such as {wider!r}",
                     )
             return look(seen, "", "is it for another model? Compare it with the variables' paths")
     return None
@@ -562,7 +562,7 @@ def _key_without_variable(lab: Laboratory) -> Finding | None:
 def _averages(
     lab: Laboratory,
 ) -> Iterator[tuple[str, str, list[tuple[keras.Variable, keras.Variable]]]]:
-    """Models that the steps write and don't train, with those whose averages they may be.
+    """Models that are written but not trained by the steps, with the models they may average.
 
     The names of both, and pairs of their matrices.
     """
@@ -574,15 +574,15 @@ def _averages(
         for other, model in lab.run.trained_models.items():
             sources = [v for v in model.weights if len(v.shape) > 1]
             shapes = [[v.shape for v in each] for each in (kernels, sources)]
-            # One that was trained before may well begin elsewhere, and keep what it was.
+            # A pretrained model may start with other weights and keep them.
             if kernels and not loaded and shapes[0] == shapes[1] and model.trainable_variables:
                 yield name, other, list(zip(kernels, sources, strict=True))
 
 
 def _begins_elsewhere(lab: Laboratory) -> tuple[str, str, float] | None:
-    """A model that the steps make an average of another one, which began with other weights.
+    """A model that the steps make an average of another one, but with other initial weights.
 
-    Its name, that of the other, and which share of its own beginning is left at the end.
+    Its name, the name of the other one, and the share of its initial weights at the end.
     """
     for name, other, pairs in _averages(lab):
         behind = dict(zip(map(id, state_of(lab.one)), lab.trained_on_one.state, strict=True))
@@ -599,13 +599,13 @@ def _begins_elsewhere(lab: Laboratory) -> tuple[str, str, float] | None:
 
 
 def _forgets_slowly(lab: Laboratory) -> tuple[str, str, float, bool] | None:
-    """A model that the steps make an average of another one, and that stays as random as it began.
+    """A model that the steps make an average of another one, and that stays random.
 
-    Its name, that of the other, which share of its beginning is left at the end, and whether
-    validation is of it alone.
+    Its name, the name of the other one, the share of its initial weights at the end, and whether
+    only this model is validated.
     """
     for name, other, pairs in _averages(lab):
-        try:  # one step, in which the other one is elsewhere
+        try:  # one step, with other weights in the other one
             for v, s in pairs:
                 s.assign(np.flip(lab.initial[id(v)]))
             apart = _flat(np.flip(a) - a for a in (lab.initial[id(v)] for v, _ in pairs))
@@ -621,7 +621,7 @@ def _forgets_slowly(lab: Laboratory) -> tuple[str, str, float, bool] | None:
         others = lab.other(seed=lab.batches.seed + 1).models[name].weights
         drawn = zip(pairs, [w.numpy() for w in others if len(w.shape) > 1], strict=True)
         if any(np.array_equal(lab.initial[id(v)], w) for (v, _), w in drawn):
-            continue  # a part of it at least was trained before
+            continue  # at least a part of it is pretrained
         models = [lab.run.models[n] for n in (name, other)]
         calls = lab.validation_calls(lab.evaluation_batch, models) if lab.evaluated_splits else []
         of = [call.of for call in calls]
@@ -635,34 +635,34 @@ def _flat(arrays: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def _has_schedule(optimizer: keras.optimizers.Optimizer) -> bool:
-    """Whether its learning rate follows from the number of its updates."""
+    """Whether its learning rate depends on the number of its updates."""
     schedules = keras.optimizers.schedules.LearningRateSchedule
     return isinstance(optimizer._learning_rate, schedules)
 
 
 def _rates(optimizer: keras.optimizers.Optimizer, updates: Iterable[int]) -> np.ndarray:
-    """The learning rate at some updates; without a schedule, the one that it has now."""
+    """The learning rate at some updates; without a schedule, the current one."""
     rate = optimizer._learning_rate
     is_number = not _has_schedule(optimizer)
     return np.asarray([float(rate if is_number else rate(tf.constant(n))) for n in updates])
 
 
 def _updates_per_step(lab: Laboratory, name: str) -> int:
-    """How many updates an optimizer makes in each step: one for each train step that uses it."""
+    """The number of updates of an optimizer per step: one for each train step that uses it."""
     return len(lab.traced.steps_of.get(name, ())) or 1
 
 
 def _spread(steps: int) -> np.ndarray:
-    """101 of so many steps, from the first to the last."""
+    """The numbers of 101 steps, from the first to the last."""
     return np.linspace(0, max(0, steps - 1), 101).astype("int64")
 
 
 def _slower_where_new(lab: Laboratory) -> tuple[tuple[str, float], tuple[str, float]] | None:
-    """Paths and mean rates of a matrix that begins at random, and of a faster one from a file.
+    """Paths and mean rates of a matrix that starts at random, and of a faster one from a file.
 
-    None unless there is one rate for all of each.
+    None unless all matrices of each kind have one rate.
     """
-    rates: list[dict[str, float]] = [{}, {}]  # of those that begin at random, and of the others
+    rates: list[dict[str, float]] = [{}, {}]  # of those that start at random, and of the others
     for name, optimizer in lab.inner_optimizers:
         updates = _updates_per_step(lab, name) * lab.num_steps
         rate = float(_rates(optimizer, _spread(updates)).mean())
@@ -678,7 +678,7 @@ def _slower_where_new(lab: Laboratory) -> tuple[tuple[str, float], tuple[str, fl
 
 
 def _idle_at_first(lab: Laboratory) -> set[int]:
-    """The ids of variables whose learning rate is 0 in the first steps, and not later."""
+    """The ids of variables whose learning rate is 0 in the first steps only."""
     found = set[int]()
     for _, optimizer in lab.inner_optimizers:
         if _has_schedule(optimizer):
@@ -691,9 +691,9 @@ def _idle_at_first(lab: Laboratory) -> set[int]:
 
 
 def _is_a_shift(lab: Laboratory, variable: keras.Variable) -> bool:
-    """Whether a variable adds numbers, which vanish where outputs are compared.
+    """Whether a variable is a bias that cancels out where outputs are compared.
 
-    So it is in a Wasserstein GAN, where examples are ranked, and in distances. What is added to has
+    This is so in a Wasserstein GAN, in ranking, and in distances. The weights it is added to have
     a gradient then.
     """
     if variable.name != "bias":
@@ -707,14 +707,14 @@ def _is_a_shift(lab: Laboratory, variable: keras.Variable) -> bool:
 
 
 def _falls_downhill(lab: Laboratory) -> bool:
-    """Whether a small step against the gradients that are applied lowers the loss."""
+    """Whether a small step against the applied gradients lowers the loss."""
     names = list(lab.run.optimizers)
     changes = lab.changes_by_step_of(names)
     return sum(changes[name] for name in names) < 0
 
 
 def _frozen_at_random(lab: Laboratory) -> list[str]:
-    """Matrices of frozen layers that another seed draws anew, so that nothing trained them."""
+    """Matrices of frozen layers that depend on the seed, so nothing trained them."""
 
     def frozen(run: Run) -> list[Any]:
         weights = [v for layer in run.layers if not layer.trainable for v in layer.weights]
@@ -722,7 +722,7 @@ def _frozen_at_random(lab: Laboratory) -> list[str]:
 
     if not (now := frozen(lab.run)):
         return []
-    still = {  # a step may move what is frozen, as a moving average
+    still = {  # a step may change frozen weights, such as a moving average
         id(v)
         for v, after in zip(state_of(lab.one), lab.trained_on_one.state, strict=True)
         if np.array_equal(after, lab.initial[id(v)])

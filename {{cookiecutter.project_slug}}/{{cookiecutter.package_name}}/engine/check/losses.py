@@ -1,4 +1,4 @@
-"""Relations of losses: their weights, denominators and sizes."""
+"""Relations of losses: weights, denominators and sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .probe import Look
 
 @relation("loss per example")
 def loss_per_example(lab: Laboratory) -> Finding:
-    """A loss gives a number for each example, or for each part of it."""
+    """A loss function returns one value per example, or per part of an example."""
     found = []
     for name, (_, _, values) in lab.base.calls.items():
         shape = values.shape
@@ -27,7 +27,7 @@ def loss_per_example(lab: Laboratory) -> Finding:
             # Such as pairs of examples or some of them, or correlations between features.
             return (look if shape or lab.declared_interacting else wrong)(
                 f"{name!r} gives shape {shape} for {lab.rows} rows",
-                "it averages by itself",
+                "the loss function reduces over the batch itself",
                 'create it with reduction="none"',
             )
         found.append(f"{name} {shape}")
@@ -42,20 +42,20 @@ def _is_of_rows(lab: Laboratory, name: str) -> bool:
 
 @relation("shapes")
 def shapes(lab: Laboratory) -> Finding:
-    """Nothing of shape (batch,) meets something of shape (batch, 1)."""
+    """No tensor of shape (batch,) is combined with one of shape (batch, 1)."""
     if found := accidental_broadcasts(lab.traced.ops, lab.rows):
         name, a, b = found[0]
         return (look if lab.declared_interacting else wrong)(
-            f"{name} makes {lab.rows} x {lab.rows} numbers of shapes {a} and {b}",
-            "they broadcast by accident, so that each example meets the labels of all others",
-            "give both the same shape, with tf.squeeze(..., axis=-1) or [:, tf.newaxis]",
+            f"{name} makes {lab.rows} x {lab.rows} numbers from shapes {a} and {b}",
+            "they broadcast by accident, so each row is compared with the labels of all rows",
+            "give both tensors the same shape, with tf.squeeze(..., axis=-1) or [:, tf.newaxis]",
         )
     return ok()
 
 
 @relation("rows of weight zero", after="the same step again", exact=True)
 def rows_of_weight_zero(lab: Laboratory) -> Finding:
-    """What a row of weight zero holds changes nothing, in the first step and in the last."""
+    """The contents of a row of weight zero change nothing, in the first step and in the last."""
     if lab.rows < 4:
         return ok("too few rows to say")
     if lab.looks_at_batch:
@@ -64,8 +64,8 @@ def rows_of_weight_zero(lab: Laboratory) -> Finding:
     if first.counted != other.counted:
         return wrong(
             f"count is {first.counted} and {other.counted} with other rows of weight 0",
-            "count counts rows, not weights",
-            "count only where the weight isn't 0",
+            "count counts rows and ignores the weights",
+            "count only rows whose weight isn't 0",
         )
     for step in lab.telling_steps:
         some, others = first, other
@@ -84,8 +84,8 @@ def rows_of_weight_zero(lab: Laboratory) -> Finding:
     if first.gradients_differ(other):
         return wrong(
             "gradients differ with other rows of weight 0",
-            "something beside the loss depends on them",
-            "multiply it by the weights",
+            "a term other than the loss depends on these rows",
+            "multiply this term by the weights",
         )
     return ok()
 
@@ -98,27 +98,27 @@ def labels_of_weight_zero(lab: Laboratory) -> Finding:
         return ok("there are none")
     other = lab.look(batch)
     if other.counted != lab.base.counted:
-        return wrong("count changes with labels of weight 0", "count doesn't look at the weights")
+        return wrong("count changes with labels of weight 0", "count ignores the weights")
     if _predicts_from_labels(lab, other):
-        return ok("not looked at: labels are inputs of the model, too")
+        return ok("not looked at: labels are also inputs of the model")
     for name in different(lab.base.losses, other.losses):
         return wrong(
             f"the loss {name} changes with labels of weight 0",
             "it ignores the weights within an example",
-            "multiply each number of the loss by its weight",
+            "multiply each element of the loss by its weight",
         )
     for name in different(lab.base.metrics, other.metrics):
         return wrong(
             f"the metric {name} changes with labels of weight 0",
             "it ignores the weights within an example",
-            "leave out what has weight 0, or pass the weights to update_state",
+            "leave out elements of weight 0, or pass the weights to update_state",
         )
     return ok()
 
 
 @relation("count")
 def count_leaves_out_zeros(lab: Laboratory) -> Finding:
-    """Rows of weight zero don't count, and rows that don't count don't train."""
+    """Rows of weight zero aren't counted, and rows that aren't counted aren't trained on."""
     if lab.rows < 4 or not lab.base.counted:
         return ok("too few rows to say")
     all_count = lab.base.counted
@@ -126,22 +126,22 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
         lab.counts_weights
         and _has_fractional_weights(lab)
         and all_count <= 1 + sum(float(np.sum(np.abs(w))) for w in tf.nest.flatten(lab.batch[-1]))
-    ):  # else they are counted in thousandths or the like
+    ):  # otherwise they are counted in thousandths, for example
         return wrong(
             "count adds up weights that aren't whole numbers",
-            "count is an int32, so each replica's sum is cut off",
-            "count the examples whose weight isn't 0, or bring the weights to whole numbers",
+            "count is an int32, so the sum of each replica is cut off",
+            "count the examples whose weight isn't 0, or scale the weights to whole numbers",
         )
     half, rest = lab.count(lab.with_zeros), lab.count(lab.with_the_other_half)
     if idle := _trains_what_does_not_count(lab):
         return wrong(
-            f"{idle} rows of the first batch don't count, and their labels change the loss",
+            f"{idle} rows of the first batch aren't counted, but their labels change the loss",
             "the loss is a sum over more rows than it is divided by",
-            "count the rows that are in the loss, or give the others a weight of 0",
+            "count all rows that are in the loss, or give the other rows a weight of 0",
         )
     if half + rest == all_count:
         return ok(f"{all_count} in the first batch")
-    cause = "count counts rows whose weight is 0, such as padding"
+    cause = "count includes rows whose weight is 0, such as padding"
     if half + rest == 2 * all_count:
         cause = "count doesn't look at the weights: padding counts"
     return wrong(
@@ -153,7 +153,7 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
 
 @relation("weights enter once", after="the same step again")
 def weights_enter_once(lab: Laboratory) -> Finding:
-    """Twice the weights, twice the loss; the same where `count` adds them up."""
+    """Doubling the weights doubles the loss, or leaves it the same if `count` sums them."""
     if lab.counts_weights:
         return _counted_weights_enter_once(lab)
     one, (two, three) = lab.base, lab.look_with_weights
@@ -174,11 +174,11 @@ def weights_enter_once(lab: Laboratory) -> Finding:
                 if any(w.shape.rank > 2 for w in weights):
                     continue  # it is averaged within each example, and the count is of examples
                 if all(np.isin(w, (0, 1)).all() for w in weights) and _are_a_mask(lab, name):
-                    return look(seen, "they say which examples count, and not how much", "")
+                    return look(seen, "they are a mask of the examples that count, not factors", "")
             return (look if lab.declared_interacting else wrong)(  # such as a correlation
                 seen,
-                "it is averaged twice: divided by the sum of some weights, and then by the count",
-                "give compute_loss the weighted numbers, and divide by replica.global_count only",
+                "the loss is averaged twice: divided by the sum of some weights, then by the count",
+                "pass the weighted values to compute_loss, and divide only by replica.global_count",
             )
         if close(b, a, COARSE) or lab.interacts:
             continue
@@ -186,21 +186,21 @@ def weights_enter_once(lab: Laboratory) -> Finding:
             return wrong(
                 f"the loss {name} grows with the square of the weights",
                 "weights are used twice",
-                "use them in compute_average_loss, and nowhere else",
+                "use them only in compute_average_loss",
             )
         return wrong(
             f"the loss {name} doesn't grow in proportion to the weights",
-            "weights are applied to something else than the loss, such as the predictions",
-            "use them in compute_average_loss, and nowhere else",
+            "weights are applied to something other than the loss, such as the predictions",
+            "use them only in compute_average_loss",
         )
     return ok()
 
 
 @relation("denominator", after="the same step again")
 def denominator(lab: Laboratory) -> Finding:
-    """The loss of a batch is the mean of those of its halves, each part by its own count."""
+    """The loss of a batch is the mean over its halves, each weighted by its count."""
     if lab.one[1].constant_denominator or lab.counts_weights or lab.rows < 4:
-        return ok("not looked at: there is another denominator than the number of examples")
+        return ok("not looked at: the denominator isn't the number of examples")
     if lab.interacts:
         return ok("not looked at: examples interact")
     halves = lab.counts_of(lab.with_zeros), lab.counts_of(lab.with_the_other_half)
@@ -211,10 +211,10 @@ def denominator(lab: Laboratory) -> Finding:
             name not in lab.counts or not all(half[name] for half in halves)
             or sum(half[name] for half in halves) != int(lab.counts[name])
         ):  # fmt: skip
-            continue  # parts that stand in one half each add up as well
+            continue  # parts that are present in only one half add up as well
         mean, total = lab.means_of_halves[name]
         if not close(mean, loss, 10 * TOLERANCE) and close(total, loss, 10 * TOLERANCE):
-            # What is reported alone, such as a number of boxes, may well be a sum.
+            # A loss that is only reported, such as a number of boxes, may be a sum.
             return (wrong if name in lab.run.optimizers or lab.adds_terms else look)(
                 f"the loss {name} is divided by the same number, however many examples count",
                 "it is a sum, or divided by a constant or by all rows of the batch",
@@ -225,40 +225,40 @@ def denominator(lab: Laboratory) -> Finding:
 
 @relation("size of the loss", after="the same step again")
 def size_of_the_loss(lab: Laboratory) -> Finding:
-    """The loss is the mean of what the loss function gives for the examples."""
+    """The loss is the mean of the per-example values of the loss function."""
     if lab.traced.adds_losses:
         return ok("not looked at: layers add losses of their own")
     ratio, other = _loss_over_mean(lab, lab.batch), _loss_over_mean(lab, lab.second_batch)
     if ratio is None or other is None or not close(ratio, other, 1e-3):
         return ok()
     arrays = [labels for labels, _, _ in lab.base.calls.values() if np.ndim(labels)]
-    # The sum over the numbers of an example, as in a variational autoencoder.
+    # The sum over the elements of an example, as in a variational autoencoder.
     if any(close(ratio, number, COARSE) for number in (1, *(a[0].size for a in arrays))):
         return ok()
     seen = f"the loss is {ratio:.4g} times the mean of its examples' losses"
     # The logarithm of a posterior is a sum over all training examples.
     of_all = close(ratio, lab.batches.num_examples, COARSE)
     if 0.01 < ratio < 100 or of_all or _brings_to_one(lab, ratio):
-        return look(seen, "", "is it meant so? A factor changes the learning rate that fits")
+        return look(seen, "", "is this intended? A factor changes the best learning rate")
     return wrong(
         seen,
-        "it is multiplied by a constant, as by a loss scale or a batch size",
-        "leave the factor out: the engine scales float16 losses by itself",
+        "it is multiplied by a constant, such as a loss scale or the batch size",
+        "remove the factor: the engine scales float16 losses by itself",
     )
 
 
 @relation("first loss", after="the same step again")
 def first_loss(lab: Laboratory) -> Finding:
-    """Before training, a cross-entropy is about that of guessing, log(classes)."""
+    """Before training, a cross-entropy is about log(classes), the value of a guess."""
     for name, (labels, predictions, values) in lab.base.calls.items():
         part = _part_of_cross_entropy(labels, predictions, values)
         if part is not None and not close(part, 1, COARSE):
             classes = predictions.shape[-1]
             seen = f"the loss {name} is {part:.3g} times the cross-entropy of {classes} classes"
-            # One of several losses may well be given a factor.
+            # One of several losses may have a factor.
             if close(part, 1 / classes, COARSE) and classes > 2 and len(lab.base.calls) == 1:
-                return wrong(seen, "it is a mean over the classes", "add them up, by reduce_sum")
-            return look(seen, "", "is it meant so? A factor changes the learning rate that fits")
+                return wrong(seen, "it is a mean over the classes", "sum over the classes")
+            return look(seen, "", "is this intended? A factor changes the best learning rate")
         loss = lab.run.losses[name]
         kind, classes = (
             type(loss).__name__,
@@ -271,12 +271,12 @@ def first_loss(lab: Laboratory) -> Finding:
         times = (value - lab.regularization(optimizer)) / guessing
         seen = f"{value:.4g}, where guessing among {classes} classes gives {guessing:.3g}"
         if not 0.05 < times < 20:
-            # One that was trained before is lower, and cosines times a large number give more; that
+            # A pretrained model gives less, and cosines times a large number give more; the loss
             # of a map may be the sum over its pixels.
             of_parts = times / max(1, int(np.prod(np.shape(predictions)[1:-1])))
             return (wrong if times > 100 and not 0.5 < of_parts < 20 else look)(
                 seen,
-                "it is a sum where it should be a mean, logits are huge, or it has a factor",
+                "it is a sum where a mean is needed, the logits are too large, or it has a factor",
                 "look at the denominator, and at the scale of inputs and of the last layer",
             )
     return ok()
@@ -284,27 +284,27 @@ def first_loss(lab: Laboratory) -> Finding:
 
 @relation("right and wrong", after="the same step again")
 def right_and_wrong(lab: Laboratory) -> Finding:
-    """Of two answers or several, a guess has a smaller loss than one that is sure and wrong."""
+    """A prediction that is a guess has a smaller loss than one that is confident and wrong."""
     for name in lab.base.calls:
         answers = lab.losses_of_answers(name)
         if answers is None:
             continue
         right, guess, doubtful, wrong_one = answers
         if right < guess and wrong_one < 0.8 * guess:
-            # What is far too large may be cut off, for labels that must be wrong themselves.
+            # What is far too large may be clipped, for labels that are probably wrong.
             return (look if doubtful > 1.1 * guess else wrong)(
-                f"the loss {name} is {right:.3g} where predictions are sure and right, "
-                f"{guess:.3g} where they are guesses, and {wrong_one:.3g} where they are sure and "
-                "wrong",
-                "it is least at both ends, so many examples are trained to be wrong",
-                "look at its formula, such as p where 1 - p is meant",
+                f"the loss {name} is {right:.3g} where predictions are confident and right, "
+                f"{guess:.3g} where they are guesses, and {wrong_one:.3g} where they are "
+                "confident and wrong",
+                "it is smallest at both ends, so many examples are trained towards the wrong label",
+                "look at its formula, such as p where 1 - p is needed",
             )
     return ok()
 
 
 @relation("regularization", after="the same step again")
 def regularization(lab: Laboratory) -> Finding:
-    """The regularization of the layers is in the loss, once."""
+    """The regularization of the layers is in the loss exactly once."""
     total = lab.total_regularization
     if total < 1e-9:
         return ok("none")
@@ -312,7 +312,7 @@ def regularization(lab: Laboratory) -> Finding:
     if total > 0.9 * whole > 0:
         return look(
             f"regularization is {total / whole:.0%} of the loss",
-            "the factor of a regularizer is too large: the weights are trained to be 0",
+            "the factor of a regularizer is too large: the weights are trained towards 0",
             "values around 1e-5 to 1e-3 are common",
         )
     if lab.traced.adds_losses or lab.counts_weights or lab.interacts:
@@ -323,53 +323,53 @@ def regularization(lab: Laboratory) -> Finding:
     ):
         return ok("not looked at: see weights enter once")
     held = _without_weights(lab, lab.base, two)
-    # A loss may hold that of all models: only its own has a gradient there.
+    # A loss may include the regularization of all models: it has a gradient only in its own.
     if all(close(h, lab.regularization(n), COARSE) or close(h, total, COARSE)
            for n, h in held.items()):  # fmt: skip
         return ok(f"{total:.3g}")
     found = sum(held.values())
     if abs(found) < COARSE * total:
         if _comes_later(lab):
-            return ok("the loss doesn't hold it at first")
+            return ok("the loss doesn't include it at first")
         return wrong(
             f"layers have regularizers ({total:.3g}), and the loss doesn't hold them",
             "",
             "add tf.nn.scale_regularization_loss(replica.regularization(model))",
         )
     times = found / total
-    # Something else may be in the loss that doesn't grow with the weights of examples.
+    # The loss may have another term that doesn't grow with the weights of examples.
     is_several = any(close(times, n, COARSE) or close(1 / times, n, COARSE)
                      for n in (*range(2, 11), lab.rows))  # fmt: skip
     return (wrong if is_several else look)(
-        f"regularization is {total:.3g}, the loss holds {found:.3g}",
+        f"regularization is {total:.3g}, but the loss includes {found:.3g}",
         f"it is in the loss {times:.3g} times",
         "add it once",
     )
 
 
 def _counted_weights_enter_once(lab: Laboratory) -> Finding:
-    """Where count adds up the weights, twice the weights give the same loss."""
+    """If count sums the weights, twice the weights give the same loss."""
     twice, thrice = lab.weighted(lambda w: 2 * w), lab.weighted(lambda w: 3 * w)
     sums = list(map(lab.count, (lab.batch, twice, thrice)))
     is_sum = all(close(n, by * sums[0], COARSE) for by, n in enumerate(sums, 1))
     if lab.has_other_denominators or lab.declared_interacting or not is_sum:
-        return ok("not looked at: count depends on how large weights are")
+        return ok("not looked at: count depends on the size of the weights")
     two, three = lab.look_with_weights
     for name, first in lab.base.losses.items():
         a, b = two.losses[name] - first, three.losses[name] - two.losses[name]
-        # Where examples interact, those of each pair may have a weight.
+        # Where examples interact, each pair may have a weight.
         is_mean = close(lab.means_of_halves[name][0], first, 10 * TOLERANCE)
         if abs(a) > COARSE * abs(first) and close(b, a, COARSE) and is_mean:
             return wrong(
-                f"the loss {name} grows with the weights, which count adds up",
+                f"the loss {name} grows with the weights, and count sums the weights",
                 "weights are used twice, or the loss is divided by something else",
-                "use them in compute_average_loss, and nowhere else; divide by global_count",
+                "use them only in compute_average_loss, and divide by global_count",
             )
-    return ok("count adds up the weights")
+    return ok("count sums the weights")
 
 
 def _brings_to_one(lab: Laboratory, factor: float) -> bool:
-    """Whether a factor is about what divides labels by their deviation, or by its square."""
+    """Whether a factor is about 1 / deviation of the labels, or 1 / variance."""
     deviations = [
         float(np.std(array)) for name, array in lab.examples["train"].items()
         if name.startswith("labels") and array.dtype.kind == "f" and array.size
@@ -378,21 +378,21 @@ def _brings_to_one(lab: Laboratory, factor: float) -> bool:
 
 
 def _are_a_mask(lab: Laboratory, name: str) -> bool:
-    """Whether a loss is the same with twice the weights for some rows; no mean by weights is."""
+    """Whether doubling the weights of some rows keeps a loss; it changes a weighted mean."""
     half = lab.rows // 2
     other = lab.weighted(lambda w: tf.concat([2 * w[:, :half], w[:, half:]], axis=1))
     return close(lab.base.losses[name], lab.look(other).losses[name])
 
 
 def _is_of_weights_alone(lab: Laboratory, name: str) -> bool:
-    """Whether a term is the same for other examples, as a penalty that is only reported is."""
+    """Whether a term is the same for other examples, such as a penalty that is only reported."""
     if name in lab.run.optimizers:
         return False
     return close(lab.base.losses[name], lab.look(lab.second_batch).losses[name])
 
 
 def _comes_later(lab: Laboratory) -> bool:
-    """Whether the loss holds something later in the run that it doesn't hold at first."""
+    """Whether the loss includes regularization later in the run, but not at first."""
     twice = lab.weighted(lambda w: 2 * w)
     for late in (lab.num_steps - 1, *(lab.num_steps * n // 8 for n in range(1, 8))):
         one, two = (lab.look(batch, step=late) for batch in (lab.batch, twice))
@@ -403,12 +403,12 @@ def _comes_later(lab: Laboratory) -> bool:
 
 
 def _without_weights(lab: Laboratory, one: Look, two: Look) -> Numbers:
-    """What of each loss doesn't grow with the weights of examples, which are twice in the other."""
+    """The part of each loss that doesn't grow with the weights, which are doubled in `two`."""
     return {n: 2 * one.losses[n] - two.losses[n] for n in lab.run.optimizers}
 
 
 def _part_of_cross_entropy(labels: Any, predictions: Any, values: Any) -> float | None:
-    """By what the cross-entropies of logits are multiplied; None if it isn't one number."""
+    """The factor of the cross-entropies of logits; None if it isn't one number."""
     y, p = np.asarray(labels), np.asarray(predictions)
     if p.dtype.kind != "f" or p.ndim < 2 or p.shape[-1] < 2 or np.shape(values) != p.shape[:-1]:
         return None
@@ -437,10 +437,10 @@ def _unweighted_loss(
             "pass them as sample_weight to compute_average_loss",
         )  # fmt: skip
     if accidental_broadcasts(lab.traced.ops, lab.rows):
-        return wrong(seen, "each example meets the labels of all others: see shapes")
+        return wrong(seen, "each row is compared with the labels of all rows: see shapes")
     return wrong(
         seen,
-        "a part of the loss ignores the weights, or examples meet rows of weight 0 in it",
+        "a part of the loss ignores the weights, or examples interact with rows of weight 0",
         "multiply every part by the weights, and mask rows of weight 0 where examples interact",
     )
 
@@ -450,18 +450,18 @@ def _why_unweighted(lab: Laboratory, name: str) -> str:
     if len(arguments) == 1 and arguments[0] is not None and arguments[0].ndim == 0:
         return "it is fed the scaled loss; feed it per-example values and weights"
     if len(arguments) < 2 or arguments[-1] is None:
-        return "it isn't given the weights"
-    return "it isn't given the weights of the batch"
+        return "update_state isn't given the weights"
+    return "update_state isn't given the weights of the batch"
 
 
 def _has_fractional_weights(lab: Laboratory) -> bool:
-    """Whether weights of the first batch are other than whole numbers."""
+    """Whether some weights of the first batch aren't whole numbers."""
     weights = [np.asarray(w, "f8") for w in tf.nest.flatten(lab.batch[-1])]
     return any(not np.array_equal(w, np.round(w)) for w in weights)
 
 
 def _trains_what_does_not_count(lab: Laboratory) -> int:
-    """How many rows of the first batch don't count, and change a loss by their labels."""
+    """How many rows of the first batch aren't counted, but change a loss by their labels."""
     if len(lab.batch) != 3 or lab.has_other_denominators or lab.declared_interacting:
         return 0
     inputs, labels, weights = lab.batch
@@ -501,7 +501,7 @@ def _loss_over_mean(lab: Laboratory, batch: Any) -> float | None:
 
 
 def _other_labels_of_weight_zero(lab: Laboratory) -> Any:
-    """The first batch with other labels where weights are 0; None if there are none."""
+    """The first batch with other labels where weights are 0; None if no weight is 0."""
     if len(lab.batch) != 3:
         return None
     inputs, labels, weights = lab.batch
@@ -516,14 +516,14 @@ def _other_labels_of_weight_zero(lab: Laboratory) -> Any:
 
 
 def _predicts_from_labels(lab: Laboratory, other: Look) -> bool:
-    """Whether predictions of a step differ with its labels, as of what comes next in a sequence."""
+    """Whether predictions depend on labels, as in the prediction of the next element."""
     pairs = [(call[1], other.calls[name][1]) for name, call in lab.base.calls.items()]
     pairs += zip(lab.base.outputs, other.outputs, strict=True)
     return any(a is not None and not np.array_equal(a, b) for a, b in pairs)
 
 
 def _ignores_weights(lab: Laboratory, name: str) -> bool:
-    """Whether a loss is that of all rows, whatever their weights and what it is divided by."""
+    """Whether a loss includes all rows, whatever their weights and its denominator."""
     some = lab.look_with_zeros
     share = some.counted / max(1, lab.base.counted)
     return any(close(f * some.losses[name], lab.base.losses[name]) for f in (1.0, share))

@@ -1,4 +1,4 @@
-"""Relations of what metrics make of predictions, and of the one that selects the best weights."""
+"""Relations of metrics, and of the metric that selects the best weights."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ from .probe import Look, is_own, replaced, words_of
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
 THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
               "BinaryIoU", "TrueNegatives", "FalseNegatives", "F1Score", "FBetaScore")  # fmt: skip
-OF_CLASSES = {"accuracy", "match"}  # words in names of metrics, as are those below
+OF_CLASSES = {"accuracy", "match"}  # words in names of metrics, like those below
 OVERLAPS = {"iou", "miou", "dice", "jaccard"}
 ERRORS = ("mae", "mse", "rmse")
-WHOLE = {"accuracy", "iou", "dice", "f1", "recall", "precision"}  # which are 1 if all is right
-SOME_BATCHES = 4  # in which metrics are compared with ERRORS
+WHOLE = {"accuracy", "iou", "dice", "f1", "recall", "precision"}  # 1 if all is right
+SOME_BATCHES = 4  # over which metrics are compared with ERRORS
 ADVERSARIES = {"generator_loss", "discriminator_loss", "critic_loss"}
 
 
 @relation("metrics")
 def metrics(lab: Laboratory) -> Finding:
-    """Metrics get what they expect, and give what they may."""
+    """Metrics get the arguments that they expect, and their results are possible values."""
     for (name, metric), (other, same) in itertools.combinations(lab.run.metrics.items(), 2):
         if metric is same:
             return wrong(
                 f"{name} and {other} are one metric under two names",
-                "it adds up what both are given, and each is reported as their mean",
-                "create one for each name",
+                "it accumulates both sets of arguments, and each name reports their mean",
+                "create one metric per name",
             )
     if name := _keeps_something(lab):
         return wrong(
-            f"the metric {name} isn't as it was at first behind update_state and reset_state",
-            "reset_state forgets a variable, so results of one epoch are in those of the next",
-            "set every variable of the metric back in reset_state",
+            f"the metric {name} has another state after update_state and reset_state than at first",
+            "reset_state misses a variable, so results of one epoch leak into the next",
+            "reset every variable of the metric in reset_state",
         )
     for name, arguments in lab.base.updates.items():
         values = [a for a in arguments if a is not None]
@@ -65,7 +65,7 @@ def metrics(lab: Laboratory) -> Finding:
         return wrong(
             f"{name} compares logits with 0.5, which is the threshold of a probability",
             "a logit of 0 is a probability of 0.5",
-            "compare with 0, or give it tf.sigmoid(logits)",
+            "compare with 0, or pass tf.sigmoid(logits)",
         )
     for name in lab.base.updates:
         if found := _misjudges(lab, name) or _misnamed(lab, name):
@@ -74,21 +74,21 @@ def metrics(lab: Laboratory) -> Finding:
 
 
 def _misused_mean(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | None:
-    """Whether a mean gets a loss that is already one, or exponentials of losses."""
+    """Whether a mean gets a loss that is already a mean, or exponentials of losses."""
     metric = lab.run.metrics[name]
     if not isinstance(metric, keras.metrics.Mean) or not values:
         return None
-    is_weighted = len(values) > 1 and values[1].ndim == 0  # by what it is the mean of
+    is_weighted = len(values) > 1 and values[1].ndim == 0  # by the weights of that mean
     if values[0].ndim == 0 and not is_weighted and _depends_on_batch(lab, name):
         return wrong(
             f"the metric {name} gets a single number",
             f"the metric {name} is fed the scaled loss; feed it per-example values and weights",
         )
-    is_plain = type(metric) is keras.metrics.Mean  # a subclass may make something else of it
+    is_plain = type(metric) is keras.metrics.Mean  # a subclass may transform it
     if is_plain and _is_exponential_of_loss(lab, values[0]):
         return wrong(
             f"the metric {name} is a mean of exponentials of the loss",
-            "a perplexity is the exponential of a mean; a few unlikely examples decide this",
+            "a perplexity is the exponential of a mean; a few unlikely examples dominate this",
             "report exp of the loss, or write a metric whose result is exp of the mean",
         )
     return None
@@ -100,7 +100,7 @@ def _of_all_pairs(lab: Laboratory, name: str, values: list[np.ndarray]) -> Findi
     if square and lab.rows not in (1, *_axes(lab)) and not lab.declared_interacting:
         return wrong(
             f"the metric {name} gets {lab.rows} x {lab.rows} values",
-            "shapes (batch, 1) and (batch,) broadcast by accident: each label meets all "
+            "shapes (batch, 1) and (batch,) broadcast by accident: each label is compared with all "
             "predictions",
             "give both the same shape",
         )
@@ -108,32 +108,31 @@ def _of_all_pairs(lab: Laboratory, name: str, values: list[np.ndarray]) -> Findi
 
 
 def _misled(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | None:
-    """Whether a metric gets other labels and predictions than it should."""
+    """Whether a metric gets labels or predictions that it shouldn't get."""
     if _are_exchanged(lab, values):
-        # One of your own may take them so.
+        # A metric of your own may take them in this order.
         return (look if is_own(lab.run.metrics[name]) else wrong)(
             f"the metric {name} gets predictions as labels, and labels as predictions",
-            "its arguments are exchanged",
+            "its arguments are swapped",
             "call update_state(labels, predictions, weights)",
         )
     if _are_the_same(*values[:2]):
         return wrong(
             f"the metric {name} gets the same numbers as labels and as predictions",
             "it compares something with itself",
-            "give it what the model should predict, and what it does",
+            "pass the labels and the predictions",
         )
     if mark := _stands_for_missing(lab, values):
         return wrong(
-            f"the metric {name} gets {mark[1]:g} for labels that are missing ({mark[0]}), and "
-            "they count",
-            "its weights are those of the batch, not those of the labels that are there",
-            "give it weights that are 0 where the label is missing",
+            f"the metric {name} gets {mark[1]:g} for missing labels ({mark[0]}), and counts them",
+            "its weights are the batch's, not those of the labels that are present",
+            "pass weights that are 0 where the label is missing",
         )
     return None
 
 
 def _misread(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | None:
-    """Whether a metric of Keras takes labels or predictions for something else than they are."""
+    """Whether a metric of Keras misinterprets labels or predictions."""
     metric, kind = lab.run.metrics[name], type(lab.run.metrics[name]).__name__
     labels, predictions = values[0], np.asarray(values[1], "f8")
     best = getattr(metric, "_fn_kwargs", {}).get("k", 0) if "TopK" in kind else 0
@@ -141,33 +140,33 @@ def _misread(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | 
         words = words_of(name)
         is_sure = "accuracy" in words and not words & {"top", "at"}
         return (wrong if is_sure else look)(
-            f"the metric {name} ({kind}) is 1 where the label is among the {best} best of "
+            f"the metric {name} ({kind}) is 1 if the label is among the {best} best of "
             f"{predictions.shape[-1]} classes",
-            "k, which is 5 unless it is given, is too large for so few classes",
+            "k, which is 5 by default, is too large for so few classes",
             f"use {kind.replace('TopK', '')}, or a smaller k",
         )
     are_shares = predictions.min() >= -1e-6 and predictions.max() <= 1 + 1e-6
     if not are_shares and _takes_probabilities(lab, metric, predictions):
-        what = "logits" if predictions.min() < 0 else "what is no probability"
+        what = "logits" if predictions.min() < 0 else "numbers that aren't probabilities"
         return wrong(
             f"the metric {name} ({kind}) compares {what} with the threshold of a probability",
             f"predictions go from {predictions.min():.3g} to {predictions.max():.3g}",
-            "give it tf.sigmoid(logits)"
+            "pass tf.sigmoid(logits)"
             if what == "logits"
-            else "bring them to numbers from 0 to 1, in the same order",
+            else "scale them to 0 to 1, in the same order",
         )
     if kind.startswith("SparseCategorical") and predictions.shape == labels.shape:
         return wrong(
             f"the metric {name} ({kind}) gets classes as predictions",
-            "an argmax is taken before",
-            "give it the logits, (batch, classes)",
+            "an argmax is applied before it",
+            "pass the logits, (batch, classes)",
         )
     if kind.startswith("SparseCategorical") and (beyond := _beyond_classes(values)).size:
         return wrong(
             f"the metric {name} ({kind}) counts {beyond.size / labels.size:.1%} of the labels "
             f"as mistakes: {beyond[0]:g} is no class of the {predictions.shape[-1]}",
-            "what the loss ignores isn't ignored here",
-            "give it weights that are 0 there",
+            "the label that the loss ignores isn't ignored here",
+            "pass weights that are 0 there",
         )
     return None
 
@@ -178,14 +177,14 @@ def _takes_probabilities(lab: Laboratory, metric: Any, predictions: np.ndarray) 
         return False
     kind = type(metric).__name__
     bound = getattr(metric, "threshold", getattr(metric, "thresholds", None))
-    if bound is None and kind in ("F1Score", "FBetaScore"):  # which take the largest one then
+    if bound is None and kind in ("F1Score", "FBetaScore"):  # then they use the largest one
         return False
     is_usual = bound in (None, 0.5, [0.5])
     return kind == "AUC" or (is_usual and not _is_compared_as_number(lab, predictions))
 
 
 def _misjudges(lab: Laboratory, name: str) -> Finding | None:
-    """Whether a metric doesn't tell right predictions from wrong ones."""
+    """Whether a metric doesn't distinguish right from wrong predictions."""
     better = lab.larger_is_better(name)
     if better is None or (results := _of_right_and_wrong(lab, name)) is None:
         return None
@@ -195,7 +194,7 @@ def _misjudges(lab: Laboratory, name: str) -> Finding | None:
         "all are wrong"
     )
     if of_right < of_wrong if better else of_right > of_wrong:
-        return wrong(seen, "it counts the wrong ones, or looks along another axis")
+        return wrong(seen, "it counts the wrong ones (inverted), or uses the wrong axis")
     if not better:
         return None
     labels, predictions, *_ = lab.base.updates[name]
@@ -207,12 +206,12 @@ def _misjudges(lab: Laboratory, name: str) -> Finding | None:
         return wrong(
             seen,
             "absent classes, which an example or a batch doesn't have, count as wrong",
-            "leave them out of the mean, or add up over the whole split before dividing",
+            "leave them out of the mean, or sum over the whole split before dividing",
         )
     if 0.3 < of_wrong < of_right <= 1:
-        # Of classes, the wrong ones are far from the right ones, so that none is nearly right.
+        # The wrong classes here are far from the right ones, so no prediction is nearly right.
         is_sure = predictions.dtype.kind in "iu" and bool(words & OF_CLASSES)
-        is_sure |= of_wrong > 0.5 and bool(words & OVERLAPS)  # of one class, absent may be found
+        is_sure |= of_wrong > 0.5 and bool(words & OVERLAPS)  # one class: absence may be right
         return (wrong if is_sure else look)(
             seen, "something is counted that isn't predicted, such as absent classes or padding"
         )
@@ -222,7 +221,7 @@ def _misjudges(lab: Laboratory, name: str) -> Finding | None:
 def _misnamed(lab: Laboratory, name: str) -> Finding | None:
     """Whether a metric is another one of the usual errors than its name says.
 
-    In whatever unit: over some batches, it is a multiple of the other, and not of its own.
+    In any unit: over some batches, it is a multiple of the other error, and not of its own.
     """
     words = words_of(name, WITH_NUMBERS)
     called = {"rmse"} if words & {"root", "rms"} else words & {*ERRORS}
@@ -238,15 +237,15 @@ def _misnamed(lab: Laboratory, name: str) -> Finding | None:
     other = min(apart, key=apart.__getitem__)
     if apart[other] < TOLERANCE and apart[called.pop()] > 10 * TOLERANCE:
         return wrong(
-            f"{name} is what is called {other}",
-            "the root is taken of each error and not of their mean, or is left out",
-            "take it of the mean over all examples, as keras.metrics.RootMeanSquaredError does",
+            f"{name} is what is usually called {other}",
+            "the root is applied to each error instead of their mean, or is missing",
+            "apply it to the mean over all examples, like keras.metrics.RootMeanSquaredError",
         )
     return None
 
 
 def _usual_errors(lab: Laboratory, seen: Look, batch: Any) -> np.ndarray | None:
-    """The ERRORS of what the only loss compares in a step; None if that isn't one array each."""
+    """The ERRORS of the arguments of the only loss in a step; None if they aren't single arrays."""
     calls, weights = [*lab.calls_of(seen).values()], tf.nest.flatten(batch[-1])
     if len(calls) != 1 or len(weights) != 1 or calls[0][0] is None:
         return None
@@ -266,22 +265,22 @@ def _is_one_at_first(lab: Laboratory) -> Finding | None:
         if _is_always_one(lab, name):
             return wrong(
                 f"{name} is 1 before training, after it, and with the labels of other examples",
-                "it can't be less, as where an example is found because it is looked for among "
-                "itself, or as one of the top ten of ten classes",
-                "leave out what is found in any case",
+                "it can't be less, for example because an example is among its own candidates, "
+                "or a class among the top ten of ten",
+                "leave out what is always found",
             )
         if name in lab.directions:
-            return look(f"{name} is 1 before training", "", "does it tell right from wrong?")
+            return look(f"{name} is 1 before training", "", "does it distinguish right from wrong?")
     return None
 
 
 def _beyond_range(lab: Laboratory) -> Finding | None:
-    """Whether a result of an evaluation isn't finite, or no share where it should be one."""
+    """Whether a result of an evaluation isn't finite, or isn't a share where it should be one."""
     for name, value in lab.evaluations["once"].items() if lab.evaluated_splits else ():
         metric = lab.run.metrics.get(name.partition("_")[2].partition("/")[0])
-        if not np.isfinite(value):  # of a class that these few examples don't show, it may be so
+        if not np.isfinite(value):  # may be right for a class that these few examples don't have
             is_one_of_several = metric is not None and "/" in name
-            is_term = name.partition("_")[2] in lab.run.terms  # of what isn't there
+            is_term = name.partition("_")[2] in lab.run.terms  # of absent parts
             return (look if is_one_of_several or is_term else wrong)(
                 f"{name} is {value}", "nothing counts, or NaN in the data"
             )
@@ -293,7 +292,7 @@ def _beyond_range(lab: Laboratory) -> Finding | None:
 
 
 def _other_classes(labels: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Right classes, and wrong ones that are far from these; None if no classes are predicted."""
+    """Right classes, and wrong ones far from them; None if predictions aren't of classes."""
     y, p = np.asarray(labels), np.asarray(predicted)
     if y.shape != p.shape or not y.dtype.kind == p.dtype.kind == "i" or not np.ptp(y):
         return None
@@ -309,7 +308,7 @@ def _has_all_classes(labels: np.ndarray, predictions: np.ndarray) -> bool:
 
 
 def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | None:
-    """What a metric gives for the right predictions of the first batch, and for wrong ones."""
+    """The value of a metric for right predictions of the first batch, and for wrong ones."""
     metric, (labels, *given) = lab.run.metrics[name], lab.base.updates[name] or (None,)
     made = (answers(labels, given[0]) or _other_classes(labels, given[0])) if given else None
     if made is None:
@@ -323,7 +322,7 @@ def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | Non
 
     try:
         both = result(right), result(others)
-    except Exception:  # it may give several numbers, or take something else
+    except Exception:  # it may have several results, or expect other arguments
         return None
     finally:
         lab.reset()
@@ -341,7 +340,7 @@ def _is_always_one(lab: Laboratory, name: str) -> bool:
 
 
 def _is_exponential_of_loss(lab: Laboratory, values: np.ndarray) -> bool:
-    """Whether numbers are those of a loss, each by itself, as exponents, but for weights of 0."""
+    """Whether numbers are per-example losses or their exponentials, but for weights of 0."""
     flat = np.ravel(values)
     for _, _, result in lab.base.calls.values():
         if result is not None and flat.size == np.size(result) > 1:
@@ -359,11 +358,11 @@ def _depends_on_batch(lab: Laboratory, metric: str) -> bool:
 
 
 def _keeps_something(lab: Laboratory) -> str:
-    """A metric that reset_state doesn't set back to how it was made; or nothing."""
+    """A metric that reset_state doesn't reset to its initial state; or nothing."""
     try:
         for name, arguments in lab.base.updates.items():
             metric = lab.run.metrics[name]
-            with contextlib.suppress(Exception):  # what is noted may not be all that it takes
+            with contextlib.suppress(Exception):  # it may need more than what was recorded
                 metric.update_state(*arguments)
                 metric.reset_state()
                 if any(not np.array_equal(v.numpy(), lab.initial[id(v)]) for v in metric.variables):
@@ -374,7 +373,7 @@ def _keeps_something(lab: Laboratory) -> str:
 
 
 def _stands_for_missing(lab: Laboratory, values: list[np.ndarray]) -> tuple[int, float] | None:
-    """A mark of missing labels, and the class that a metric counts instead; None if it doesn't.
+    """A mark of missing labels, and the class that a metric counts instead, if it does.
 
     Some loss or part of it leaves these examples out.
     """
@@ -391,7 +390,7 @@ def _stands_for_missing(lab: Laboratory, values: list[np.ndarray]) -> tuple[int,
             is_known = np.array_equal(y[~gone], given[~gone]) and not gone.all()
             if not is_known or len(instead) != 1 or instead[0] == mark:
                 continue
-            if not np.any(y == instead[0]):  # a class of its own
+            if not np.any(y == instead[0]):  # a class for missing labels
                 continue
             if weights and not np.ravel(weights[0])[np.flatnonzero(gone)].any():
                 continue
@@ -415,7 +414,7 @@ def _leaves_out_rows(lab: Laboratory, rows: np.ndarray) -> bool:
 
 
 def _is_compared_as_number(lab: Laboratory, predictions: np.ndarray) -> bool:
-    """Whether a loss takes predictions for numbers, such as 0 and 1 in a least-squares fit."""
+    """Whether a loss uses predictions as numbers, such as 0 and 1 in a least-squares fit."""
     return any(
         re.search("Squared|Absolute|Huber", type(lab.run.losses[name]).__name__)
         and np.array_equal(np.ravel(given), np.ravel(predictions))
@@ -424,7 +423,7 @@ def _is_compared_as_number(lab: Laboratory, predictions: np.ndarray) -> bool:
 
 
 def _beyond_classes(values: list[np.ndarray]) -> np.ndarray:
-    """Labels that are no class, and weigh something."""
+    """Labels that are no class, but have a weight."""
     labels, predictions, *weights = values
     beyond = (labels < 0) | (labels >= predictions.shape[-1])
     if weights:  # of each example, or of each of its parts
@@ -434,20 +433,20 @@ def _beyond_classes(values: list[np.ndarray]) -> np.ndarray:
 
 
 def _axes(lab: Laboratory) -> set[int]:
-    """The sizes of what examples and predictions have beside rows, one of which rows may have."""
+    """The sizes of the axes of examples and predictions other than rows, if rows may have them."""
     shapes = [t.shape[1:] for t in tf.nest.flatten(lab.batch)]
     shapes += [np.shape(predictions) for _, predictions, _ in lab.base.calls.values()]
     return {size for shape in shapes for size in shape[1:]}
 
 
 def _are_the_same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays are one, of numbers that don't agree by chance."""
+    """Whether two arrays are the same, with numbers that don't agree by chance."""
     both = a.dtype.kind == b.dtype.kind == "f"
     return both and np.array_equal(a, b) and len(np.unique(a)) > 2
 
 
 def _are_exchanged(lab: Laboratory, values: list[np.ndarray]) -> bool:
-    """Whether a metric gets what the loss gets, the other way round."""
+    """Whether a metric gets the arguments of the loss in swapped order."""
     for labels, predictions, _ in lab.base.calls.values():
         if labels is None or predictions is None or np.shape(labels) == ():
             continue
@@ -461,20 +460,20 @@ def _are_exchanged(lab: Laboratory, values: list[np.ndarray]) -> bool:
 
 @relation("monitor")
 def monitor(lab: Laboratory) -> Finding:
-    """The best weights are those with the best value of the monitored column, of other data."""
+    """The best weights have the best value of the monitored column, on held-out data."""
     column, larger_is_better = lab.task.monitor, lab.task.larger_is_better
     if column.startswith("train_") and "validation" in lab.datasets:
         return wrong(
             f"{column} selects the best weights",
-            "it is measured on the training data, so the weights that fit these too well win",
+            "it is measured on the training data, so overfitted weights win",
             f"monitor validation_{column.removeprefix('train_')} in task/config.py",
         )
     name = column.partition("_")[2]
     if column.startswith("validation_") and _is_the_same_untrained(lab, name):
         return wrong(
             f"{column}, which selects the best weights, is the same with other trained weights",
-            "it is computed from what isn't trained, such as a teacher or the labels alone",
-            "give it the predictions of the model that trains",
+            "it depends on nothing that is trained, such as a teacher or the labels alone",
+            "use the predictions of the model that is trained",
         )
     is_loss = name == "loss" or name.endswith("_loss")
     better = lab.larger_is_better(name)
@@ -483,36 +482,36 @@ def monitor(lab: Laboratory) -> Finding:
     ):  # fmt: skip
         of_right, of_others = results
         if of_right < of_others if larger_is_better else of_right > of_others:
-            # A distance between groups may well be larger where predictions are right.
+            # A distance between groups may be larger for right predictions.
             is_sure = of_right == (0 if larger_is_better else 1)
             return (wrong if is_sure else look)(
                 f"{column}, whose {'largest' if larger_is_better else 'smallest'} value selects "
-                f"the best weights, is {of_right:.3g} where all predictions are right, and "
-                f"{of_others:.3g} where each is that of another example",
-                "larger_is_better in task/config.py is the other way round",
-                "turn it round",
+                f"the best weights, is {of_right:.3g} if all predictions are right, and "
+                f"{of_others:.3g} if each is the prediction of another example",
+                "larger_is_better in task/config.py is inverted",
+                "invert it",
             )
     if better is None or better == larger_is_better or (is_loss and min(
         lab.base.losses.values()) < 0):  # fmt: skip
         if name in ADVERSARIES and lab.run.metrics:
             return look(
                 f"{column} selects the best weights",
-                "losses of adversaries say how one does against the other, not how good it is",
-                "monitor a metric of what is generated, such as a distance to real examples",
+                "losses of adversaries compare the two models, and don't measure how good one is",
+                "monitor a metric of the generated examples, such as a distance to real examples",
             )
         return ok(column)
     side = "largest" if larger_is_better else "smallest"
     return wrong(
         f"the weights with the {side} {column} are kept as the best",
-        "larger_is_better in task/config.py says so",
-        "turn it round",
+        "larger_is_better in task/config.py says so, and is inverted",
+        "invert it",
     )
 
 
 def _evaluated_by_answers(lab: Laboratory, name: str) -> tuple[float, float] | None:
-    """What the validation step gives for right predictions, and for those of other examples.
+    """Results of the validation step for right predictions, and for those of other examples.
 
-    None if they can't be made, or if no smaller losses say that they are right.
+    None if they can't be made, or if the loss isn't smaller for the right ones.
     """
     if not lab.evaluated_splits or len(lab.calls_in_validation) != 1:
         return None
@@ -538,11 +537,11 @@ def _evaluated_by_answers(lab: Laboratory, name: str) -> tuple[float, float] | N
 
 
 def _is_the_same_untrained(lab: Laboratory, name: str) -> bool:
-    """Whether a result of the validation step depends on its inputs, and on no trained weight."""
+    """Whether a result of the validation step depends on its inputs, but on no trained weight."""
     if not lab.evaluated_splits:
         return False
     numbers = np.random.default_rng(0)
-    # Averages of trained weights may be what is evaluated.
+    # Averages of trained weights may be evaluated.
     weights = [v for model in lab.run.models.values() if not is_auxiliary(model)
                for v in model.variables if tf.as_dtype(v.dtype).is_floating]  # fmt: skip
 
@@ -554,11 +553,11 @@ def _is_the_same_untrained(lab: Laboratory, name: str) -> bool:
         return results.get(name), updates.get(name.partition("/")[0], [])
 
     first, given = result(lab.evaluation_batch, None)
-    if first in (None, 0, 1):  # what is right or wrong for all is for another relation
+    if first in (None, 0, 1):  # all right or all wrong: another relation reports this
         return False
     for noise in (0.1, 0.0, 1.0, 3.0):
         value, other = result(lab.evaluation_batch, noise)
-        # An accuracy may be the same by chance, where all predictions are one class.
+        # An accuracy may be the same by chance, if all predictions are one class.
         if value != first or len(given) != len(other) or not equal(given, other):
             return False
     inputs, *rest = lab.evaluation_batch
@@ -566,6 +565,6 @@ def _is_the_same_untrained(lab: Laboratory, name: str) -> bool:
 
 
 def _is_one_of(metric: object, names: tuple[str, ...]) -> bool:
-    """Whether its class, or one that this inherits from, is Keras' own of one of these names."""
+    """Whether its class, or a base class, is one of these classes of Keras."""
     own = (kind for kind in type(metric).__mro__ if kind.__module__.startswith("keras."))
     return any(kind.__name__ in names for kind in own)

@@ -15,21 +15,21 @@ from .numbers import different, numbers_of, relative_difference
 from .probe import name_of, words_of
 from .runs import Call
 
-LATE = (0, 331, 1009)  # batches, of which no cycle of a schedule has two at one place
+LATE = (0, 331, 1009)  # batches; no two are at the same place of a cyclic schedule
 DRAWS = 100  # of a layer's random numbers
 TAUGHT_BY = {"teacher", "target", "ema", "momentum", "reference"}  # words in names of models
 
 
 @relation("inputs alike in evaluation")
 def inputs_alike(lab: Laboratory) -> Finding:
-    """Train and validation step prepare a batch alike for the model."""
+    """The train step and the validation step prepare a batch in the same way for the model."""
     if not lab.evaluated_splits:
         return ok("there is neither validation nor test data")
     if seen := _drawn_wider(lab):
         return wrong(
             seen,
             "it is evaluated on random numbers of another distribution than it is trained on",
-            "draw both by one function",
+            "draw both with one function",
         )
     raw = [x for b in (lab.batch, lab.evaluation_batch)
            if (x := numbers_of((b[0],), or_bytes=True)) is not None]  # fmt: skip
@@ -41,7 +41,7 @@ def inputs_alike(lab: Laboratory) -> Finding:
             [numbers_of(call.arguments) for call in calls if call.of is model]
             for calls in (lab.calls_in_training, lab.calls_in_validation)
         ]
-        # What else a model is given, such as samples in training alone, may differ.
+        # Other arguments of a model, such as samples only in training, may differ.
         given, others = (
             [x for x in each if x is not None and x.shape[1:] == data.shape[2:]]
             for each, data in zip(of_model, raw, strict=True)
@@ -57,21 +57,21 @@ def inputs_alike(lab: Laboratory) -> Finding:
             ):
                 a, b = (f"mean {x.mean():.3g} and spread {x.std():.3g}" for x in (given[0], other))
                 return wrong(
-                    f"from data on one scale {name!r} gets numbers of {b} in the validation step, "
+                    f"data has one scale, but {name!r} gets numbers of {b} in the validation step, "
                     f"and of {a} in training",
-                    "one step scales or normalizes its inputs otherwise than the other",
-                    "prepare them by one function, or by a layer of the model",
+                    "train/validation skew: one step scales or normalizes its inputs differently",
+                    "prepare them with one function, or with a layer of the model",
                 )
     return ok()
 
 
 @relation("models in training mode")
 def models_in_training_mode(lab: Laboratory) -> Finding:
-    """Each model that is trained is called in training mode, and follows no other model."""
+    """Each trained model is called in training mode, and isn't an average of another model."""
     for name, other in lab.traced.follows.items():
         return wrong(
-            f"{name!r} is trained, and a train step makes its weights of those of {other!r}",
-            "it is an average of the other, and the optimizer moves it all the same",
+            f"{name!r} is trained, but a train step sets its weights from those of {other!r}",
+            "it is an average of the other model, but the optimizer changes it too",
             f"set trainable = False on {name!r} in create_model",
         )
     modes = {
@@ -84,14 +84,14 @@ def models_in_training_mode(lab: Laboratory) -> Finding:
         return ok()
     return (wrong if TAUGHT_BY & words_of(never[0]) else look)(
         f"{never[0]!r} is trained, and the train steps call it with training=False",
-        "it is a teacher or the like, that was trained before: its optimizer moves it all the same",
-        "load it by load_frozen, or call it with training=True",
+        "it is a pretrained model such as a teacher, but its optimizer changes it",
+        "load it with load_frozen, or call it with training=True",
     )
 
 
 @relation("evaluation knows no step")
 def evaluation_knows_no_step(lab: Laboratory) -> Finding:
-    """The number of the batch changes nothing in evaluation."""
+    """Evaluation doesn't depend on the number of the batch."""
     if not lab.evaluated_splits:
         return ok("there is neither validation nor test data")
     first, *late = by_step = [lab.validate(lab.evaluation_batch, at) for at in LATE]
@@ -100,7 +100,7 @@ def evaluation_knows_no_step(lab: Laboratory) -> Finding:
     for name in names:
         values, beside = ([each[name] for each in numbers] for numbers in (by_step, neighbors))
         apart = max(abs(a - b) for a, b in zip(values[1:], beside, strict=True))
-        # Random numbers whose seed is the place in the data differ from one batch to the next too.
+        # Random numbers seeded by the position in the data differ between adjacent batches too.
         if apart > (1e-3 if lab.in_evaluation.drawn else 0.1) * np.ptp(values):
             continue
         other = max(values[1:], key=lambda value: abs(value - values[0]))
@@ -109,36 +109,36 @@ def evaluation_knows_no_step(lab: Laboratory) -> Finding:
             f"evaluation, and {other:.4g} as a later one",
             "the validation step uses replica.step, which is the number of the batch there, not of "
             "the train step",
-            "use what doesn't depend on it, such as the last value of a schedule",
+            "don't depend on it; use the last value of a schedule, for example",
         )
     return ok()
 
 
 @relation("noise averages out")
 def noise_averages_out(lab: Laboratory) -> Finding:
-    """A layer that drops something while training makes up for it."""
+    """A layer that drops something in training compensates for it."""
     if not lab.own_layers:
-        return ok("no layer of your own does something else while training")
+        return ok("no layer of your own behaves differently in training")
     of_data = {t.shape[1:] for t in tf.nest.flatten(lab.batch[0])}
     for layer in lab.own_layers:
         calls = [call for call in lab.calls_in_training if call.of is layer]
         ratio, error = _training_over_evaluation(calls[0]) if calls else (1.0, 0.0)
         lab.reset()
         if abs(ratio - 1) > max(0.04, 4 * error):
-            # To hide parts of the inputs, or positions of features, is an augmentation.
+            # Hiding parts of the inputs, or positions of features, is an augmentation.
             is_hiding = any(getattr(x, "shape", None) in of_data for x in calls[0].arguments)
             is_hiding = is_hiding or _hides_positions(calls[0])
             return (look if is_hiding else wrong)(
                 f"{name_of(layer)} gives {ratio:.2g} times as much in training, on average, as in "
                 "evaluation",
-                "what it drops isn't made up for, so later layers see another scale in evaluation",
-                "divide what is kept by the share that is kept, as Dropout does",
+                "what it drops isn't compensated, so later layers see another scale in evaluation",
+                "divide the kept values by the share that is kept, like Dropout",
             )
     return ok()
 
 
 def _drawn_wider(lab: Laboratory) -> str:
-    """Which model gets numbers that don't depend on the data, and go farther in evaluation."""
+    """The model whose random inputs have a wider range in evaluation, and both ranges."""
     shapes = {t.shape[1:] for t in tf.nest.flatten(lab.plain_batch[:-1])}
     augmented = [t[0] for t in tf.nest.flatten(lab.batch[:-1]) if t.shape[2:] not in shapes]
     for name, model in lab.run.trained_models.items():
@@ -173,7 +173,7 @@ def _hides(data: np.ndarray, given: np.ndarray) -> bool:
 
 def _hides_positions(call: Call) -> bool:
     """Whether a layer hides all numbers (rows, positions, numbers) of some positions in a row."""
-    with contextlib.suppress(Exception):  # it may need what only a step has
+    with contextlib.suppress(Exception):  # it may need what exists only in a step
         arguments = call.keywords | {"training": False}
         plain, made = np.asarray(call.of.call(*call.arguments, **arguments)), np.asarray(call.made)
         if plain.shape != made.shape or plain.ndim < 3 or plain.shape[-1] < 2:
@@ -183,12 +183,12 @@ def _hides_positions(call: Call) -> bool:
         are_whole = (is_other | (plain == 0)).all(axis=-1)[hidden].all()
         kept = plain.any(axis=-1) & ~hidden
         hides, keeps = (x.reshape(len(x), -1).any(axis=1) for x in (hidden, kept))
-        return bool(are_whole and np.any(hides & keeps))  # else whole rows are dropped
+        return bool(are_whole and np.any(hides & keeps))  # otherwise whole rows are dropped
     return False
 
 
 def _with_noise(lab: Laboratory, model: keras.Model) -> list[tuple[np.ndarray, float]]:
-    """What a model is given in training, and the variance of the noise in it."""
+    """The inputs of a model in training, and the variance of the noise in them."""
     by_seed = [
         [numbers_of(call.arguments) for call in lab.training_calls(lab.batch, [model], seed)]
         for seed in (1, 2)
@@ -198,9 +198,9 @@ def _with_noise(lab: Laboratory, model: keras.Model) -> list[tuple[np.ndarray, f
 
 
 def _how_far(a: np.ndarray, b: np.ndarray, noise: float = 0.0) -> float:
-    """How unlike two arrays are in scale: above 1, crops don't explain it.
+    """How different the scales of two arrays are: above 1, crops don't explain it.
 
-    Nor does noise of this variance in the first one.
+    Nor does noise with this variance in the first one.
     """
     if not np.isfinite(a).all() or not np.isfinite(b).all():
         return 0.0
@@ -219,12 +219,12 @@ def _training_over_evaluation(call: Call) -> tuple[float, float]:
     kept = [(v, v.numpy()) for v in call.of.variables if not is_random_state(v)]
 
     def outputs(training: bool) -> np.ndarray:
-        for variable, value in kept:  # statistics that move aren't noise
+        for variable, value in kept:  # moving statistics aren't noise
             variable.assign(value)
         made = call.of.call(*call.arguments, **call.keywords | {"training": training})
         return np.concatenate([np.ravel(np.asarray(t, "f8")) for t in tf.nest.flatten(made)])
 
-    with contextlib.suppress(Exception):  # it may need what only a step has
+    with contextlib.suppress(Exception):  # it may need what exists only in a step
         evaluated, first = outputs(False), outputs(True)
         size = float(evaluated @ evaluated)
         if first.shape != evaluated.shape or np.array_equal(first, outputs(True)) or not size:
@@ -232,7 +232,7 @@ def _training_over_evaluation(call: Call) -> tuple[float, float]:
         drawn = np.stack([outputs(True) for _ in range(DRAWS)])
         ratios = drawn @ evaluated / size
         ratio = float(ratios.mean())
-        # Anything but a scale, such as crops or mixtures of rows, is no question of making up.
+        # Other changes than a scale, such as crops or mixtures of rows, need no compensation.
         if relative_difference(ratio * evaluated, drawn.mean(axis=0)) < 0.5:
             return ratio, float(ratios.std() / np.sqrt(DRAWS))
     return same

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 Numbers = dict[str, float]
 
-IGNORED = (-1, -100, 255)  # what marks labels that don't count, as others have it
-TOLERANCE = 1e-4  # float32, relative to the norm: rounding is 1e-6, the faults looked for 1e-2
+IGNORED = (-1, -100, 255)  # usual marks of labels that don't count
+TOLERANCE = 1e-4  # float32, relative to the norm: rounding is about 1e-6, faults about 1e-2
 
 
 def relative_difference(a: Any, b: Any) -> float:
@@ -25,7 +25,7 @@ def relative_difference(a: Any, b: Any) -> float:
 
 
 def close(a: float, b: float, tolerance: float = TOLERANCE) -> bool:
-    """Whether two numbers are equal but for rounding; NaN is equal to NaN."""
+    """Whether two numbers are equal except for rounding; NaN is equal to NaN."""
     return bool(np.isclose(a, b, rtol=tolerance, atol=1e-6, equal_nan=True))
 
 
@@ -35,7 +35,7 @@ def different(a: Numbers, b: Numbers, tolerance: float = TOLERANCE) -> list[str]
 
 
 def named_leaves(split: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays of a split with their names: inputs, labels, weights, and keys below these."""
+    """The arrays of a split by name: inputs, labels, weights, and their keys."""
     parts = split if isinstance(split, tuple) else (split,)
     for name, part in zip(("inputs", "labels", "weights"), parts, strict=False):
         leaves = tf.nest.flatten(part)
@@ -56,26 +56,26 @@ def arrays_of(
 
 
 def with_array(batch: Any, name: str, array: tf.Tensor) -> Any:
-    """A batch with another array in place of the one of that name."""
+    """A batch with another array in place of the one with that name."""
     names, leaves = [each for each, _ in named_leaves(batch)], tf.nest.flatten(batch)
     leaves[names.index(name)] = array
     return tf.nest.pack_sequence_as(batch, leaves)
 
 
 class Answers(NamedTuple):
-    """Predictions of other kinds than those that a model gives, in their shape and scale."""
+    """Artificial predictions, in the shape and scale of a model's predictions."""
 
     right: np.ndarray
     guess: np.ndarray
-    doubtful: np.ndarray  # wrong, and far from sure
+    doubtful: np.ndarray  # wrong, but not confident
     wrong: np.ndarray
 
 
 def answers(labels: Any, predictions: Any) -> Answers | None:
-    """Right predictions, guesses, and wrong ones less and more sure, as logits or probabilities.
+    """Right predictions, guesses, and wrong ones less and more confident: logits or probabilities.
 
-    None if labels are neither numbers of classes nor 0 and 1. What one mark stands for is no class,
-    and predicted as the first one.
+    None if labels are neither class numbers nor 0 and 1. A mark of missing labels is no class, and
+    is predicted as the first class.
     """
     y, p = np.asarray(labels), np.asarray(predictions)
     if y.dtype.kind not in "fiub" or p.dtype.kind != "f" or not p.ndim or not p.size:
@@ -101,20 +101,20 @@ def answers(labels: Any, predictions: Any) -> Answers | None:
 
 
 def are_one_apart(windows: np.ndarray, some: int = 10) -> bool:
-    """Whether each of some windows (rows, positions, ...) begins one position after the one before.
+    """Whether each of some windows (rows, positions, ...) begins one position after the previous.
 
-    Compared in the first rows; what is missing (NaN) must be so in both.
+    The first rows are compared; missing values (NaN) must be missing in both.
     """
     return np.array_equal(windows[1:some, :-1], windows[: some - 1, 1:], equal_nan=True)
 
 
 def bytes_of(array: np.ndarray) -> bytes:
-    """The numbers or texts of an array; an array of objects itself holds addresses."""
+    """The numbers or texts of an array; an array of objects itself contains addresses."""
     return (np.array(array.tolist()) if array.dtype == object else array).tobytes()
 
 
 def rows_of(arrays: list[np.ndarray], most: int | None = None) -> list[bytes]:
-    """For each row, or the first ones, what some arrays with as many rows hold there."""
+    """The contents of some arrays with as many rows, for each row or for the first ones."""
     rows = range(len(arrays[0]) if arrays else 0)[:most]
     return [b"".join(bytes_of(array[i]) for array in arrays) for i in rows]
 
@@ -125,12 +125,12 @@ def of_next_row(part: Any) -> Any:
 
 
 def percent(part: int, whole: int) -> str:
-    """A share, rounded up where it would be 0."""
+    """A percentage, rounded up if it would be 0."""
     return f"{max(1, round(100 * part / max(1, whole)))}%"
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two nests of tensors hold the same numbers, or both NaN."""
+    """Whether two nests of tensors have the same numbers, or both NaN."""
     pairs = zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True)
     return all(np.array_equal(x, y, equal_nan=x.dtype.is_floating) for x, y in pairs)
 
@@ -138,13 +138,13 @@ def equal(a: Any, b: Any) -> bool:
 def numbers_of(arguments: tuple[Any, ...], *, or_bytes: bool = False) -> np.ndarray | None:
     """The only input of a model as one array of numbers; None if it is something else.
 
-    Bytes of images (1, rows, height, width, ...) are numbers as well, if these are asked for.
+    Bytes of images (1, rows, height, width, ...) count as numbers if `or_bytes`.
     """
     flat = tf.nest.flatten(arguments[:1])
     dtype = getattr(flat[0], "dtype", tf.string) if len(flat) == 1 else tf.string
     are_bytes = or_bytes and dtype == tf.uint8 and flat[0].shape.rank > 3
     if not (dtype.is_floating or are_bytes):
         return None
-    if tf.is_symbolic_tensor(flat[0]):  # of a graph inside the step, as tf.vectorized_map makes
+    if tf.is_symbolic_tensor(flat[0]):  # of a graph inside the step, as in tf.vectorized_map
         return None
     return np.asarray(flat[0], "f8")

@@ -1,4 +1,4 @@
-"""Relations of what the models predict."""
+"""Relations of the predictions of the models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .graph import (
 from .laboratory import Laboratory
 from .probe import Look, is_own
 
-MOSTLY = 0.6  # of the cross-entropy of guessing
+MOSTLY = 0.6  # of the cross-entropy of a guess
 BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 
 
@@ -33,17 +33,17 @@ def logits(lab: Laboratory) -> Finding:
     for name in lab.traced.taught_by_trained:
         if "entropy" in type(lab.run.losses[name]).__name__:
             return wrong(
-                f"{name!r} gets labels from weights that train, and predictions from a model that "
-                "doesn't",
-                "its arguments are exchanged",
-                "give it what the teacher says first",
+                f"{name!r} gets labels from trainable weights, and predictions from a model that "
+                "isn't trained",
+                "its arguments are swapped",
+                "pass the output of the teacher first",
             )
     if another := _of_another_temperature(lab):
         name, temperature = another
         return wrong(
-            f"{name!r} gets logits of what trains divided by {temperature:.3g}, and "
-            "shares by logits of a teacher as they are",
-            "one of both has a temperature, and the other hasn't",
+            f"{name!r} gets logits of a trained model divided by {temperature:.3g}, and "
+            "probabilities from logits of a teacher that aren't divided",
+            "the temperature is applied to only one of the two",
             "divide both by it before the softmax",
         )
     for name, (labels, predictions, _) in lab.base.all_calls:
@@ -55,8 +55,8 @@ def logits(lab: Laboratory) -> Finding:
             return found
     if name := clipped_outputs(lab.traced.ops):
         return wrong(
-            f"a cross-entropy of probabilities gets {name}, which no activation has changed, and "
-            "cuts it off at 0 and 1",
+            f"a cross-entropy of probabilities gets {name} without an activation, and "
+            "clips it to 0 and 1",
             "the model returns logits",
             "create it with from_logits=True",
         )
@@ -64,47 +64,47 @@ def logits(lab: Laboratory) -> Finding:
 
 
 def _shown_by_graph(lab: Laboratory) -> Finding | None:
-    """Whether an activation or an exponential is applied twice, or along another axis."""
+    """Whether an activation or an exponential is applied twice, or along the wrong axis."""
     for activation in activated_logits(lab.traced.ops):
         seen = f"a cross-entropy of logits gets the outputs of a {activation}"
         if activation in ("softmax", "sigmoid"):
             return wrong(
                 seen,
-                f"{activation} is applied twice",
-                "leave the last activation out of the model, or use from_logits=False",
+                f"{activation} is applied twice (double {activation})",
+                "remove the last activation of the model, or use from_logits=False",
             )
         return (wrong if activation.startswith("relu") else look)(
             seen,
-            "logits are numbers of both signs and of any size, which it doesn't give",
-            "leave the last activation out of the model",
+            "logits need both signs and any size, which this activation can't give",
+            "remove the last activation of the model",
         )
     of_classes = [np.shape(p) for y, p, _ in lab.base.calls.values() if _are_classes(y, p)]
     of_classes = [shape for shape in of_classes if shape[-1] != lab.rows]
     if found := softmax_along(lab.traced.ops, of_classes):
         axis, shape = found
         return wrong(
-            f"a softmax is taken along axis {axis} of predictions {shape}, where labels are "
+            f"a softmax is applied along axis {axis} of predictions {shape}, where labels are "
             "classes of the last axis",
-            "shares add up to 1 over rows or places in place of classes",
+            "probabilities add up to 1 over rows or positions instead of classes",
             "use axis=-1",
         )
     if name := exponential_of_positive(lab.traced.ops):
         return wrong(
-            f"{name} takes the exponential of what an exponential or a softplus has made positive",
-            "a loss that takes the logarithm of a rate or of a variance is given the number itself",
-            "leave the last activation out of the model, or use a loss that takes the number",
+            f"{name} applies an exponential to the output of an exponential or a softplus",
+            "the loss expects the logarithm of a rate or of a variance, and gets the number itself",
+            "remove the last activation of the model, or use a loss that takes the number",
         )
     if lab.traced.undoes_activations:
         return look(
             "a loss with from_logits=True gets the outputs of a softmax or a sigmoid",
-            "Keras 3.15 undoes that one where it trains: else it would be applied twice",
-            "use from_logits=False, or leave the last activation out of the model",
+            "applied twice (double softmax), except that Keras 3.15 undoes it in training",
+            "use from_logits=False, or remove the last activation of the model",
         )
     return None
 
 
 def _of_another_temperature(lab: Laboratory) -> tuple[str, float] | None:
-    """A loss that softens the logits of a student, and not those of its teacher; and how much."""
+    """A loss that softens the logits of a student but not of its teacher, and by how much."""
     if all(model.trainable_variables for model in lab.run.models.values()):
         return None
     calls = lab.training_calls(lab.batch, lab.run.models.values())
@@ -124,9 +124,9 @@ def _of_another_temperature(lab: Laboratory) -> tuple[str, float] | None:
 
 
 def _factor(logits: np.ndarray, given: Any) -> float | None:
-    """What logits (rows, classes) are multiplied by in other ones, or in shares that they make.
+    """The factor of logits (rows, classes) in other logits, or in their probabilities.
 
-    None if by nothing. The two largest of each row say so: small shares are rounded to 0.
+    None if there is none. It is taken from the two largest of each row: small ones round to 0.
     """
     x, y = (np.asarray(each, "f8") for each in (logits, given))
     if x.ndim != 2 or x.shape[1] < 2 or not np.isfinite(x).all():
@@ -143,13 +143,13 @@ def _factor(logits: np.ndarray, given: Any) -> float | None:
 
 
 def _no_probabilities(name: str, loss: Any, labels: Any, predictions: Any) -> Finding | None:
-    """Whether a binary cross-entropy or a divergence gets numbers that are no probabilities."""
+    """Whether a binary cross-entropy or a divergence gets numbers that aren't probabilities."""
     if "Binary" in type(loss).__name__ and labels is not None and np.size(labels):
         known = np.unique(np.asarray(labels, "f8"))
         outside = known[(known < 0) | (known > 1)]
         is_mark = len(outside) == 1 and np.isin((0, 1), known).all()
         if outside.size and not is_mark:
-            return (look if is_own(loss) else wrong)(  # such as of a margin
+            return (look if is_own(loss) else wrong)(  # such as labels of a margin loss
                 f"{name!r} gets labels from {known[0]:.3g} to {known[-1]:.3g}",
                 "a binary cross-entropy of labels outside 0 and 1 has no minimum",
                 "scale them to 0 and 1, or use another loss",
@@ -160,15 +160,15 @@ def _no_probabilities(name: str, loss: Any, labels: Any, predictions: Any) -> Fi
         if least < -1e-6:
             return wrong(
                 f"{name!r} gets numbers such as {least:.3g}",
-                "a divergence of Keras takes probabilities, (true, predicted), and no "
-                "logarithms or logits: it cuts off what is below 0, so nothing is learned",
-                "give it tf.nn.softmax of both, that of the teacher first",
+                "a divergence of Keras takes probabilities, (true, predicted), not logarithms or "
+                "logits: it clips what is below 0, so nothing is learned",
+                "pass tf.nn.softmax of both, the teacher's first",
             )
     return None
 
 
 def _otherwise_than_created(name: str, loss: Any, predictions: Any) -> Finding | None:
-    """Whether a loss with `from_logits` gets probabilities, or one without it logits."""
+    """Whether a loss with `from_logits` gets probabilities, or a loss without it gets logits."""
     from_logits = _from_logits(loss)
     if from_logits is None or predictions is None or np.ndim(predictions) < 1:
         return None
@@ -178,15 +178,15 @@ def _otherwise_than_created(name: str, loss: Any, predictions: Any) -> Finding |
     sums = inside and (not several or np.allclose(p.sum(-1), 1, atol=1e-3))
     if from_logits and sums and several and p.shape[-1] > 1:
         return look(
-            f"{name!r} is created with from_logits=True, and gets probabilities",
-            "a softmax would be applied twice",
-            "use from_logits=False, or leave the last activation out of the model",
+            f"{name!r} is created with from_logits=True, but gets probabilities",
+            "a softmax would be applied twice (double softmax)",
+            "use from_logits=False, or remove the last activation of the model",
         )
     if not from_logits and not sums:
-        # Keras divides those of several classes by their sum, so any shares will do.
+        # Keras normalizes several classes by their sum, so any positive numbers will do.
         are_shares = several and "Sparse" not in type(loss).__name__ and p.min() >= 0
         return (look if are_shares else wrong)(
-            f"{name!r} expects probabilities, and gets numbers from {p.min():.3g} to "
+            f"{name!r} expects probabilities, but gets numbers from {p.min():.3g} to "
             f"{p.max():.3g}" + (", which don't sum to 1" if inside else ""),
             "the model returns logits",
             "create it with from_logits=True",
@@ -196,7 +196,7 @@ def _otherwise_than_created(name: str, loss: Any, predictions: Any) -> Finding |
 
 @relation("predictions differ")
 def predictions_differ(lab: Laboratory) -> Finding:
-    """Different examples get different predictions after some steps."""
+    """After some steps, different examples have different predictions."""
     for name, calls in lab.calls_after_training.items():
         seen = [predictions for _, predictions, _ in calls]
         if any(p is None or np.ndim(p) < 1 or len(p) != lab.rows for p in seen):
@@ -207,14 +207,14 @@ def predictions_differ(lab: Laboratory) -> Finding:
             return wrong(f"predictions for {name!r} aren't finite after some steps")
         labels, predictions, _ = lab.calls_of(lab.base)[name]
         if not (labels is None or np.array_equal(labels, calls[0][0])):
-            continue  # what changes there isn't labels, so this may be something else, too
+            continue  # here something other than the labels changes, so there may be another reason
         if lab.rows > 1 and _are_alike(p):
             before = np.asarray(predictions, "f8").reshape(lab.rows, -1)
-            # Noise that all rows share here, as dropout, may bring a large learning rate to that.
+            # Noise that all rows share here, such as dropout, and a large rate may do this.
             return (look if lab.base.drawn and not _are_alike(before) else wrong)(
                 f"predictions for {name!r} are the same for every example",
                 "the outputs don't depend on the inputs: dead units, a saturated activation, or "
-                "inputs that are all alike or far too large",
+                "inputs that are all the same or far too large",
                 "look at the inputs' scale and at the last layers",
             )
     return ok()
@@ -222,38 +222,38 @@ def predictions_differ(lab: Laboratory) -> Finding:
 
 @relation("outputs reach the targets")
 def outputs_reach_targets(lab: Laboratory) -> Finding:
-    """The last activation can give what the labels, or the real examples, ask for."""
+    """The range of the last activation includes the labels or the real examples."""
     for name, bounds, (lowest, highest) in _imitations(lab):
         if lowest < bounds[0] - 0.1 or highest > bounds[1] + 0.1 or lowest > bounds[0] + 0.5:
             return wrong(
                 f"outputs of the {name} go from {bounds[0]:g} to {bounds[1]:g}, and real examples "
                 f"from {lowest:.3g} to {highest:.3g}",
-                "the last activation and the scale of the data don't fit",
+                "the range of the last activation doesn't match the scale of the data",
                 "scale the data to the range of the activation, or use another activation",
             )
     for name, (labels, predictions, _) in lab.base.all_calls:
         if share := _with_several_classes(labels, predictions, lab.run.losses[name]):
             return wrong(
-                f"predictions for {name!r} add up to 1, and {share:.0%} of the examples have "
+                f"predictions for {name!r} add up to 1, but {share:.0%} of the examples have "
                 "several labels of 1",
-                "a softmax lets the classes compete, and here several are right",
+                "multi-label data: a softmax lets the classes compete",
                 "use a sigmoid for each class",
             )
         if metric := _judges_classes_apart(lab, name):
             return wrong(
-                f"{name!r} is a softmax cross-entropy of examples with several labels of 1, and "
-                f"the metric {metric} takes each class by itself",
-                "a softmax lets the classes compete, and here several are right",
+                f"{name!r} is a softmax cross-entropy of examples with several labels of 1, but "
+                f"the metric {metric} treats each class separately",
+                "multi-label data: a softmax lets the classes compete",
                 "use a BinaryCrossentropy, which has a sigmoid for each class",
             )
     if found := _never_sure(lab):
         size, number = found
         return wrong(
-            f"logits of a softmax over {number:g} go from {-size:.3g} to {size:.3g} whatever the "
-            f"weights are, so its cross-entropy is {_least(size, number):.3g} at least, and that "
-            f"of guessing is {np.log(number):.3g}",
-            "cosines, or what an activation gives, are multiplied by a temperature, or by nothing",
-            "divide them by a temperature such as 0.1, or leave the activation out",
+            f"logits of a softmax over {number:g} go from {-size:.3g} to {size:.3g} for any "
+            f"weights, so its cross-entropy is at least {_least(size, number):.3g}, and a guess "
+            f"has {np.log(number):.3g}",
+            "cosines or bounded activations without a temperature, or multiplied by it",
+            "divide them by a temperature such as 0.1, or remove the activation",
         )
     later = [
         (name, [each.later_calls[name][i] for each in lab.looks_after_training])
@@ -282,31 +282,31 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
                     f"{np.mean(p == bound):.0%} of the predictions for {name!r} are {bound:g}, and "
                     f"{beyond.mean():.0%} of the labels lie {side}",
                     "the last activation can't give such values",
-                    "leave it out",
+                    "remove the activation",
                 )
         if name in lab.base.calls and max(np.mean(beyond) for _, _, beyond in sides) > 0.05:
             low, high = _bounds(lab, name)
             if (share := _beyond_bounds(lab, name, low, high)) > 0.05:
                 return wrong(
-                    f"predictions for {name!r} go from {low:.3g} to {high:.3g} whatever the "
-                    f"weights are, and {share:.0%} of the labels lie beyond",
+                    f"predictions for {name!r} go from {low:.3g} to {high:.3g} for any weights, "
+                    f"and {share:.0%} of the labels are outside",
                     "the last activation can't give such values",
-                    "leave it out",
+                    "remove the activation",
                 )
     return ok()
 
 
 def _least(size: float, number: float) -> float:
-    """The least that a cross-entropy of so many logits of this size at most can be."""
+    """The smallest possible cross-entropy of so many logits of at most this size."""
     return float(np.log1p((number - 1) * np.exp(-2 * size)))
 
 
 def _never_sure(lab: Laboratory) -> tuple[float, float] | None:
-    """The size of logits, and how many they are, that let a cross-entropy fall by little."""
+    """The size and number of bounded logits whose cross-entropy can fall only a little."""
     for low, high, number in lab.after_training.ranges:
         size = max(abs(low), abs(high))
         if number > 1 and _least(size, number) > MOSTLY * np.log(number):
-            # A temperature may fall; and larger weights are too large for many layers.
+            # A temperature may fall; and some layers fail with larger weights.
             for step, weights in itertools.product((0, lab.num_steps - 1), (10, 100)):
                 ends = _with_weights(lab, weights, _ends_of_logits, step)
                 size = np.max([size, *np.abs(ends)])  # NaN says nothing
@@ -323,7 +323,7 @@ def _ends_of_logits(seen: Look) -> list[np.ndarray]:
 def _with_weights(
     lab: Laboratory, size: float, seen_by: Callable[[Look], Any], step: int = 0
 ) -> tuple[float, float]:
-    """The least and the largest number of what a step sees, with large weights of both signs."""
+    """The smallest and the largest number of what a step sees, with large weights of both signs."""
     numbers, variables = np.random.default_rng(0), lab.run.trainable_variables
     drawn, seen = [numbers.standard_normal(v.shape) for v in variables], []
     try:
@@ -332,7 +332,7 @@ def _with_weights(
                 sign = of_last if i >= len(variables) - 2 else 1
                 v.assign(tf.constant(size * sign * x, v.dtype))
             seen.append(np.ravel(seen_by(lab.look(lab.batch, step=step))))
-    except Exception:  # a step may not compute with such weights
+    except Exception:  # a step may fail with such weights
         return -np.inf, np.inf
     finally:
         lab.reset()
@@ -340,7 +340,7 @@ def _with_weights(
 
 
 def _bounds(lab: Laboratory, name: str) -> tuple[float, float]:
-    """Between which numbers predictions for a loss stay, however large weights are."""
+    """The range of the predictions for a loss, however large weights are."""
     ends = (_with_weights(lab, size, lambda seen: seen.calls[name][1]) for size in (1e3, 1e6))
     (low, high), (lower, higher) = ends
     return (
@@ -350,14 +350,14 @@ def _bounds(lab: Laboratory, name: str) -> tuple[float, float]:
 
 
 def _beyond_bounds(lab: Laboratory, name: str, low: float, high: float) -> float:
-    """The share of examples that are far from all bounded predictions, and cost the loss that.
+    """The share of examples far from all bounded predictions, if the loss depends on them.
 
-    Which says that labels and predictions are in one unit, and that no label marks what is missing.
+    Then labels and predictions have one unit, and no label marks a missing value.
     """
     labels, predictions, _ = lab.base.calls[name]
     near, loss = np.clip(labels, low, high), lab.run.losses[name]
     far = np.abs(labels - near).reshape(lab.rows, -1).max(axis=1) > 0.5 * np.std(labels)
-    with contextlib.suppress(Exception):  # it may take something else
+    with contextlib.suppress(Exception):  # it may expect other arguments
         of_right, of_near = (
             np.reshape(loss(labels, tf.constant(x.reshape(predictions.shape), predictions.dtype)),
                        (lab.rows, -1)).sum(axis=1)
@@ -369,7 +369,7 @@ def _beyond_bounds(lab: Laboratory, name: str, low: float, high: float) -> float
 
 
 def _are_classes(labels: Any, predictions: Any) -> bool:
-    """Whether labels are numbers of classes, of which predictions have one number each."""
+    """Whether labels are class numbers, and predictions have one number per class."""
     y, p = np.asarray(labels), np.asarray(predictions)
     return bool(
         y.dtype.kind in "iu" and p.ndim > 1 and y.shape in (p.shape[:-1], (*p.shape[:-1], 1))
@@ -377,9 +377,9 @@ def _are_classes(labels: Any, predictions: Any) -> bool:
 
 
 def _with_several_classes(labels: Any, predictions: Any, loss: Callable[..., Any]) -> float:
-    """The share of examples with several classes, where predictions are shares of one.
+    """The share of examples with several classes, where predictions are a distribution.
 
-    0 if equal shares of the right ones are the best there is, as where any of them may be right.
+    0 if an equal share for each right class is best, as where any one of them is right.
     """
     y, p = np.asarray(labels), np.asarray(predictions)
     if y.shape != p.shape or p.ndim < 2 or p.shape[-1] < 3 or not np.isin(y, (0, 1)).all():
@@ -389,7 +389,7 @@ def _with_several_classes(labels: Any, predictions: Any, loss: Callable[..., Any
         return 0.0
     rows = several.reshape(len(y), -1).any(axis=1)
     right, shared = y[rows], y[rows] / np.maximum(y[rows].sum(axis=-1, keepdims=True), 1)
-    with contextlib.suppress(Exception):  # it may take something else
+    with contextlib.suppress(Exception):  # it may expect other arguments
         best, least = (float(np.mean(loss(tf.constant(right), tf.constant(each.astype(p.dtype)))))
                        for each in (right, shared))  # fmt: skip
         return float(several.mean()) if least > max(0, best) + 0.1 else 0.0
@@ -397,9 +397,9 @@ def _with_several_classes(labels: Any, predictions: Any, loss: Callable[..., Any
 
 
 def _judges_classes_apart(lab: Laboratory, name: str) -> str:
-    """A metric that gets a sigmoid of the logits of which a loss of several labels makes a softmax.
+    """A metric that gets the sigmoid of logits that a loss of several labels gives to a softmax.
 
-    Without it these may be counts, of which a softmax gives the shares.
+    Without such a metric, the labels may be counts, and the softmax their distribution.
     """
     labels, predictions, values = lab.base.calls[name]
     y, p = np.asarray(labels), np.asarray(predictions)
@@ -410,7 +410,7 @@ def _judges_classes_apart(lab: Laboratory, name: str) -> str:
     sigmoids = 1 / (1 + np.exp(-np.ravel(p)))
     for metric, (_, *given) in lab.base.updates.items():
         if given and np.size(given[0]) == p.size and np.allclose(np.ravel(given[0]), sigmoids):
-            with contextlib.suppress(Exception):  # it may take something else
+            with contextlib.suppress(Exception):  # it may expect other arguments
                 moved = lab.run.losses[name](labels, tf.constant(p + 3))
                 return metric if np.allclose(moved, values, atol=1e-4) else ""
     return ""
@@ -430,7 +430,7 @@ def _from_logits(loss: object) -> bool | None:
 
 
 def _imitations(lab: Laboratory) -> Iterator[tuple[str, tuple[int, int], tuple[float, float]]]:
-    """Models whose outputs are of the shape of the examples, where another model judges both.
+    """Models whose outputs have the shape of the examples, where another model judges both.
 
     Yields:
         The name, the bounds of its last activation, the smallest and the largest real number.

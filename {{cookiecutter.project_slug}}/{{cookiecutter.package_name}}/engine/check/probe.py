@@ -1,4 +1,4 @@
-"""A train step as a graph that returns what it sees on the way."""
+"""A train step as a graph that also returns intermediate values."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from ..types import Replica, Run, Step
 from .graph import captured, drawn_alike_on_replicas, drawn_codes, ranges_of_logits, upstream
 from .numbers import TOLERANCE, Numbers, different, relative_difference
 
-MOST_LATER = 4  # calls of a loss behind its first one, that are noted
+MOST_LATER = 4  # calls of a loss after its first one that are recorded
 
 
 class Look(NamedTuple):
-    """One train step of a batch, computed and not committed.
+    """One train step of a batch, computed but not committed.
 
     Attributes:
-        counted: the most that counts in the batch for one of the losses and terms.
+        counted: the largest count in the batch over the losses and terms.
         losses: by optimizer, and the terms.
         gradients: arrays, by optimizer.
         metrics: results after this step alone.
         finite: whether losses and gradients are.
-        keeps: whether the step writes something else than metrics, such as statistics.
+        keeps: whether the step writes state other than metrics, such as statistics.
         calls: arguments and result of each call of a loss: (labels, predictions, result).
         updates: arguments of each update of a metric: (values, ..., weights or None).
-        drawn: some of the numbers that each random operation gave.
-        outputs: what a model that trains alone gave first, if that is one tensor: at most one.
-        later_calls: those of a loss behind its first one, as for other heads of a model.
-        codes: mean and deviation of what is drawn as a mean plus deviation x noise.
-        ranges: of each softmax cross-entropy the least and the largest logit, and their number.
+        drawn: some of the numbers from each random operation.
+        outputs: the first output of the only trained model, if it is one tensor: at most one.
+        later_calls: calls of a loss after its first one, as for other heads of a model.
+        codes: mean and deviation of samples drawn as mean + deviation x noise.
+        ranges: for each softmax cross-entropy the smallest and largest logit, and their number.
     """
 
     counted: int
@@ -63,7 +63,7 @@ class Look(NamedTuple):
         return [*self.calls.items(), *later]
 
     def differences(self, other: Look) -> list[str]:
-        """What isn't the same in another one."""
+        """The names of everything that differs in another look."""
         return [
             *["the count"][: self.counted != other.counted],
             *(f"the loss {name}" for name in different(self.losses, other.losses)),
@@ -72,21 +72,21 @@ class Look(NamedTuple):
         ]
 
     def gradients_differ(self, other: Look) -> bool:
-        """Whether they do, by more than rounding."""
+        """Whether gradients differ by more than rounding."""
         return relative_difference(self.gradients, other.gradients) > 10 * TOLERANCE
 
     def trains_otherwise(self, other: Look, tolerance: float = 1e-7) -> bool:
         """Whether a loss or a gradient differs.
 
-        Before training, what hardly matters isn't what nothing uses, so the tolerance is small; and
-        a last layer that begins at 0 hides the inputs from the loss, not from its gradient.
+        Before training, an input that matters little is still used, so the tolerance is small; and
+        a last layer that starts at 0 hides the inputs from the loss, but not from its gradient.
         """
         losses_differ = bool(different(self.losses, other.losses, tolerance))
         return losses_differ or self.gradients_differ(other)
 
 
 class _Recorded:
-    """A loss, whose calls are noted: the first one, and some later ones of the same graph."""
+    """A loss whose calls are recorded: the first one, and some later ones in the same graph."""
 
     def __init__(self, name: str, loss: Any, probe: Probe) -> None:
         self._name, self._loss, self._probe = name, loss, probe
@@ -97,34 +97,34 @@ class _Recorded:
         call = labels, predictions, result
         first = self._probe._calls.setdefault(self._name, call)
         later = self._probe._later[self._name]
-        # What a loop computes inside can't be returned from the graph around it.
+        # Values inside a loop can't be returned from the graph around it.
         graphs = {id(getattr(t, "graph", None)) for t in (*call[1:], first[-1])}
         if first is not call and len(later) < MOST_LATER and len(graphs) == 1:
             later.append(call)
         return result
 
     def __getattr__(self, name: str) -> Any:
-        """What a task has given it, such as a variable."""
+        """An attribute that a task has set, such as a variable."""
         return getattr(self._loss, name)
 
 
 class Probe:
-    """The graph of a train step that returns what it sees on the way."""
+    """The graph of a train step that also returns intermediate values."""
 
     def __init__(self, run: Run, steps: DistributedSteps, accumulate: int) -> None:
-        # What a trace notes.
+        # Recorded in a trace.
         self.ops: list[tf.Operation] = []
-        self.step = ""  # the name of the operation that gives its number
-        self.ops_of_losses: set[str] = set()  # names of those that losses are computed from
-        self.losses_know_step = False  # by more than the seeds of random numbers
-        self.drawn_alike: list[str] = []  # for rows, by the same seed on each replica
-        self.follows: dict[str, str] = {}  # trained models, and those that their weights come from
+        self.step = ""  # the name of the operation that holds its number
+        self.ops_of_losses: set[str] = set()  # names of operations that losses are computed from
+        self.losses_know_step = False  # not only by the seeds of random numbers
+        self.drawn_alike: list[str] = []  # for rows, with the same seed on each replica
+        self.follows: dict[str, str] = {}  # trained models, and the models they average
         self.teaches_nothing: list[str] = []  # loss functions without a gradient
-        self.taught_by_trained: list[str] = []  # loss functions whose arguments are exchanged
-        self.steps_of: dict[str, list[int]] = {}  # which train steps use an optimizer
+        self.taught_by_trained: list[str] = []  # loss functions whose arguments are swapped
+        self.steps_of: dict[str, list[int]] = {}  # the train steps that use an optimizer
         self.sees_training: dict[str, set[bool]] = {}  # values of `training`, by path of the layer
         self.adds_losses = False  # whether a layer calls add_loss
-        self.undoes_activations = False  # Keras, where a loss expects logits
+        self.undoes_activations = False  # whether Keras does, where a loss expects logits
         self._calls: dict[str, tuple[Any, ...]] = {}
         self._updates: dict[str, tuple[Any, ...]] = {}
         self._outputs: list[tf.Tensor] = []
@@ -138,13 +138,13 @@ class Probe:
             constant_denominator=steps.constant_denominator,
         )
         self.graph = tf.function(self._step, autograph=False)
-        self._of_replica: set[str] = set()  # operations that give each replica another seed
+        self._of_replica: set[str] = set()  # operations that give each replica a different seed
         capture = self.steps.transaction.capture
         capture.call = self._seeds_recorded(capture.call)  # type: ignore[method-assign]
 
     def _seeds_recorded(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def recorded(step: Step, batch: Any, replica: Replica, **values: Any) -> Any:
-            replica = replica._replace(index=tf.identity(replica.index))  # else a constant
+            replica = replica._replace(index=tf.identity(replica.index))  # otherwise a constant
             self._of_replica |= {
                 value.op.name for value in (replica.seed, replica.index, values["seeds"])
             }
@@ -189,9 +189,9 @@ class Probe:
         return reduced, *seen
 
     def _taught_by_trained(self) -> list[str]:
-        """Loss functions whose labels follow from weights that train, and predictions from none.
+        """Loss functions whose labels depend on trainable weights, but whose predictions don't.
 
-        But from those of a model that doesn't train.
+        The predictions come from a model that isn't trained.
         """
         run = self.steps.run
         others = [model for model in run.models.values() if not model.trainable_variables]
@@ -206,10 +206,10 @@ class Probe:
                 continue
             of_labels, of_predictions = ({*upstream([each])} for each in pair)
             if trained & of_predictions and (trained | fixed) & of_labels:
-                return []  # it teaches the other way round as well
+                return []  # it teaches in the other direction as well
             if trained & of_labels and fixed & of_predictions and not trained & of_predictions:
                 found.append(name)
-        # Together with the entropy of what trains, it is a divergence.
+        # Together with the entropy of the trained model, it is a divergence.
         logarithms = (op for op in self.ops if op.type in ("Log", "LogSoftmax"))
         behind = (upstream(op.inputs) for op in logarithms if not op.name.startswith("gradient"))
         return [] if found and any(trained & ops.keys() for ops in behind) else found
@@ -217,7 +217,7 @@ class Probe:
     def _without_gradient(
         self, operations: list[tf.Operation], losses: list[tf.Tensor]
     ) -> list[str]:
-        """Loss functions that losses have a gradient of, and that have none of any weight."""
+        """Loss functions that losses depend on, but that have no gradient for any weight."""
         stops = frozenset(op.name for op in operations if op.type == "StopGradient")
         if not stops:
             return []
@@ -237,7 +237,7 @@ class Probe:
         ]
 
     def _followed(self, reduced: list[Any]) -> dict[str, str]:
-        """Trained models whose weights a step makes of those of another one: the names of both."""
+        """Trained models whose weights a step sets from those of another one: the names of both."""
         run, found = self.steps.run, dict[str, str]()
         reads = {
             name: _read_by_graph(model.trainable_variables)
@@ -281,7 +281,7 @@ class Probe:
 
 
 def _read_by_graph(variables: Iterable[keras.Variable]) -> set[str]:
-    """The names of the placeholders by which the graph that is being made reads some variables."""
+    """The names of the placeholders through which the current graph reads some variables."""
     inside = captured(tf.compat.v1.get_default_graph())
     return {name for v in variables if (name := inside.get(id(v.value.handle)))}
 
@@ -289,7 +289,7 @@ def _read_by_graph(variables: Iterable[keras.Variable]) -> set[str]:
 def metrics_recorded(
     run: Run, updates: dict[str, tuple[Any, ...]]
 ) -> contextlib.AbstractContextManager[None]:
-    """Note the arguments of the first update of each metric."""
+    """Record the arguments of the first update of each metric."""
     names = {id(metric): name for name, metric in run.metrics.items()}
 
     def recorded(metric: Any, update: Callable[..., Any]) -> Callable[..., Any]:
@@ -311,7 +311,7 @@ def metrics_recorded(
 def layers_recorded(
     run: Run, seen: dict[str, set[bool]], calls: Counter[str] | None = None
 ) -> contextlib.AbstractContextManager[None]:
-    """Note which value of `training` each layer without layers of its own is called with."""
+    """Record the value of `training` in each call of a layer without inner layers."""
 
     def recorded(layer: keras.layers.Layer, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -329,8 +329,8 @@ def layers_recorded(
 def replaced(
     places: Iterable[tuple[Any, str]], wrap: Callable[[Any, Callable[..., Any]], Any]
 ) -> Iterator[None]:
-    """Let functions of objects, classes or modules be what `wrap` makes of each and its owner."""
-    # Owners by id: models may share a layer, and two names may have one metric.
+    """Replace functions of objects, classes or modules by `wrap` of each and its owner."""
+    # Owners by id: models may share a layer, and a metric may have two names.
     kept = {(id(owner), name): (owner, vars(owner).get(name)) for owner, name in places}
     for (_, name), (owner, _) in kept.items():
         setattr(owner, name, wrap(owner, getattr(owner, name)))
@@ -339,30 +339,30 @@ def replaced(
     finally:
         for (_, name), (owner, own) in kept.items():
             if own is None:
-                delattr(owner, name)  # so that its class' shows again
+                delattr(owner, name)  # so that the class attribute is visible again
             else:
                 setattr(owner, name, own)
 
 
 def name_of(layer: keras.layers.Layer) -> str:
-    """The path of a layer; the name where there is none, as for Dropout (Keras 3.15)."""
+    """The path of a layer; its name if it has no path, such as Dropout (Keras 3.15)."""
     return str(layer.path or layer.name)
 
 
 def words_of(name: str, characters: str = "a-z") -> set[str]:
-    """The words in a name, such as that of a model or of an operation; `a-z0-9` keeps f1 whole."""
+    """The words in a name, such as that of a model or an operation; `a-z0-9` keeps f1 whole."""
     return set(re.split(f"[^{characters}]+", name.lower()))
 
 
 def is_own(thing: object) -> bool:
-    """Whether a layer, a loss or a metric is of another class than Keras' own."""
+    """Whether a layer, a loss or a metric has another class than those of Keras."""
     return not type(thing).__module__.startswith("keras.")
 
 
 def cares_about_training(layer: keras.layers.Layer) -> bool:
-    """Whether a layer does something else while training, by itself: not by layers inside it."""
+    """Whether a layer itself, not its inner layers, behaves differently in training."""
     kinds = keras.layers
-    if isinstance(layer, kinds.RNN) and not is_own(layer):  # a GPU may compute it without its cell
+    if isinstance(layer, kinds.RNN) and not is_own(layer):  # a GPU may not call its cell
         return any(map(_drops, layer._flatten_layers()))
     if layer._layers:
         return isinstance(layer, kinds.SpectralNormalization)
@@ -374,9 +374,9 @@ def cares_about_training(layer: keras.layers.Layer) -> bool:
         return bool(layer.stddev)
     if is_own(layer):
         return "training" in inspect.signature(type(layer).call).parameters
-    return _drops(layer) or hasattr(layer, "generator")  # which RandomFlip and its like have
+    return _drops(layer) or hasattr(layer, "generator")  # as RandomFlip and the like have
 
 
 def _drops(layer: keras.layers.Layer) -> bool:
-    """Whether a cell or an attention of Keras has dropout of its own."""
+    """Whether a cell or an attention layer of Keras has its own dropout."""
     return any(bool(getattr(layer, rate, 0)) for rate in ("dropout", "recurrent_dropout"))

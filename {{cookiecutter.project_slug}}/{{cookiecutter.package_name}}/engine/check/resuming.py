@@ -1,4 +1,4 @@
-"""Relations between a run and the one that resumes it."""
+"""Relations between a run and the run that resumes it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .laboratory import Laboratory
 from .numbers import different
 from .probe import replaced
 
-EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # that callbacks are called for, at most
-FEWEST_CALLS = 4  # of each, in later epochs if need be
-RETRACED = 1e-6  # of a loss: what another trace of the same step may differ by
+EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # of callbacks, at most
+FEWEST_CALLS = 4  # of each callback, in later epochs if necessary
+RETRACED = 1e-6  # by how much a loss may differ in another trace of the same step
 IN_ANOTHER_PROCESS = "the same data in another process"
 SIMPLE = int | float | str | bool | bytes | None | np.ndarray | np.generic
 
@@ -39,10 +39,10 @@ class Acts(NamedTuple):
 
     Attributes:
         calls: how many of them were called.
-        stops: the numbers of those that ended the run.
-        rates: the learning rates behind each call.
-        values: weights, statistics and slots afterwards.
-        trainable: of each layer.
+        stops: the numbers of the calls that ended the run.
+        rates: the learning rates after each call.
+        values: weights, statistics and slots at the end.
+        trainable: whether each layer is trainable.
     """
 
     calls: int
@@ -60,7 +60,7 @@ class Acts(NamedTuple):
 
 
 class _Loop:
-    """What `engine/keras_callbacks.py` needs of the loop of a run, before its first step."""
+    """What `engine/keras_callbacks.py` needs of the training loop, before its first step."""
 
     def __init__(self, lab: Laboratory, path: Path) -> None:
         self.run, self.batches, self._task = lab.run, lab.batches, lab.task
@@ -72,7 +72,7 @@ class _Loop:
 
     @cached_property
     def best(self) -> BestWeights:
-        """Which columns there are, and which of them is monitored."""
+        """Which columns exist, and which of them is monitored."""
         column, larger_is_better = self._task.monitor, self._task.larger_is_better
         best = BestWeights(self.directory.path, self.run)
         best.monitor(column, larger_is_better=larger_is_better, validated=self._validated)
@@ -81,61 +81,61 @@ class _Loop:
 
 @relation("callbacks")
 def callbacks(lab: Laboratory) -> Finding:
-    """What a callback changes reaches the step, and what it remembers is saved."""
+    """The step sees what a callback changes, and the state of callbacks is saved."""
     made = lab.create_callbacks()
     if not made:
         return ok("there are none")
     if found := _begin_behind_the_run(lab, made):
         return found
-    # Before anything is called; the same operations round alike.
+    # Before anything is called; the same operations are rounded alike.
     is_repeatable = not different(lab.base.losses, lab.losses_when_traced_again(), RETRACED)
     before = [_remembered(callback.function) for callback in made]
     trainable = [layer.trainable for layer in lab.run.layers]
     try:
         whole = _acts(lab, made)
-    except UsageError as error:  # train.py ends with it too, behind the first batch
+    except UsageError as error:  # train.py ends with it too, after the first batch
         return wrong(str(error))
     if is_repeatable and whole.trainable == trainable:
         again = lab.losses_when_traced_again()
         for name in different(lab.base.losses, again, RETRACED):
             return wrong(
-                f"behind {whole.calls} calls of callbacks a new trace of the step gives the loss "
-                f"{name} {again[name]:.6g}, where it gave {lab.base.losses[name]:.6g}",
-                "they change a Python number, which the step read once, when it was traced: only a "
-                "resumed run will see it",
+                f"after {whole.calls} calls of callbacks, a new trace of the step gives the loss "
+                f"{name} {again[name]:.6g} instead of {lab.base.losses[name]:.6g}",
+                "they change a Python number, which the step read only when it was traced: only a "
+                "resumed run will see the change",
                 "compute it from replica.step in the step, or keep it in a weight that isn't "
                 "trainable",
             )
     with _hours_between_looks():
         slow = _acts(lab, lab.create_callbacks(), whole.calls)
-    # A limit of hours may end a run.
+    # A limit in hours may end a run.
     if (slow.stops == whole.stops and _differ(whole, slow)) or _timed_ones_act(lab):
         return wrong(
-            "callbacks leave other weights or learning rates where more time passes between them",
-            "they go by the clock, so no run can be repeated or resumed, and a faster machine "
-            "trains something else",
-            "go by event.step or event.epoch",
+            "callbacks set other weights or learning rates when more time passes between them",
+            "they go by the clock, so no run can be reproduced or resumed, and a faster machine "
+            "trains another model",
+            "use event.step or event.epoch",
         )
     if _chief_acts_alone(lab, whole):
         return wrong(
-            "callbacks leave other weights or learning rates on the chief than on other workers",
-            "they return at once where event.is_chief is False, so workers train apart",
-            "let the chief alone write files, and every worker change what trains",
+            "callbacks set other weights or learning rates on the chief than on other workers",
+            "they return at once where event.is_chief is False, so workers diverge",
+            "write files only on the chief, but change what is trained on every worker",
         )
     forgotten = _forgotten(made, before)
     if _act_on_one_validation(lab, whole.calls):
         return wrong(
-            "callbacks lower the learning rate, or end the run, some steps behind a validation and "
+            "callbacks lower the learning rate, or end the run, some steps after a validation and "
             "before the next",
-            "they are called several times an epoch, and take each look at the same row of the "
-            "history for another validation: their patience is counted in steps",
-            "call them by every_validation",
+            "they are called several times per epoch, and count each look at the same row of the "
+            "history as a new validation: their patience is counted in steps",
+            "call them with every_validation",
         )
     if whole.acts and (found := _misread_results(lab)):
         return found
     if found := _starts_anew(lab, whole, forgotten):
         return found
-    # What happens in the last epochs alone, such as an average of these.
+    # What happens only in the last epochs, such as an average of these.
     late = lab.num_steps // lab.batches.steps_per_epoch - EPOCHS
     if late > 0 and any(_may_forget(callback.function) for callback in made):
         made = lab.create_callbacks()
@@ -148,12 +148,12 @@ def callbacks(lab: Laboratory) -> Finding:
 
 
 def _begin_behind_the_run(lab: Laboratory, made: list[Callback]) -> Finding | None:
-    """Whether a callback that would change something is due only when the run is over."""
+    """Whether a callback that would change something is due only after the end of the run."""
     per_epoch = lab.batches.steps_per_epoch
     for each in made:
         first = each.next_step(-1, per_epoch)
         if first is not None and first > lab.num_steps:
-            # What only writes files, behind all others, may well be for longer runs.
+            # A callback that only writes files, after all others, may be for longer runs.
             others = [at_step(first, other.function) for other in made if other is not each]
             acts, idle = (
                 _acts(lab, [*others, at_step(first, function)], len(made),
@@ -163,55 +163,55 @@ def _begin_behind_the_run(lab: Laboratory, made: list[Callback]) -> Finding | No
             return (wrong if _differ(acts, idle) else look)(
                 f"{_name(each)} is due after step {first} at first, and the run has "
                 f"{lab.num_steps}",
-                "its steps are those of a longer run, or were meant to be examples",
-                "give it a part of the steps of the run, or use every_epochs",
+                "its steps are those of a longer run, or of an example",
+                "use a fraction of the steps of the run, or every_epochs",
             )
     return None
 
 
 def _misread_results(lab: Laboratory) -> Finding | None:
-    """Whether callbacks that act take better results for worse ones, or steps for epochs."""
+    """Whether callbacks that act confuse better with worse results, or steps with epochs."""
     better, worse = (_acts(lab, lab.create_callbacks(), trend=t) for t in (1, -1))
     if better.acts and not worse.acts:
         return wrong(
             "callbacks lower the learning rate, or end the run, while every result improves, "
             "and not while it gets worse",
-            "what is larger is better, and they take it for worse, or the other way round",
-            "turn the comparison round, or set mode",
+            "inverted comparison: larger is better, but they treat it as worse, or vice versa",
+            "invert the comparison, or set mode",
         )
     if _rates_end_early(lab):
         return wrong(
             "callbacks hold every learning rate below 5% of its first value for the last 80% "
             f"of the {lab.num_steps} steps",
-            "their decay is counted in epochs, and they go by event.step",
-            "go by event.epoch",
+            "their decay is counted in epochs, but they use event.step",
+            "use event.epoch",
         )
     return None
 
 
 def _rates_end_early(lab: Laboratory) -> bool:
-    """Whether callbacks hold learning rates below 5% from a fifth of the run on."""
+    """Whether callbacks keep learning rates below 5% after the first fifth of the run."""
     epochs = lab.num_steps // lab.batches.steps_per_epoch
     largest = np.asarray([*learning_rates(lab.run).values()])
-    # While results improve, and begun anew, so that only the number of the step or epoch says so.
+    # With improving results, and called anew, so that only the number of the step or epoch matters.
     first, last = (
         _acts(lab, lab.create_callbacks(), trend=1, first_epoch=begin).rates
         for begin in (int(0.2 * epochs), max(0, epochs - EPOCHS))
     )
     if not first or not last or np.any(np.asarray([*first, *last]) > 0.05 * largest):
         return False
-    # As slowly as 1 / t they fall on purpose.
+    # A decay as slow as 1 / t is intended.
     return bool(np.all(np.asarray(last[-1]) < 0.1 * np.asarray(first[0])))
 
 
 def _may_forget(function: Any) -> bool:
-    """Whether a function, or an object that is called, may hold something that isn't saved."""
+    """Whether a function, or a callable object, may have state that isn't saved."""
     holds = hasattr(function, "__self__") or bool(getattr(function, "__closure__", True))
     return holds and not hasattr(function, "get_state")
 
 
 def _forgotten(made: list[Callback], before: list[dict[str, str]]) -> str:
-    """What callbacks without get_state() hold that isn't as it was before, if anything is."""
+    """The changed state of callbacks without get_state(), if there is any."""
     for callback, then in zip(made, before, strict=True):
         if not hasattr(callback.function, "get_state"):
             for name, value in _remembered(callback.function).items():
@@ -223,9 +223,9 @@ def _forgotten(made: list[Callback], before: list[dict[str, str]]) -> str:
 def _starts_anew(
     lab: Laboratory, whole: Acts, remembers: str, first_epoch: int = 0
 ) -> Finding | None:
-    """Whether callbacks do something else in a run that is resumed, or may do so."""
+    """Whether callbacks do something else in a resumed run, or may do so."""
     fix = "give it get_state() and set_state(), see engine/callbacks.py"
-    # What happens every few calls is the same behind one place, and not behind the other.
+    # What happens every few calls is the same after one position, but not after another.
     half = whole.calls // 2
     places = [place for place in (half - 1, half + 1) if 0 < place < whole.calls] or [half]
     resumed = (
@@ -234,15 +234,15 @@ def _starts_anew(
     )
     if any(_differ(whole, acts) for acts in resumed):
         return wrong(
-            f"in a run that is resumed, callbacks leave other weights or learning rates, or stop "
+            f"in a run that is resumed, callbacks set other weights or learning rates, or stop "
             f"elsewhere{', and ' * bool(remembers)}{remembers}",
-            "what they remember from call to call isn't saved, so a resumed run starts it anew",
+            "state that they keep between calls isn't saved, so a resumed run starts it anew",
             fix,
         )
     if remembers:
         return look(
             f"{remembers} from call to call",
-            "it isn't saved, so a resumed run starts it anew",
+            "this state isn't saved, so a resumed run starts it anew",
             fix,
         )
     return None
@@ -250,14 +250,14 @@ def _starts_anew(
 
 @relation(IN_ANOTHER_PROCESS)
 def same_data_in_another_process(lab: Laboratory) -> Finding:
-    """`create_datasets` gives the same examples in a process of its own."""
+    """In a new process, `create_datasets` gives the same examples."""
     others = lab.made_again.others_in_process
     if others is None:
         return ok("not looked at: it takes long or much memory, or can't be made there")
     if others:
         return wrong(
-            f"create_datasets gives other {' and '.join(others)} data in another process",
-            "it depends on hash() or on the order of a set, which Python draws anew for each "
+            f"create_datasets gives different {' and '.join(others)} data in another process",
+            "it depends on hash() or on the order of a set, which Python randomizes in each "
             "process: a resumed run trains on other examples or labels, and evaluate tests on them",
             "use sorted(...) for a set, and zlib.crc32 for hash()",
         )
@@ -284,13 +284,13 @@ def _acts(
     is_chief: bool = True,
     path: Path | None = None,
 ) -> Acts:
-    """Call them as in some epochs, while weights move a little; undone afterwards.
+    """Call them as in some epochs, with small changes of the weights; undone afterwards.
 
     Args:
         lab: the task.
         callbacks: new ones.
         most: how often to call one of them; None: MOST_CALLS, or as often as SECS allow.
-        resumed_at: the call before which new ones take their place, with the state of the old.
+        resumed_at: the call before which new ones replace them, with the state of the old ones.
         trend: 1 if results improve from validation to validation, -1 if they get worse.
         first_epoch: the epochs before it are over.
         validated: whether the history has a row for each epoch, or none.
@@ -299,7 +299,7 @@ def _acts(
     """
     trainable = [layer.trainable for layer in lab.run.layers]
     variables = [v for v in lab.variables(lab.one) if v.dtype.startswith("float")]
-    others = [  # which a new process makes anew
+    others = [  # which a new process creates anew
         (v, v.numpy()) for v in lab.unknown_variables if v.dtype.is_floating
     ]
     evaluated = lab.evaluations["once"] if lab.evaluated_splits else {}
@@ -319,7 +319,7 @@ def _acts(
             for step, i in sorted(due):
                 if called == (MOST_CALLS if most is None else most):
                     break
-                # By the same number of calls two are compared, however slow the machine is.
+                # Two are compared after the same number of calls, however slow the machine is.
                 if most is None and perf_counter() - started > SECS:
                     break
                 if stops and stops[-1] < called:  # the run has ended
@@ -343,7 +343,7 @@ def _acts(
                     is_chief,
                 )  # fmt: skip
                 loop.step = step
-                with contextlib.suppress(Exception):  # it may need what only a run has
+                with contextlib.suppress(Exception):  # it may need what exists only in a run
                     callbacks[i].function(event)
                     _tell(callbacks[i], "on_step_begin", loop)
                 called += 1
@@ -355,20 +355,20 @@ def _acts(
         for other, initial in others:
             other.assign(initial)
         for layer, was in zip(lab.run.layers, trainable, strict=True):
-            layer.trainable = was  # outer layers come first, and set those within
+            layer.trainable = was  # outer layers come first, and set inner ones
         lab.reset()
 
 
 def _act_on_one_validation(lab: Laboratory, most: int) -> bool:
-    """Whether callbacks act some calls behind the first validation, and wouldn't without it."""
+    """Whether callbacks act some calls after the first validation, and not without it."""
     per_epoch = lab.batches.steps_per_epoch
 
     def often() -> list[Callback]:
-        """Those that are called several times an epoch."""
+        """The callbacks that are called several times per epoch."""
         made = lab.create_callbacks()
         return [each for each in made if sum(n < per_epoch for n in _steps(lab, each)) > 1]
 
-    # Behind the end of the first epoch, and before that of the second.
+    # After the end of the first epoch, and before the end of the second.
     calls = sum(n < 2 * per_epoch for each in often() for n in _steps(lab, each, 1))
     if not calls:
         return False
@@ -376,7 +376,7 @@ def _act_on_one_validation(lab: Laboratory, most: int) -> bool:
         _acts(lab, often(), min(most, calls), first_epoch=1, validated=validated)
         for validated in (True, False)
     )
-    at_once = 0 in told.stops  # as where a goal is reached
+    at_once = 0 in told.stops  # for example because a goal is reached
     return told.acts and not untold.acts and not at_once
 
 
@@ -391,9 +391,9 @@ def _timed_ones_act(lab: Laboratory) -> bool:
 
 
 def _chief_acts_alone(lab: Laboratory, whole: Acts) -> bool:
-    """Whether callbacks change less on a worker that isn't the chief, and reads what that wrote.
+    """Whether callbacks change less on a worker that isn't the chief and reads its files.
 
-    Not if workers tell each other something; and who ends the run ends it for all.
+    Not if workers communicate; and a worker that ends the run ends it for all.
     """
     alone = _acts(lab, lab.create_callbacks(), whole.calls, is_chief=False)
     if not _differ(whole, alone._replace(stops=whole.stops)):
@@ -417,7 +417,7 @@ def _chief_acts_alone(lab: Laboratory, whole: Acts) -> bool:
 
 
 def _hours_between_looks() -> contextlib.AbstractContextManager[None]:
-    """Let an hour pass each time that somebody looks at a clock."""
+    """Let an hour pass each time the clock is read."""
     hours = itertools.count(1)
     clocks = [(time, name) for name in ("time", "monotonic", "perf_counter")]
     return replaced(clocks, lambda _, clock: lambda: clock() + 3600 * next(hours))
@@ -430,18 +430,18 @@ def _begin(callbacks: list[Callback], loop: _Loop) -> None:
 
 
 def _tell(callback: Callback, what: str, loop: _Loop) -> None:
-    """Call the method `what` of the callback's function, if it has it."""
+    """Call the method `what` of the callback's function, if it has that method."""
     getattr(callback.function, what, lambda loop: None)(loop)
 
 
 def _better(lab: Laboratory, column: str) -> int:
-    """1 if larger numbers of a column are better, -1 if smaller ones are, 0 if nothing says so."""
+    """1 if larger numbers of a column are better, -1 if smaller ones are, 0 if unknown."""
     is_better = lab.larger_is_better(column.partition("_")[2])
     return 0 if is_better is None else 1 if is_better else -1
 
 
 def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:
-    """The new callbacks, with the state that a checkpoint has of the old ones."""
+    """The new callbacks, with the state of the old ones from a checkpoint."""
     for before, after in zip(old, new, strict=True):
         if hasattr(before.function, "get_state"):
             state = json.loads(json.dumps(before.function.get_state()))
@@ -450,9 +450,9 @@ def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:
 
 
 def _steps(lab: Laboratory, callback: Callback, first_epoch: int = 0) -> list[int]:
-    """The steps of the first epochs, or of others, after which a callback is due.
+    """The steps of the first or of other epochs after which a callback is due.
 
-    And some steps behind these, if it is due rarely.
+    And some steps after these, if it is due rarely.
     """
     per_epoch = lab.batches.steps_per_epoch
     if callback.after_validations:
@@ -470,13 +470,13 @@ def _steps(lab: Laboratory, callback: Callback, first_epoch: int = 0) -> list[in
 
 
 def _remembered(function: Any) -> dict[str, str]:
-    """What a function, or an object that is called, holds that isn't TensorFlow's or Keras'."""
+    """The state of a function or a callable object, without that of TensorFlow and Keras."""
     owner = getattr(function, "__self__", None if hasattr(function, "__code__") else function)
     held: dict[str, Any] = dict(getattr(owner, "__dict__", {}))
     function = getattr(function, "__func__", function)
     if code := getattr(function, "__code__", None):
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            with contextlib.suppress(ValueError):  # it is empty
+            with contextlib.suppress(ValueError):  # an empty cell
                 held[name] = cell.cell_contents
         held |= {n: function.__globals__[n] for n in code.co_names if n in function.__globals__}
     plain = {name: value for name, value in held.items() if _is_plain(value)}

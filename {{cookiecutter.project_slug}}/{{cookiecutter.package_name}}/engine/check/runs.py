@@ -1,7 +1,7 @@
 """The task under observation: one step, some steps, an evaluation, on one replica and on two.
 
-Everything is made when it is first asked for, and once. Random numbers are the same in every row
-(`randomness="same_rows"`), so that rows may be exchanged and divided among replicas.
+Each part is made when it is first used, and only once. Random numbers are the same in every row
+(`randomness="same_rows"`), so that rows may be swapped and divided among replicas.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run retur
 
 REAL_STEPS = 3
 LONGEST_TRAINING = 2.0  # seconds
-NO_LOGITS = "does not represent logits"  # in what Keras 3.15 says of softmax and sigmoid
-EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of what isn't in memory, at most
+NO_LOGITS = "does not represent logits"  # Keras 3.15 warns so about softmax and sigmoid
+EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of data that isn't in memory, at most
 
 
 class Failed(Exception):
@@ -59,21 +59,21 @@ def stage(claim: str) -> Iterator[None]:
     """Report an exception as a claim that doesn't hold."""
     try:
         yield
-    except (NotImplementedError, Failed):  # something that the task doesn't have yet says what
+    except (NotImplementedError, Failed):  # a part that the task doesn't have yet says so itself
         raise
     except Exception as error:
         raise Failed(claim, cause_of(error)) from error
 
 
 def one_and_two_replicas() -> tuple[tf.distribute.Strategy, tf.distribute.Strategy]:
-    """No strategy, and two replicas on halves of the CPU; to be called before any operation."""
+    """No strategy, and two replicas on halves of the CPU; call this before any operation."""
     (cpu, *_) = tf.config.list_physical_devices("CPU")
     tf.config.set_visible_devices([cpu])
     halves = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(cpu, halves)
-    # To optimize a graph doesn't pay for so few steps.
+    # Graph optimization isn't worth its time for so few steps.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    # Several graphs are made here on purpose.
+    # Several graphs are created here on purpose.
     tf.get_logger().setLevel("ERROR")
     two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
     return tf.distribute.get_strategy(), two
@@ -98,17 +98,17 @@ class Trained(NamedTuple):
     weights: list[np.ndarray]
     state: list[np.ndarray]  # normalization statistics
     slots: list[np.ndarray]
-    apart: float  # how far the replicas' copies of the weights are from each other
+    apart: float  # the difference between the replicas' copies of the weights
 
 
 @dataclass
 class Noted:
-    """What is seen in an evaluation, on the way to its results."""
+    """What is recorded during an evaluation."""
 
     drawn: list[str] = field(default_factory=list)  # names of random operations
-    stateful: list[str] = field(default_factory=list)  # and of those that follow from no seed
+    stateful: list[str] = field(default_factory=list)  # and of those without a seed
     sees_training: dict[str, set[bool]] = field(default_factory=dict)  # as in `Probe`
-    calls: Counter[str] = field(default_factory=Counter)  # of layers that care, by path
+    calls: Counter[str] = field(default_factory=Counter)  # of layers with two modes, by path
     moved: list[str] = field(default_factory=list)  # variables of training that it changed
     counted: dict[str, int] = field(default_factory=dict)  # by split
 
@@ -127,22 +127,22 @@ class Runs:
     readers: Mapping[str, Reader] = field(default_factory=dict)  # of task/predictions.py
 
     def __post_init__(self) -> None:
-        """Make the data, and note how long that takes."""
+        """Create the data, and record how long that takes."""
         started = time.perf_counter()
         make = partial(self.create_datasets, self.task)
         self._all_datasets = make()
         secs = time.perf_counter() - started
         self.datasets = {n: split for n, split in self._all_datasets.items() if split is not None}
         self.made_again = MadeAgain(make, self.datasets, secs)
-        self.precision = self.config.precision  # of the run; here 16 bits are 32
+        self.precision = self.config.precision  # of the run; 32 bits replace 16 here
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
-        self.loaded: list[np.ndarray] = []  # what create_model loads from the last of its files
-        self.in_models: set[int] = set()  # ids of layers of any model made, used or not
+        self.loaded: list[np.ndarray] = []  # what create_model loads from its last file
+        self.in_models: set[int] = set()  # ids of layers of all models, used or not
         self.secs_per_step = 0.0
         self._probes: dict[int, Probe] = {}
         self._noted = Noted()
 
-    # What create_run makes.
+    # The results of create_run.
 
     @cached_property
     def one(self) -> Created:
@@ -151,7 +151,7 @@ class Runs:
         with _loading_recorded(self.loaded), _models_recorded(models):
             made = self._create(self.strategies[0])
         size = made[0].global_batch_size
-        if size % 2:  # a row for each of two replicas at least
+        if size % 2:  # at least one row for each of two replicas
             made = self._create(self.strategies[0], max(2, size - 1))
         self.in_models = {id(part) for m in models for part in getattr(m, "operations", [])}
         self.initial = {id(v): v.numpy() for v in self.variables(made)}
@@ -159,7 +159,7 @@ class Runs:
 
     @cached_property
     def two(self) -> Created:
-        """The task on two replicas, with the weights of `one` at the start."""
+        """The task on two replicas, with the initial weights of `one`."""
         made = self._create(self.strategies[1], self.run.global_batch_size)
         for model, other in zip(self.run.models.values(), made[0].models.values(), strict=True):
             for variable, copy in zip(model.variables, other.variables, strict=True):
@@ -167,7 +167,7 @@ class Runs:
         return made
 
     def other(self, datasets: dict[str, Any] | None = None, **flags: Any) -> Run:
-        """The task on one replica, with other data for some splits, or by other flags."""
+        """The task on one replica, with other data for some splits, or with other flags."""
         return self._create(self.strategies[0], datasets=datasets, **flags)[0]
 
     def _create(
@@ -178,11 +178,11 @@ class Runs:
         datasets: dict[str, Any] | None = None,
         **flags: Any,
     ) -> Created:
-        """The task in global batches of `size`, or of what the flags say."""
+        """The task in global batches of `size`, or of the size in the flags."""
         flags |= {"accumulate": 1, "jit": "off", "randomness": "same_rows"}
         if size is not None:
             flags |= {"global_batch_size": size, "batch_size_per_replica": None}
-        # Rounding to 16 bits is as large as the faults that are looked for.
+        # Rounding to 16 bits is as large as the faults.
         precision = self.config.precision if self.config.precision == "float64" else "float32"
         config = replace(self.config, precision=precision, **flags)
         with stage("the task can be built"), contextlib.redirect_stdout(None):
@@ -197,17 +197,17 @@ class Runs:
 
     @cached_property
     def num_steps(self) -> int:
-        """Train steps in the whole run."""
+        """The number of train steps in the whole run."""
         return self.count_steps(self.config, self.one[2])
 
     def reset(self) -> None:
-        """Set `one` back to its start."""
+        """Reset `one` to its initial state."""
         for variable in self.variables(self.one):
             variable.assign(self.initial[id(variable)])
 
     @staticmethod
     def variables(created: Created) -> list[Any]:
-        """Everything that training changes."""
+        """All state that training changes."""
         run = created[0]
         owners = [*run.models.values(), *run.optimizers.values(), *run.metrics.values()]
         return [variable for owner in owners for variable in owner.variables]
@@ -237,7 +237,7 @@ class Runs:
 
     @property
     def rows(self) -> int:
-        """Rows in the batch."""
+        """The number of rows in the batch."""
         return self.run.global_batch_size
 
     def weighted(self, change: Callable[[Any], Any]) -> Any:
@@ -280,21 +280,21 @@ class Runs:
 
     @property
     def traced(self) -> Probe:
-        """The train step, and what was noted when it was traced."""
+        """The train step, and what was recorded in its trace."""
         _ = self.base
         return self._probe(1)
 
     @property
     def telling_steps(self) -> tuple[int, ...]:
-        """The first step, and the last one where losses may have other parts there."""
+        """The first step, and the last one if losses may have other parts there."""
         return (0, self.num_steps - 1) if self.traced.losses_know_step else (0,)
 
     def compute(
         self, step: Step, run: Run, batch: Any, at: int = 0, seed: int = 1, *, metrics: bool = False
     ) -> Numbers:
-        """What a step returns for a batch, as step number `at`; without a graph, and undone.
+        """The result of a step for a batch, as step number `at`; without a graph, and undone.
 
-        With the metrics of the batch as well if these are asked for.
+        With the metrics of the batch if they are requested.
         """
         local = tf.nest.map_structure(lambda t: t[0], batch)
         replica = Replica(
@@ -304,11 +304,11 @@ class Runs:
             step=tf.constant(at, tf.int64),
             seed=tf.constant([0, seed]),
         )
-        _ = self.base  # a step that fails is reported by its graph
+        _ = self.base  # its graph reports a step that fails
         for metric in run.metrics.values() if metrics else ():
             metric.reset_state()
         read = [(v, tf.convert_to_tensor(v.value)) for v in self.run.trainable_variables]
-        try:  # a step may take a gradient of what it reads, as it does where the engine calls it
+        try:  # a step may take a gradient of its inputs, as it can when the engine calls it
             with keras.StatelessScope(read, collect_losses=True):
                 losses = {name: float(loss) for name, loss in step(run, local, replica).items()}
                 return losses | run.metric_results() if metrics else losses
@@ -320,7 +320,7 @@ class Runs:
     ) -> list[Call]:
         """How a step calls some models or layers, on a batch."""
         found: list[Call] = []
-        _ = self.base  # its trace would be recorded, too
+        _ = self.base  # otherwise its trace would be recorded, too
 
         def recorded(layer: Any, call: Callable[..., Any]) -> Callable[..., Any]:
             def noted(*arguments: Any, **keywords: Any) -> Any:
@@ -376,8 +376,8 @@ class Runs:
         )
 
     def train_longer(self, batches: tf.data.Dataset, most: int) -> list[Numbers]:
-        """Train `one` a few seconds at most; the losses of each step. The caller resets it."""
-        _ = self.base  # before anything is trained
+        """Train `one` for a few seconds; the losses of each step. The caller resets it."""
+        _ = self.base  # before any training
         steps = self.one[1]
         progress = steps.start()
         iterator, losses = iter(batches), list[Numbers]()
@@ -394,16 +394,16 @@ class Runs:
 
     @cached_property
     def is_the_same_when_traced_again(self) -> bool:
-        """Whether a second trace of the train step computes the same."""
+        """Whether a second trace of the train step computes the same numbers."""
         return not different(self.base.losses, self.losses_when_traced_again())
 
     def losses_when_traced_again(self) -> Numbers:
-        """The losses of the first step by a new trace."""
+        """The losses of the first step in a new trace."""
         again = Probe(*self.one[:2], 1).graph(self.batch, self.one[1].start())[0]
         return {n: float(loss) for reduced in again for n, loss in reduced.losses.items()}
 
     def create_callbacks(self) -> list[Callback]:
-        """What is called between steps."""
+        """New callbacks."""
         with stage("callbacks can be made"):
             return self.callbacks_of(self.task)
 
@@ -440,7 +440,7 @@ class Runs:
             )
 
     def _recorded(self, step: Step) -> Step:
-        """The step, which notes its random operations while it is traced."""
+        """The step, whose random operations are recorded while it is traced."""
 
         @wraps(step)
         def recorded(*args: Any) -> dict[str, tf.Tensor]:
@@ -456,7 +456,7 @@ class Runs:
 
     @property
     def in_other_batches(self) -> Evaluation:
-        """That evaluation with fewer examples in a batch, of which the others have weight 0.
+        """The same evaluation with fewer real examples per batch; the others have weight 0.
 
         It shares the graphs.
         """
@@ -498,7 +498,7 @@ class Runs:
 
     @property
     def in_evaluation(self) -> Noted:
-        """What was noted in the first of these evaluations."""
+        """What was recorded in the first of these evaluations."""
         _ = self.evaluations
         return self._noted
 
@@ -514,7 +514,7 @@ class Runs:
 
     @cached_property
     def examples(self) -> dict[str, dict[str, np.ndarray]]:
-        """The arrays of every split by name; what isn't in memory is read for a few seconds."""
+        """The arrays of every split by name; data not in memory is read for a few seconds."""
         with stage("the data can be read"):
             return {name: self._read(split) for name, split in self.datasets.items()}
 
@@ -538,7 +538,7 @@ class Runs:
         return dict(named_leaves(whole))
 
     def is_whole(self, name: str) -> bool:
-        """Whether `examples` has all of a split."""
+        """Whether `examples` contains all of a split."""
         arrays = self.examples[name].values()
         return not arrays or len(next(iter(arrays))) == num_examples(
             worker_split(self.datasets[name])
@@ -546,13 +546,13 @@ class Runs:
 
 
 def _loading_recorded(loaded: list[np.ndarray]) -> contextlib.AbstractContextManager[None]:
-    """Note the weights that create_model gets from files by functions of Keras."""
+    """Record the weights that create_model loads from files with functions of Keras."""
 
     def recorded(_: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def noted(*arguments: Any, **keywords: Any) -> Any:
             made = function(*arguments, **keywords)
-            model = arguments[0] if made is None else made  # of load_weights, and of load_model
+            model = arguments[0] if made is None else made  # of load_weights, or of load_model
             caller = inspect.currentframe()
             while caller is not None and caller.f_code.co_name != "create_model":
                 caller = caller.f_back
@@ -569,7 +569,7 @@ def _loading_recorded(loaded: list[np.ndarray]) -> contextlib.AbstractContextMan
 
 
 def _models_recorded(models: list[keras.Model]) -> contextlib.AbstractContextManager[None]:
-    """Note every model that is made, also those that others are cut out of and then forgotten."""
+    """Record every model that is created, even if only a part of it is used."""
 
     def recorded(_: Any, plain: Callable[..., Any]) -> Any:
         def new(kind: type, *arguments: Any, **keywords: Any) -> keras.Model:
@@ -582,14 +582,14 @@ def _models_recorded(models: list[keras.Model]) -> contextlib.AbstractContextMan
 
 
 def state_of(created: Created) -> list[keras.Variable]:
-    """What train steps write beside metrics, such as statistics."""
+    """The variables that train steps write other than metrics, such as statistics."""
     run, steps, _ = created
     metrics = {id(v) for metric in run.metrics.values() for v in metric.variables}
     return [v for v in steps.transaction.capture.state if id(v) not in metrics]
 
 
 def _apart(run: Run) -> float:
-    """The relative difference of the first replica's weights and the last one's."""
+    """The relative difference between the weights of the first and the last replica."""
     local = run.strategy.experimental_local_results
     copies = [local(v.value) for v in run.trainable_variables]
     return relative_difference([c[0].numpy() for c in copies], [c[-1].numpy() for c in copies])

@@ -1,4 +1,4 @@
-"""Relations of sequences: of tokens, of what comes next, and of what fills them up."""
+"""Relations of sequences: of tokens, of the next element, and of padding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def later_positions(lab: Laboratory) -> Finding:
     x, y, _ = _tokens(lab)
     if x is None:
         return ok("not looked at: labels aren't the next inputs")
-    # An autoencoder's are numbers.
+    # The inputs of an autoencoder are real numbers.
     if x.dtype.kind == "i" and np.mean(x == y) > 0.99 and np.ptp(x) > 0:
         return look(
             "labels are the inputs, element by element",
@@ -35,38 +35,38 @@ def later_positions(lab: Laboratory) -> Finding:
     predicts_the_next = _is_next(x, y)
     if np.mean(y[:, 1:] == x[:, :-1]) > 0.9 and not predicts_the_next:
         return wrong(
-            "labels are the inputs shifted by one, the wrong way",
-            "each target is the element before, which the model has seen",
-            "shift them the other way: inputs [:-1], labels [1:]",
+            "labels are the inputs shifted by one in the wrong direction",
+            "each label is the previous element, which the model has seen",
+            "shift them in the other direction: inputs [:-1], labels [1:]",
         )
     if share := _answers_moved_into_inputs(lab, x, y):
         return wrong(
-            f"before the augmentation labels are the inputs shifted by one; behind it {share:.0%} "
-            "of the inputs stand where they are to be predicted",
+            f"before the augmentation labels are the inputs shifted by one; after it {share:.0%} "
+            "of the inputs are at the position where they are predicted",
             "the augmentation moves the inputs after the labels were made from them",
-            "move them first, and make inputs and labels from the result",
+            "move the sequence first, and make inputs and labels from the result",
         )
     if not predicts_the_next or len(lab.run.trained_models) != 1:
         return ok("not looked at: labels aren't the next inputs")
     if shift := _labels_shifted_again(lab, y):
         return wrong(
             f"labels are the inputs shifted by one, and the loss shifts them by {shift} more",
-            "predictions are compared with a later element than the next",
+            "off-by-one: predictions are compared with a later element than the next",
             "shift in the data or in the step, not in both",
         )
     if _sees_later_positions(lab):
         return wrong(
             "labels are the inputs shifted by one, and predictions change with later inputs",
-            "the model sees what it should predict: attention without a causal mask, or a mean, "
-            "convolution or normalization over positions",
-            "use_causal_mask=True, padding='causal', and nothing over the axis of positions",
+            "look-ahead, the model sees what it should predict: attention without a causal mask, "
+            "or a mean, convolution or normalization over positions",
+            "use_causal_mask=True, padding='causal', and no operation over the axis of positions",
         )
     return ok()
 
 
 @relation("padding", after="the same step again")
 def padding(lab: Laboratory) -> Finding:
-    """The end of sequences that are filled up isn't trained."""
+    """The padding at the end of sequences isn't trained on."""
     found = _padded_labels(lab)
     if found is None:
         return ok("none")
@@ -75,31 +75,32 @@ def padding(lab: Laboratory) -> Finding:
     (y,), (w,) = tf.nest.flatten(labels), tf.nest.flatten(weights)
     others = tf.where(padded, tf.reduce_max(tf.where(padded, tf.reduce_min(y), y)), y)
     other = lab.look((inputs, tf.nest.pack_sequence_as(labels, [others]), weights))
-    if other.counted != lab.base.counted:  # labels say what counts
+    if other.counted != lab.base.counted:  # labels determine the count
         trains = _adds_up_all(lab, np.reshape(w[0], (len(padded), -1)), padded)
     else:
         trains = bool(different(lab.base.losses, other.losses))
     if not trains:
         return ok()
-    seen = f"labels end in {percent(int(padded.sum()), padded.size)} of padding, which trains"
-    fix = "give padding the weight 0 in create_datasets, or multiply the loss by a mask"
+    share = percent(int(padded.sum()), padded.size)
+    seen = f"{share} of the labels are padding, which trains the model"
+    fix = "give padding the weight 0 in create_datasets, or multiply the loss by a padding mask"
     if lab.base.counted == np.count_nonzero(np.reshape(w[0], (len(padded), -1)) * ~padded):
         return wrong(
-            f"{seen}, and count leaves it out",
-            "the loss adds up all positions and is divided by those that aren't padding",
+            f"{seen}, but count leaves it out",
+            "the loss is a sum over all positions, but is divided by those that aren't padding",
             fix,
         )
     x, answers, _ = _tokens(lab)
-    # What is predicted from a text, or decoded from its code, may say where it ends.
+    # What is predicted from a text or decoded from its code may have to predict where it ends.
     ends_itself = x is not None and (_is_next(x, answers) or np.array_equal(x, answers))
     if in_inputs and not ends_itself:
         return wrong(f"{seen}, and inputs are padded there as well", "a mask is lost", fix)
-    return look(seen, "", f"{fix}; or is it meant so?")
+    return look(seen, "", f"{fix}; or is this intended?")
 
 
 @relation("padded tokens")
 def padded_tokens(lab: Laboratory) -> Finding:
-    """What an embedding gives for padding changes no loss."""
+    """The embedding of padding changes no loss."""
     if not lab.evaluated_splits:
         return ok("there is neither validation nor test data")
     batch = lab.evaluation_batch
@@ -117,16 +118,16 @@ def padded_tokens(lab: Laboratory) -> Finding:
             return (wrong if call.of.mask_zero and not padding else look)(
                 f"the loss {name} of validation is {before[name]:.4g}, and {after[name]:.4g} when "
                 f"{call.of.name} gives other vectors for the padding ({padding})",
-                "the mask of mask_zero gets lost on the way, or what follows ignores it"
+                "the padding mask of mask_zero is lost on the way, or a later layer ignores it"
                 if call.of.mask_zero
-                else "a mean, attention or recurrence counts padding as a part of the sequence",
-                "multiply by the mask before a mean, and give attention and recurrent layers one",
+                else "a mean, attention or recurrence includes padding in the sequence",
+                "multiply by the mask before a mean, and pass it to attention and recurrent layers",
             )
     return ok()
 
 
 def _padding_of(tokens: np.ndarray) -> int | None:
-    """The number that fills up rows (rows, positions) of other lengths; None if none does."""
+    """The number that pads rows (rows, positions) of different lengths; None if there is none."""
     if tokens.dtype.kind not in "iu" or tokens.ndim != 2 or tokens.shape[1] < 4:
         return None
     for turned in (tokens[:, ::-1], tokens):
@@ -143,12 +144,12 @@ def _padding_of(tokens: np.ndarray) -> int | None:
 def _moved_where(
     embedding: keras.layers.Embedding, token: int
 ) -> contextlib.AbstractContextManager[None]:
-    """Let an embedding give another vector for a token."""
+    """Let an embedding return another vector for a token."""
 
     def moved(_: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
         def call(tokens: Any, *others: Any, **keywords: Any) -> Any:
             vectors = plain(tokens, *others, **keywords)
-            if vectors.shape[:-1] != tokens.shape:  # it gives logits, as the transpose of itself
+            if vectors.shape[:-1] != tokens.shape:  # it returns logits, by its transpose
                 return vectors
             is_token = keras.ops.expand_dims(keras.ops.equal(tokens, token), -1)
             return vectors + keras.ops.cast(is_token, vectors.dtype) * 10 * keras.ops.std(vectors)
@@ -164,7 +165,7 @@ def _is_next(x: np.ndarray, y: np.ndarray) -> bool:
 
 
 def _answers_moved_into_inputs(lab: Laboratory, x: np.ndarray, y: np.ndarray) -> float:
-    """Where the augmentation puts what is to be predicted, as a part of the places; or 0."""
+    """The share of the next elements that the augmentation moves into the inputs; or 0."""
     flat = [tf.nest.flatten(part) for part in lab.plain_batch[:-1]]
     if [len(part) for part in flat] != [1, 1] or lab.batches.augment is None:
         return 0.0
@@ -187,19 +188,19 @@ def _sees_later_positions(lab: Laboratory) -> bool:
         np.asarray(lab.run.model(tf.nest.map_structure(lambda t: t[0], x), training=False))
         for x in (lab.batch[0], other)
     )
-    # What has no weight may well see it, such as the prompts of a prefix language model.
+    # Positions without a weight may see it, such as the prompts of a prefix language model.
     (weights,) = tf.nest.flatten(lab.batch[-1])[:1]
     counts = np.asarray(weights[0]) != 0
     counts = counts[:, :half] if counts.shape == a.shape[:2] else np.ones(a[:, :half].shape[:2])
     counts = counts.astype(bool)
-    # Before training little may come from there; rounding is the same in both.
+    # Before training, the effect may be small; rounding is the same in both.
     return relative_difference(a[:, :half][counts], b[:, :half][counts]) > TOLERANCE / 10
 
 
 def _labels_shifted_again(lab: Laboratory, y: np.ndarray) -> int:
-    """By how many positions a loss gets later labels than the predictions are for.
+    """By how many positions the labels of a loss are later than its predictions.
 
-    Beside a loss of the next labels one of predictions of their own is for those after these.
+    Next to a loss of the next labels, one of other predictions is for the labels after these.
     """
     _, *rest = lab.batch
 
@@ -216,7 +217,7 @@ def _labels_shifted_again(lab: Laboratory, y: np.ndarray) -> int:
         shift = y.shape[1] - given.shape[1]
         if shift < 1 or not np.array_equal(given, y[:, shift:]):
             continue
-        # Those of the last position change with its input; if they don't, they are left out.
+        # The labels of the last position change with its input; if they don't, they are left out.
         others = lab.look((_with_other_tokens(lab, change), *rest)).calls[name][1]
         if np.array_equal(np.asarray(predictions)[:, -1], np.asarray(others)[:, -1]):
             return int(shift)
@@ -224,9 +225,9 @@ def _labels_shifted_again(lab: Laboratory, y: np.ndarray) -> int:
 
 
 def _padded_labels(lab: Laboratory) -> tuple[np.ndarray, bool] | None:
-    """Where labels (rows, positions) are padding that has a weight, and whether inputs are, too.
+    """Where labels (rows, positions) are padding with a weight, and whether inputs are too.
 
-    None if there is none. Padding is a number at the end of rows, of which each has another length.
+    None if there is none. Padding is a number at the end of rows that have different lengths.
     """
     parts = [tf.nest.flatten(part) for part in lab.batch]
     if len(parts) != 3 or any(len(part) != 1 for part in parts[1:]):
@@ -247,7 +248,7 @@ def _padded_labels(lab: Laboratory) -> tuple[np.ndarray, bool] | None:
 
 
 def _adds_up_all(lab: Laboratory, weights: np.ndarray, padded: np.ndarray) -> bool:
-    """Whether the loss is the sum of those of all positions, and not of those without padding."""
+    """Whether the loss is the sum over all positions, and not over those without padding."""
     if len(lab.base.calls) != 1 or len(lab.base.losses) != 1 or lab.traced.adds_losses:
         return False
     ((_, _, values),), ((name, loss),) = lab.base.calls.values(), lab.base.losses.items()
@@ -259,11 +260,11 @@ def _adds_up_all(lab: Laboratory, weights: np.ndarray, padded: np.ndarray) -> bo
 
 
 def _tokens(lab: Laboratory) -> tuple[Any, Any, int]:
-    """Inputs and labels of a sequence, (rows, positions); None if they are something else.
+    """Inputs and labels of a sequence, (rows, positions); None if there aren't any.
 
-    They are whole numbers, or, of a series, one of the numbers at each position. Of several
-    inputs, such as those of an encoder and a decoder, one that is shaped as the labels are; its
-    number comes last. Of several numbers or labels those of which one is the next of the other.
+    They are integers, or, in a series, one of the numbers at each position. Of several inputs,
+    such as those of an encoder and a decoder, one with the shape of the labels; its number comes
+    last. Of several numbers or labels, those where one is the next element of the other.
     """
     parts = [tf.nest.flatten(part) for part in lab.batch[:-1]]
     if len(parts) != 2:
@@ -272,22 +273,22 @@ def _tokens(lab: Laboratory) -> tuple[Any, Any, int]:
     for (i, leaf), label in itertools.product(enumerate(parts[0]), parts[1]):
         for x, y in itertools.product(*(_numbers_at_positions(t[0]) for t in (leaf, label))):
             if x.dtype.kind == y.dtype.kind == "f" and x.shape == y.shape:
-                if np.array_equal(x, y):  # an autoencoder sees what it gives
+                if np.array_equal(x, y):  # an autoencoder sees its targets
                     return None, None, 0
-                if np.mean(x == y) > 0.5:  # such as the many zeros of another one
+                if np.mean(x == y) > 0.5:  # such as the many zeros of another autoencoder
                     continue
             fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
             if not fits or not x.dtype.kind == y.dtype.kind in "if":
                 continue
-            if len(np.unique(x[:, :MOST_PLACES])) > 2:  # else a mask
+            if len(np.unique(x[:, :MOST_PLACES])) > 2:  # otherwise it is a mask
                 found.append((x, y, i))
-    # Of several it may be chance that two have the same shape.
+    # Two of several may have the same shape by chance.
     following = [each for each in found if _is_next(*each[:2])]
     return (following or (found if len(parts[1]) == 1 else []) or [(None, None, 0)])[0]
 
 
 def _numbers_at_positions(array: tf.Tensor) -> list[np.ndarray]:
-    """The arrays (rows, positions) of some numbers, or of one, at each position."""
+    """The arrays (rows, positions) of the numbers, or of the one number, at each position."""
     numbers = np.asarray(array)
     if numbers.dtype.kind == "f" and numbers.ndim == 3:
         return [*np.moveaxis(numbers[..., :MOST_CHANNELS], -1, 0)]

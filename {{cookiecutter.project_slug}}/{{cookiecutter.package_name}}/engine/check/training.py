@@ -21,8 +21,8 @@ from .numbers import (
 )
 
 SIGN_BASED = {"Lion", "Muon"}
-MOST_SIZES = 8  # of what signs add up to
-MOST_PARTS = 8  # of a batch, each of which takes a step
+MOST_SIZES = 8  # of changes that come from signs
+MOST_PARTS = 8  # of a batch; each one takes a step
 
 
 @relation("process_gradients")
@@ -33,27 +33,27 @@ def processed_gradients(lab: Laboratory) -> Finding:
         return ok()
     given, made = (np.concatenate([each[i] for each in processed]) for i in (1, 2))
     nothing = [path for path, a, b in processed if not (np.abs(b) > 1e-6 * np.abs(a)).any()]
-    if nothing:  # small ones beside others may well be left out
+    if nothing:  # small ones next to others may be left out on purpose
         others = _processed(lab, of=nothing[0], times=1e3)
         nothing = [path for path, _, b in others if path == nothing[0] and not b.any()]
     if nothing and made.any():
         return wrong(
-            f"process_gradients makes 0 of every gradient of {nothing[0]}",
-            "it takes away the mean, of a single number, or multiplies by 0",
-            "leave such variables as they are; to freeze them, use trainable = False",
+            f"process_gradients sets every gradient of {nothing[0]} to 0",
+            "it subtracts the mean of a single number, or multiplies by 0",
+            "leave such gradients unchanged; to freeze variables, use trainable = False",
         )
     if made.any() and (np.all(made >= 0) or np.all(made <= 0)) and (
         np.ptp(np.sign(given))
     ):  # fmt: skip
         return wrong(
-            f"process_gradients leaves only gradients {'above' if made.max() > 0 else 'below'} 0",
-            "those of the other sign are cut off, so weights can move one way only",
-            "clip both sides alike, as from -1 to 1",
+            f"process_gradients keeps only gradients {'above' if made.max() > 0 else 'below'} 0",
+            "gradients of the other sign are clipped away, so weights move in one direction only",
+            "clip both sides symmetrically, such as from -1 to 1",
         )
     if (share := _share_of_weights(lab)) < 0:
         return wrong(
             f"process_gradients adds {share:.3g} of each weight to its gradient",
-            "weights are pushed away from 0, not pulled to it: the sign is the wrong one",
+            "wrong sign of the weight decay: weights are pushed away from 0",
             "add a positive share, or use the weight_decay of an optimizer",
         )
     factors = made / given
@@ -66,23 +66,23 @@ def processed_gradients(lab: Laboratory) -> Finding:
     if is_scaled and _is_adaptive(lab) and not np.allclose([by for by, _ in of_each], factor, 1e-3):
         larger = [[np.median(b / a) for _, a, b in _processed(lab, size)] for size in (3e-3, 1e3)]
         if all(np.allclose(each, [by for by, _ in of_each], 1e-3) for each in larger):
-            # No norm is in it, nor a limit of it, for which a factor may matter.
+            # It contains no norm and no limit of a norm, for which a factor may matter.
             (least, of_least), (most, of_most) = min(of_each), max(of_each)
             return wrong(
                 f"process_gradients multiplies gradients of {of_least} by {least:.3g}, and those "
                 f"of {of_most} by {most:.3g}",
-                "an optimizer that divides gradients by their size, as Adam, makes the same steps",
+                "an optimizer that divides gradients by their size (Adam) makes the same steps",
                 "use keras.optimizers.MultiOptimizer, with a learning rate for each",
             )
     if not np.allclose(factors, factor, rtol=1e-4) or close(factor, 1, 1e-3):
         return ok()
     seen = f"process_gradients multiplies every gradient by {factor:.3g}"
     if factor <= 0:
-        return wrong(seen, "the optimizer lowers the loss by itself", "leave it out")
+        return wrong(seen, "wrong sign: the optimizer already lowers the loss", "remove the factor")
     return look(
         seen,
-        "gradients are sums over replicas and micro-batches already, of a loss that is a mean",
-        "leave it out, and set the learning rate",
+        "gradients are already summed over replicas and micro-batches, and the loss is a mean",
+        "remove the factor, and set the learning rate",
     )
 
 
@@ -98,40 +98,41 @@ def order_of_rows(lab: Laboratory) -> Finding:
         return ok()
     if not lab.is_the_same_when_traced_again:
         return ok("not looked at: see two replicas")
-    # Its neighbor in the global batch may be a row's partner.
+    # In examples that interact, a row may be paired with the next row of the global batch.
     return (look if lab.declared_interacting else wrong)(
         f"{' and '.join(differences[:2])} differ when the rows come in reverse order",
-        "inputs, labels or weights are moved against each other, or a row is treated by its place",
-        "use no place in the batch, and the same rows of each",
+        "inputs, labels or weights are shifted against each other, or the position of a row "
+        "matters",
+        "don't use the position in the batch, and keep inputs, labels and weights aligned",
     )
 
 
 @relation("examples apart", after="the same step again")
 def examples_apart(lab: Laboratory) -> Finding:
-    """An example's loss doesn't depend on the others of its batch."""
+    """The loss of an example doesn't depend on the other examples of its batch."""
     if lab.declared_interacting:
         return ok("the task says that its examples interact; --accumulate is refused")
     if lab.interacts and _sees_rows_of_weight_zero(lab):
         return ok("not looked at: see rows of weight zero")
     if lab.interacts:
         return look(
-            "the loss isn't the sum of its examples",
-            "examples interact, as with negatives from the batch: --accumulate trains something "
-            "else, and the loss depends on the batch size",
-            "if you mean it, set EXAMPLES_INTERACT = True in task/steps.py",
+            "the loss of the batch isn't the sum over its examples",
+            "examples interact, as with in-batch negatives: --accumulate changes the training, "
+            "and the loss depends on the batch size",
+            "if this is intended, set EXAMPLES_INTERACT = True in task/steps.py",
         )
     return ok()
 
 
 @relation("micro-batches", after="the same step again", exact=True)
 def microbatches(lab: Laboratory) -> Finding:
-    """Two micro-batches give the step of one batch (--accumulate 2), at the end, too."""
+    """Two micro-batches (--accumulate 2) give the same step as one batch, late in the run too."""
     if lab.declared_interacting or lab.interacts:
         return ok("not looked at: examples interact")
     if lab.looks_at_batch or lab.rows % 2:
         return ok(f"not looked at: {lab.looks_at_batch or 'the batch is odd'}")
     if lab.base.keeps:
-        return ok("not looked at: the step keeps something for the next, such as statistics")
+        return ok("not looked at: the step keeps state for the next step, such as statistics")
     for step in lab.telling_steps:
         one = lab.look(lab.batch, step=step) if step else lab.base
         two = lab.look(lab.batch, step=step, accumulate=2)
@@ -146,7 +147,7 @@ def microbatches(lab: Laboratory) -> Finding:
             if not close(loss, two.losses[name], 10 * TOLERANCE):
                 return wrong(
                     f"the loss {name} is {loss:.4g}{f' in step {step}' * bool(step)}, "
-                    f"and {two.losses[name]:.4g} in two",
+                    f"and {two.losses[name]:.4g} in two micro-batches",
                     _why_two_differ(lab, name, loss, two.losses[name]),
                 )
         if one.gradients_differ(two):
@@ -161,7 +162,7 @@ def _why_two_differ(lab: Laboratory, name: str, one: float, two: float) -> str:
     """Why a loss isn't the same in two micro-batches."""
     own, more = lab.regularization(name), two - one
     if own and close(more, own, COARSE):
-        return "regularization is added once a micro-batch; use replica.regularization(model)"
+        return "regularization is added once per micro-batch; use replica.regularization(model)"
     if close(two, 2 * one, COARSE) or close(more, one - own, COARSE):
         return "each micro-batch's loss is averaged over itself; use replica.global_count"
     if close(two, one / 2, COARSE) or close(-2 * more, one - own, COARSE):
@@ -171,10 +172,10 @@ def _why_two_differ(lab: Laboratory, name: str, one: float, two: float) -> str:
 
 @relation("two replicas make the same step as one", after="the same step again", exact=True)
 def two_replicas(lab: Laboratory) -> Finding:
-    """Losses, metrics, weights, statistics, slots."""
+    """Losses, metrics, weights, statistics and optimizer slots are the same."""
     one, two = lab.trained_on_one, lab.trained_on_two
     numbers = relative_difference(list(one.losses[0].values()), list(two.losses[0].values()))
-    # Rounding may turn the class of a pixel, and a metric with it.
+    # Rounding may change the class of a pixel, and a metric with it.
     turned = [n for n in one.metrics if not close(one.metrics[n], two.metrics[n], 5e-3)]
     numbers = max([numbers, *(abs(one.metrics[n] - two.metrics[n]) for n in turned)])
     weights = relative_difference(one.weights, two.weights)
@@ -182,28 +183,28 @@ def two_replicas(lab: Laboratory) -> Finding:
     seen = f"losses and metrics differ by {numbers:.0e}, weights by {weights:.0e}"
     losses_agree = not different(one.losses[0], two.losses[0])
     if not losses_agree and not lab.is_the_same_when_traced_again:
-        return wrong(f"{seen}, and each trace of the step computes something else",
+        return wrong(f"{seen}, and each trace of the step gives different numbers",
                      "see random numbers differ")  # fmt: skip
     if two.apart > TOLERANCE:
         return wrong(
             f"{seen}, weights of the two replicas by {two.apart:.0e} from each other",
-            "each replica makes an update of its own: process_gradients or a schedule depends on "
+            "each replica makes a different update: process_gradients or a schedule depends on "
             "the replica, or counts its calls",
-            "make it depend on its arguments alone, such as the step that a schedule is given",
+            "make it depend only on its arguments, such as the step that a schedule is given",
         )
     if losses_agree and close(norm, 2, 1e-3):
-        return wrong(seen, "gradients are summed twice; the engine does it once")
+        return wrong(seen, "gradients are summed twice; the engine sums them once")
     if losses_agree and close(norm, 0.5, 1e-3):
         return wrong(
-            seen, "gradients are averaged over the replicas, where their sum is right",
-            "leave out the division",
+            seen, "gradients are averaged over the replicas, but their sum is needed",
+            "remove the division",
         )  # fmt: skip
     for name, rate in one.rates.items():
         if not np.isclose(rate, two.rates[name], rtol=COARSE, atol=0) and losses_agree:
             return wrong(
                 f"the learning rate is {rate:.3g} on one replica and {two.rates[name]:.3g} on two",
-                "it depends on the number of replicas, where the global batch doesn't",
-                "leave num_replicas_in_sync out of create_optimizer",
+                "it depends on the number of replicas, but the global batch doesn't",
+                "don't use num_replicas_in_sync in create_optimizer",
             )
     if losses_agree and not close(norm, 1, 1e-3):
         return wrong(
@@ -214,7 +215,7 @@ def two_replicas(lab: Laboratory) -> Finding:
     if losses_agree and weights >= 10 * TOLERANCE and not _is_sign_based(lab):
         return wrong(  # metrics of later steps differ with the weights
             seen,
-            "the update differs though the gradients agree: the optimizer, or process_gradients, "
+            "the update differs although the gradients agree: the optimizer or process_gradients "
             "depends on the replica",
         )
     if numbers < TOLERANCE:
@@ -224,7 +225,7 @@ def two_replicas(lab: Laboratory) -> Finding:
             seen,
             "a layer adds a loss of its own (activity_regularizer, add_loss) that depends on how "
             "the batch is split",
-            "return it per example instead, and add it before compute_loss",
+            "return a per-example loss instead, and add it before compute_loss",
         )
     first, second = (
         {f"{n} loss": v for n, v in trained.losses[0].items()}
@@ -236,25 +237,25 @@ def two_replicas(lab: Laboratory) -> Finding:
 
 @relation("inputs matter", after="the same step again")
 def inputs_matter(lab: Laboratory) -> Finding:
-    """Other inputs give another loss; of several inputs or labels, each of them."""
+    """The loss depends on the inputs; if there are several inputs or labels, on each of them."""
     if not equal(lab.batch[0], lab.second_batch[0]) and _ignores_inputs(lab):
         return wrong(
             "every loss is the same with the inputs of another batch",
-            "no train step uses them, as where a discriminator sees generated examples only",
-            "give the model the inputs of the batch",
+            "no train step uses them, such as a discriminator that sees only generated examples",
+            "pass the inputs of the batch to the model",
         )
     if idle := _ignored_parts(lab):
         return look(
             f"every loss is the same with {' and '.join(idle)} of other examples",
-            "no train step uses them: a mask that isn't applied, or a label that the loss forgets",
-            "use them in the model or the loss; labels may well be there for metrics alone",
+            "no train step uses them, such as a mask that isn't applied or labels that aren't used",
+            "use them in the model or the loss; labels may be there only for metrics",
         )
     return ok()
 
 
 @relation("adversaries", after="the same step again")
 def adversaries(lab: Laboratory) -> Finding:
-    """What the generator gains, the discriminator loses."""
+    """A step that lowers the generator's loss doesn't lower the discriminator's."""
     generators, judges = (
         [n for n in lab.run.optimizers if any(part in n.lower() for part in parts)]
         for parts in (("generator",), ("discriminator", "critic"))
@@ -267,41 +268,41 @@ def adversaries(lab: Laboratory) -> Finding:
         own, others = changes[generators[0]], changes[judges[0]]
         return others / own if own < 0 else -1.0
 
-    # A discriminator that has learned nothing yet may be on the far side of what both want; and
-    # each of them may add noise of its own, here the same to all rows. One that has learned enough
-    # may have a loss of 0 there, by a hinge.
+    # Both losses may fall as long as the discriminator has learned nothing; and each model may
+    # add its own noise, here the same for all rows. A discriminator that has learned enough may
+    # have a loss of 0, by a hinge.
     draws = range(LOOKS if lab.base.drawn else 1)
     before, after = ([gain_of_judge(behind, at) for at in draws] for behind in ([], judges))
     has_hinge = max(map(abs, after)) < 1e-3
-    # A penalty may let it fall, but not as much.
+    # With a penalty, the discriminator's loss may fall, but not as much.
     both = [min(each) > 0.02 and np.median(each) > 0.15 for each in (before, after)]
     if both[0] and (both[1] or has_hinge):
-        # What finds out more than whether an example is real wants some of that, too.
+        # A discriminator with further outputs, such as classes, shares some goals of the generator.
         return (look if _gives_several(lab, judges[0]) else wrong)(
             f"a step that lowers the loss of the {generators[0]} lowers that of the {judges[0]}",
-            "both want the same: labels of real and generated examples are exchanged in one of "
+            "both have the same goal: labels of real and generated examples are swapped in one of "
             "the losses",
-            "the discriminator gives 1 to real examples and 0 to generated ones, the generator "
-            "wants 1 for its own",
+            "the discriminator's labels are 1 for real and 0 for generated examples, the "
+            "generator's are 1",
         )
     return ok()
 
 
 @relation("train steps apart")
 def train_steps_apart(lab: Laboratory) -> Finding:
-    """Each train step has an optimizer of its own."""
+    """Each train step has its own optimizer."""
     shared = _trained_by_several_steps(lab)
     if shared:
         return look(
             f"{' and '.join(shared)} both train all models with one optimizer",
-            "of adversaries each undoes what the other has done",
-            "return a dict from create_optimizer, with an optimizer for each model",
+            "each train step of adversaries undoes what the other one learns",
+            "return a dict from create_optimizer, with one optimizer per model",
         )
     return ok()
 
 
 def _gives_several(lab: Laboratory, optimizer: str) -> bool:
-    """Whether a model that an optimizer trains gives several outputs, or several numbers each."""
+    """Whether an optimizer trains a model with several outputs, or several numbers per output."""
     for model in lab.run.models_of(optimizer):
         outputs = tf.nest.flatten(getattr(model, "outputs", None) or [])
         if len(outputs) > 1 or any(len(t.shape) > 1 and t.shape[-1] != 1 for t in outputs):
@@ -314,20 +315,20 @@ def _slots_and_state(lab: Laboratory, seen: str) -> Finding:
     if relative_difference(one.state, two.state) > 10 * TOLERANCE:
         return wrong(
             f"{seen}, statistics by {relative_difference(one.state, two.state):.0e}",
-            "statistics of one replica's batch, which only synchronized layers add up",
+            "statistics of one replica's batch; only synchronized layers combine them",
             "use keras.layers.BatchNormalization, or statistics per example",
         )
     if relative_difference(one.slots, two.slots) > COARSE and not _is_sign_based(lab):
-        return wrong(seen, "the optimizer's slots differ, though weights agree")
+        return wrong(seen, "the optimizer's slots differ, although weights agree")
     return ok(seen)
 
 
 def _processed(
     lab: Laboratory, size: float = 1e-3, *, of: str = "", times: float = 1.0
 ) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Paths of variables, gradients of both signs, and what process_gradients makes of them.
+    """Paths of variables, random gradients of both signs, and process_gradients of them.
 
-    Those `of` one path are so many times as large.
+    The gradients `of` one path are multiplied by `times`.
     """
     found: list[tuple[str, np.ndarray, np.ndarray]] = []  # two models may share a path
     numbers = np.random.default_rng(0)
@@ -338,7 +339,7 @@ def _processed(
             for v in variables
         ]
         gradients = [tf.constant(g, v.dtype) for g, v in zip(some, variables, strict=True)]
-        with contextlib.suppress(Exception):  # it may need what only a step has
+        with contextlib.suppress(Exception):  # it may need what exists only in a step
             new = lab.run.functions.process_gradients(gradients, variables)
             for v, given, made in zip(variables, some, new, strict=True):
                 found.append((v.path, np.ravel(given), np.ravel(np.asarray(made, "f8"))))
@@ -346,14 +347,14 @@ def _processed(
 
 
 def _share_of_weights(lab: Laboratory) -> float:
-    """The share of each weight that process_gradients adds to its gradient, if it does that."""
+    """The share of each weight that process_gradients adds to its gradient; 0 if none."""
     weights = [np.ravel(v.numpy()) for n in lab.run.optimizers for v in lab.run.variables_of(n)]
     shares = []
-    for size in (1e-3, 3e-3):  # what follows from the gradients grows with them
+    for size in (1e-3, 3e-3):  # what depends on the gradients grows with them
         processed = _processed(lab, size)
         if [given.shape for _, given, _ in processed] != [w.shape for w in weights]:
             return 0.0
-        # Of some variables nothing may be added, such as of biases.
+        # Nothing may be added to some gradients, such as those of biases.
         pairs = [(made - given, w) for (_, given, made), w in zip(processed, weights, strict=True)]
         some = [(more, w) for more, w in pairs if np.abs(more).max(initial=0) > 1e-6 * size]
         added, those = (np.concatenate([np.zeros(0), *(each[i] for each in some)]) for i in (0, 1))
@@ -374,7 +375,7 @@ def _is_adaptive(lab: Laboratory) -> bool:
 
 
 def _is_sign_based(lab: Laboratory) -> bool:
-    """Whether rounding of a gradient may become a whole step."""
+    """Whether rounding of a gradient may change the sign of a whole step."""
     if any(type(o).__name__ in SIGN_BASED for _, o in lab.inner_optimizers):
         return True
     changes = np.concatenate([np.ravel(np.abs(b - a)) for _, a, b in lab.before_and_after])
@@ -383,7 +384,7 @@ def _is_sign_based(lab: Laboratory) -> bool:
 
 
 def _ignored_parts(lab: Laboratory) -> list[str]:
-    """Those of several inputs, and of several labels, that no loss and no count depends on."""
+    """The parts of several inputs or labels that change no loss and no count."""
     parts = [(n, t) for n, t in named_leaves(lab.batch) if "[" in n and "weights" not in n]
     found = []
     for name, array in parts[:MOST_PARTS]:
@@ -407,10 +408,10 @@ def _ignores_inputs(lab: Laboratory) -> bool:
 
 
 def _trained_by_several_steps(lab: Laboratory) -> list[str]:
-    """The names of train steps that share an optimizer, if that trains several models."""
+    """The names of train steps that share an optimizer, if it trains several models."""
     functions = lab.run.functions.train_steps
     for name, steps in lab.traced.steps_of.items():
-        # One may come several times: a critic is trained more often than its generator.
+        # One may occur several times: a critic is trained more often than its generator.
         distinct = dict.fromkeys(functions[i] for i in steps)
         if len(distinct) > 1 and len(lab.run.models_of(name)) > 1:
             return [function.__name__ for function in distinct]
@@ -418,6 +419,6 @@ def _trained_by_several_steps(lab: Laboratory) -> list[str]:
 
 
 def _sees_rows_of_weight_zero(lab: Laboratory) -> bool:
-    """Whether what a row of weight zero holds changes a loss."""
+    """Whether the contents of rows of weight zero change a loss."""
     first, other = lab.look_with_zeros, lab.look_with_other_rows
     return bool(different(first.losses, other.losses))
