@@ -992,6 +992,44 @@ def gan_with(judge: Callable[..., tf.Tensor]) -> Toy:
     return replace(GAN, train_steps=(judging, GAN.train_steps[1]), metrics=dict)
 
 
+def with_noise(*sides: int) -> Toy:
+    """A GAN whose discriminator sees real (0) or generated examples (1) with noise, or both."""
+
+    def judging(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        real, noise, weights = batch
+        both = [real, run.models["generator"](noise, training=True)]
+        for side in sides:
+            seed = replica.seed + [0, side]
+            both[side] += 0.1 * tf.random.stateless_normal(real.shape, seed, dtype=real.dtype)
+        logits = [run.models["discriminator"](x, training=True)[:, 0] for x in both]
+        total = tf.reduce_sum((tf.nn.softplus(-logits[0]) + tf.nn.softplus(logits[1])) * weights)
+        return {"discriminator": total / tf.cast(replica.global_count, total.dtype)}
+
+    return replace(GAN, train_steps=(judging, GAN.train_steps[1]), metrics=dict)
+
+
+def with_gradient_penalty(axis: Any) -> Toy:
+    """A critic whose slope at images (rows, 1, width, 1) is to be 1, in the norm over some axes."""
+
+    def judging(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        real, noise, weights = batch
+        critic, made = run.models["discriminator"], run.models["generator"](noise, training=True)
+        images = real[:, tf.newaxis, :, tf.newaxis]
+        with tf.GradientTape() as tape:
+            tape.watch(images)
+            on_real = critic(tf.reshape(images, real.shape), training=True)[:, 0]
+        slope = tape.gradient(on_real, images)
+        norm = tf.sqrt(tf.reduce_sum(tf.square(slope), axis=axis) + 1e-12)
+        apart = tf.reshape(
+            tf.square(norm - 1), (-1, norm.shape.num_elements() // real.shape[0] or 1)
+        )
+        penalty = tf.reduce_mean(apart, axis=1)
+        total = tf.reduce_sum((critic(made, training=True)[:, 0] - on_real + penalty) * weights)
+        return {"discriminator": total / tf.cast(replica.global_count, total.dtype)}
+
+    return replace(GAN, train_steps=(judging, GAN.train_steps[1]), metrics=dict)
+
+
 def least_squares_gan() -> Toy:
     """A generator that wants 0 of a discriminator which gives generated examples more at first."""
 
@@ -1470,6 +1508,12 @@ class Matches(metrics.SparseCategoricalAccuracy):
 def slow_down(event: Event) -> None:
     """Halve the learning rate."""
     event.run.optimizers["main"].learning_rate = 0.5 * event.learning_rates["main"]
+
+
+def compounded(event: Event) -> None:
+    """A decay of the epoch, applied to what is left of the learning rate."""
+    slower = event.learning_rates["main"] * 0.95**event.epoch
+    event.run.optimizers["main"].learning_rate = slower
 
 
 def slow_down_late(event: Event) -> None:
@@ -3491,8 +3535,30 @@ PREDICTIONS = [
         "validation_accuracy, .*, is the same with other trained weights",
     ),
     Fault(
-        "monitor", validated_gan, "losses of adversaries compare the two models", LOOK,
+        "noise on both sides", lambda: with_noise(0),
+        "judging changes real examples at random before 'discriminator' sees them, and generated",
+    ),
+    Fault(
+        "noise on both sides", lambda: with_noise(1),
+        "judging changes generated examples at random before 'discriminator' sees them, and real",
+    ),
+    Fault(
+        "gradient penalty", lambda: with_gradient_penalty(-1),
+        r"over the axes \[3\]: this is a norm for each pixel .* use the axes \[1, 2, 3\]",
+    ),
+    Fault(
+        "gradient penalty", lambda: with_gradient_penalty(None),
+        r"over the axes \[0, 1, 2, 3\]: this is one norm for the whole batch",
+    ),
+    Fault(
+        "monitor", validated_gan, "losses of adversaries compare the two models",
         flags={"task": TaskConfig(monitor="validation_generator_loss", larger_is_better=False)},
+    ),
+    Fault(
+        "monitor", validated_gan, "losses of adversaries compare the two models", LOOK,
+        flags={"task": TaskConfig(
+            monitor="validation_discriminator_loss", larger_is_better=False
+        )},
     ),
     Fault(
         "monitor", sound, "the weights with the largest validation_loss are kept as the best",
@@ -4943,6 +5009,8 @@ MODES = [
             keras.Input((FEATURES,)), AlwaysTraining(), dense(CLASSES)])),
         "batch_normalization uses the mean of the batch even with training=False",
     ),
+    Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, compounded)]),
+          "by a larger share in each epoch, to 0.02 of .* in 12 epochs: the decay compounds"),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, Slow())]),
           "other weights or learning rates, or stop elsewhere, and Slow remembers calls"),
     Fault("models in training mode", taught, "'teacher' is trained, .* load it with load_frozen"),

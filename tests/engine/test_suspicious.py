@@ -91,7 +91,9 @@ from .faulty import (
     two_words_ahead,
     visits,
     warmed_up,
+    with_gradient_penalty,
     with_loss,
+    with_noise,
     with_terms,
 )
 from .toys import BATCH, CLASSES, FEATURES, Toy, laboratory, several_samples_step
@@ -1616,6 +1618,12 @@ def late_hours(flat: bool) -> Toy:
     return regression(model=create_model, data=split(ROWS), others={"validation": split(60)})
 
 
+def dropped(event: Event) -> None:
+    """A factor that is 1 but for two epochs."""
+    factor = {4: 0.5, 9: 0.1}.get(event.epoch, 1.0)
+    event.run.optimizers["main"].learning_rate = event.learning_rates["main"] * factor
+
+
 def named_in_a_loop() -> list[Callback]:
     """One function at several steps; of the loop's variable nothing is read later."""
     seen: list[int] = []
@@ -1628,6 +1636,10 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("every weight moves", lambda: sound(optimizer=lambda: chosen_by("kernel", "rest"))),
     ("loop variables", lambda: sound(callbacks=lambda: thawed_in_a_loop(own=True))),
     ("loop variables", lambda: sound(callbacks=named_in_a_loop)),
+    ("noise on both sides", lambda: with_noise(0, 1)),
+    ("noise on both sides", lambda: with_noise()),
+    ("gradient penalty", lambda: with_gradient_penalty((1, 2, 3))),
+    ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, dropped)])),
     ("whole numbers", lambda: grown(lambda step: 1 + step // 50)),
     ("whole numbers", lambda: grown(lambda step: tf.minimum(step / 120, 1))),
     ("labels are mixed", mixed_stream),

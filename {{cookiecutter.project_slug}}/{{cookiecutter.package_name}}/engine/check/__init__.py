@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from ..causes import cause_of
 from ..errors import UsageError
 from . import (
+    adversaries,
     codes,
     data,
     evaluation,
@@ -53,7 +54,8 @@ __all__ = [
 
 
 # In the order in which a person would look: an early fault may explain later ones.
-MODULES = (data, leaks, overlaps, scales, repeating, losses, codes, training, layers, slips,
+MODULES = (data, leaks, overlaps, scales, repeating, losses, codes, training, adversaries,
+           layers, slips,
            learning, predictions, metrics, sequences, evaluation, modes, reading,
            resuming)  # fmt: skip
 ORDER = [module.__name__ for module in MODULES]

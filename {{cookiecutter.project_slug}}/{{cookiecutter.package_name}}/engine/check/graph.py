@@ -144,6 +144,41 @@ def _formula(tensor: tf.Tensor, known: dict[str, int]) -> int:
     return hash((known[op.name], tensor.value_index))
 
 
+def norms_of_gradients(
+    ops: Iterable[tf.Operation], of_losses: set[str]
+) -> list[tuple[str, list[int], list[int | None]]]:
+    """Norms of gradients in losses, over some axes of them or over the batch.
+
+    The operation, the axes, and the shape of the gradient.
+    """
+    found = []
+    for op in ops:
+        if op.type != "Sqrt" or op.name not in of_losses:
+            continue
+        total = op.inputs[0].op
+        while total.type in {"AddV2", "Maximum", "Identity"}:  # a small number inside the root
+            total = total.inputs[0].op
+        squares = total.inputs[0].op if total.type == "Sum" else total
+        if squares.type not in ("Square", "Mul") or len({t.ref() for t in squares.inputs}) != 1:
+            continue
+        x, axes = squares.inputs[0], tf.get_static_value(total.inputs[1])
+        if axes is None or x.shape.rank is None or x.shape.rank < 2 or not _is_gradient(x):
+            continue
+        rank = x.shape.rank
+        over = sorted({int(axis) % rank for axis in np.ravel(axes)})
+        if over != list(range(1, rank)):
+            found.append((op.name, over, x.shape.as_list()))
+    return found
+
+
+def _is_gradient(tensor: tf.Tensor) -> bool:
+    """Whether a tape of the step has computed it, or a reshape or a sum of such tensors."""
+    op = tensor.op
+    while op.type in RESHAPES and "gradient_tape" not in op.name:
+        op = op.inputs[0].op
+    return any("gradient_tape" in each.name for each in (op, *(t.op for t in op.inputs)))
+
+
 def never_the_last(ops: Iterable[tf.Operation]) -> tuple[str, int] | None:
     """A draw that picks one of all but the last along an axis; its name, and the size of the axis.
 

@@ -494,7 +494,8 @@ def monitor(lab: Laboratory) -> Finding:
     if better is None or better == larger_is_better or (is_loss and min(
         lab.base.losses.values()) < 0):  # fmt: skip
         if name in ADVERSARIES and lab.run.metrics:
-            return look(
+            # That of a critic may estimate a distance.
+            return (wrong if name == "generator_loss" else look)(
                 f"{column} selects the best weights",
                 "losses of adversaries compare the two models, and don't measure how good one is",
                 "monitor a metric of the generated examples, such as a distance to real examples",

@@ -28,6 +28,7 @@ from .numbers import different
 from .probe import replaced
 
 EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # of callbacks, at most
+COMPARED = (2, 5, 8)  # epochs whose factor of the learning rate is looked at
 FEWEST_CALLS = 4  # of each callback, in later epochs if necessary
 RETRACED = 1e-6  # by how much a loss may differ in another trace of the same step
 IN_ANOTHER_PROCESS = "the same data in another process"
@@ -179,6 +180,14 @@ def _misread_results(lab: Laboratory) -> Finding | None:
             "inverted comparison: larger is better, but they treat it as worse, or vice versa",
             "invert the comparison, or set mode",
         )
+    if (compounded := _compounds(lab, better)) is not None:
+        return wrong(
+            f"callbacks lower the learning rate by a larger share in each epoch, to "
+            f"{compounded:.1g} of its first value in {better.calls} epochs",
+            "the decay compounds: a factor that depends on the epoch or step multiplies the "
+            "current learning rate, which earlier calls have lowered already",
+            "compute it from the first learning rate, or multiply the current one by a constant",
+        )
     if _rates_end_early(lab):
         return wrong(
             "callbacks hold every learning rate below 5% of its first value for the last 80% "
@@ -186,6 +195,26 @@ def _misread_results(lab: Laboratory) -> Finding | None:
             "their decay is counted in epochs, but they use event.step",
             "use event.epoch",
         )
+    return None
+
+
+def _compounds(lab: Laboratory, acts: Acts) -> float | None:
+    """What is left of a learning rate that a factor of the epoch multiplies, again and again.
+
+    None if there is no such factor. One that is 1 but for some epochs makes the usual drops.
+    """
+    if len(acts.rates) != EPOCHS:  # one call after each of these epochs
+        return None
+    base, rates = np.asarray([*learning_rates(lab.run).values()]), np.asarray(acts.rates)
+    anew = (_acts(lab, lab.create_callbacks(), 1, trend=1, first_epoch=n) for n in COMPARED)
+    factors = np.array([each.rates[0] for each in anew]) / base  # of the first learning rate
+    after = np.asarray(COMPARED) - 1  # the first call is after epoch 1
+    again = rates[after] / rates[after - 1]  # of the current one
+    for i, (of_first, of_current) in enumerate(zip(factors.T, again.T, strict=True)):
+        if np.all(np.diff(of_first) < 0) and of_first[0] < 1 and (
+            np.allclose(of_first, of_current, rtol=1e-4)
+        ):  # fmt: skip
+            return float(rates[-1, i] / base[i])
     return None
 
 

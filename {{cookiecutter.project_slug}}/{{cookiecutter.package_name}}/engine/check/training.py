@@ -253,63 +253,6 @@ def inputs_matter(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("adversaries", after="the same step again")
-def adversaries(lab: Laboratory) -> Finding:
-    """A step that lowers the generator's loss doesn't lower the discriminator's."""
-    generators, judges = (
-        [n for n in lab.run.optimizers if any(part in n.lower() for part in parts)]
-        for parts in (("generator",), ("discriminator", "critic"))
-    )
-    if len(generators) != 1 or len(judges) != 1 or generators == judges:
-        return ok("there are none")
-
-    def gain_of_judge(behind: list[str], at: int) -> float:
-        changes = lab.changes_by_step_of(generators, behind, at)
-        own, others = changes[generators[0]], changes[judges[0]]
-        return others / own if own < 0 else -1.0
-
-    # Both losses may fall as long as the discriminator has learned nothing; and each model may
-    # add its own noise, here the same for all rows. A discriminator that has learned enough may
-    # have a loss of 0, by a hinge.
-    draws = range(LOOKS if lab.base.drawn else 1)
-    before, after = ([gain_of_judge(behind, at) for at in draws] for behind in ([], judges))
-    has_hinge = max(map(abs, after)) < 1e-3
-    # With a penalty, the discriminator's loss may fall, but not as much.
-    both = [min(each) > 0.02 and np.median(each) > 0.15 for each in (before, after)]
-    if both[0] and (both[1] or has_hinge):
-        # A discriminator with further outputs, such as classes, shares some goals of the generator.
-        return (look if _gives_several(lab, judges[0]) else wrong)(
-            f"a step that lowers the loss of the {generators[0]} lowers that of the {judges[0]}",
-            "both have the same goal: labels of real and generated examples are swapped in one of "
-            "the losses",
-            "the discriminator's labels are 1 for real and 0 for generated examples, the "
-            "generator's are 1",
-        )
-    return ok()
-
-
-@relation("train steps apart")
-def train_steps_apart(lab: Laboratory) -> Finding:
-    """Each train step has its own optimizer."""
-    shared = _trained_by_several_steps(lab)
-    if shared:
-        return look(
-            f"{' and '.join(shared)} both train all models with one optimizer",
-            "each train step of adversaries undoes what the other one learns",
-            "return a dict from create_optimizer, with one optimizer per model",
-        )
-    return ok()
-
-
-def _gives_several(lab: Laboratory, optimizer: str) -> bool:
-    """Whether an optimizer trains a model with several outputs, or several numbers per output."""
-    for model in lab.run.models_of(optimizer):
-        outputs = tf.nest.flatten(getattr(model, "outputs", None) or [])
-        if len(outputs) > 1 or any(len(t.shape) > 1 and t.shape[-1] != 1 for t in outputs):
-            return True
-    return False
-
-
 def _slots_and_state(lab: Laboratory, seen: str) -> Finding:
     one, two = lab.trained_on_one, lab.trained_on_two
     if relative_difference(one.state, two.state) > 10 * TOLERANCE:
@@ -405,17 +348,6 @@ def _ignores_inputs(lab: Laboratory) -> bool:
         return own.trains_otherwise(lab.look(other, step=step), 1e-6)
 
     return not any(differs(step) for step in range(LOOKS if lab.base.drawn else 1))
-
-
-def _trained_by_several_steps(lab: Laboratory) -> list[str]:
-    """The names of train steps that share an optimizer, if it trains several models."""
-    functions = lab.run.functions.train_steps
-    for name, steps in lab.traced.steps_of.items():
-        # One may occur several times: a critic is trained more often than its generator.
-        distinct = dict.fromkeys(functions[i] for i in steps)
-        if len(distinct) > 1 and len(lab.run.models_of(name)) > 1:
-            return [function.__name__ for function in distinct]
-    return []
 
 
 def _sees_rows_of_weight_zero(lab: Laboratory) -> bool:
