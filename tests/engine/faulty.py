@@ -2592,7 +2592,7 @@ DATA = [
     ),
     Fault(
         "sizes", lambda: sound(data=changed(examples(), 0, lambda x: x / 255), others={}),
-        "inputs reach 0.0.* at most, .* divided .scaled. twice", LOOK,
+        "inputs reach 0.0.* at most, .* scaled .divided. twice", LOOK,
     ),
     Fault(
         "sizes", lambda: regression(data=changed(regression().data, 1, lambda y: 1e4 * y)),

@@ -115,7 +115,7 @@ def sizes(lab: Laboratory) -> Finding:
         if 0 < highest < 0.02 and not _rescales(lab):
             return look(
                 f"{name} reach {highest:.2g} at most, and the model has no layer that scales them",
-                "they were divided (scaled) twice, or by the wrong number",
+                "they were scaled (divided) twice, or by the wrong number",
                 "scale them once, to about 1",
             )
     if twice := _scaled_twice(lab):
@@ -123,8 +123,8 @@ def sizes(lab: Laboratory) -> Finding:
         return wrong(
             f"{layer.name} multiplies its inputs by {np.max(layer.scale):.2g}, but they already "
             f"range from {x.min():.3g} to {x.max():.3g}",
-            "inputs are scaled twice: they were divided before, so later layers see hardly any "
-            "difference",
+            "inputs are scaled twice, because they were divided before, so later layers see "
+            "hardly any difference",
             "scale inputs once: in create_datasets, or in the model",
         )
     labels = lab.examples["train"].get("labels", np.zeros(0))
