@@ -2323,11 +2323,11 @@ DATA = [
                 (np.arange(ROWS) % 3 > 0).astype("float32"),
             )
         ),
-        "0 x NaN is NaN, so they spoil the loss all the same",
+        "0 x NaN is NaN, so a weight of 0 does not keep NaN out of the loss",
     ),
     Fault(
         "data is finite", lambda: sound(adapt=lambda datasets: {"mean": np.array([1.0, NAN])}),
-        "adapt returns NaN as 'mean'",
+        "adapt returns NaN in 'mean'",
     ),
     Fault(
         "labels belong to inputs", shuffled_labels,
@@ -2337,12 +2337,12 @@ DATA = [
         "labels belong to inputs", lambda: heads_by(np.random.default_rng(0).permutation),
         r"neighbors have the same label of labels\['class'\] in train data .* not in validation",
     ),
-    Fault("weights", lambda: sampled(lambda share: share), "should make up for it are turned"),
-    Fault("labels belong to inputs", texts_encoded_otherwise, "validation data are encoded other"),
-    Fault("labels belong to inputs", lambda: topics(1), "validation data are encoded otherwise"),
+    Fault("weights", lambda: sampled(lambda share: share), "should correct for it are inverted"),
+    Fault("labels belong to inputs", texts_encoded_otherwise, "validation data are encoded diff"),
+    Fault("labels belong to inputs", lambda: topics(1), "validation data are encoded differently"),
     Fault(
         "labels belong to inputs", lambda: validated(1, lambda y: (y + 1) % CLASSES),
-        "validation data are encoded otherwise",
+        "of validation data are encoded differently",
     ),
     Fault(
         "inputs without the answer", means_of_labels,
@@ -2351,30 +2351,30 @@ DATA = [
     Fault(
         "inputs without the answer",
         lambda: several_numbers(lambda x: np.c_[x[:, 0] - x[:, 1], x[:, 3]]),
-        r"inputs hold, at \[3\] of each example, number 1 of labels, .* 1 of 2 labels stand there",
+        r"inputs contain, at \[3\] of each example, number 1 of labels, .*1 of 2 labels are among",
     ),
     Fault(
         "inputs without the answer",
         lambda: sound(data=(np.c_[examples()[0][:, 1:], -3.0 * examples()[1]], examples()[1])),
         "column 4 of inputs and the labels have a correlation of -1.000", LOOK,
     ),
-    Fault("splits alike", lambda: validated(0, lambda x: x[:, :4]), r"inputs is \(4,\) in valid"),
+    Fault("splits alike", lambda: validated(0, lambda x: x[:, :4]), r"has shape \(4,\) in valid"),
     Fault(
         "splits alike", lambda: series_with_gaps(until=400),
-        "are missing .* of the last positions of the training series, and at none of the", LOOK,
+        "are missing .* of the last positions of the training series, but never in the other", LOOK,
     ),
     Fault(
         "marks", zeros_for_missing, "12 values of column 1 of labels are 0, far from all others",
         LOOK,
     ),
-    Fault("splits alike", lambda: validated(1, lambda y: y + 0.5), "labels is float64 in validat"),
+    Fault("splits alike", lambda: validated(1, lambda y: y + 0.5), "labels has dtype float64 in"),
     Fault(
         "splits alike",
         lambda: replace(
             validated(0, put(slice(0, None, 3), 0.0)),
             data=changed(examples(), 0, put(slice(0, None, 3), NAN)),
         ),
-        r"values of column 0 of inputs are missing \(NaN\) in training data, and never in valid",
+        r"values of column 0 of inputs are missing \(NaN\) in training data, but never in valid",
     ),
     Fault(
         "splits alike",
@@ -2382,27 +2382,27 @@ DATA = [
             validated(0, put(slice(0, None, 3), NAN)),
             data=changed(examples(), 0, put(slice(0, None, 3), 0.0)),
         ),
-        r"are missing \(NaN\) in validation data, and never in training data",
+        r"are missing \(NaN\) in validation data, but never in training data",
     ),
     Fault(
         "splits alike", lambda: sound(data=changed(examples(), 0, put(slice(0, None, 3), NAN))),
-        "are missing .* in training data, and never in validation data", LOOK,
+        "are missing .* in training data, but never in validation data", LOOK,
     ),
     Fault(
         "the same data again", lambda: sound(data=lambda: examples(seed=next(SEEDS))),
-        "create_datasets, called again, gives other train data: a split, an order",
+        "create_datasets returns other train data when it is called again: a split, an order",
     ),
     Fault(
         "the same data again",
         lambda: sound(data=lambda: changed(examples(), 1, put(slice(70, None), next(SEEDS) % 3))),
-        "create_datasets, called again, gives other train data",
+        "create_datasets returns other train data when it is called again",
     ),
     Fault(
         "weights", lambda: sound(data=(*examples(), np.resize([1, 0, 0], ROWS))),
         "67% of the training examples have a weight of 0: weights were rounded", LOOK,
     ),
-    Fault("labels", lambda: validated(1, put(3, 3)), "go from 0 to 3; the model has 3 classes"),
-    Fault("labels", lambda: validated(1, lambda y: y - 1), "on a GPU their loss is NaN"),
+    Fault("labels", lambda: validated(1, put(3, 3)), "from 0 to 3, but the model has 3 classes"),
+    Fault("labels", lambda: validated(1, lambda y: y - 1), "their loss is NaN on a GPU"),
     Fault(
         "labels", lambda: sound(data=changed(examples(), 1, np.zeros_like)),
         "every label of the training data is 0",
@@ -2427,17 +2427,17 @@ DATA = [
             losses=lambda: {"main": losses.CategoricalCrossentropy(True, reduction="none")},
             train_steps=(one_hot_step,),
         ),
-        "labels of train data go from 1 to 3; the model has 3 classes .* they are zeros",
+        "labels of train data range from 1 to 3, but the model has 3 classes .* them as zeros",
     ),
     Fault(
         "examples repeat",
         lambda: sound(data=stream(examples(10)).repeat().take(ROWS)),
-        "train data are 10 examples, each of them 9 times or more",
+        "train data are only 10 different examples, each of them 9 times or more",
     ),
     Fault(
         "examples repeat",
         lambda: sound(data=stream(examples(48)).repeat(2)),
-        "48 examples, each of them 2 times", LOOK,
+        "48 different examples, each of them 2 times", LOOK,
     ),
     Fault(
         "rows in two splits", lambda: sound(others={"validation": examples()}),
@@ -2499,9 +2499,9 @@ DATA = [
     Fault(
         "rows in two splits",
         lambda: sound(others={"validation": examples(60, 2), "test": examples(60, 2)}),
-        "weights are selected by the data that they are tested on",
+        "weights are selected on the data that they are tested on",
     ),
-    Fault("scale", lambda: validated(0, lambda x: 255 * x), "one split is scaled, the other isn't"),
+    Fault("scale", lambda: validated(0, lambda x: 255 * x), "one split is scaled, and the other"),
     Fault(
         "scale", lambda: regression(
             others={"validation": changed(regression().data, 1, lambda y: 100 * y)}
@@ -2511,16 +2511,16 @@ DATA = [
     Fault(
         "scaled by training data",
         lambda: validated(0, lambda x: (x - x.mean(axis=0)) / x.std(axis=0)),
-        "have mean 0 and deviation 1 exactly: the split is scaled by its own numbers",
+        "have mean 0 and standard deviation 1 exactly: the split is scaled with its own statistics",
     ),
     Fault(
         "scaled by training data",
         lambda: validated(0, lambda x: (x - x.min(axis=0)) / np.ptp(x, axis=0)),
-        "reach from 0 to 1 exactly: the split is scaled by its own numbers",
+        "range from 0 to 1 exactly: the split is scaled with its own statistics",
     ),
     Fault(
         "scaled by training data", lambda: scans(1),
-        "have mean 0 and deviation 1 exactly: the split is scaled by its own numbers",
+        "have mean 0 and standard deviation 1 exactly: the split is scaled with its own statistics",
     ),
     Fault(
         "marks", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -4.0))),
@@ -2528,11 +2528,11 @@ DATA = [
     ),
     Fault(
         "loop variables", lambda: sound(callbacks=thawed_in_a_loop),
-        "2 functions of faulty.py, .* share the variable layer of the loop that makes them",
+        "2 functions of faulty.py, .* share the variable layer of the loop that creates them",
     ),
     Fault(
         "loop variables", lambda: sound(model=heads_in_a_loop),
-        "functions of faulty.py, .* share the variable i of the loop that makes them",
+        "functions of faulty.py, .* share the variable i of the loop that creates them",
     ),
     Fault(
         "whole numbers", lambda: grown(lambda step: tf.minimum(step // 120, 1)),
@@ -2543,15 +2543,15 @@ DATA = [
         "divided by 200 with //, which gives 0 in all 160 steps", LOOK,
     ),
     Fault(
-        "marks", lambda: series_that_drops(0), "channel 0 of inputs jumps to 0 again", LOOK,
+        "marks", lambda: series_that_drops(0), "channel 0 of inputs jumps to 0 and back ag", LOOK,
     ),
     Fault(
         "marks", lambda: forecast_with_drops(by_chance),
-        "channel 0 of inputs jumps to 0 .* what is to be predicted does so, too",
+        "channel 0 of inputs jumps to 0 and back .* and so do the values to predict",
     ),
     Fault(
         "marks", lambda: forecast_with_drops(by_chance, answers=1),
-        "channel 0 of inputs jumps to 0 .* what is to be predicted does so, too",
+        "channel 0 of inputs jumps to 0 and back .* and so do the values to predict",
     ),
     Fault(
         "marks", lambda: forecast_with_drops(lambda hours: hours % 7 == 6),
@@ -2559,15 +2559,15 @@ DATA = [
     ),
     Fault(
         "adapt", lambda: reading_statistics("train", "validation", "test"),
-        "'mean' and 'variance', .*, follow from the examples of all splits together",
+        "'mean' and 'variance', .*, are statistics of the examples of all splits together",
     ),
     Fault(
         "adapt", lambda: adapted_to(np.std),
-        "the variance of the layer 'normalization.*' is the standard deviation of what it gets",
+        "the variance of the layer 'normalization.*' is the standard deviation of its inputs",
     ),
     Fault(
         "loaded weights", lambda: sound(model=model_of_file(keras.models.clone_model)),
-        "begin with others: they are lost on the way",
+        "start with other values: the loaded weights are lost",
     ),
     Fault(
         "known values",
@@ -2575,16 +2575,16 @@ DATA = [
             next_words(lambda x: x),
             others={"validation": changed(next_words(lambda x: x).data, 0, lambda x: x + 1)},
         ),
-        "of inputs in validation data are values that training data never has", LOOK,
+        "of inputs in validation data are values that never occur in training", LOOK,
     ),
     Fault(
         "sizes", lambda: replace(
             segmented(None),
             data=changed(segmented(None).data, 0, lambda x: np.float32(x > 1.5)),
         ),
-        "inputs are 0 in .*% of all places, and otherwise 1", LOOK,
+        "inputs are 0 in .*% of all places, and 1 elsewhere", LOOK,
     ),
-    Fault("scale", lambda: validated(0, lambda x: x + 9), "have mean .* of training 1", LOOK),
+    Fault("scale", lambda: validated(0, lambda x: x + 9), "have mean .* of training data 1", LOOK),
     Fault(
         "scale", lambda: validated(0, lambda x: x + 4 * (np.arange(FEATURES) == 2)),
         "column 2 of inputs is on another scale in validation data", LOOK,
@@ -2595,13 +2595,13 @@ DATA = [
     ),
     Fault(
         "sizes", lambda: sound(data=changed(examples(), 0, lambda x: 255 * x), others={}),
-        "numbers up to .* go into the first layer that has weights: no layer scales them",
+        "the first layer with weights gets numbers up to .*, because no layer scales them",
     ),
     Fault(
         "pixels", lambda: pictures(lambda x: np.moveaxis(x, -1, 1).reshape(x.shape)),
-        r"smoother images if their numbers are taken as \(3, 8, 8\)",
+        r"smoother images if their numbers are read with shape \(3, 8, 8\)",
     ),
-    Fault("pixels", lambda: in_rows(turned=True), r"numbers are taken as \(40, 8\)"),
+    Fault("pixels", lambda: in_rows(turned=True), r"are read with shape \(40, 8\)"),
     Fault(
         "last layer", lambda: sound(model=model(dense, last=lambda: layers.Dropout(0.3))),
         "dropout.* is the last layer, so it drops or changes predictions",
@@ -2622,38 +2622,38 @@ DATA = [
                 batch[0], tf.random.stateless_uniform((BATCH, 2), seed), batch[1]
             ),
         ),
-        "labels of validation data have mean .*: create_augment makes them otherwise", LOOK,
+        "labels of validation data have mean .*: create_augment makes them differently", LOOK,
     ),
     Fault("data keeps up", lambda: sound(data=slow()), "steps wait for data", LOOK),
     Fault(
         "scaled by training data", lambda: scaled_together(lambda x: (x - x.mean(0)) / x.std(0)),
-        "of train and validation and test data together have mean 0 .*: all are scaled by numbers",
+        "of train and validation and test data together have mean 0 .*: all are scaled with",
     ),
     Fault(
         "scaled by training data",
         lambda: scaled_together(lambda x: (x - x.min(0)) / np.ptp(x, axis=0)),
-        "together reach from 0 to 1 exactly: all are scaled",
+        "together range from 0 to 1 exactly: .*: all are scaled",
     ),
     Fault(
         "sizes", lambda: sound(data=changed(examples(), 0, lambda x: x / 255), others={}),
-        "inputs reach 0.0.* at most, .* divided twice", LOOK,
+        "inputs reach 0.0.* at most, .* scaled .divided. twice", LOOK,
     ),
     Fault(
         "sizes", lambda: regression(data=changed(regression().data, 1, lambda y: 1e4 * y)),
-        "labels have a spread of", LOOK,
+        "labels have a standard deviation of", LOOK,
     ),
     Fault(
         "weights", lambda: sound(data=(*examples(), np.where(np.arange(ROWS) == 7, -1.0, 1.0))),
-        "weights go down to -1", LOOK,
+        "some weights are negative, down to -1", LOOK,
     ),
     Fault(
         "weights",
         lambda: sound(data=weighted_by_class(lambda times: times / times.mean()), others={}),
-        "each example of class 0, the most frequent, weighs .* are turned round", LOOK,
+        "each example of class 0, the most frequent, has the weight .* are inverted", LOOK,
     ),
     Fault(
         "weights", lambda: sound(data=weighted_by_class(lambda times: times / times.mean())),
-        "differ by 32% between training and validation data, and by 48% if .* turned round",
+        "differ by 32% between training and validation data, and by 48% if .* are inverted",
     ),
     Fault("labels are mixed", sorted_stream, "have labels of 2 classes, the data of 3"),
     Fault(
@@ -2698,11 +2698,11 @@ RANDOM = [
     ),
     Fault(
         "the same batch again", lambda: sound(data=stream(examples()).shuffle(ROWS)),
-        "the stream comes in another order each time",
+        "the stream comes in a different order each time",
     ),
     Fault(
         "the same batch again", lambda: sound(data=noisy_stream()),
-        "first batch of the second epoch is another one where a run is resumed there",
+        "first batch of the second epoch is different if a run is resumed there",
     ),
     Fault(
         "augmentation", lambda: sound(augment=lambda batch, seed: batch), "changes nothing", LOOK
@@ -2723,11 +2723,11 @@ RANDOM = [
     ),
     Fault(
         "augmentation", lambda: sound(augment=moved(lambda x, _: 0 * x + 1)),
-        "is the same in every step: it draws no random numbers", LOOK,
+        "gives the same result in every step: it draws no random numbers", LOOK,
     ),
     Fault(
         "augmentation", lambda: segmented(flipped(masks=False)),
-        "of the augmented labels fit their images once they are flipped",
+        "of the augmented labels fit their images only after a flip",
     ),
     Fault(
         "augmentation", lambda: sound(augment=permuted),
@@ -2738,7 +2738,7 @@ RANDOM = [
             lambda x, seed: tf.random.stateless_uniform(x.shape, seed)
             * tf.random.stateless_uniform(x.shape, seed)
         )),
-        "2 draws share one seed, and give the same random numbers",
+        "2 random draws share one seed, and give the same random numbers",
     ),
     Fault(
         "augmentation", lambda: sound(augment=moved(
@@ -2747,7 +2747,7 @@ RANDOM = [
                 x[:, 2:] * tf.random.stateless_uniform(x.shape, seed)[:, 2:],
             ], axis=1)
         )),
-        "2 draws share one seed, and give the same random numbers", LOOK,
+        "2 random draws share one seed, and give the same random numbers", LOOK,
     ),
 ]  # fmt: skip
 
@@ -2766,7 +2766,7 @@ LOSS = [
     ),
     Fault(
         "augmentation", lambda: mixed_up(exchanged=False, others_of_labels=2),
-        "inputs are mixed with those of one example, and labels with those of another",
+        "inputs are mixed with those of one example, but labels with those of another",
     ),
     Fault(
         "moving averages", lambda: taught(average=True, kept=0.999),
@@ -2820,14 +2820,14 @@ LOSS = [
         "gives 0.1 in the whole run: its boundaries are after the end of", LOOK,
     ),
     *(Fault("augmentation", lambda sign=sign: spots(sign), f"column 0 of labels .* apart: {cause}")
-      for sign, cause in ((-1.0, "the label isn't moved, or the other way"), (0.0, "the label"))),
+      for sign, cause in ((-1.0, "the label isn't moved, or is moved"), (0.0, "the label"))),
     Fault(
         "augmentation", lambda: pasted(cut_off=True),
-        "more of the other example than the pixels: they are mixed by the size of a box",
+        "more of the other example than the pixels: the mixing ratio is the size of a box",
     ),
     Fault(
         "inputs without the answer", told_by_neighbors,
-        "column 2 of inputs has a correlation of .* made of the labels of training", LOOK,
+        "column 2 of inputs has a correlation of .* computed from the labels of training", LOOK,
     ),
     Fault(
         "no answers in evaluation", lambda: forecaster(own=False),
@@ -2840,7 +2840,7 @@ LOSS = [
     Fault(
         "a train step runs",
         lambda: with_loss(lambda losses, *rest: compute_loss(tf.sqrt(0 * losses), *rest)),
-        "is finite, its gradient isn't",
+        "is finite, but its gradient is not",
     ),
     Fault(
         "loss per example",
@@ -3254,23 +3254,23 @@ TRAINING = [
     ),
     Fault(
         "training mode", lambda: sound(model=beside(lambda: layers.Dropout(0.5))),
-        "dropout.* is called in create_model, and is part of no model: its output isn't used",
+        "dropout.* is called in create_model, but is part of no model: its output isn't used",
     ),
     Fault(
         "training mode", lambda: sound(model=beside(dense, layers.ReLU)),
-        r"re_lu.* is part of no model: .* assign it, as in x = layers.ReLU\(",
+        r"re_lu.* is part of no model: .* use its output, as in x = layers.ReLU\(",
     ),
     Fault(
         "training mode", lambda: sound(model=beside(lambda: dense(7))),
-        "dense.* is called in create_model, and is part of no model", LOOK,
+        "dense.* is called in create_model, but is part of no model", LOOK,
     ),
     Fault(
         "training mode", lambda: sound(model=inner_in_training_mode),
-        "training=True from outside wins", LOOK,
+        "an outer training=True overrides", LOOK,
     ),
     Fault(
         "variables", lambda: sound(train_steps=(counting_step(),)),
-        "a tf.Variable that the engine doesn't know",
+        "a tf.Variable that the engine does not track",
     ),
     Fault(
         "precision", lambda: sound(model=model(lambda: dense(dtype="float16"))),
@@ -5001,7 +5001,7 @@ def shown(low: float, reader: Callable[..., np.ndarray] = read_picture) -> Toy:
 MODES = [
     Fault(
         "data is finite", labels_missing,
-        "a step of such examples has a loss or a gradient of NaN",
+        "a train step with such examples has a loss or a gradient of NaN",
     ),
     Fault(
         "examples apart in evaluation",
@@ -5037,7 +5037,7 @@ MODES = [
     ),
     Fault(
         "variables", lambda: sound(model=model(Placed)),
-        "the step reads .*placed/table, which no model has: .* or as a tf.Variable",
+        "the step reads .*placed/table, which is part of no model: .* or as a tf.Variable",
     ),
     Fault("variables", hidden_layer, "keep its layer as an attribute of a model", LOOK),
     Fault(
@@ -5059,15 +5059,15 @@ MODES = [
         lambda: sound(
             train_steps=(divided_step(4.0),), validation_step=divided_step(4.0, training=False)
         ),
-        "gives 'main' inputs times 0.25, plus .*: predict and an exported model get them as they",
+        "gives 'main' inputs times 0.25, plus .*: .*predict and an exported model get the inputs",
     ),
     Fault(
         "readers", lambda: shown(-1.0),
-        "read_picture reads a .png file as numbers from 0 to 1, and those of the data go", LOOK,
+        "read_picture reads a .png file as numbers from 0 to 1, but those of the data", LOOK,
     ),
     Fault(
         "readers", lambda: shown(0.0, read_bytes),
-        "read_bytes reads a .png file as numbers from 0 to 255, and those of the data go",
+        "read_bytes reads a .png file as numbers from 0 to 255, but those of the data",
     ),
     Fault(
         "logits", lambda: distilled(softer=(1.0, 4.0)),
@@ -5082,10 +5082,10 @@ MODES = [
         lambda: sound(callbacks=lambda: [at_step(0, (one := OneMore())), every_epochs(13, one)]),
         "in a run that is resumed, callbacks set other weights",
     ),
-    Fault("augmentation", lambda: of_forms(3), "picks one of 4, and never the last"),
+    Fault("augmentation", lambda: of_forms(3), "picks one of 4 choices, but never the last"),
     Fault(
         "augmentation", lambda: louder(both=False),
-        "the augmentation multiplies the inputs by 0.7.* to 1.*, and not the labels", LOOK,
+        "the augmentation multiplies the inputs by 0.7.* to 1.*, but not the labels", LOOK,
     ),
     Fault(
         "outputs reach the targets", lambda: bounded(0.1),
@@ -5104,13 +5104,13 @@ MODES = [
     ),
     Fault(
         "readers", lambda: read_texts(end=False),
-        "reads a .txt file with padding at the front, and the data has it at the other", LOOK,
+        "reads a .txt file with padding at the front, but the data has padding only at", LOOK,
     ),
     Fault("rows in two splits", lambda: cropped(6), "are crops of the same picture"),
     Fault("rows in two splits", lambda: composed(200), "composed of the same pieces"),
     Fault(
         "augmentation", lambda: segmented(rolled(masks=1)),
-        "of the augmented labels don't lie where their images do",
+        "of the augmented labels are not aligned with their images",
     ),
     Fault(
         "evaluation mode", lambda: sound(model=always_dropped),
@@ -5122,25 +5122,25 @@ MODES = [
             data=(examples(300)[0], examples(300, 5)[1]),
             others={"validation": (examples(60, 2)[0], examples(60, 6)[1])},
         ),
-        "neither a number of the inputs nor the nearest example says anything of a label", LOOK,
+        "neither an input feature nor the nearest neighbor predicts a label better than", LOOK,
     ),
     Fault(
         "drawn codes", lambda: coded(error=tf.reduce_mean),
-        "a mean over its 12 numbers, the divergence of its code a sum",
+        "a mean over its 12 numbers, but the KL divergence of its latent code is a sum",
     ),
     Fault(
         "drawn codes", lambda: coded(deviation=tf.exp),
-        "is multiplied by the variance whose divergence is in the loss",
+        "is multiplied by the variance of the distribution whose KL divergence is in the loss",
     ),
     Fault(
         "drawn codes", lambda: coded(variance=lambda spread: tf.exp(2 * spread)),
-        "is multiplied by the root of the deviation whose divergence",
+        "is multiplied by the root of the standard deviation of the distribution whose KL",
     ),
     Fault("drawn codes", lambda: coded(factor=-1.0), "is subtracted from the error"),
-    Fault("drawn codes", lambda: coded(activation="relu"), "the mean of a code is never below 0"),
+    Fault("drawn codes", lambda: coded(activation="relu"), "mean of a latent code is never below"),
     Fault(
         "augmentation", lambda: mirrored_along(axis=1),
-        "of the augmented images are mirrored, and neighbors of training images .* other labels",
+        "of the augmented images are mirrored, and nearest neighbors of .* other labels",
     ),
     Fault(
         "learning rate", lambda: rates_of_head(0.01, 0.1),
@@ -5152,7 +5152,7 @@ MODES = [
             model=model(lambda: layers.Rescaling(1 / 255)),
             data=changed(examples(), 0, lambda x: np.clip(x, 0, 1)),
         ),
-        "multiplies by 0.0039 what goes from 0 to 1",
+        "multiplies its inputs by 0.0039, but they already range from 0 to 1",
     ),
     Fault(
         "metrics",
@@ -5169,7 +5169,7 @@ MODES = [
     ),
     Fault(
         "inputs without the answer", lambda: filled_by(lambda x, y: y),
-        "numbers inside the range of column 1 of inputs come again and again",
+        "numbers inside the range of column 1 of inputs occur again and again",
     ),
     Fault(
         "augmentation", lambda: sound(augment=noisy(lambda inputs: inputs.shape[1:])),
@@ -5183,7 +5183,7 @@ MODES = [
     Fault(
         "splits alike",
         lambda: denoising(lambda numbers, shape: numbers.normal(size=shape[1:])),
-        "inputs are labels plus noise that is the same for all training examples",
+        "inputs are labels plus noise: the same noise for all training examples",
     ),
     Fault(
         "logits", lambda: of_several_tags(of_probabilities=True, bound=0.6),
@@ -5211,7 +5211,7 @@ MODES = [
         "augmentation",
         lambda: sound(augment=lambda batch, seed: (
             0 * batch[0] + tf.random.stateless_uniform((BATCH, 1), seed), *batch[1:])),
-        "the inputs of 100% of the augmented examples are one number",
+        "the inputs of 100% of the augmented examples are constant",
     ),
     Fault(
         "moving averages",
@@ -5231,7 +5231,7 @@ MODES = [
         "the same data in another process", lambda: Toy(create_datasets=by_hash),
         "different train and validation data in another process: it depends on hash()",
     ),
-    Fault("variables", learned_scale, "the step reads scale, which no model has"),
+    Fault("variables", learned_scale, "the step reads scale, which is part of no"),
     Fault(
         "rows in two splits", lambda: copied(examples(80)[0]),
         "are much nearer to some of the training examples",
@@ -5251,12 +5251,12 @@ MODES = [
             ),
             data=images_in(-1.0, ROWS), others={"validation": images_in(0.0)},
         ),
-        "inputs of training data are in .* of all places below those of validation data",
+        "inputs of training data are, in .* of all places, below the range of validation data",
     ),
     Fault(
         "scale",
         lambda: replace(sound(), augment=lambda batch, seed: (10 * batch[0] + 30, *batch[1:])),
-        "are, augmented, in .* of all places above those of .*: create_augment scales them",
+        "of augmented training data are, in .*, above the range of .*: create_augment scales",
     ),
     Fault(
         "later positions", seeing_forecast,
@@ -5354,19 +5354,19 @@ MODES = [
     Fault("callbacks", lambda: stopped_early("val_nothing"),
           "EarlyStopping monitors 'val_nothing', which this run doesn't have"),
     Fault("augmentation", lambda: two_views(seeds=1),
-          "inputs and labels are the same numbers in training, and differ in evaluation"),
+          "inputs and labels are the same numbers in training, but differ in evaluation"),
     Fault("labels", lambda: few_labels(left_out=False),
-          "labels of -1, no class of the 3, train as 0"),
-    Fault("marks", lambda: filled_up(0.0), "missing values of column 2 are -20 where a layer gets"),
+          "labels of -1, which is none of the 3 classes, train as class 0"),
+    Fault("marks", lambda: filled_up(0.0), "of column 2 are -20 in the inputs of a layer, far"),
     Fault("augmentation", lambda: mirrored(new_sides=False), "column 0 .* less than column 2"),
-    Fault("augmentation", lambda: mixed_up(exchanged=True), "where labels have more of the other"),
+    Fault("augmentation", lambda: mixed_up(exchanged=True), "but labels have more of the other"),
     Fault("augmentation", lambda: mixed_with_two_labels(followed=("class",)),
           "augmented inputs have the label of another example .labels.'even'.*"),
     Fault("augmentation", lambda: mapped_weights(moved=False), "augmented weights stay where they"),
     Fault("rows in two splits", lambda: copied(framed(), 0.01, moved=1), "are much nearer"),
     Fault("rows in two splits", lambda: recordings(apart=False), "windows of a series, and "),
     Fault("inputs without the answer", lambda: histories(late=True),
-          "the last number but 0 in inputs of each example is its label"),
+          "the last nonzero number in inputs of each example is its label"),
     Fault("inputs alike in evaluation", lambda: bytes_scaled(lambda x: x / 255 + 1),
           "data has one scale, but .* gets numbers of mean .* in the validation step, and of mea"),
     Fault("inputs alike in evaluation", lambda: gan_of_latents(1.0),
@@ -5374,7 +5374,7 @@ MODES = [
     Fault(
         "inputs without the answer",
         lambda: windows(lambda rows: (rows[:300], rows[310:]), late=1),
-        "inputs hold the label, at .4. of each example",
+        "inputs contain the label, at .4. of each example",
     ),
     Fault(
         "rows in two splits",
@@ -5383,11 +5383,11 @@ MODES = [
     ),
     Fault(
         "augmentation", lambda: segmented(blurred, classes=7),
-        "labels are resized or turned by interpolation",
+        "labels are resized or rotated with interpolation",
     ),
     Fault(
         "inputs without the answer", lambda: answered(lambda y: (y * 2 + 1) % 5),
-        "each value of column 2 of inputs comes with one label only", LOOK,
+        "each value of column 2 of inputs occurs with one label only", LOOK,
     ),
     Fault(
         "inputs without the answer", lambda: smoothed_windows(centered=True),
@@ -5434,7 +5434,7 @@ MODES = [
     Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
     Fault(
         "random numbers differ", lambda: noisy_views(seeds=1),
-        "calls 'main' with them twice, and gets the same both times",
+        "calls 'main' with them twice, and gets the same result both times",
     ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, Clocked())]),
           "go by the clock"),
@@ -5451,7 +5451,7 @@ MODES = [
     Fault("scaled by training data", lambda: scaled_windows(answers=True), "and the label of each"),
     Fault("scaled by training data", lambda: scaled_channels(answers=True), "and the label of"),
     Fault("scaled by training data", lambda: parts_of_series(lambda train, part: part),
-          "the series that windows of validation data were cut from has mean 0 and deviation 1"),
+          "the series that windows of validation data were cut from has mean 0 and standard"),
     Fault(
         "axes",
         lambda: sound(model=model(
@@ -5459,11 +5459,11 @@ MODES = [
             lambda: layers.Reshape((2, 2)), lambda: layers.Conv1D(3, 1),
             lambda: layers.Reshape((3, 2)), layers.Flatten,
         )),
-        r"makes \(24, 3, 2\) of \(24, 2, 3\): a reshape keeps the order",
+        r"reshapes \(24, 2, 3\) to \(24, 3, 2\): a reshape keeps the order",
     ),
     Fault(
         "axes", lambda: attending(transposed=False),
-        r"makes \(24, 2, 4, 4\) of \(24, 4, 8\): a reshape keeps the order",
+        r"reshapes \(24, 4, 8\) to \(24, 2, 4, 4\): a reshape keeps the order",
     ),
     Fault(
         "metrics", lambda: sound(metrics=lambda: {"accuracy": Least(name="accuracy")}),
@@ -5473,11 +5473,11 @@ MODES = [
         "metrics", lambda: sound(metrics=lambda: {"iou": Least(name="iou", absent=True)}),
         "where all are wrong: something is counted that isn't predicted", LOOK,
     ),
-    Fault("splits alike", longer_words, r"inputs is \(10,\) in validation data, \(5,\)", LOOK),
+    Fault("splits alike", longer_words, r"has shape \(10,\) in validation data and \(5,\)", LOOK),
     Fault("metrics", rare_class, "validation_recalls/2 is nan: nothing counts", LOOK),
     Fault("labels", one_class, "every label of the training data is 0", LOOK),
     Fault("labels", numbers_of_things, "100% of the validation labels, such as .*, never", LOOK),
-    Fault("labels belong to inputs", lambda: mislabeled(0.7), "and not in train data", LOOK),
+    Fault("labels belong to inputs", lambda: mislabeled(0.7), "but not in train data", LOOK),
     Fault("rows in two splits", faces, "examples are much nearer to some", LOOK),
     Fault("rows in two splits", lambda: parts_of_one_graph(same=True), "training examples too"),
     Fault(

@@ -548,7 +548,7 @@ def test_a_share_to_keep_is_no_rate(rates: tuple[float, ...], verdict: str) -> N
     finding = RELATIONS["training mode"].observe(lab)
     assert finding.verdict == verdict, finding
     if verdict == "WRONG":
-        assert "drops 70% of its inputs where dropout is 0.3" in str(finding)
+        assert "drops 70% of its inputs, although dropout is 0.3" in str(finding)
 
 
 def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

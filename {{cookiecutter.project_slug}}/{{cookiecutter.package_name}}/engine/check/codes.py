@@ -1,4 +1,4 @@
-"""Relations of codes that are drawn, as in a variational autoencoder."""
+"""Relations of latent codes that are drawn at random, as in a variational autoencoder."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from .graph import multiplies_by
 from .laboratory import Laboratory
 from .numbers import TOLERANCE
 
-BATCHES = 6  # that tell what a loss is the sum of
-LEAST_NUMBERS = 8  # of an example, over which a mean is far from a sum
-# Of a deviation: the variance, and what is taken for it where a half is left out or is too much.
+BATCHES = 6  # that show which terms a loss is the sum of
+LEAST_NUMBERS = 8  # of an example, so that a mean differs clearly from a sum
+# Of a deviation: its variance, and what is used instead with a factor of 0.5 too few or too many.
 POWERS = (2, 1, 4)
 
 
 @relation("drawn codes", after="the same step again")
 def drawn_codes(lab: Laboratory) -> Finding:
-    """The divergence of a drawn code is that of its deviation, on the scale of the error."""
+    """The KL divergence of a latent code fits its deviation and the scale of the error."""
     if not len(lab.base.codes) == len(lab.base.calls) == len(lab.run.optimizers) == 1:
         return ok("there are none")
     mean, deviation = lab.base.codes[0]
     cut = [
         np.mean(a == least) > 0.1 and a.min() == least for a, least in ((mean, 0), (deviation, 1))
     ]
-    # Of rates, as of Poisson, the deviation follows from the mean.
+    # For rates, as of a Poisson distribution, the deviation follows from the mean.
     if all(cut) and not np.array_equal(mean == 0, deviation == 1):
         return wrong(
-            "the mean of a code is never below 0, and its deviation never below 1",
-            "an activation cuts off the numbers that the code is drawn by",
-            "leave the activation out of the last layer of the encoder",
+            "the mean of a latent code is never below 0, and its standard deviation never below 1",
+            "an activation clips the mean and the deviation that the code is drawn with",
+            "remove the activation from the last layer of the encoder",
         )
     weights, (call,) = tf.nest.flatten(lab.batch[-1]), lab.base.calls.values()
     values = call[-1]
     if len(weights) != 1 or weights[0].shape.rank != 2 or not lab.base.finite:
         return ok("not looked at: an example has several weights")
     if values is None or not np.size(values) or np.size(values) % lab.rows:
-        return ok("not looked at: a loss doesn't give numbers for each example")
+        return ok("not looked at: a loss does not give one number per example")
     rows = [_parts(lab, batch) for batch in lab.batches.dataset(0, BATCHES)]
     loss, error, *divergences = np.array(rows).T
     fits, size = [], np.abs(loss).max()
@@ -51,38 +51,41 @@ def drawn_codes(lab: Laboratory) -> Finding:
         fits.append((rest, power, factors, divergence))
     rest, power, (of_error, of_divergence, more), divergence = min(fits, key=lambda fit: fit[0])
     if rest > TOLERANCE / 10 or abs(of_divergence) * np.ptp(divergence) < 10 * rest * size:
-        return ok("not looked at: the loss isn't the sum of one error and the divergence")
+        return ok("not looked at: the loss is not the sum of one error and the divergence")
     if power != POWERS[0] and fits[0][0] > 10 * rest:
         return wrong(
-            "the noise of a code is multiplied by "
-            f"{'the variance' if power == 1 else 'the root of the deviation'} whose divergence is "
-            "in the loss",
-            "the logarithm of one is taken for that of the other",
+            "the noise of a latent code is multiplied by "
+            f"{'the variance' if power == 1 else 'the root of the standard deviation'} of the "
+            "distribution whose KL divergence is in the loss",
+            "the logarithm of the variance is used as that of the standard deviation, or the "
+            "reverse",
             "multiply the noise by tf.exp(0.5 * log_variance), or by tf.exp(log_deviation)",
         )
-    # How far it is from a capacity may well be added (Burgess et al., 2018).
+    # The distance from a capacity may be added instead (Burgess et al., 2018).
     least = 0.1 * abs(of_divergence) * divergence.mean()
     is_apart = abs(more - lab.total_regularization) > least
     if of_divergence < 0 and not is_apart:
-        return wrong("the divergence of a code is subtracted from the error", "", "add it")
+        return wrong(
+            "the KL divergence of a latent code is subtracted from the error", "", "add it"
+        )
     numbers = _averages_over(*call)
     if numbers >= LEAST_NUMBERS and abs(of_divergence / of_error - 1) < COARSE:
-        # Who divides by that number as well may have chosen the factor, as that of a beta-VAE.
+        # A division by that number elsewhere may be a chosen factor, as in a beta-VAE.
         is_chosen = multiplies_by(lab.traced.ops, {float(numbers), 1 / numbers})
         return (look if is_chosen else wrong)(
-            f"the error of an example is a mean over its {numbers} numbers, the divergence of its "
-            "code a sum, and both are added as they are",
-            f"the divergence weighs {numbers} times as much as in the bound of the likelihood, so "
-            "the code collapses: it comes to tell nothing",
-            "sum the error over the example, by tf.reduce_sum",
+            f"the error of an example is a mean over its {numbers} numbers, but the KL divergence "
+            "of its latent code is a sum, and the loss adds them without a factor",
+            f"the divergence weighs {numbers} times as much as in the evidence lower bound "
+            "(ELBO), so the code collapses and carries no information (posterior collapse)",
+            "sum the error over the example with tf.reduce_sum",
         )
     return ok()
 
 
 def _parts(lab: Laboratory, batch: Any) -> list[float]:
-    """The loss of a batch in the last step, the mean of its errors, and its divergences by POWERS.
+    """The loss of a batch in the last step, its mean error, and its divergence for each of POWERS.
 
-    From the standard normal distribution (Kingma & Welling, 2014, appendix B).
+    The divergences are from the standard normal distribution (Kingma & Welling, 2014, appendix B).
     """
     seen, weights = lab.look(batch, step=lab.num_steps - 1), np.ravel(*tf.nest.flatten(batch[-1]))
     ((mean, deviation),), ((_, _, values),) = seen.codes, seen.calls.values()
@@ -95,9 +98,9 @@ def _parts(lab: Laboratory, batch: Any) -> list[float]:
 
 
 def _averages_over(labels: Any, predictions: Any, values: Any) -> int:
-    """Over how many numbers an error is the mean, if it is one of the usual errors; 0 if not.
+    """How many numbers an error is the mean of, if it is one of the usual errors; 0 if not.
 
-    The squared or absolute error, half or whole, or the cross-entropy of shares.
+    The squared or absolute error, or half of it, or the cross-entropy of probabilities or logits.
     """
     if labels is None or predictions is None or np.shape(labels) != np.shape(predictions):
         return 0

@@ -30,23 +30,23 @@ from .numbers import (
 from .probe import Look
 from .runs import Failed
 
-ADAPTED = 128  # rows that stand for another split
+ADAPTED = 128  # rows that represent another split
 TIMED_BATCHES = 20
-BATCHES_WITH_NAN = 40  # in which NaN is looked for
-SHORT = 0.01  # seconds of a batch, of which nobody waits for many
+BATCHES_WITH_NAN = 40  # in which NaN is searched for
+SHORT = 0.01  # seconds per batch: too few to wait for
 MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
 NEW = 0.05  # of the labels, which may be new, as items and users are
-FEW = 10  # labels, that are classes
-MOST_LABELS = 4  # of each example, by name, whose neighbors are looked at
-MOST_CLASSES = 100  # of which the shares are compared
+FEW = 10  # distinct labels, which are then classes
+MOST_LABELS = 4  # arrays of labels whose nearest neighbors are compared
+MOST_CLASSES = 100  # whose frequencies are compared
 MOST_COMPARED = 4_000_000  # numbers of an array, in all splits together
 MANY_NUMBERS = 30  # of an example
 
 
 @relation("data is finite")
 def data_is_finite(lab: Laboratory) -> Finding:
-    """No NaN and no infinity."""
+    """No array contains NaN or infinity."""
     for split, arrays in lab.examples.items():
         weights = arrays.get("weights")
         for name, array in arrays.items():
@@ -61,26 +61,29 @@ def data_is_finite(lab: Laboratory) -> Finding:
             cause = ""
             if not counted.any():
                 seen += "; their weight is 0"
-                cause = "0 x NaN is NaN, so they spoil the loss all the same"
+                cause = "0 x NaN is NaN, so a weight of 0 does not keep NaN out of the loss"
             if not lab.base.finite:
                 return wrong(
-                    seen, cause, "replace them before the loss, as with tf.where, or leave them out"
+                    seen,
+                    cause,
+                    "replace them before the loss, for example with tf.where, or "
+                    "remove these examples",
                 )
             batch = dict(named_leaves(lab.batch)).get(name)
             if batch is None or np.isfinite(batch).all():
                 later = _look_at_nan(lab) if split == "train" else None
                 if later is not None and not later.finite:
                     return wrong(
-                        f"{seen}; a step of such examples has a loss or a gradient of NaN",
-                        cause or "0 x NaN is NaN, in the gradient of tf.where too",
-                        "replace them by any number before anything is computed of them",
+                        f"{seen}; a train step with such examples has a loss or a gradient of NaN",
+                        cause or "0 x NaN is NaN, also in the gradient of tf.where",
+                        "replace them with any number before anything is computed from them",
                     )
-                return look(f"{seen}; the first batch has none", cause, "is it meant so?")
+                return look(f"{seen}; the first batch has none", cause, "is this intended?")
     for name, array in lab.run.adapted.items():
         if array.dtype.kind == "f" and np.isnan(array).any():  # bounds may well be infinite
             return wrong(
-                f"adapt returns NaN as {name!r}",
-                "a mean over values of which some are missing",
+                f"adapt returns NaN in {name!r}",
+                "it is a mean over values of which some are missing",
                 "use np.nanmean and np.nanvar",
             )
     whole = ", ".join(
@@ -93,52 +96,54 @@ def data_is_finite(lab: Laboratory) -> Finding:
 
 @relation("the same data again", after="the same batch again")
 def same_data_again(lab: Laboratory) -> Finding:
-    """`create_datasets` gives the same examples each time."""
+    """`create_datasets` returns the same examples each time it is called."""
     others = lab.made_again.others_here
     if others is None:
-        return ok("not looked at: to create it takes long, or much memory")
+        return ok("not looked at: creating the data again takes too long, or too much memory")
     if others:
         return wrong(
-            f"create_datasets, called again, gives other {' and '.join(others)} data",
-            "a split, an order or noise is drawn without a seed, so a resumed run trains on other "
-            "examples, and evaluate tests on training examples",
-            "draw from np.random.default_rng(a constant), made in create_datasets",
+            f"create_datasets returns other {' and '.join(others)} data when it is called again",
+            "a split, an order or noise is drawn without a fixed random seed, so a resumed run "
+            "trains on other examples, and evaluate tests on training examples",
+            "use np.random.default_rng with a constant seed, created inside create_datasets",
         )
     return ok()
 
 
 @relation("adapt")
 def adapts_to_training_data(lab: Laboratory) -> Finding:
-    """What a model adapts to follows from the training data alone."""
+    """What `adapt` returns depends on the training data only."""
     split, name, reaches_model = _adapts_to(lab)
     if split:
         kind = lab.run.adapted[name].dtype.kind
         are_statistics = kind in "fb" or "weight" in name
         return (wrong if are_statistics and reaches_model else look)(
             f"{name!r}, which adapt returns, changes with the {split} data",
-            "statistics, or a choice, are made of what the model is validated or tested on",
-            'use datasets["train"] alone',
+            "data leakage between splits: statistics, or a choice, depend on what the model is "
+            "validated or tested on",
+            'use only datasets["train"]',
         )
     if of_all := _adapts_to_all(lab):
         # One may be the scale of a metric.
         return (wrong if len(of_all) > 1 else look)(
-            f"{' and '.join(map(repr, of_all))}, which adapt returns, follow from the examples of "
-            "all splits together, and not from those of training",
-            "statistics are made of what the model is validated or tested on, too",
-            'use datasets["train"] alone',
+            f"{' and '.join(map(repr, of_all))}, which adapt returns, are statistics of the "
+            "examples of all splits together, not of the training data",
+            "data leakage between splits: statistics include what the model is validated or "
+            "tested on",
+            'use only datasets["train"]',
         )
     if layer := _divides_by_variance(lab):
         return wrong(
-            f"the variance of the layer {layer!r} is the standard deviation of what it gets",
+            f"the variance of the layer {layer!r} is the standard deviation of its inputs",
             "Normalization divides by the square root of its variance",
-            "give it the variance",
+            "pass the variance",
         )
     return ok()
 
 
 @relation("splits alike")
 def splits_alike(lab: Laboratory) -> Finding:
-    """Every split has the arrays, shapes, dtypes and missing values of the training data."""
+    """Every split has the same arrays, shapes, dtypes and missing values as the training data."""
     train = dict(named_leaves(lab.batch))  # as a step gets it: an augmentation may crop
     for split, arrays in lab.examples.items():
         for name, array in arrays.items():
@@ -147,21 +152,23 @@ def splits_alike(lab: Laboratory) -> Finding:
             raw = lab.examples["train"][name]
             shapes = {raw.shape[1:], tuple(train[name].shape[2:])}
             kinds = {raw.dtype.kind, np.dtype(train[name].dtype.as_numpy_dtype).kind}
-            if kinds & {"i", "u"}:  # bytes and whole numbers are the same ones
+            if kinds & {"i", "u"}:  # signed or not makes no difference
                 kinds |= {"i", "u"}
             if array.shape[1:] not in shapes:
                 shape = tuple(train[name].shape[2:])
-                # What is read whole may be longer, or larger, than in training.
+                # Evaluation may read whole inputs, longer or larger than in training.
                 may_be = name.startswith("inputs") and array.ndim == raw.ndim
-                # Votes are trained, and one class is right.
+                # Training may use votes, and evaluation the one right class.
                 are_votes = raw.dtype.kind == "f" and array.dtype.kind in "iu"
                 may_be |= name.startswith("labels") and are_votes and array.ndim == raw.ndim - 1
                 return (look if may_be and _is_evaluated(lab) else wrong)(
-                    f"{name} is {array.shape[1:]} in {split} data, {shape} in training"
+                    f"{name} has shape {array.shape[1:]} in {split} data and {shape} in training "
+                    "data"
                 )
             if array.dtype.kind not in kinds:
                 return wrong(
-                    f"{name} is {array.dtype} in {split} data, {raw.dtype} in training data"
+                    f"{name} has dtype {array.dtype} in {split} data and {raw.dtype} in training "
+                    "data"
                 )
             is_table = array.dtype.kind == raw.dtype.kind == "f" and array.ndim <= 2
             if not name.startswith("inputs") or not is_table or array.shape[1:] != raw.shape[1:]:
@@ -174,53 +181,55 @@ def splits_alike(lab: Laboratory) -> Finding:
             ):
                 column = _missing_in_one(here, there)
                 if column is not None:
-                    # Another cohort may have all measurements.
+                    # Another cohort may have no missing values.
                     return (wrong if _are_filled(here, there, column) else look)(
                         f"values of column {column} of {name} are missing (NaN) in {place} data, "
-                        f"and never in {other} data",
-                        "they are replaced in one split alone, so the model takes what they are "
-                        "replaced by for a measurement",
-                        "prepare every split by the same code",
+                        f"but never in {other} data",
+                        "missing values are replaced in one split only, so the model treats the "
+                        "replacement as a measurement",
+                        "prepare every split with the same code",
                     )
     if pair := _noise_of_splits(lab.examples):
         name, other, split = pair
-        are_both = "labels" in (name, other)  # else they may be of stations, each with its normals
+        are_both = "labels" in (name, other)  # else they may be stations with their own averages
         return (wrong if are_both else look)(
-            f"{other} are {name} plus noise that is the same for all training examples, and for "
-            f"all {split} examples another one",
-            "it was drawn in the shape of one example, so a model learns to take away one pattern",
-            "draw it in the shape of all examples",
+            f"{other} are {name} plus noise: the same noise for all training examples, and "
+            f"another noise for all {split} examples",
+            "the noise has the shape of one example and is broadcast, so a model learns to "
+            "subtract one pattern",
+            "draw noise with the shape of all examples",
         )
     for name in train:
         if name.startswith("inputs") and (share := _filled_in_others(lab, name)):
-            return look(  # it may be measured better since then
+            return look(  # later measurements may be more complete
                 f"values of {name} are missing (NaN) at {share:.1%} of the last positions of the "
-                "training series, and at none of the other splits",
-                "they are replaced in evaluated data alone, perhaps by what is to be forecast",
-                "prepare every split by the same code",
+                "training series, but never in the other splits",
+                "missing values are replaced only in validation or test data, perhaps with the "
+                "values to forecast (look-ahead)",
+                "prepare every split with the same code",
             )
     return ok()
 
 
 @relation("weights")
 def weights(lab: Laboratory) -> Finding:
-    """Most training examples have one, none is negative, and rare classes don't weigh less."""
+    """Few weights are 0, none is negative, and rare classes don't weigh less than frequent ones."""
     train = lab.examples["train"]
     array = train.get("weights")  # those of several outputs may well be 0
     if array is None or not len(array):
         return ok("there are none")
     if (array < 0).any():
         return look(
-            f"weights go down to {array.min():.3g}",
-            "an example of a negative weight trains the model to be wrong there",
-            "is it meant so?",
+            f"some weights are negative, down to {array.min():.3g}",
+            "an example with a negative weight trains the model to increase its loss",
+            "is this intended?",
         )
     idle = np.mean((array.reshape(len(array), -1) == 0).all(axis=1))
     if idle > MOSTLY:
         return look(
             f"{idle:.0%} of the training examples have a weight of 0",
-            "weights were rounded, as in an array of whole numbers, or are cut wrongly",
-            "is it meant so?",
+            "weights were rounded, for example in an array of integers, or sliced wrongly",
+            "is this intended?",
         )
     labels = train.get("labels", np.zeros(0))
     if not labels.shape == array.shape == (len(array),) or len(np.unique(labels)) > MOST_CLASSES:
@@ -231,13 +240,13 @@ def weights(lab: Laboratory) -> Finding:
         apart = _shares_apart(labels, array, others.get("labels", np.zeros(0)))
         by_number, by_weight, by_inverse = apart
         if by_number > 0.1 and by_weight > 1.2 * by_number and by_inverse < by_number / 3:
-            # Of two classes, one that costs more looks the same.
+            # With two classes, a higher cost of one looks the same.
             return (wrong if len(np.unique(labels)) > 2 else look)(
-                f"shares of labels differ by {by_number:.0%} between training and {split} data, "
-                f"and by {by_weight:.0%} if training examples count as they weigh",
-                "some are left out of training, and weights that should make up for it are turned "
-                "round",
-                "weigh by 1 / the share that is kept",
+                f"the frequencies of labels differ by {by_number:.0%} between training and "
+                f"{split} data, and by {by_weight:.0%} if training examples are weighted",
+                "some training examples are left out, and the weights that should correct for it "
+                "are inverted (turned round)",
+                "use 1 / (the fraction that is kept) as the weight",
             )
     if labels.dtype.kind not in "iu":
         return ok()
@@ -247,11 +256,11 @@ def weights(lab: Laboratory) -> Finding:
         a, b = np.log(times), np.log(np.maximum(means, 1e-9))
         if min(np.ptp(a), np.ptp(b)) > 0.2 and np.corrcoef(a, b)[0, 1] > 0.9:
             return look(
-                f"each example of class {classes[times.argmax()]}, the most frequent, weighs "
-                f"{means[times.argmax()]:.3g}, and of class {classes[times.argmin()]}, the rarest, "
-                f"{means[times.argmin()]:.3g}",
-                "weights that should make up for the sizes of classes are turned round",
-                "divide by the number of examples of a class",
+                f"each example of class {classes[times.argmax()]}, the most frequent, has the "
+                f"weight {means[times.argmax()]:.3g}, and of class {classes[times.argmin()]}, the "
+                f"rarest, {means[times.argmin()]:.3g}",
+                "class weights that should balance the sizes of the classes are inverted",
+                "divide by the number of examples of the class",
             )
     return ok()
 
@@ -259,9 +268,9 @@ def weights(lab: Laboratory) -> Finding:
 def _shares_apart(
     labels: np.ndarray, weights: np.ndarray, others: np.ndarray
 ) -> tuple[float, float, float]:
-    """How far the shares of labels are from those of another split.
+    """How far the frequencies of labels are from those of another split.
 
-    By number, by weight, and by 1 / weight: the last is small where weights are the shares kept.
+    By number, by weight, and by 1 / weight: the last is small where weights are the fractions kept.
     """
     if others.ndim != 1 or not len(others):
         return 0.0, 0.0, 0.0
@@ -277,19 +286,19 @@ def _shares_apart(
 
 @relation("labels")
 def labels(lab: Laboratory) -> Finding:
-    """Each label is one of the model's classes, and known from training."""
+    """Each label is one of the model's classes and occurs in the training data."""
     uneven: list[str] = []
-    seen: dict[str, np.ndarray] = {}  # by array: which of the model's classes occur
+    seen: dict[str, np.ndarray] = {}  # for each array: which of the model's classes occur
     for split, arrays in lab.examples.items():
         for name, array in arrays_of(arrays, "labels", "iu").items():
             if not array.size:
                 continue
             classes, is_one_hot = _classes(lab, name, array)
-            if classes and array.ndim != 2:  # of sequences, 0 may be padding alone
+            if classes and array.ndim != 2:  # in sequences, 0 may be used only for padding
                 seen[name] = seen.get(name, False) | np.isin(np.arange(classes), array)
             from_one = split == "train" and array.min() == 1 and array.max() == classes
             if is_one_hot and not from_one:
-                continue  # what is outside becomes zeros, which may be meant so
+                continue  # other labels become zeros, which may be intended
             if classes and (array.max() >= classes or array.min() < 0):
                 marks = np.setdiff1d(array, np.arange(classes))
                 if not from_one and _are_handled(lab, name, marks, split):
@@ -305,20 +314,24 @@ def labels(lab: Laboratory) -> Finding:
             if found:
                 return found
     if uneven:
-        return look(uneven[0], "splits are cut in an order that depends on the labels")
+        return look(
+            uneven[0],
+            "the data was split without shuffling, in an order that depends on the labels",
+        )
     if told := _told_by_missing(lab.examples["train"]):
         return wrong(
             f"where {told[0]} are missing ({told[1]}), {told[2]} are always {told[3]}",
-            "they were computed of labels that were masked before, so a mark was taken for a label",
-            "compute labels first, then leave some out",
+            "they were computed from labels that were already masked, so the marker for a "
+            "missing label was used as a label",
+            "compute all labels first, then mask some",
         )
     for name, occur in seen.items():
         # Of many classes several may be rare.
         if occur.sum() == len(occur) - 1 > 1:
             return look(
                 f"{name} are never {occur.argmin()}, one of the model's {len(occur)} classes",
-                "another class has its labels, or the model has a class too many",
-                "count the classes from 0, and each for itself",
+                "another class has its labels, or the model has one class too many",
+                "number the classes from 0, each with its own number",
             )
     return ok()
 
@@ -326,33 +339,33 @@ def labels(lab: Laboratory) -> Finding:
 def _trained_as_classes(
     lab: Laboratory, name: str, array: np.ndarray, marks: np.ndarray, classes: int
 ) -> Finding | None:
-    """Whether a mark of labels that are missing is taken for one of the classes.
+    """Whether the marker for missing labels is used as one of the classes.
 
-    For others the task has a weight of 0.
+    It is not if the task gives these labels a weight of 0.
     """
     taken = _taken_for_classes(lab, name, marks, classes)
     if not taken or not np.any(array == taken[1]):  # it is a class of its own
         return None
     return (wrong if taken[0] in IGNORED else look)(
-        f"{name} of {taken[0]}, no class of the {classes}, train as {taken[1]}",
-        "what marks labels that are missing is taken for a class",
-        "give them a weight of 0, and let count leave them out",
+        f"{name} of {taken[0]}, which is none of the {classes} classes, train as class {taken[1]}",
+        "the marker for missing labels is used as a class",
+        "give them a weight of 0, and exclude them in count",
     )
 
 
 def _outside_classes(
     split: str, name: str, array: np.ndarray, classes: int, is_one_hot: bool
 ) -> Finding:
-    """What is said of labels that are no class of the model."""
+    """The finding for labels that are no class of the model."""
     outside = (array >= classes) | (array < 0)
     bad = int(outside.reshape(len(array), -1).any(axis=1).sum())
     return wrong(
-        f"{name} of {split} data go from {array.min()} to {array.max()}; the model has {classes} "
-        f"classes ({bad} examples outside)",
-        "as tf.one_hot gives them they are zeros, and no class is right"
+        f"{name} of {split} data range from {array.min()} to {array.max()}, but the model has "
+        f"{classes} classes ({bad} examples outside)",
+        "tf.one_hot encodes them as zeros, so no class is right"
         if is_one_hot
-        else "on a GPU their loss is NaN, on the CPU it is an error",
-        "count classes from 0",
+        else "their loss is NaN on a GPU and an error on the CPU",
+        "number the classes from 0",
     )
 
 
@@ -366,7 +379,7 @@ def _in_training(lab: Laboratory, name: str) -> np.ndarray:
 def _unknown_labels(
     lab: Laboratory, split: str, name: str, train: np.ndarray, classes: int
 ) -> Finding | None:
-    """Whether training has one label alone, or another split has labels that it hasn't."""
+    """Whether training data has only one label, or lacks labels of another split."""
     array, known = lab.examples[split][name], np.unique(train)
     if split == "train":
         if len(known) > 1 or len(array) == 1:
@@ -380,22 +393,22 @@ def _unknown_labels(
     if np.isin(unknown, IGNORED).all() and _are_handled(lab, name, unknown, split):
         return None
     part = int(np.isin(array, unknown).sum())
-    # Who is to be recognized, or how many there are, may well be new.
+    # Identities or counts may well be new.
     are_classes = classes or len(known) < FEW
     is_wrong = part > NEW * len(array) and are_classes and _are_trained(lab, name)
     is_wrong = is_wrong and (not classes or _has_weights_for_each(lab, classes))
     return (wrong if is_wrong else look)(
-        f"{percent(part, len(array))} of the {split} labels, such as {unknown[0]}, "
-        "never occur in training",
-        "labels are encoded otherwise, or splits are cut by class",
-        "shuffle before splitting, and encode all splits alike",
+        f"{percent(part, len(array))} of the {split} labels, such as {unknown[0]}, never occur in "
+        "training data",
+        "labels are encoded differently, or the data was split by class",
+        "shuffle before splitting, and encode the labels of all splits in the same way",
     )
 
 
 def _other_shares(train: np.ndarray, array: np.ndarray, split: str) -> list[str]:
-    """A class that is far more frequent in training than in another split, or less.
+    """A class that is far more, or less, frequent in training than in another split.
 
-    Nothing where a mark is in that split alone.
+    Nothing if only that split contains a marker for missing labels.
     """
     if np.isin(np.setdiff1d(array, train), IGNORED).any():
         return []
@@ -411,9 +424,9 @@ def _other_shares(train: np.ndarray, array: np.ndarray, split: str) -> list[str]
 
 
 def _told_by_missing(train: dict[str, np.ndarray]) -> tuple[str, int, str, int] | None:
-    """Labels that are the same wherever others are missing, and not where these are there.
+    """Labels that are constant wherever other labels are missing, and vary elsewhere.
 
-    The others and their mark, these and their class.
+    The other labels and their marker, then these labels and their class.
     """
     flat = arrays_of(train, "labels", "i", axes=(1,))
     for (name, a), (other, b) in itertools.permutations(flat.items(), 2):
@@ -428,13 +441,13 @@ def _told_by_missing(train: dict[str, np.ndarray]) -> tuple[str, int, str, int] 
 
 @relation("labels are mixed")
 def labels_are_mixed(lab: Laboratory) -> Finding:
-    """Batches of a stream have labels of all kinds, as the data has."""
+    """Batches of a stream contain all classes, about as often as the data does."""
     if not lab.batches.is_stream:
-        return ok("not looked at: what isn't a stream is shuffled as a whole")
+        return ok("not looked at: data that is not a stream is shuffled as a whole")
     known = [arrays.get("labels", np.zeros(0)) for arrays in lab.examples.values()]
     labels = max(known, key=lambda y: len(np.unique(y)))  # of a long stream only some are read
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
-        return ok("not looked at: an example has not one label")
+        return ok("not looked at: examples do not have exactly one label")
     classes, times = np.unique(labels, return_counts=True)
     batches = (dict(named_leaves(batch))["labels"] for batch in lab.plain_batches)
     of_batch = np.concatenate([np.asarray(labels[0]) for labels in batches])
@@ -445,23 +458,23 @@ def labels_are_mixed(lab: Laboratory) -> Finding:
         return wrong(
             f"the first batches have labels of {np.count_nonzero(there)} classes, the data of "
             f"{len(classes)}",
-            "the stream comes in an order that depends on the labels, farther than it is shuffled "
-            f"({SHUFFLE_BUFFER} examples)",
-            "shuffle the files or rows before they are read, by a constant seed",
+            "the stream is sorted by label or in blocks, and the shuffle buffer is too small to "
+            f"mix it ({SHUFFLE_BUFFER} examples)",
+            "shuffle the files or rows before reading them, with a constant seed",
         )
     return ok()
 
 
 @relation("labels belong to inputs")
 def labels_belong_to_inputs(lab: Laboratory) -> Finding:
-    """Examples that are alike have labels that are alike, in every split and between them."""
+    """Similar examples have similar labels, within each split and between splits."""
     names = [name for name in lab.examples["train"] if name.startswith("labels")][:MOST_LABELS]
     found = [_label_belongs(lab, name) for name in names]
     return max(found, key=lambda each: ("ok", "look", "WRONG").index(each.verdict), default=ok())
 
 
 def _label_belongs(lab: Laboratory, label: str) -> Finding:
-    """Whether examples that are alike have labels of that name that are alike."""
+    """Whether similar examples have similar labels, for labels of that name."""
     points = neighbors.points(lab.examples, label)
     splits = {name: split for name, split in points.items() if len(split.labels) >= 50}
     if "train" not in splits:
@@ -471,50 +484,50 @@ def _label_belongs(lab: Laboratory, label: str) -> Finding:
     best = max(own, key=own.__getitem__)
     for name, value in own.items():
         if own[best] > 0.5 and value < 0.25 * own[best]:
-            # Labels of which many are wrong still tell something of others.
+            # Labels of which many are wrong still agree with others a little.
             across = neighbors.agreement(splits[name], splits[best])
             return (wrong if across < 0.25 * own[best] else look)(
-                f"neighbors have the same label{of} in {best} data ({own[best]:.2f}, where 1 is "
-                f"always and 0 is chance) and not in {name} data ({value:.2f})",
+                f"nearest neighbors have the same label{of} in {best} data ({own[best]:.2f}, "
+                f"where 1 is always and 0 is chance), but not in {name} data ({value:.2f})",
                 f"in {name} data, labels don't belong to their inputs: one was shuffled, shifted "
-                "or cut without the other",
-                "compare some of them by eye",
+                "or sliced without the other",
+                "compare some examples by eye",
             )
     for name, split in splits.items():
         if name == "train":
             continue
         train = splits["train"]
         across = neighbors.agreement(split, train)
-        # Of some recordings in each split, as many parts are alike as each has; others are far.
+        # With a few recordings per split, only parts of the same recording are near.
         as_far = neighbors.agreement(train, train, neighbors.distance(split, train))
         if min(own[name], own["train"], 2 * as_far) > 0.5 and across < 0.25 * own[name]:
             return wrong(
-                f"neighbors within {name} data have the same label{of} ({own[name]:.2f}), "
-                f"neighbors in the training data another ({across:.2f})",
-                f"{name} data are encoded otherwise: their labels, or their inputs",
-                "prepare every split by the same code",
+                f"nearest neighbors within {name} data have the same label{of} ({own[name]:.2f}), "
+                f"but those in the training data have another one ({across:.2f})",
+                f"labels or inputs of {name} data are encoded differently (train/{name} skew)",
+                "prepare every split with the same code",
             )
-    # One of several may well be hard to tell.
+    # One of several labels may well be hard to predict.
     if label == "labels" and neighbors.tell_nothing(splits["train"]):
         return look(
-            "neither a number of the inputs nor the nearest example says anything of a label",
+            "neither an input feature nor the nearest neighbor predicts a label better than chance",
             "labels don't belong to their inputs: one was sorted or read in another order",
-            "compare some of them by eye",
+            "compare some examples by eye",
         )
     return ok(", ".join(f"{name} {value:.2f}" for name, value in own.items()))
 
 
 @relation("data keeps up")
 def data_keeps_up(lab: Laboratory) -> Finding:
-    """Batches come faster than steps take."""
+    """Batches are ready faster than steps are computed."""
     _ = lab.losses_on_one_batch
     computing = lab.secs_per_step
     waiting = _secs_per_batch(lab)
     seen = f"a batch takes {waiting * 1e3:.1f} ms, a step {computing * 1e3:.1f} ms"
     if waiting > max(computing, SHORT):
         return look(
-            f"{seen}: steps wait for data", "",
-            "load and augment in parallel, or keep what is read in memory",
+            f"{seen}, so steps wait for data", "",
+            "load and augment in parallel, or cache the data in memory",
         )  # fmt: skip
     return ok(seen)
 
@@ -528,9 +541,9 @@ def _is_evaluated(lab: Laboratory) -> bool:
 
 
 def _are_trained(lab: Laboratory, name: str) -> bool:
-    """Whether a train step depends on these labels, and not by which of them count alone.
+    """Whether a train step depends on these labels, and not only on which of them count.
 
-    It doesn't where all examples are normal, and others are left out.
+    It doesn't if it trains on normal examples only and leaves out the others.
     """
     given = dict(named_leaves(lab.batch)).get(name)
     if given is None:
@@ -545,14 +558,14 @@ def _are_trained(lab: Laboratory, name: str) -> bool:
 
 
 def _has_weights_for_each(lab: Laboratory, classes: int) -> bool:
-    """Whether classes have weights of their own; what else describes them may tell new ones."""
+    """Whether each class has its own weights; without them, a model may handle new classes."""
     return any(classes in v.shape for v in lab.run.trainable_variables)
 
 
 def _are_handled(lab: Laboratory, name: str, labels: np.ndarray, split: str) -> bool:
     """Whether a step with all of these labels went well; on the CPU it would have failed.
 
-    What marks something, such as examples of no known class, may be in evaluated data alone.
+    Markers, for example for examples of no known class, may occur in evaluated data only.
     """
     batch = dict(named_leaves(lab.batch)).get(name)
     if batch is not None and lab.base.finite and bool(np.isin(labels, batch).all()):
@@ -568,7 +581,7 @@ def _are_handled(lab: Laboratory, name: str, labels: np.ndarray, split: str) -> 
 def _taken_for_classes(
     lab: Laboratory, name: str, marks: np.ndarray, classes: int
 ) -> tuple[int, int] | None:
-    """A mark that labels have beside their classes, and the class that a step takes it for."""
+    """A marker among the labels, and the class that a step uses it as."""
     given = dict(named_leaves(lab.batch))[name]
 
     def step_of(mark: int, number: int) -> Look:
@@ -584,8 +597,8 @@ def _taken_for_classes(
 
 
 def _classes(lab: Laboratory, name: str, labels: np.ndarray) -> tuple[int, bool]:
-    """The classes of the outputs, where labels are numbers of classes; whether a loss gets zeros
-    and ones instead of these.
+    """The number of classes of the outputs, if labels are class numbers; and whether a loss gets
+    one-hot labels instead.
     """
     of_batch = np.ravel(dict(named_leaves(lab.batch)).get(name, np.zeros(0)))
     for loss, (given, predictions, _) in lab.base.calls.items():
@@ -605,7 +618,7 @@ def _classes(lab: Laboratory, name: str, labels: np.ndarray) -> tuple[int, bool]
         classes = np.ravel(np.argmax(given, axis=-1) if is_one_hot else given)
         if len(classes) != len(of_batch) or not (is_sparse or is_one_hot):
             continue
-        # Others are made of the batch, such as the place of the right one among its rows.
+        # Other labels are computed from the batch, such as the row of the matching example.
         inside = (of_batch >= 0) & (of_batch < predictions.shape[-1])
         if not inside.any() or np.mean(classes[inside] == of_batch[inside]) > 0.5:
             return int(predictions.shape[-1]), bool(is_one_hot)
@@ -617,7 +630,7 @@ def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
     a, b = (np.isnan(x).reshape(len(x), -1) for x in (a, b))
     by_chance = np.power(1 - a.mean(axis=0), len(b))
     bad = a.any(axis=0) & ~b.any(axis=0) & (by_chance < BY_CHANCE)
-    # What nobody measured at first, or no longer, is missing in a row.
+    # Values that were not measured at first, or no longer, are missing in consecutive rows.
     turns = np.sum(a[1:] != a[:-1], axis=0)
     by_chance = 2 * len(a) * a.mean(axis=0) * (1 - a.mean(axis=0))
     bad &= (turns > 0.1 * by_chance) | a.all(axis=0)
@@ -625,7 +638,7 @@ def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
 
 
 def _filled_in_others(lab: Laboratory, name: str) -> float:
-    """At how many of its last positions a training series has gaps, as no other split has; or 0."""
+    """The fraction of last positions with gaps in training, if no other split has gaps; or 0."""
 
     def gaps(x: np.ndarray) -> np.ndarray:
         positions = x.reshape(-1, x.shape[-1])
@@ -641,7 +654,7 @@ def _filled_in_others(lab: Laboratory, name: str) -> float:
     if not given.dtype.is_floating or not np.isnan(given).any():  # an augmentation may fill them
         return 0.0
     here, *others = map(gaps, splits)
-    late = here[-len(here) // 3 :]  # what was measured badly at first may be so no longer
+    late = here[-len(here) // 3 :]  # early gaps may have stopped later
     share = float(late.mean())
     is_scattered = np.count_nonzero(np.diff(late)) > 0.1 * 2 * len(late) * share * (1 - share)
     by_chance = (1 - share) ** sum(map(len, others))
@@ -650,16 +663,16 @@ def _filled_in_others(lab: Laboratory, name: str) -> float:
 
 
 def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> tuple[str, str, str] | None:
-    """Two arrays of which one is the other with numbers added that are its split's alone.
+    """Two arrays of which one is the other plus a pattern that differs from split to split.
 
-    Their names, and a split that has others than training data; None if there are none.
+    Their names, and a split with another pattern than training data; None if there are none.
     """
     pairs = itertools.permutations(arrays_of(examples["train"], "").items(), 2)
     for (name, x), (other, y) in pairs:
         if x.shape != y.shape or x[0].size < MANY_NUMBERS or (own := _added(x, y)) is None:
             continue
         if not abs(np.corrcoef(own[1:], own[:-1])[0, 1]) < 0.5:
-            continue  # it may be what is usual at each place
+            continue  # it may be the average at each place
         for split, arrays in examples.items():
             parts = [arrays.get(each, np.zeros(0)) for each in (name, other)]
             if split == "train" or any(part.shape[1:] != x.shape[1:] for part in parts):
@@ -671,9 +684,9 @@ def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> tuple[str, s
 
 
 def _added(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
-    """What stands in `y` at each place where `x` is its most frequent number, if always the same.
+    """The value of `y` at each place where `x` has its most frequent value, if always the same.
 
-    None if it isn't, or is the same at all places.
+    None if it isn't, or if it is the same at all places.
     """
     x, y = (each[:ADAPTED].reshape(min(len(each), ADAPTED), -1) for each in (x, y))
     values, times = np.unique(x, return_counts=True)
@@ -689,9 +702,9 @@ def _added(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
 
 
 def _are_filled(a: np.ndarray, b: np.ndarray, column: int) -> bool:
-    """Whether `b` has one number about as often as values are missing in `a`, which hardly has it.
+    """Whether `b` has one value about as often as `a` has missing values, and `a` rarely has it.
 
-    Or `a` has no value to compare these with.
+    Or whether all values of `a` are missing.
     """
     x, filled = (each.reshape(len(each), -1)[:, column] for each in (a, b))
     values, times = np.unique(filled, return_counts=True)
@@ -700,7 +713,7 @@ def _are_filled(a: np.ndarray, b: np.ndarray, column: int) -> bool:
 
 
 def _look_at_nan(lab: Laboratory) -> Look | None:
-    """The step of the first batch with NaN in it; None if the first few have none."""
+    """The step on the first batch that contains NaN; None if the first few contain none."""
     for step, batch in enumerate(lab.batches.dataset(0, BATCHES_WITH_NAN)):
         floats = [t for t in tf.nest.flatten(batch) if t.dtype.is_floating]
         if any(np.isnan(t).any() for t in floats):
@@ -709,9 +722,9 @@ def _look_at_nan(lab: Laboratory) -> Look | None:
 
 
 def _adapts_to(lab: Laboratory) -> tuple[str, str, bool]:
-    """Of which split but that of training `adapt` makes what by its name; or nothing.
+    """The split other than training that `adapt` depends on, and the name of what depends; or "".
 
-    And whether a train step depends on it: the scale of a metric may well be that of its split.
+    And whether a train step depends on it: the scale of a metric may well come from its split.
     """
     made = lab.run.adapted
     if not any(array.dtype.kind == "f" or array.size > 8 for array in made.values()):
@@ -735,7 +748,7 @@ def _adapts_to(lab: Laboratory) -> tuple[str, str, bool]:
 
 
 def _adapts_to_all(lab: Laboratory) -> list[str]:
-    """What `adapt` returns that is a mean, a variance or a deviation of all splits together."""
+    """What `adapt` returns that is a mean, variance or deviation over all splits together."""
     found = []
     for name, made in lab.run.adapted.items():
         for key, train in lab.examples["train"].items() if made.dtype.kind == "f" else ():
@@ -758,7 +771,7 @@ def _adapts_to_all(lab: Laboratory) -> list[str]:
 
 
 def _statistics(array: np.ndarray, axes: int) -> list[np.ndarray]:
-    """Mean, variances and deviations of the values that are there, for each place on last axes."""
+    """Mean, variances and deviations of the values that aren't missing, along the first axes."""
     x = np.ma.masked_invalid(np.asarray(array, "f8"))
     over = tuple(range(x.ndim - axes))
     variances = [np.ma.filled(x.var(axis=over, ddof=ddof), 0.0) for ddof in (0, 1)]
@@ -772,13 +785,13 @@ def _trains_otherwise(lab: Laboratory, other: Run) -> bool:
             [lab.compute(step, run, lab.batch) for step in run.functions.train_steps]
             for run in (lab.run, other)
         ]
-    except Exception:  # a step may need what only its graph has
+    except Exception:  # a step may need its graph
         return True
     return any(different(a, b, 1e-6) for a, b in zip(*losses, strict=True))
 
 
 def _divides_by_variance(lab: Laboratory) -> str:
-    """A Normalization whose variance is a standard deviation; or nothing."""
+    """The name of a Normalization whose variance is a standard deviation; or ""."""
     layers = [x for x in lab.run.layers
               if isinstance(x, keras.layers.Normalization) and not x.invert]  # fmt: skip
     if not layers:
@@ -790,7 +803,7 @@ def _divides_by_variance(lab: Laboratory) -> str:
         here = np.ma.masked_invalid(given.reshape(-1, len(variance))).var(axis=0).filled(0)
         here, variance = (x[(here > 0) & (variance > 0)] for x in (here, variance))
         by_variance, by_deviation = (np.abs(np.log(variance / x)) for x in (here, np.sqrt(here)))
-        # Columns on one scale, such as colors, may well be brought to another size on purpose.
+        # Columns on one scale, such as colors, may be scaled to another size on purpose.
         if len(here) > 2 and np.ptp(np.log(here)) > 3 and (
             np.mean((by_deviation < 0.3) & (by_variance > 1)) > 0.7
         ):  # fmt: skip
@@ -799,12 +812,12 @@ def _divides_by_variance(lab: Laboratory) -> str:
 
 
 def _secs_per_batch(lab: Laboratory) -> float:
-    """Seconds to make a batch, from a cold start, so that no filled buffer hides them."""
+    """Seconds per batch, from a cold start, so that no prefetched batches hide them."""
     started, made = time.perf_counter(), 0
     for _ in lab.batches.dataset(0, TIMED_BATCHES):
         made += 1
         if made == 1:
             first = time.perf_counter() - started
-    # What the first batch takes longer than the others is the start of the pipeline.
+    # The first batch also contains the start of the pipeline.
     rest = time.perf_counter() - started - first
     return rest / max(1, made - 1)

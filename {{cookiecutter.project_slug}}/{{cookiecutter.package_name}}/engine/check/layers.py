@@ -13,14 +13,14 @@ from .numbers import close
 from .probe import cares_about_training, is_own, name_of, words_of
 
 MOST_DROPPED = 0.75
-LEAST_SIZE = 32  # of a matrix, to be known again
+LEAST_SIZE = 32  # of a matrix that can be recognized
 RANDOM = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout,
           keras.layers.GaussianNoise)  # fmt: skip
 
 
 @relation("training mode")
 def training_mode(lab: Laboratory) -> Finding:
-    """The train step calls dropout and its like in training mode, and no output is forgotten."""
+    """The train step runs dropout and similar layers in training mode, and uses every layer."""
     layers, modes = lab.sensitive_layers, lab.traced.sees_training
     seen = {path: modes[path] for path in layers if path in modes}
     trained = [path for path in seen if layers[path].trainable]
@@ -28,12 +28,12 @@ def training_mode(lab: Laboratory) -> Finding:
     if found := _unused_layer(lab):
         unused, is_sure = found
         return (wrong if is_sure else look)(
-            f"{unused.name} is called in create_model, and is part of no model",
+            f"{unused.name} is called in create_model, but is part of no model",
             "its output isn't used",
-            f"assign it, as in x = layers.{type(unused).__name__}(...)(x)",
+            f"use its output, as in x = layers.{type(unused).__name__}(...)(x)",
         )
     if off and len(off) == len(trained):
-        # To keep what normalization layers have learned before is a way of fine-tuning.
+        # Fine-tuning may keep the statistics of normalization layers.
         are_kept = all(
             isinstance(layers[path], keras.layers.BatchNormalization)
             and lab.was_trained(layers[path])
@@ -46,15 +46,17 @@ def training_mode(lab: Laboratory) -> Finding:
         )
     if overruled := _overruled(lab):
         return look(
-            f"{overruled} trains though its model is called with training=False",
-            "training=True from outside wins over training=False inside (Keras 3.15)",
-            "set trainable = False on it, which keeps BatchNormalization still",
+            f"{overruled} is in training mode although its model is called with training=False",
+            "an outer training=True overrides an inner training=False (Keras 3.15)",
+            "set trainable = False on it, which also keeps BatchNormalization in inference mode",
         )
     if turned := _drops_what_is_kept(lab):
         name, rate, flag = turned
         return wrong(
-            f"{name} drops {rate:.0%} of its inputs where {flag} is {getattr(lab.task, flag):g}",
-            "the rate of Dropout is the share that is dropped, and it gets the one that is kept",
+            f"{name} drops {rate:.0%} of its inputs, although {flag} is "
+            f"{getattr(lab.task, flag):g}",
+            "the rate of Dropout is the share that is dropped, but it gets the share that is "
+            "kept (inverted)",
             f"use Dropout({1 - rate:.2g})",
         )
     for path, layer in layers.items():
@@ -62,14 +64,14 @@ def training_mode(lab: Laboratory) -> Finding:
             return look(
                 f"{path} drops {layer.rate:.0%} of its inputs",
                 "the rate is the share that is dropped, not the one that is kept",
-                f"use Dropout({1 - layer.rate:.2g}) if that is meant",
+                f"use Dropout({1 - layer.rate:.2g}) if that is intended",
             )
     return ok(f"{len(seen)} layers" if seen else "no layer needs it")
 
 
 @relation("last layer")
 def last_layer(lab: Laboratory) -> Finding:
-    """What a loss compares with labels isn't dropped."""
+    """The predictions that a loss compares with labels don't pass through a last dropout."""
     compared = [np.shape(p) for y, p, _ in lab.base.calls.values() if y is not None]
     for model in lab.run.trained_models.values():
         for output in tf.nest.flatten(getattr(model, "outputs", None) or []):
@@ -78,35 +80,35 @@ def last_layer(lab: Laboratory) -> Finding:
                 is_noise = isinstance(layer, keras.layers.GaussianNoise)  # 0 on average
                 return (look if is_noise else wrong)(
                     f"{layer.name} is the last layer, so it drops or changes predictions",
-                    "the loss compares what is left with the labels",
-                    "put it before the layer that gives the predictions",
+                    "the loss compares these changed predictions with the labels",
+                    "move it before the layer that computes the predictions",
                 )
     return ok()
 
 
 @relation("axes")
 def axes(lab: Laboratory) -> Finding:
-    """No reshape gives axes each other's sizes."""
+    """No reshape is used to swap axes."""
     if found := exchanged_by_reshape(lab.traced.ops):
         name, a, b, is_sure = max(found, key=lambda each: each[-1])
         return (wrong if is_sure else look)(
-            f"{name} makes {tuple(b)} of {tuple(a)}",
-            "a reshape keeps the order of the numbers, so what stood along one axis is spread over "
-            "both",
-            "exchange axes by tf.transpose or keras.layers.Permute",
+            f"{name} reshapes {tuple(a)} to {tuple(b)}",
+            "a reshape keeps the order of the numbers and does not swap axes, so values along "
+            "one axis are spread over both",
+            "swap axes with tf.transpose or keras.layers.Permute",
         )
     return ok()
 
 
 @relation("variables")
 def variables(lab: Laboratory) -> Finding:
-    """A step uses variables of models and metrics only."""
+    """A step uses only variables of models and metrics."""
     if names := assigned_variables(lab.traced.ops):
         return wrong(
             f"the step assigns {names[0]}",
-            "a tf.Variable that the engine doesn't know: it isn't saved, and each replica has "
+            "a tf.Variable that the engine does not track: it isn't saved, and each replica has "
             "a value of its own",
-            "use replica.step, a Keras weight made with add_weight, or a metric",
+            "use replica.step, a Keras weight created with add_weight, or a metric",
         )
     inside = captured(lab.traced.ops[0].graph)
     unknown = [v for v in lab.unknown_variables  # that the losses follow from
@@ -115,14 +117,16 @@ def variables(lab: Laboratory) -> Finding:
         has_lambda = any(isinstance(layer, keras.layers.Lambda) for layer in lab.run.layers)
         untracked = _untracked(lab)
         alone = [v for v in unknown if has_lambda or "/" not in v.name or id(v) in untracked]
-        # Those of layers may be of a model that a metric or a loss uses as it is.
+        # Variables of layers may belong to a model that a metric or a loss uses unchanged.
         return (wrong if alone else look)(
-            f"the step reads {(alone or unknown)[0].name.partition(':')[0]}, which no model has",
-            "no optimizer trains it, and no checkpoint holds it: it was made beside the models, as "
-            "in a loss, inside a Lambda layer, or as a tf.Variable, which Keras 3 doesn't track",
-            "make it in a layer of a model, with add_weight"
+            f"the step reads {(alone or unknown)[0].name.partition(':')[0]}, which is part of no "
+            "model",
+            "no optimizer trains it, and no checkpoint saves it: it was created outside the "
+            "models, for example in a loss, inside a Lambda layer, or as a tf.Variable, which "
+            "Keras 3 doesn't track",
+            "create it in a layer of a model, with add_weight"
             if alone
-            else "keep its layer as an attribute of a model; or freeze it, by load_frozen",
+            else "keep its layer as an attribute of a model, or freeze it with load_frozen",
         )
     return ok()
 
@@ -144,14 +148,14 @@ def precision(lab: Laboratory) -> Finding:
 
 @relation("loaded weights")
 def loaded_weights(lab: Laboratory) -> Finding:
-    """What `create_model` loads from a file is in a model of the run."""
+    """Weights that `create_model` loads from a file are in a model of the run."""
     values = [lab.initial[id(v)] for v in lab.variables(lab.one) if len(v.shape) > 1]
     values = [b for b in values if b.size >= LEAST_SIZE and np.ptp(b)]
     matrices = [a for a in lab.loaded if a.ndim > 1 and a.size >= LEAST_SIZE and np.ptp(a)]
     known = [[b for b in values if b.shape == a.shape] for a in matrices]
     if not matrices or np.mean([bool(of_shape) for of_shape in known]) < 0.8:
-        return ok()  # something else was made of them
-    # Weights may well be changed a little, or mixed with others.
+        return ok()  # they were transformed into something else
+    # Weights may be changed a little, or averaged with others.
     if any(
         abs(np.corrcoef(np.ravel(a), np.ravel(b))[0, 1]) > 0.3
         for a, of_shape in zip(matrices, known, strict=True)
@@ -159,15 +163,16 @@ def loaded_weights(lab: Laboratory) -> Finding:
     ):
         return ok()
     return wrong(
-        "create_model loads weights from a file, and layers of their shapes begin with others",
-        "they are lost on the way: clone_model copies no weights, and layers that are made anew "
+        "create_model loads weights from a file, but layers of the same shapes start with other "
+        "values",
+        "the loaded weights are lost: clone_model copies no weights, and newly created layers "
         "draw their own",
-        "use the model that was loaded, or give its weights to the copy by set_weights",
+        "use the loaded model, or copy its weights with set_weights",
     )
 
 
 def _overruled(lab: Laboratory) -> str:
-    """A layer that trains inside a model that is called with training=False, or nothing."""
+    """A layer in training mode inside a model that is called with training=False; or ""."""
     for model in lab.run.models.values():
         for inner in getattr(model, "operations", []):
             calls = getattr(inner, "_inbound_nodes", [])
@@ -181,9 +186,9 @@ def _overruled(lab: Laboratory) -> str:
 
 
 def _drops_what_is_kept(lab: Laboratory) -> tuple[str, float, str] | None:
-    """A layer whose rate is 1 minus what a flag of the task says, and the flag; or None.
+    """A layer whose rate is 1 minus that of a flag of the task, its rate, and the flag; or None.
 
-    Where no layer has the rate that is meant, and no other flag is the one that it has.
+    Only if no layer has the intended rate, and no other flag explains the rate.
     """
     shares = {n: v for n, v in vars(lab.task).items() if isinstance(v, float) and 0 < v < 1}
     rates = {n: float(getattr(layer, "rate", getattr(layer, "dropout", 0)))
@@ -204,10 +209,10 @@ def _drops_what_is_kept(lab: Laboratory) -> tuple[str, float, str] | None:
 
 
 def _unused_layer(lab: Laboratory) -> tuple[keras.layers.Layer, bool] | None:
-    """A layer that is called on what a model computes, and isn't part of any; None if none is.
+    """A layer that is called on the output of a model's layer, but is part of no model; or None.
 
-    And whether it must have been forgotten: one of another shape may be a head that is switched
-    off, or show how many numbers there are.
+    And whether this must be an oversight: a layer that changes the shape may be a head that is
+    switched off, or be used for its output shape.
     """
     models = lab.run.models.values()
     parts = [layer for model in models for layer in model._flatten_layers()]

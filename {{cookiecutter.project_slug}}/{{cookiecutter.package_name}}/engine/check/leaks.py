@@ -1,4 +1,4 @@
-"""Relations of inputs that tell what is to be predicted."""
+"""Relations of inputs that reveal the label (target leakage)."""
 
 from __future__ import annotations
 
@@ -20,56 +20,58 @@ from .numbers import (
 )
 from .probe import Look
 
-FEW = 10  # labels, that are classes
-MOST = 2_000  # rows in which the answer is looked for
-MOST_COMPARED = 4_000_000  # numbers of an array, among which it is looked for
-AROUND = 4  # positions before and behind one, over which a series may be smoothed
+FEW = 10  # distinct labels, which are then classes
+MOST = 2_000  # rows in which the label is searched for
+MOST_COMPARED = 4_000_000  # numbers of an array in which it is searched for
+AROUND = 4  # positions before and after one, over which a series may be smoothed
 PAST, MOST_NUMBERS = 7, 16  # positions before one in a series, and numbers at each
 MOST_POSITIONS = 20_000  # of all series
 
 
 @relation("inputs without the answer")
 def inputs_without_the_answer(lab: Laboratory) -> Finding:
-    """No column of the inputs is a label, or the label in another form."""
+    """No input contains the label, or the label in another form (target leakage)."""
     train = lab.examples["train"]
     if place := _label_among_ids(train):
         return wrong(
             f"{place} of each example is its label",
-            "the answer is given, as where a history is cut one step too late",
-            "leave it out",
+            "target leakage: the inputs contain the answer, for example because a history is cut "
+            "one step too late (off-by-one)",
+            "remove it from the inputs",
         )
     if filled := _filled_by_label(train):
         name, column, values = filled
         return wrong(
-            f"{values} numbers inside the range of column {column} of {name} come again and again, "
-            "each with labels of its own",
-            "missing values were replaced by means over examples with the same label, or a "
-            "similar one, which nobody knows when predicting",
-            "replace them by what follows from inputs alone, such as the mean of all",
+            f"{values} numbers inside the range of column {column} of {name} occur again and "
+            "again, each with its own range of labels",
+            "target leakage: missing values were replaced by means over examples with the same "
+            "label, or a similar one, which is unknown at prediction time",
+            "replace them by a value computed from inputs only, such as the overall mean",
         )
     for name in _sums_of_inputs(train):
         return look(
-            f"at each position {name} are the same sum of the inputs there and at the {PAST} "
-            "positions before it, to the last digit",
-            "an input was computed from later positions, such as a mean over both sides",
-            "compute it from earlier ones alone",
+            f"at each position, {name} are the same sum of the inputs at that position and the "
+            f"{PAST} positions before it, to the last digit",
+            "look-ahead: an input was computed from later positions, for example as a centered "
+            "moving mean",
+            "compute it from earlier positions only",
         )
     if smoothed := _smoothed_over_answers(train):
         name, channel, later = smoothed
-        # A single one may be what is measured together with the last inputs.
+        # A single label may be measured together with the last inputs.
         is_sure = later > 1 or np.size(train["labels"]) > len(train["labels"])
         return (wrong if is_sure else look)(
             f"channel {channel} of {name} is a weighted mean of labels, up to {later} positions "
             "later",
-            "a series is smoothed by a window around each position before windows are cut, so the "
-            "last inputs hold what is to be forecast",
-            "smooth by earlier positions alone",
+            "look-ahead: a series is smoothed with a centered window before it is cut into "
+            "windows, so the last inputs contain the values to forecast",
+            "smooth over earlier positions only",
         )
     if held := _label_held(lab):
         return held
     answers = np.asarray(train.get("labels", np.zeros(0)))
     if answers.dtype.kind not in "fiu" or answers.size != len(answers) or len(answers) < 20:
-        return ok("not looked at: there isn't one label an example")
+        return ok("not looked at: examples do not have exactly one label")
     for name, array in arrays_of(train, "inputs", "fiu").items():
         found = _label_as_it_is(lab, name, answers)
         if not found and array.ndim <= 2:
@@ -80,7 +82,7 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
 
 
 def _label_as_it_is(lab: Laboratory, name: str, answers: np.ndarray) -> Finding | None:
-    """Whether a number of the inputs is the label, a real number, in every example."""
+    """Whether a number of the inputs equals the label, a real number, in every example."""
     x, y = lab.examples["train"][name], np.nan_to_num(np.asarray(answers, "f8").ravel())
     if not answers.dtype.kind == "f" == x.dtype.kind or np.ptp(y[:MOST]) == 0:
         return None
@@ -90,9 +92,10 @@ def _label_as_it_is(lab: Laboratory, name: str, answers: np.ndarray) -> Finding 
         return None
     where = ", ".join(map(str, np.unravel_index(columns[0], x.shape[1:] or (1,))))
     return (wrong if _is_read(lab, name, columns[0]) else look)(
-        f"{name} hold the label, at [{where}] of each example",
-        "the answer is given, as where a window is cut one step too late",
-        "leave it out",
+        f"{name} contain the label, at [{where}] of each example",
+        "target leakage: the inputs contain the answer, for example because a window is cut one "
+        "step too late (off-by-one)",
+        "remove it from the inputs",
     )
 
 
@@ -103,35 +106,37 @@ def _column_that_tells(lab: Laboratory, name: str, answers: np.ndarray) -> Findi
     for column, x in enumerate(np.nan_to_num(np.asarray(table, "f8")).reshape(len(y), -1).T):
         if column in of_labels:
             return (wrong if _is_read(lab, name, column) else look)(
-                f"the numbers in column {column} of {name} are means of labels, over the rows "
-                "of all splits that have the same number there",
-                "a category was replaced by the mean of its labels, those that are to be "
-                "predicted among them",
-                "take the means over training examples alone, without the example's own label",
+                f"the numbers in column {column} of {name} are means of labels, over the rows of "
+                "all splits with the same number there",
+                "target leakage: target encoding replaced a category by the mean of its labels, "
+                "including those to predict",
+                "compute the means over training examples only, without the example's own label",
             )
         correlation = np.corrcoef(x, y)[0, 1] if x.std() > 0 and y.std() > 0 else 0.0
         if abs(correlation) > 0.995:
             seen = f"column {column} of {name} and the labels have a correlation of "
             seen += f"{correlation:.3f}"
         elif answers.dtype.kind != "f" and _tells(x, y):
-            seen = f"each value of column {column} of {name} comes with one label only"
+            seen = f"each value of column {column} of {name} occurs with one label only"
         else:
             continue
-        return look(seen, "it was computed from the label, or is known only afterwards",
-                    "leave it out")  # fmt: skip
+        return look(seen, "target leakage: it was computed from the label, or is known only "
+                          "afterwards",
+                    "remove it from the inputs")  # fmt: skip
     if table.dtype.kind == "f" and (found := _tells_training_labels(lab, name)):
         column, here, there, split = found
-        return look(  # what holds in training alone may be what is studied
+        return look(  # a dependence in training data only may be the subject of the study
             f"column {column} of {name} has a correlation of {here:.2f} with the labels in "
             f"training data, and of {there:.2f} in {split} data",
-            "it is made of the labels of training examples, their own among them",
-            "make it without the example's own label, as from other folds",
+            "target leakage: it was computed from the labels of training examples, including the "
+            "example's own label",
+            "compute it without the example's own label, for example from the other folds",
         )
     return None
 
 
 def _label_among_ids(train: dict[str, np.ndarray]) -> str:
-    """Where rows of whole numbers hold the label of their example, one of many; or nothing."""
+    """Where rows of integers contain the label of their example, one of many; or ""."""
     for y in arrays_of(train, "labels", "iu", axes=(1,)).values():
         if len(np.unique(y[:MOST])) < 10:
             continue
@@ -139,18 +144,18 @@ def _label_among_ids(train: dict[str, np.ndarray]) -> str:
             x = array[:MOST]
             last = x[np.arange(len(x)), x.shape[1] - 1 - np.argmax(x[:, ::-1] != 0, axis=1)]
             columns = {f"column {i} of {name}": column for i, column in enumerate(x.T)}
-            for place, ids in (columns | {f"the last number but 0 in {name}": last}).items():
+            for place, ids in (columns | {f"the last nonzero number in {name}": last}).items():
                 if np.mean(ids == y[:MOST]) > 0.99:
                     return place
     return ""
 
 
 def _filled_by_label(train: dict[str, np.ndarray]) -> tuple[str, int, int] | None:
-    """Numbers that many rows of a table share, in a column where most have one of their own.
+    """Numbers that many rows of a table share, in a column of otherwise distinct numbers.
 
-    Where the labels that come with one of them lie apart from those of all others. At both ends of
-    the range, many rows may share a number because an instrument goes no farther. The name of the
-    inputs, the column, and how many such numbers; None if there are none.
+    The labels of the rows with one such number lie in a range of their own. At both ends of the
+    column's range, many rows may share a number because an instrument measures no farther.
+    The name of the inputs, the column, and how many such numbers; None if there are none.
     """
     y = np.asarray(train.get("labels", np.zeros(0)))
     if y.dtype.kind not in "fiu" or y.size != len(y) or len(y) < 100 or not np.isfinite(y).all():
@@ -166,11 +171,11 @@ def _filled_by_label(train: dict[str, np.ndarray]) -> tuple[str, int, int] | Non
             groups = [np.delete(array[index == i], column, axis=1) for i in often]
             same = np.mean([np.ptp(group, axis=0) == 0 for group in groups], axis=0)
             if same.max(initial=0) > 0.5:
-                continue  # other numbers come again, too: these are replicates of something
+                continue  # other numbers repeat too: these are replicates
             ranges = sorted((y[index == i].min(), y[index == i].max()) for i in often)
             if not all(a[1] < b[0] for a, b in itertools.pairwise(ranges)):
                 continue
-            # Where the label follows from the number, it does so in the rows beside them, too.
+            # If the label follows from the number, it does so in rows with similar numbers too.
             beside = []
             for i in often:
                 near = np.argsort(np.abs(np.where(index == i, np.inf, x - values[i])))[: times[i]]
@@ -184,7 +189,7 @@ def _filled_by_label(train: dict[str, np.ndarray]) -> tuple[str, int, int] | Non
 def _sums_of_inputs(train: dict[str, np.ndarray]) -> Iterator[str]:
     """The labels of a series that are weighted sums of inputs, of no later positions.
 
-    A noise that is in both leaves no sum: then something in the inputs knows the labels.
+    Noise in the labels prevents such a sum, unless the inputs contain the labels.
     """
     for label, y in arrays_of(train, "labels", axes=(2,)).items():
         if not np.ptp(y):
@@ -207,11 +212,11 @@ def _sums_of_inputs(train: dict[str, np.ndarray]) -> Iterator[str]:
 
 
 def _smoothed_over_answers(train: dict[str, np.ndarray]) -> tuple[str, int, int] | None:
-    """A channel of windows that is a weighted mean of labels, those of later positions among them.
+    """A channel of windows that is a weighted mean of labels, including labels of later positions.
 
-    Windows are one position apart, and the first label of each is for the position behind it. What
-    earlier positions tell as well, as in a smooth series, isn't meant. The name of the inputs, the
-    channel, and how many positions later; None if there is none.
+    Windows are one position apart, and the first label of each is the next position. Channels that
+    follow from earlier positions too, as in a smooth series, are not reported. The name of the
+    inputs, the channel, and how many positions later; None if there is none.
     """
     y = train.get("labels", np.zeros(0))
     if y.dtype.kind != "f" or y.ndim not in (1, 2) or len(y) < 200:
@@ -242,15 +247,15 @@ def _smoothed_over_answers(train: dict[str, np.ndarray]) -> tuple[str, int, int]
 
 
 def _fitted(table: np.ndarray, sought: np.ndarray) -> tuple[np.ndarray, float]:
-    """The weights of columns whose sum is nearest to some numbers, and how far it is from them."""
+    """The weights of a least-squares fit of columns to some numbers, and its error."""
     weights = np.linalg.lstsq(table, sought, rcond=None)[0]
     return weights, float((sought - table @ weights).std())
 
 
 def _tells_training_labels(lab: Laboratory, name: str) -> tuple[int, float, float, str] | None:
-    """A column that goes with the labels of training far more than with others, as no other does.
+    """The only column that correlates with the labels far more in training than in another split.
 
-    Its number, both correlations, and of which split.
+    Its number, both correlations, and the other split.
     """
     train = lab.examples["train"]
     for split, arrays in lab.examples.items():
@@ -277,7 +282,7 @@ def _tells_training_labels(lab: Laboratory, name: str) -> tuple[int, float, floa
 
 
 def _means_of_labels(lab: Laboratory, name: str) -> list[int]:
-    """The columns whose equal numbers are the mean of their labels in all splits together."""
+    """The columns in which each number is the mean label of its rows, over all splits together."""
     splits = [arrays for arrays in lab.examples.values() if name in arrays and "labels" in arrays]
     if len(splits) < 2 or any(np.size(a["labels"]) != len(a[name]) for a in splits):
         return []
@@ -306,23 +311,23 @@ def _is_read(lab: Laboratory, name: str, column: int) -> bool:
 
 
 def _with_another(lab: Laboratory, name: str, column: int) -> Look | None:
-    """The first step where each example has this number of another one; None without it."""
+    """The first step with this number of each example taken from another; None if there is none."""
     given = dict(named_leaves(lab.batch)).get(name)
     if given is None:
         return None
     numbers = np.array(given)  # a copy: the batch stays as it is
     flat = numbers.reshape(lab.rows, -1)  # a view of it
-    if column >= flat.shape[1]:  # an augmentation makes something else of it
+    if column >= flat.shape[1]:  # an augmentation changes the shape
         return None
     flat[:, column] = np.roll(flat[:, column], 1)
     return lab.look(with_array(lab.batch, name, tf.constant(numbers)))
 
 
 def _label_held(lab: Laboratory) -> Finding | None:
-    """Whether one of several labels of each example stands in the inputs that predict it.
+    """Whether one of several labels of each example is among the inputs that predict it.
 
-    An autoencoder is to give again most of what it is given; and where the labels are the next
-    inputs, the prediction of each sees those before it alone.
+    Not for an autoencoder, which reproduces most of its inputs; nor where the labels are the next
+    inputs and each prediction depends on earlier inputs only.
     """
     train = {n: a for n, a in lab.examples["train"].items() if a.dtype.kind == "f" and a.size}
     numbers = sum(a[0].size for n, a in train.items() if n.startswith("inputs"))
@@ -345,23 +350,24 @@ def _label_held(lab: Laboratory) -> Finding | None:
         i, place = held[0]
         if not _predicts_by(lab, label, i, name, place):
             continue
-        # What comes next may be what was, as the parts of a state that stay.
+        # The next values may equal earlier ones, such as constant parts of a state.
         others = [(j, j + place - i) for j in range(len(a)) if len(held) == 1 and j != i]
         moved = [np.corrcoef(a[j], b[k])[0, 1] for j, k in others if 0 <= k < len(b)]
         is_channel = x.ndim > 2 and len(held) * x.shape[-1] >= len(b)
         is_sure = label == "labels" and len(held) in (1, len(a)) and not is_channel
         where = ", ".join(map(str, np.unravel_index(place, x.shape[1:] or (1,))))
         return (wrong if is_sure and max(np.abs(moved), default=0) < 0.5 else look)(
-            f"{name} hold, at [{where}] of each example, number {i} of {label}, whose prediction "
-            f"depends on it; {len(held)} of {len(a)} labels stand there",
-            "the answer is given, as where a column became a label and stayed among the inputs",
-            "leave it out",
+            f"{name} contain, at [{where}] of each example, number {i} of {label}, whose "
+            f"prediction depends on it ({len(held)} of {len(a)} labels are among the inputs)",
+            "target leakage: the inputs contain the answer, for example because a column became "
+            "a label but stayed among the inputs",
+            "remove it from the inputs",
         )
     return None
 
 
 def _predicts_by(lab: Laboratory, label: str, i: int, name: str, column: int) -> bool:
-    """Whether predictions of one of the labels change with one of the numbers of the inputs."""
+    """Whether the predictions of one label depend on one number of the inputs."""
     given = np.asarray(dict(named_leaves(lab.batch)).get(label, np.zeros(0)))
     other = _with_another(lab, name, column)
     if other is None:
@@ -376,7 +382,7 @@ def _predicts_by(lab: Laboratory, label: str, i: int, name: str, column: int) ->
 
 
 def _tells(x: np.ndarray, classes: np.ndarray) -> bool:
-    """Whether the class follows from a feature that has few values, or one bound for each class."""
+    """Whether a feature determines the class, by few values or by one threshold per class."""
     order = np.argsort(x, kind="stable")
     x, classes = x[order], classes[order]
     number = len(np.unique(classes))

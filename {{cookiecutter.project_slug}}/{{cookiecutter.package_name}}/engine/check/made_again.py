@@ -1,4 +1,4 @@
-"""The data made a second time, here and in another process, to see whether it is the same."""
+"""The data created a second time, here and in another process, to compare both."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ import tensorflow as tf
 from ..batches import Split, first_examples, worker_split
 from .numbers import bytes_of
 
-LONGEST_CREATION = 1.0  # seconds, of data that is made a second time here
-LONGEST_IN_PROCESS = 10.0  # and while all else is looked at
-MOST_BYTES = 2**30  # of arrays in memory, which the data made again takes once more
+LONGEST_CREATION = 1.0  # seconds to create data that is created again here
+LONGEST_IN_PROCESS = 10.0  # and in another process, during the other checks
+MOST_BYTES = 2**30  # of arrays in memory, which a second copy of the data needs again
 FIRST_ROWS = 64  # of each split, that are compared
 MOST_COMPARED = 2**24  # bytes of a split's arrays in memory; of larger ones, rows spread over them
 CHILD = """
@@ -41,7 +41,7 @@ class MadeAgain:
     Args:
         make: calls create_datasets of task/data.py with the flags of the task.
         datasets: what it made.
-        secs: how long that took; what takes long, or much memory, isn't made again.
+        secs: how long that took; data that takes long, or much memory, isn't created again.
     """
 
     def __init__(
@@ -55,21 +55,21 @@ class MadeAgain:
 
     @property
     def takes_long(self) -> bool:
-        """Whether it isn't made again here."""
+        """Whether creating the data takes too long to do it again here."""
         return self._secs > LONGEST_CREATION
 
     @cached_property
     def others_here(self) -> list[str] | None:
-        """The splits that differ when they are made again; None if that takes too much."""
+        """The splits that differ when they are created again; None if that takes too long."""
         if self.takes_long:
             return None
         return self._others(starts(self._make()))
 
     def start_process(self) -> None:
-        """Make the data in a process of its own as well, unless that takes too much."""
+        """Create the data in another process as well, unless that takes too long."""
         if self._secs > LONGEST_IN_PROCESS:
             return
-        with contextlib.suppress(Exception):  # functions that aren't those of a module
+        with contextlib.suppress(Exception):  # functions that can't be pickled
             make = pickle.dumps(self._make)
             with tempfile.TemporaryFile() as stdin:
                 stdin.write(make)
@@ -104,7 +104,7 @@ class MadeAgain:
 
 
 def starts(datasets: dict[str, Any]) -> dict[str, str]:
-    """A hash of the first examples of each split, and of arrays behind them."""
+    """A hash of the first examples of each split, and of the arrays that it is read from."""
     hashes = {name: hashlib.sha256() for name, split in datasets.items() if split is not None}
     for name, hashed in hashes.items():
         split = datasets[name]
@@ -114,9 +114,9 @@ def starts(datasets: dict[str, Any]) -> dict[str, str]:
 
 
 def _in_memory(split: Split) -> list[np.ndarray]:
-    """The arrays in memory that a split is read from, which needn't differ from the start.
+    """The arrays in memory that a split is read from: they may differ after the first examples.
 
-    They may be names of files and their labels. Of large ones, and of texts, some rows.
+    They may be file names and their labels. Of large arrays, and of texts, only some rows.
     """
     rows = worker_split(split)
     if isinstance(rows, tf.data.Dataset):

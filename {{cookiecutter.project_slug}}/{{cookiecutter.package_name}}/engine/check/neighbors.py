@@ -1,4 +1,4 @@
-"""Examples that are alike, and whether their labels are."""
+"""Similar examples, and whether their labels agree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 MOST = 600  # rows of a split
 PLACES = 512  # for words and tokens, by their hash
-SHUFFLES = 20  # of the labels, for what comes by chance
+SHUFFLES = 20  # of the labels, to estimate agreement by chance
 
 
 class Points(NamedTuple):
@@ -28,12 +28,12 @@ class Points(NamedTuple):
 def points(examples: dict[str, dict[str, np.ndarray]], name: str = "labels") -> dict[str, Points]:
     """Some rows of each split that has numbers or texts as inputs and one label of that name.
 
-    Columns of tables are scaled as those of training are; what is missing is their mean.
+    Columns of tables are scaled as in training data; missing values are replaced by the mean.
     """
     train = examples["train"]
     kinds = "fiuOSU"  # with texts
     names = [n for n, a in train.items() if n.startswith("inputs") and a.dtype.kind in kinds]
-    if len(names) > 1:  # numbers of categories are no measurements
+    if len(names) > 1:  # category numbers are not measurements
         names = [n for n in names if train[n].dtype.kind not in "iu"]
     found = {}
     for split, arrays in examples.items():
@@ -56,7 +56,7 @@ def points(examples: dict[str, dict[str, np.ndarray]], name: str = "labels") -> 
 
 
 def agreement(of: Points, among: Points, beyond: float = -np.inf) -> float:
-    """How often the nearest other row has the same label: 1 always, 0 as by chance.
+    """How often the nearest other row has the same label: 1 is always, 0 is chance.
 
     For real numbers the correlation with the label of the nearest row. Rows that are less than
     `beyond` away are left out, a squared distance.
@@ -67,12 +67,12 @@ def agreement(of: Points, among: Points, beyond: float = -np.inf) -> float:
 
 
 def distance(of: Points, among: Points) -> float:
-    """The squared distance of the nearest other row, for half of the rows at most."""
+    """The median of the squared distances to the nearest other row."""
     return float(np.median(squared_distances(of.inputs, among.inputs).min(axis=1)))
 
 
 def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of each row of `a` to each of `b`, over the features that both have; infinite to itself."""
+    """From each row of `a` to each of `b`, over features that both have; infinite to itself."""
     has_a, has_b = (np.isfinite(x).astype("f8") for x in (a, b))
     if has_a.all() and has_b.all():
         distances = (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2 * a @ b.T
@@ -86,10 +86,10 @@ def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def tell_nothing(of: Points) -> bool:
-    """Whether neither a feature nor the nearest row says more of the labels than of shuffled ones.
+    """Whether neither a feature nor the nearest row predicts labels better than shuffled ones.
 
-    Both are compared with what chance gives: how much a feature differs with the label, at most,
-    and how often neighbors have the same one.
+    Both are compared with chance: the largest dependence of a feature on the label, and how often
+    nearest neighbors have the same label.
     """
     x, y = of
     if len(y) < 100 or (y.dtype.kind != "f" and len(np.unique(y)) > len(y) / 3):
@@ -114,13 +114,13 @@ def tell_nothing(of: Points) -> bool:
 
 
 def _features(array: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Rows as float (rows, features); of texts and tokens how often each comes."""
+    """Rows as float (rows, features); for texts and tokens, how often each occurs."""
     if array.dtype.kind in "OSU":
         return _counted([_words(row) for row in array.reshape(len(array), -1).tolist()])
     if not _are_tokens(train):
         return _scaled(array, train)
     counted = _counted([[b"%d" % number for number in row] for row in array.tolist()])
-    # Places may tell the label as well, and say little of which rows are near.
+    # Positions may predict the label too, but say little about which rows are near.
     return np.concatenate([counted, 1e-3 * _scaled(array, train)], axis=1)
 
 
@@ -143,7 +143,7 @@ def _words(texts: list[Any]) -> list[bytes]:
 
 
 def _are_tokens(array: np.ndarray) -> bool:
-    """Whether all columns have numbers of one vocabulary, and only some of them in each row."""
+    """Whether all columns share one vocabulary, of which each row has only some numbers."""
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] < 4:
         return False
     known = [set(column.tolist()) for column in array[: 10 * MOST].T[[0, 1]]]
@@ -152,7 +152,7 @@ def _are_tokens(array: np.ndarray) -> bool:
 
 
 def _counted(rows: list[list[bytes]]) -> np.ndarray:
-    """How often each word comes, (rows, PLACES), as parts of a vector of length 1."""
+    """How often each word occurs, (rows, PLACES), normalized to vectors of length 1."""
     counts = np.zeros((len(rows), PLACES))
     for row, words in enumerate(rows):
         for word in words:

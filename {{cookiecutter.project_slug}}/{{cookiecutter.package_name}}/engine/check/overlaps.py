@@ -1,4 +1,4 @@
-"""Relations between examples: none stands in two splits, none is there again and again."""
+"""Relations between examples: none is in two splits, and none repeats again and again."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .laboratory import Laboratory
 from .neighbors import squared_distances
 from .numbers import percent, rows_of
 
-MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are taken
-MOST_PIXELS = 50_000_000  # times the width of a part, in which parts of images are looked for
+MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are computed
+MOST_PIXELS = 50_000_000  # times the width of a part, in which parts of images are searched for
 MOST_FEATURES = 1_000  # about, of each array
 MOST_ROWS = 20_000  # that are compared with each other
 MANY = 0.2  # of the rows of a split
 MOST_SHADES = 20_000_000  # of parts of images, that are counted
-SHADES = 32  # in a part of an image that is hardly there twice by chance
+SHADES = 32  # in a part of an image that hardly occurs twice by chance
 MANY_VALUES = 20  # of a column
 BY_CHANCE = 1e-3  # pairs of rows that are alike by chance
-FEW_TIMES = 20  # that a part stands in images which were cut from one, or composed of the same
+FEW_TIMES = 20  # that a part occurs in images that were cut or composed from the same picture
 FEW_COPIED = 10  # different examples
-MANY_NUMBERS = 16  # of a row, which make it one of its kind
-MOST_PLACES = 16  # in windows, where runs of positions are looked for
+MANY_NUMBERS = 16  # of a row, which make it unique
+MOST_PLACES = 16  # in windows, where runs of positions are searched for
 BASES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of the hashes of parts, along each axis
 FOLDS = ("fold", "fold_index")  # flags of a task
 SAME = 1e-8  # the squared distance of rows that are equal, at most
@@ -38,12 +38,12 @@ SAME = 1e-8  # the squared distance of rows that are equal, at most
 
 @relation("rows in two splits")
 def rows_in_two_splits(lab: Laboratory) -> Finding:
-    """No example of validation or test is a training example."""
+    """No validation or test example is a training example (data leakage between splits)."""
     for split in ("validation", "test"):
         if found := _parts_shared(lab.examples["train"], lab.examples.get(split, {}), split):
             return found
     train = lab.hashes.get("train", [])
-    # Of several for the augmentation to choose from, all are one example.
+    # Several parts for the augmentation to choose from are one example.
     parts = len(train) // max(1, len(next(iter(lab.examples["train"].values()), ())))
     wholes = list(zip(*[iter(train)] * parts, strict=True))
     natural = _repeated_by_nature(lab, wholes)
@@ -56,25 +56,27 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
         if name := _shared_alone(lab.examples["train"], lab.examples.get(split, {})):
             return (wrong if name == "inputs" else look)(
                 f"{name} of most {split} examples are {name} of training examples too",
-                "the splits overlap, though other parts of these examples differ, as where noise "
-                "or pairs were made afterwards",
-                "cut the data before use",
+                "data leakage between splits: the splits overlap, and only other parts of these "
+                "examples differ, for example because noise was added or pairs were formed "
+                "afterwards",
+                "split the data first, then prepare each split",
             )
     if folds := _folds_shared(lab):
         name, split, share = folds
         return wrong(
-            f"{share:.0%} of the {split} examples of --{name} 1 are {split} examples of --{name} 0",
-            "each fold divides the data anew, so some examples are in several folds, and others "
+            f"{share:.0%} of the {split} examples of --{name} 1 are {split} examples of --{name} "
+            "0 too",
+            "each fold splits the data anew, so some examples are in several folds, and others "
             "in none",
-            "permute the data by one seed for all folds",
+            "permute the data with the same seed for all folds",
         )
     validation, test = set(lab.hashes.get("validation", [])), lab.hashes.get("test", [])
     same = sum(h in validation for h in test)
     if test and same / len(test) > max(MANY, 3 * natural):
         return wrong(
             f"{percent(same, len(test))} of the test examples are validation examples too",
-            "weights are selected by the data that they are tested on",
-            "cut the data before use",
+            "data leakage between splits: weights are selected on the data that they are tested on",
+            "split the data first, then prepare each split",
         )
     return ok()
 
@@ -82,22 +84,22 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
 def _parts_shared(
     train: dict[str, np.ndarray], others: dict[str, np.ndarray], split: str
 ) -> Finding | None:
-    """Whether examples of another split are windows, pieces or copies of what training has too."""
+    """Whether another split and training data have windows, pieces or copies in common."""
     if share := _windows_shared(train, others):
         return wrong(
-            f"training examples are windows of a series, and {share:.0%} of what {split} "
-            "windows hold is in them too",
-            "windows that overlap were divided by chance among the splits",
+            f"training examples are windows of a series, and {share:.0%} of what {split} windows "
+            "contain is in training windows too",
+            "data leakage between splits: windows that overlap were split at random",
             "divide the series by time, then cut each part into windows",
         )
     if pieces := _pieces_shared(train, others):
         share, often, pixels = pieces
         return (wrong if often < FEW_TIMES / 4 else look)(
             f"{share:.0%} of the {split} images have parts of {pixels} x {pixels} pixels that "
-            "stand elsewhere in some training images",
-            "they are crops of the same pictures, or composed of the same pieces, that were "
-            "divided by chance among the splits",
-            "divide the pictures or pieces, then cut or compose each split from its own",
+            "occur elsewhere in some training images",
+            "data leakage between splits: they are crops of the same pictures, or composed of "
+            "the same pieces, and were split at random",
+            "divide the pictures or pieces first, then crop or compose each split from its own",
         )
     if share := _near_copies(train, others):
         are_wrong = (
@@ -106,23 +108,23 @@ def _parts_shared(
         return (wrong if are_wrong else look)(
             f"{share:.0%} of the {split} examples are much nearer to some of the training "
             "examples than to all others",
-            "they are noisy copies of one original, or parts of one recording, that were "
-            "divided by chance among the splits",
-            "divide by what belongs together, before copies are made",
+            "data leakage between splits: they are near-duplicates (noisy copies of one "
+            "original, or parts of one recording) that were split at random",
+            "split by group, so that what belongs together stays together, before making copies",
         )
     return None
 
 
 def _folds_shared(lab: Laboratory) -> tuple[str, str, float] | None:
-    """How much two folds of a cross-validation share, if a flag of the task says which one it is.
+    """How much two folds of a cross-validation share, if a flag of the task selects the fold.
 
-    The flag, the split that differs from fold to fold, and the share; None if it is none.
+    The flag, the split that differs from fold to fold, and the fraction; None if nothing is shared.
     """
     name = next((f.name for f in fields(lab.task) if f.name in FOLDS), "")
     if not name or lab.made_again.takes_long:
         return None
     folds = []
-    with contextlib.suppress(Exception):  # it may be from 1, or no number
+    with contextlib.suppress(Exception):  # folds may start at 1, or not be numbers
         for number in (0, 1):
             is_own = getattr(lab.task, name) == number
             other = replace(lab.task, **{name: number})
@@ -131,11 +133,11 @@ def _folds_shared(lab: Laboratory) -> tuple[str, str, float] | None:
     if len(folds) < 2:
         return None
     times = Counter(itertools.chain(*folds[0].values()))
-    for split in ("test", "validation"):  # where tests take turns, the other may come again
+    for split in ("test", "validation"):  # folds may differ in one of them only
         some, others = (fold.get(split, []) for fold in folds)
         if not others or set(some) == set(others):
-            continue  # a test that is the same for all folds
-        known = {row for row in some if times[row] == 1}  # others come again by themselves
+            continue  # a test split that is the same for all folds
+        known = {row for row in some if times[row] == 1}  # others are duplicates in the data
         share = float(np.mean([row in known for row in others]))
         return (name, split, share) if share > MANY / 4 else None
     return None
@@ -150,9 +152,9 @@ def _hashes_of_rows(split: Any) -> list[int]:
 
 
 def _repeated_by_nature(lab: Laboratory, wholes: list[tuple[int, ...]]) -> float:
-    """The share of training examples that the data repeats by itself."""
+    """The fraction of training examples that are duplicates in the data itself."""
     times = Counter(wholes).values()
-    # But for passes through all of it.
+    # Except for several passes through all of it.
     natural = 1 - len(times) * min(times, default=1) / max(1, len(wholes))
     weights = np.ravel(lab.examples["train"].get("weights", np.zeros(0)))
     counts = weights[weights > 0] / np.min(weights[weights > 0], initial=np.inf)
@@ -160,7 +162,7 @@ def _repeated_by_nature(lab: Laboratory, wholes: list[tuple[int, ...]]) -> float
     if not natural and any(len(set(found)) < len(found) for found in others) and (
         len(counts) and np.allclose(counts, np.round(counts), atol=1e-3)
     ):  # fmt: skip
-        # Equal rows of training may have been put together, with their number as their weight.
+        # Equal training rows may have been merged, with their number as the weight.
         natural = 1 - len(counts) / counts.sum()
     return natural
 
@@ -168,7 +170,7 @@ def _repeated_by_nature(lab: Laboratory, wholes: list[tuple[int, ...]]) -> float
 def _examples_shared(
     lab: Laboratory, split: str, known: set[int], natural: float, classes: list[float]
 ) -> Finding | None:
-    """Whether examples of another split are `known` ones, more than the data repeats itself.
+    """Whether examples of another split are `known`, beyond the duplicates of the data itself.
 
     Training examples of these `classes` are repeated, and hardly any others.
     """
@@ -178,42 +180,47 @@ def _examples_shared(
         return None
     seen = f"{percent(twice, len(found))} of the {split} examples are training examples too"
     if twice / len(found) > max(MANY, 3 * natural):
-        return wrong(seen, "the splits overlap, so results are too good", "cut the data before use")
+        return wrong(
+            seen,
+            "the splits overlap (data leakage), so results are too good",
+            "split the data first, then prepare each split",
+        )
     labels = np.ravel(lab.examples[split].get("labels", np.zeros(0)))
     there = np.isin(labels, classes)
-    # Training examples may well be repeated behind the split, and some be the same by chance.
+    # Training examples may be repeated after the split, and some be the same by chance.
     if len(labels) == len(found) and there.any() and (
         np.mean([h in known for h, c in zip(found, there, strict=True) if c]) > 0.5
     ):  # fmt: skip
         names = ", ".join(f"{c:g}" for c in classes)
         return wrong(
             f"{seen}; in training, those of label {names} repeat, and of other labels hardly any",
-            "rare or hard ones were repeated before the split, so copies are in both",
-            "cut the data first, then repeat training examples, or give them weights",
+            "data leakage between splits: rare or hard ones were repeated (oversampled) before "
+            "the split, so both splits have copies",
+            "split the data first, then repeat training examples, or give them weights",
         )
     is_copied = twice / len(found) > MANY and _never_come_again(lab.examples["train"])
     if twice / len(found) > max(0.02, 2 * natural) or is_copied:
-        return look(seen, "the splits overlap, or the data repeats itself")
+        return look(seen, "the splits overlap, or the data itself contains duplicates")
     return None
 
 
 @relation("inputs differ")
 def inputs_differ(lab: Laboratory) -> Finding:
-    """Training examples with other labels have other inputs."""
+    """Training examples with different labels have different inputs."""
     arrays = lab.examples["train"]
     inputs = [a for n, a in arrays.items() if n.startswith("inputs")]
     if "labels" not in arrays or arrays["labels"].ndim != 1 or arrays["labels"].dtype.kind == "O":
-        return ok("not looked at: there isn't one label an example")
+        return ok("not looked at: examples do not have exactly one label")
     if not inputs or any(a.dtype.kind != "f" or a[0].size < 4 for a in inputs):
-        return ok("not looked at: inputs may well be the same by chance")
+        return ok("not looked at: inputs may be the same by chance")
     seen: dict[bytes, set[float]] = {}
     keys = rows_of(inputs, MOST_ROWS)
     for key, label in zip(keys, arrays["labels"].tolist(), strict=False):
         seen.setdefault(key, set()).add(label)
     share = float(np.mean([len(seen[key]) > 1 for key in keys]))
-    if share > MANY / 2:  # several may have given a label each
+    if share > MANY / 2:  # several raters may have given a label each
         numbers = np.concatenate([np.ravel(a[:MOST_ROWS]) for a in inputs])
-        # Rows of a table with a few numbers may well be the same.
+        # Rows of a table with few distinct numbers may be the same.
         few = len(np.unique(numbers)) < sum(a[0].size for a in inputs) * len(seen) / 10
         is_table = few and all(a.ndim == 2 for a in inputs)
         is_sure = len(seen) < len(keys) / 10 and not is_table
@@ -221,14 +228,14 @@ def inputs_differ(lab: Laboratory) -> Finding:
         return (wrong if is_sure else look)(
             f"{share:.0%} of the training examples have the same inputs as others with another "
             "label",
-            "one array is filled again and again, or rows are repeated and labels aren't",
-            "compare some of them by eye",
+            "one array is reused for several examples, or rows are repeated but labels are not",
+            "compare some examples by eye",
         )
     return ok()
 
 
 def _tell_labels(keys: list[bytes], labels: np.ndarray) -> bool:
-    """Whether examples with the same inputs have labels that are alike, as of several raters."""
+    """Whether examples with the same inputs have similar labels, as from several raters."""
     numbers: dict[bytes, int] = {}
     of_key = np.array([numbers.setdefault(key, len(numbers)) for key in keys])
     sizes = np.bincount(of_key)
@@ -245,25 +252,26 @@ def _tell_labels(keys: list[bytes], labels: np.ndarray) -> bool:
 
 @relation("examples repeat")
 def examples_repeat(lab: Laboratory) -> Finding:
-    """No stream is a few examples again and again."""
+    """No stream repeats a few examples again and again."""
     for split, hashes in lab.hashes.items():
         times = Counter(hashes).values()
-        # Data that repeats itself by nature doesn't repeat each example equally often.
+        # Natural duplicates do not repeat each example equally often.
         is_even = len(times) >= 5 and min(times) >= 2 and max(times) <= min(times) + 1
         # Arrays may be several passes through the data in one epoch.
         if not is_even or not isinstance(worker_split(lab.datasets[split]), tf.data.Dataset):
             continue
         verdict = wrong if len(times) <= lab.rows else look
         return verdict(
-            f"{split} data are {len(times)} examples, each of them {min(times)} times or more",
-            "repeat() in the stream; what take() leaves out before it is never used",
-            "leave repetition to the engine: a stream gives each example once, and ends",
+            f"{split} data are only {len(times)} different examples, each of them {min(times)} "
+            "times or more",
+            "the stream calls repeat(), and what take() leaves out before it is never used",
+            "leave repetition to the engine: a stream yields each example once, then ends",
         )
     return ok()
 
 
 def _repeated_classes(train: dict[str, np.ndarray], wholes: list[tuple[int, ...]]) -> list[float]:
-    """The labels of which most examples are there several times, if no others are; or nothing."""
+    """The labels whose examples mostly repeat, if no others do; or an empty list."""
     labels = np.ravel(train.get("labels", np.zeros(0)))
     if (
         labels.dtype.kind not in "fiu"
@@ -281,12 +289,12 @@ def _repeated_classes(train: dict[str, np.ndarray], wholes: list[tuple[int, ...]
         or len(copied) < FEW_COPIED
         or any(0.05 < share < 0.6 for share in shares.values())
     ):
-        return []  # such as empty ones, which are all the same
+        return []  # such as empty examples, which are all the same
     return found if len(found) < len(shares) else []
 
 
 def _never_come_again(train: dict[str, np.ndarray]) -> bool:
-    """Whether rows of a table, with numbers as labels, are there twice only if they were copied.
+    """Whether rows of a table, with numbers as labels, can repeat only if they were copied.
 
     Not images of the same few letters, nor measurements of a few things.
     """
@@ -306,8 +314,8 @@ def _never_come_again(train: dict[str, np.ndarray]) -> bool:
 def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> str:
     """The inputs or the labels if these rows, of many numbers each, are mostly training rows.
 
-    Of several inputs one may well come again, such as who rates something; and weights may say
-    which part of an example each split uses.
+    One of several inputs may repeat, such as who rates something; and weights may select the part
+    of an example that each split uses.
     """
     if any(name.startswith("weights") for name in (*train, *others)):
         return ""
@@ -316,24 +324,24 @@ def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -
         if array.dtype.kind != "f" or array[:1].size < MANY_NUMBERS or len(other) < 10:
             continue
         known, found = {*rows_of([array], MOST_ROWS)}, rows_of([other])
-        # The same for many examples, as a graph or what stands for a class, it says nothing.
+        # An array that many examples share, such as a graph, says nothing.
         if len(set(found)) > 0.95 * len(found) and np.mean([f in known for f in found]) > 0.5:
             return name
     return ""
 
 
 def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
-    """The share of another split's windows that stands elsewhere in training windows; 0 if few.
+    """The fraction of another split's windows found elsewhere in training windows; 0 if small.
 
-    Windows are (rows, positions) or (rows, positions, channels) of real numbers. What is compared
-    are short runs of positions.
+    Windows are (rows, positions) or (rows, positions, channels) of real numbers. Short runs of
+    positions are compared.
     """
     for name, array in train.items():
         other = others.get(name)
         is_series = array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[1] > 3
         if not name.startswith("inputs") or not is_series or other is None or len(other) < 10:
             continue
-        few = len(np.unique(array.ravel()[:MOST_ROWS])) < 100  # such numbers are alike by chance
+        few = len(np.unique(array.ravel()[:MOST_ROWS])) < 100  # such numbers are equal by chance
         if other.shape[1:] != array.shape[1:] or few:
             continue
         run = min(4, array.shape[1] // 2)
@@ -343,14 +351,14 @@ def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray])
         stride = next((at for at in range(1, a.shape[1])
                        if np.mean(np.isin(a[:100, 0], a[:, at])) > 0.4), 0)  # fmt: skip
         if not stride or len(other) < 4 * array.shape[1] / stride:
-            continue  # training windows don't overlap, or all others lie beside them
+            continue  # training windows don't overlap, or all others are adjacent to them
         known, shared = np.unique(a), []
         for place in np.unique(np.linspace(0, b.shape[1] - 1, MOST_PLACES).astype(int)):
             moves = np.ptp(other[: len(b), place : place + run].reshape(len(b), -1), axis=1) > 0
             here = np.isin(b[:, place], a[:, place])  # as in a table
             shared.append(moves & np.isin(b[:, place], known) & ~here)
         of_rows = np.mean(shared, axis=0)
-        # Splits that are cut by time share some where they meet.
+        # Splits by time share some windows where they meet.
         if min(part.mean() for part in np.array_split(of_rows, 3)) > MANY:
             return float(of_rows.mean())
     return 0.0
@@ -361,10 +369,9 @@ def _pieces_shared(
 ) -> tuple[float, float, int] | None:
     """Parts with many shades that are in images of both splits; None if few have one.
 
-    The share of the other images with a part that stands elsewhere in a training image, how often
-    such a part does, in half of them at most, and the pixels along its side. What stands at the
-    same place, as a background, says nothing; nor do images that hold what many others do, as
-    letters of one font.
+    The fraction of the other images with a part that occurs elsewhere in a training image, how
+    often such a part occurs (median), and the pixels along its side. Parts at the same place, such
+    as a background, say nothing; nor do parts that many images have, such as letters of one font.
     """
     for name, array in train.items():
         other = others.get(name)
@@ -376,7 +383,7 @@ def _pieces_shared(
         part = max(8, min(height, width) // 3)
         rows = max(10, MOST_PIXELS // (height * width * part))
         array, other = array[: min(rows, MOST_TRAINING)], other[: min(rows // 4, MOST_OTHERS)]
-        # In 256 shades, or the last digits of what hardly touches a piece make it another one.
+        # In 256 shades: otherwise tiny differences would make equal parts differ.
         low, spread = array.min(), max(np.ptp(array), 1e-9)
         array, other = (np.round((x - low) * (255 / spread)).astype("f4") for x in (array, other))
         a, b = (_hashes_of_parts(x, (part, part)) for x in (array, other))
@@ -404,7 +411,7 @@ def _pieces_shared(
 
 
 def _hashes_of_parts(arrays: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """A number for each part of these sizes, (rows, places on the first axis behind them, ...).
+    """A number for each part of these sizes, (rows, places on the first axis, ...).
 
     The arrays are (rows, positions, ...), with or without channels.
     """
@@ -425,10 +432,10 @@ def _hashes_of_parts(arrays: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
 
 
 def _near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
-    """The share of another split's examples that have a near copy in training; 0 if few.
+    """The fraction of another split's examples with a near copy in training; 0 if small.
 
-    Numbers of the same kind lie at distances that grow steadily: the tenth nearest is about as much
-    farther than the nearest as the hundredth than the tenth, on a line as in many dimensions.
+    Without copies, distances grow steadily: the ratio of the tenth nearest to the nearest is about
+    that of the hundredth to the tenth, on a line as in many dimensions.
     """
     if (features := _features(train, others, MOST_OTHERS)) is None:
         return 0.0
@@ -438,7 +445,7 @@ def _near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) ->
     if len(names) == 1:
         images = train[names[0]][:MOST_TRAINING], others[names[0]][:MOST_OTHERS]
         near |= _near_when_moved(*images, 1)
-        # A few things that may be at any place are as near when they are moved far.
+        # A few objects at any place are as near after a large shift.
         far = min(images[0].shape[1:3], default=0) // 4
         if near.mean() > MANY and far > 2:
             near &= _near_when_moved(*images, far).mean() < near.mean() / 4
@@ -449,10 +456,10 @@ def _near_copies(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) ->
 def _features(
     train: dict[str, np.ndarray], others: dict[str, np.ndarray], most_others: int
 ) -> tuple[list[str], np.ndarray, np.ndarray] | None:
-    """Which inputs are real numbers; those of training and of another split, on one scale."""
+    """The names of real inputs, and those of training and another split, on one scale."""
     names = [n for n, x in train.items() if n.startswith("inputs") and x.dtype.kind == "f"]
     names = [n for n in names if n in others and others[n].dtype.kind == "f"]
-    # What has few values, as the bonds of a graph, is near or far by steps.
+    # Distances between arrays with few values, such as bonds of a graph, are discrete.
     names = [n for n in names if len(np.unique(train[n].ravel()[:MOST_ROWS])) > 10]
     if not names or any(train[n].shape[1:] != others[n].shape[1:] for n in names):
         return None
@@ -463,17 +470,17 @@ def _features(
     spread = np.ma.masked_invalid(a).std(axis=0).filled(0)
     if np.count_nonzero(spread) < 3:
         return None
-    if any(train[n].ndim > 2 for n in names):  # positions have one unit, columns have many
+    if any(train[n].ndim > 2 for n in names):  # positions share one unit, columns have their own
         spread = np.where(spread > 0, spread.max(), 0)
     a, b = (x[:, spread > 0] / spread[spread > 0] for x in (a, b))
     return names, a, b
 
 
 def _are_measured_later(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> bool:
-    """Whether another split has what training has, once each, with labels of their own.
+    """Whether another split has the training examples once each, with labels of their own.
 
-    So it is with later visits of known patients: copies have the label of their original, and of
-    what chance divides some come together in one split.
+    For example later visits of known patients. Copies would have the label of their original, and
+    a random split would put some copies of the same original into one split.
     """
     features = _features(train, others, MOST_TRAINING)
     labels = [split.get("labels", np.zeros(0)) for split in (train, others)]
@@ -489,27 +496,27 @@ def _are_measured_later(train: dict[str, np.ndarray], others: dict[str, np.ndarr
 
 
 def _have_few_examples(train: dict[str, np.ndarray]) -> bool:
-    """Whether each class has a few examples, as the faces of a person, so that these are alike."""
+    """Whether each class has few examples, such as the faces of one person, which are similar."""
     labels = train.get("labels", np.zeros(0))
     is_one_each = labels.dtype.kind in "iu" and labels.ndim == 1
     return is_one_each and len(labels) < 20 * len(np.unique(labels))
 
 
 def _are_near(squares: np.ndarray) -> np.ndarray:
-    """Whether each row is much nearer to a few of others, by squared distances, than to all."""
+    """Whether each row is much nearer to a few other rows than to all others."""
     nearest = np.sqrt(np.maximum(np.partition(squares, (0, 9, 99), axis=1)[:, [0, 9, 99]], 1e-9))
     first, tenth, hundredth = np.log(nearest).T
     return (tenth - first > 3 * (hundredth - tenth)) & (tenth - first > 1.0)
 
 
 def _near_when_moved(a: np.ndarray, b: np.ndarray, step: int) -> np.ndarray:
-    """Whether each of `b` is near to some of `a` when it is moved by so many pixels."""
+    """Whether each image of `b` is near to some of `a` after a shift by so many pixels."""
     near = [_are_near(squared_distances(y, x)) for x, y in _moved(a, b, step)]
     return np.any(near, axis=0) if near else np.zeros(len(b), bool)
 
 
 def _moved(a: np.ndarray, b: np.ndarray, step: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """What small images of `a` share with those of `b` moved by a step; by 1 or 2, or turned."""
+    """Small images of `a`, and those of `b` after a shift by `step`, or also 1, 2 or a flip."""
     height, width = (*a.shape[1:], 0, 0)[:2]
     if a.ndim not in (3, 4) or min(height, width) < 7 or max(height, width) > 32:
         return

@@ -13,14 +13,14 @@ from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import numbers_of
 
-PICTURES = (".png", ".bmp", ".jpg", ".jpeg")  # the first that a task reads is tried
+PICTURES = (".png", ".bmp", ".jpg", ".jpeg")  # the first one that a task reads is used
 TEXTS = ("a", "1", "a b")
 MANY = 0.05  # of the numbers of the data, or of its rows
 
 
 @relation("inputs as they are")
 def inputs_as_they_are(lab: Laboratory) -> Finding:
-    """A step gives the model the inputs of the data, as `predict` and `export` do."""
+    """A step passes the inputs of the data to the model unchanged, as `predict` and `export` do."""
     if not lab.evaluated_splits or len(lab.run.trained_models) != 1:
         return ok("not looked at: there are several models, or there is nothing to evaluate")
     ((name, _),) = lab.run.trained_models.items()
@@ -28,19 +28,20 @@ def inputs_as_they_are(lab: Laboratory) -> Finding:
     numbers = [numbers_of(call.arguments) for call in lab.calls_in_validation]
     given = [x for x in numbers if x is not None and data is not None and x.shape == data.shape[1:]]
     if data is None or any(np.array_equal(x, data[0], equal_nan=True) for x in given):
-        return ok()  # others may well be looked at beside them
+        return ok()  # the step may use other versions of the inputs as well
     if change := next(filter(None, (_affine(data[0], x) for x in given)), ""):
         return wrong(
             f"the validation step gives {name!r} {change}",
-            "predict and an exported model get them as they are, so their outputs are others",
-            "do it in create_datasets and in READERS, or in a layer of the model",
+            "train/serving skew: predict and an exported model get the inputs unchanged, so "
+            "their outputs differ",
+            "do this in create_datasets and in READERS, or in a layer of the model",
         )
     return ok()
 
 
 @relation("readers")
 def readers_as_data(lab: Laboratory) -> Finding:
-    """What READERS of task/predictions.py read is as the data is."""
+    """READERS of task/predictions.py prepare inputs in the same way as the data."""
     split = next((n for n in lab.examples if n != "train"), "train")  # which nothing augments
     array = lab.examples[split].get("inputs", np.zeros(0))
     if len(lab.run.models) != 1 or not len(array):
@@ -49,7 +50,9 @@ def readers_as_data(lab: Laboratory) -> Finding:
     with tempfile.TemporaryDirectory() as directory:
         for suffix, read in lab.readers.items():
             file = Path(directory) / f"try{suffix}"
-            with contextlib.suppress(Exception):  # it may read what can't be made up
+            with contextlib.suppress(
+                Exception
+            ):  # the reader may need files that can't be generated here
                 if suffix in PICTURES and array.ndim == 4:
                     size, channels = array.shape[1:3], array.shape[3]
                     shades = np.resize(np.arange(256.0), (*size, channels))
@@ -57,7 +60,7 @@ def readers_as_data(lab: Laboratory) -> Finding:
                     keras.utils.save_img(file, shades, scale=False)
                     shown = np.asarray(read(file, model), "f8")
                     found = _other_scale(array, shown)
-                    # Files may hold more than the bytes that are tried here, and not less.
+                    # Files may have a wider range than these bytes, but not a narrower one.
                     is_sure = bool(np.ptp(shown) > 10 * np.ptp(array) > 0)
                 elif suffix == ".txt" and array.ndim == 2 and array.dtype.kind in "iu":
                     found, is_sure = "", False
@@ -69,14 +72,15 @@ def readers_as_data(lab: Laboratory) -> Finding:
                 if found:
                     return (wrong if is_sure else look)(
                         f"{getattr(read, '__name__', 'READERS')} reads a {suffix} file {found}",
-                        "create_datasets prepares inputs otherwise, so predictions are wrong",
-                        "prepare them by one function",
+                        "train/serving skew: create_datasets prepares inputs differently, so "
+                        "predictions are wrong",
+                        "prepare both with the same function",
                     )
     return ok()
 
 
 def _affine(data: np.ndarray, given: np.ndarray) -> str:
-    """How each example was scaled and moved on its way, if it was, and by nothing else."""
+    """How each example was scaled and shifted before the model; "" if it wasn't, or otherwise."""
     x, y = (a.reshape(len(a), -1) for a in (data, given))
     if np.allclose(x, y, rtol=1e-4, atol=1e-6) or not np.isfinite(x).all():
         return ""
@@ -94,20 +98,20 @@ def _affine(data: np.ndarray, given: np.ndarray) -> str:
 
 
 def _other_scale(data: np.ndarray, read: np.ndarray) -> str:
-    """How black and white are read, if the data has numbers that no shade becomes."""
+    """How black and white are read, if the data has numbers outside that range; or ""."""
     low, high = float(read.min()), float(read.max())
     width = max(high - low, 1e-9)
     outside = np.mean((data < low - 0.1 * width) | (data > high + 0.1 * width))
     if outside > MANY or width > 10 * np.ptp(data) > 0:
         return (
-            f"as numbers from {low:.3g} to {high:.3g}, and those of the data go from "
+            f"as numbers from {low:.3g} to {high:.3g}, but those of the data range from "
             f"{data.min():.3g} to {data.max():.3g}"
         )
     return ""
 
 
 def _other_padding(data: np.ndarray, read: np.ndarray) -> str:
-    """At which end a text is padded, if the data is padded at the other."""
+    """The end at which a text is padded, if the data is padded at the other; or ""."""
     if read.ndim != 2 or read.shape[1] != data.shape[1]:
         return ""
     for mine, other, side in ((-1, 0, "front"), (0, -1, "end")):
@@ -115,5 +119,5 @@ def _other_padding(data: np.ndarray, read: np.ndarray) -> str:
         padding = numbers[times.argmax()]
         is_padded = times.max() > len(data) / 2 and np.mean(data[:, other] == padding) < MANY
         if is_padded and read[0, other] == padding:
-            return f"with padding at the {side}, and the data has it at the other end alone"
+            return f"with padding at the {side}, but the data has padding only at the other end"
     return ""

@@ -30,18 +30,18 @@ from .runs import SECS_READ, stage
 
 MOST_SEEDS, SOME_SEEDS = 10, 4
 MOST_LABELS = 8  # arrays of them
-MOST_COLUMNS = 32  # of labels, that are compared with each other
-MOST_PLACES = 4  # random numbers that say what is done with all rows, such as a place in images
+MOST_COLUMNS = 32  # of labels that are compared with each other
+MOST_PLACES = 4  # random numbers that apply to all rows, such as a place in images
 LEAST_ROWS = 10  # of windows without missing values at their ends
-LEAST_SPREAD = 0.05  # of factors; smaller ones may stand for how well something is measured
+LEAST_SPREAD = 0.05  # of factors; a smaller spread may model measurement errors
 BOXES = ((0, 2), (1, 3))  # the columns of opposite sides
 TURNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # of images (n, height, width, channels)
-    "as they were": lambda x: x,
+    "unchanged": lambda x: x,
     "mirrored": lambda x: x[:, :, ::-1],
     "upside down": lambda x: x[:, ::-1],
-    "turned by 180 degrees": lambda x: x[:, ::-1, ::-1],
-    "turned to the left": lambda x: np.rot90(x, 1, (1, 2)),
-    "turned to the right": lambda x: np.rot90(x, 3, (1, 2)),
+    "rotated (turned) by 180 degrees": lambda x: x[:, ::-1, ::-1],
+    "rotated (turned) to the left": lambda x: np.rot90(x, 1, (1, 2)),
+    "rotated (turned) to the right": lambda x: np.rot90(x, 3, (1, 2)),
 }
 
 
@@ -54,27 +54,27 @@ def first_step(lab: Laboratory) -> Finding:
     if losses:
         return wrong(
             f"the loss {losses[0]} of the first batch is {lab.base.losses[losses[0]]}",
-            "NaN in the data (also where the weight is 0: 0 x NaN is NaN), a logarithm or a "
-            "division of 0, or nothing that counts",
-            "see the data below, and clip what goes into logarithms",
+            "NaN in the data (also where the weight is 0: 0 x NaN is NaN), a logarithm of 0, a "
+            "division by 0, or no example that counts",
+            "see the relations about data below, and clip the arguments of logarithms",
         )
     return wrong(
-        "the loss of the first batch is finite, its gradient isn't",
-        "the derivative of a square root, a norm or a logarithm at 0",
-        "add a small number inside it",
+        "the loss of the first batch is finite, but its gradient is not",
+        "the derivative of a square root, a norm or a logarithm at 0 is not finite",
+        "add a small constant (epsilon) to its argument",
     )
 
 
 @relation("the same step again")
 def same_step_again(lab: Laboratory) -> Finding:
-    """A step that is computed twice is the same."""
+    """A step gives the same results when it is computed again."""
     _, random = random_numbers(lab.traced.ops[0].graph)
     if random:
         return wrong(
-            f"{random[0]} gives other numbers each time",
-            "tf.random.normal and its like don't follow from seed and step, so no run can be "
-            "resumed or repeated",
-            "use tf.random.stateless_* with replica.seed, or a SeedGenerator of the layer",
+            f"{random[0]} gives different numbers each time",
+            "tf.random.normal and similar functions are stateful: they don't follow from seed "
+            "and step, so no run can be resumed or repeated",
+            "use tf.random.stateless_* with replica.seed, or a SeedGenerator in the layer",
         )
     again = lab.look(lab.batch)
     if differences := lab.base.differences(again):
@@ -82,13 +82,13 @@ def same_step_again(lab: Laboratory) -> Finding:
         if names := assigned_variables(lab.traced.ops):
             return wrong(
                 f"{seen}, and {names[0]} writes a variable",
-                "a tf.Variable that the engine doesn't know counts or remembers something: it "
+                "a tf.Variable that the engine does not track holds a count or other state: it "
                 "isn't saved, and each replica has a value of its own",
-                "use replica.step, a Keras weight made with add_weight, or a metric",
+                "use replica.step, a Keras weight created with add_weight, or a metric",
             )
         return wrong(
             seen,
-            "random numbers or a counter that don't follow from seed and step",
+            "random numbers or a counter that don't depend on seed and step only",
             "use tf.random.stateless_* with replica.seed",
         )
     return ok()
@@ -96,15 +96,15 @@ def same_step_again(lab: Laboratory) -> Finding:
 
 @relation("random numbers differ")
 def random_numbers_differ(lab: Laboratory) -> Finding:
-    """Each step, micro-batch and replica draws random numbers of its own."""
+    """Each step, micro-batch and replica draws different random numbers."""
     if not lab.is_the_same_when_traced_again:
         return wrong(
-            "each trace of the step computes something else",
-            "Python or NumPy draws random numbers while the step is traced: in the graph they are "
+            "each trace of the step computes something different",
+            "Python or NumPy draws random numbers during tracing: in the graph they are "
             "constants, the same in every step",
             "use tf.random.stateless_* with replica.seed",
         )
-    # Of whole numbers, which may be the same by chance, the seed tells.
+    # Integers may be equal by chance, so their seed is examined instead.
     drawn = [op for op in drawn_of_constants(lab.traced.ops) if op.name in lab.traced.ops_of_losses]
     same = [op.name for op in drawn if op.outputs[0].dtype.is_integer]
     if not lab.base.drawn and not same:
@@ -113,72 +113,72 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
         return wrong(
             f"{lab.traced.drawn_alike[0]} draws the same numbers for the rows of every replica and "
             "micro-batch",
-            "its seed follows from the step, and nothing else",
+            "its seed depends on the step only",
             "use replica.seed",
         )
     alike = list(lab.base.drawn)
-    for step in (1, 10, 101, 1009):  # the same ones may last for some steps
+    for step in (1, 10, 101, 1009):  # numbers may stay the same for some steps on purpose
         if alike:
             later = lab.look(lab.batch, step=step)
             alike = [n for n in alike if np.array_equal(lab.base.drawn[n], later.drawn[n])]
     same += alike
-    # What has other axes than that of the rows may be a fixed projection, or choice of parts.
+    # Numbers without an axis of rows may be a fixed projection or selection.
     of_all = {op.name for op in lab.traced.ops if op.name in same and _is_for_all(op.outputs[0])}
     for_all = [name for name in same if SAME_ROWS in name or name in of_all]
     if same:
         return (wrong if for_all else look)(
             f"{(for_all or same)[0]} draws the same numbers in every step",
             "its seed is a constant",
-            "use replica.seed in a step, and a SeedGenerator that is an attribute in a layer",
+            "use replica.seed in a step, and in a layer a SeedGenerator that is an attribute",
         )
     if name := noise_of_all_rows(lab.traced.ops, lab.rows):
         return _for_all(name)
     if name := _sees_twice(lab):
         return (wrong if drawn_twice(lab.traced.ops) else look)(
-            f"a train step changes inputs by random numbers, calls {name!r} with them twice, and "
-            "gets the same both times",
-            "both are made by the same random numbers",
-            "give each a seed of its own, as tf.random.split(replica.seed) makes them",
+            f"a train step changes inputs with random numbers, calls {name!r} with them twice, "
+            "and gets the same result both times",
+            "both are made with the same random numbers, from one seed",
+            "give each a seed of its own, for example from tf.random.split(replica.seed)",
         )
     return ok()
 
 
 @relation("the same batch again")
 def same_batch_again(lab: Laboratory) -> Finding:
-    """A batch can be made again, and alone."""
-    # After others and alone: under a global seed, tf.random.normal is the same in each new dataset.
+    """A batch is the same when it is made again, or without the batches before it."""
+    # In order and alone: under a global seed, tf.random.normal repeats in each new dataset.
     alone = lab.batch, lab.second_batch
     for step, first in enumerate(lab.read_batches(0, 2)):
         if not equal(first, alone[step]):
             if lab.batches.augment is None:
                 return wrong(
                     f"the batch of step {step} differs when it is read again",
-                    "the stream comes in another order each time, as after "
-                    "shuffle(reshuffle_each_iteration=True) or with numbers drawn by Python",
+                    "the stream comes in a different order each time, for example because of "
+                    "shuffle(reshuffle_each_iteration=True) or random numbers from Python",
                     "leave shuffling to the engine, or use reshuffle_each_iteration=False",
                 )
             return wrong(
                 f"the batch of step {step} differs when it is made again",
-                "the augmentation, or the stream, draws random numbers that don't follow from the "
-                "seed",
-                "in create_augment use tf.random.stateless_* with the seed that it is given",
+                "the augmentation, or the stream, draws random numbers that don't depend on the "
+                "given seed only",
+                "in create_augment, use tf.random.stateless_* with the given seed",
             )
     second_epoch = _first_of_second_epoch(lab)
     if second_epoch is not None and not equal(
         second_epoch, lab.read_batch(lab.batches.steps_per_epoch)
     ):
         return wrong(
-            "the first batch of the second epoch is another one where a run is resumed there",
-            "the stream keeps something from one epoch to the next: a cache() after random "
-            "numbers, or a reshuffle",
-            "put cache() before what is random, and what is random into create_augment",
+            "the first batch of the second epoch is different if a run is resumed there",
+            "the stream keeps state from one epoch to the next: a cache() after random numbers, "
+            "or a reshuffle",
+            "put cache() before random operations, and random operations into create_augment",
         )
     return ok()
 
 
 @relation("augmentation")
 def augmentation(lab: Laboratory) -> Finding:
-    """Differs between steps, and labels stay with their inputs and stay right."""
+    """The augmentation differs between steps, and labels still match their inputs."""
     augment = lab.batches.augment
     if augment is None:
         return ok("none")
@@ -187,52 +187,59 @@ def augmentation(lab: Laboratory) -> Finding:
     with_seed = [traced(plain, tf.constant([0, n], tf.int64)) for n in (1, 2)]
     graph = traced.get_concrete_function(plain, tf.constant([0, 1], tf.int64)).graph
     operations = graph.get_operations()
-    if equal(*with_seed):  # it may change few batches
+    if equal(*with_seed):  # it may change only some batches
         others = (traced(plain, tf.constant([0, n], tf.int64)) for n in range(3, 3 + MOST_SEEDS))
         other = (each for each in others if not equal(each, with_seed[0]))
         with_seed[1] = next(other, with_seed[1])
     if equal(*with_seed):
         if equal(with_seed[0], plain):
-            return look("changes nothing", "", "return None from create_augment")
+            return look("create_augment changes nothing", "", "return None from create_augment")
         if any("Random" in op.type for op in operations):
             return wrong(
-                "draws the same random numbers in every step",
+                "create_augment draws the same random numbers in every step",
                 "its seed is a constant",
-                "draw with tf.random.stateless_* and the seed that it is given",
+                "use tf.random.stateless_* with the given seed",
             )
-        return look("is the same in every step", "it draws no random numbers", "is it meant so?")
+        return look(
+            "create_augment gives the same result in every step",
+            "it draws no random numbers",
+            "is this intended?",
+        )
     used = upstream(graph.outputs)
     if fixed := [op for op in drawn_of_constants(operations) if op.name in used]:
-        # A draw for each row does little harm, as other examples come there.
+        # One draw for each row does little harm, as other examples take these rows.
         for_all = [op for op in fixed if (op.outputs[0].shape.num_elements() or 99) <= MOST_PLACES]
         return (wrong if for_all else look)(
             f"{(for_all or fixed)[0].name} draws the same numbers in every step",
             "its seed is a constant",
-            "draw with tf.random.stateless_* and the seed that it is given",
+            "use tf.random.stateless_* with the given seed",
         )
     if name := noise_of_all_rows(operations, lab.rows):
         return _for_all(name)
     if missed := never_the_last(operations):
         name, number = missed
         return wrong(
-            f"{name} picks one of {number}, and never the last",
-            "maxval of tf.random.stateless_uniform is the first number that is never drawn",
-            f"give it maxval={number}",
+            f"{name} picks one of {number} choices, but never the last",
+            "off-by-one: maxval of tf.random.stateless_uniform is exclusive, so it is never drawn",
+            f"use maxval={number}",
         )
     if share := _wiped_out(plain, with_seed[0]):
         return wrong(
-            f"the inputs of {share:.0%} of the augmented examples are one number everywhere",
-            "they are cast to whole numbers, cut off or multiplied by 0",
-            "look at the scale of the numbers that create_augment is given",
+            f"the inputs of {share:.0%} of the augmented examples are constant (one number "
+            "everywhere)",
+            "they are cast to integers, clipped or multiplied by 0",
+            "check the scale of the numbers that create_augment gets",
         )
     if lab.evaluated_splits and (names := _same_parts(lab.batch)):
         parts = dict(named_leaves(lab.evaluation_batch))
         if all(name in parts for name in names) and not equal(*(parts[name] for name in names)):
-            return (wrong if drawn_twice(operations) else look)(  # only their dropout may differ
-                f"{names[0]} and {names[1]} are the same numbers in training, and differ in "
+            return (
+                wrong if drawn_twice(operations) else look
+            )(  # perhaps only their dropout differs
+                f"{names[0]} and {names[1]} are the same numbers in training, but differ in "
                 "evaluation",
-                "both are made by the same random numbers",
-                "give each a seed of its own, as tf.random.split(seed) makes them",
+                "both are made with the same random numbers, from one seed",
+                "give each a seed of its own, for example from tf.random.split(seed)",
             )
     for label, *of_label in _each_label(plain, augment, with_seed[0]):
         if found := _parted_from_inputs(*of_label):
@@ -243,13 +250,13 @@ def augmentation(lab: Laboratory) -> Finding:
     for same in drawn_twice(operations):
         behind = (upstream([output]) for output in graph.outputs)
         if all(sum(draw.name in before for draw in same) < 2 for before in behind):
-            continue  # such as one order of the inputs, and the same of their labels
+            continue  # such as one permutation of the inputs and the same one of their labels
         vary_together = change_one_result(operations, same)
-        if vary_together or len(images) < 2:  # masks must be moved as their images are
+        if vary_together or len(images) < 2:  # masks must move with their images
             return (wrong if vary_together else look)(
-                f"{len(same)} draws share one seed, and give the same random numbers",
-                "what should vary by itself varies together",
-                "draw once, or give each a seed of its own, as tf.random.split(seed) makes them",
+                f"{len(same)} random draws share one seed, and give the same random numbers",
+                "values that should vary independently vary together",
+                "draw once, or give each a seed of its own, for example from tf.random.split(seed)",
             )
     return ok()
 
@@ -257,10 +264,10 @@ def augmentation(lab: Laboratory) -> Finding:
 def _each_label(
     plain: Any, augment: Callable[..., Any], made: Any
 ) -> Iterator[tuple[str, Any, Callable[..., Any], Any]]:
-    """A batch, its augmentation and what this makes of it, as if it had one label: for each.
+    """For each label, a batch with this label alone, its augmentation and the augmented batch.
 
-    None where the augmentation fills in what data leaves open, such as a share, a second label or
-    weights by which some of them don't count; nor numbers of examples.
+    None where the augmentation fills in parts that are constant in the data, such as a mixing
+    ratio, a second label or weights; nor for labels that number the examples.
     """
     names = [name for name, _ in named_leaves(plain)]
     labels = tf.nest.flatten(plain[1]) if len(plain) == 3 else []
@@ -287,70 +294,72 @@ def _each_label(
 
 
 def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
-    """How an augmentation parts labels, or weights, from their inputs; None if it doesn't."""
+    """How an augmentation separates labels or weights from their inputs; None if it doesn't."""
     if numbers := _labels_between(plain, augment):
         return wrong(
-            f"where labels are 0 or {numbers[0]} alone, augmented labels are {numbers[1]:.3g} too",
-            "labels are resized or turned by interpolation, which makes classes of their own",
+            f"where labels are only 0 or {numbers[0]}, augmented labels are {numbers[1]:.3g} too",
+            "labels are resized or rotated with interpolation, which creates classes that do not "
+            "exist",
             'use interpolation="nearest" for labels',
         )
     for what, part in (("labels", 1), ("weights", 2)):
         if seen := _maps_left_behind(plain, augment, part):
             return wrong(
                 f"{seen[0]:.0%} of the augmented {what} {seen[1]}",
-                f"images are moved, and their {what} aren't, or by other random numbers",
-                "do the same with both: stack them, or draw once and use it twice",
+                f"images are moved, but their {what} are not, or with other random numbers",
+                "apply the same change to both: stack them, or draw once and use the numbers for "
+                "both",
             )
     if found := _columns_turned(plain, made):
         less, more, are_boxes = found
         return (wrong if are_boxes else look)(
-            f"column {less} of labels is always less than column {more}, and often more behind "
-            "the augmentation",
-            "mirrored places are given their new numbers, and not the new side: what was left is "
+            f"column {less} of labels is always less than column {more}, but often more after the "
+            "augmentation",
+            "mirrored places get new numbers, but the columns are not swapped: what was left is "
             "right",
-            "exchange the two columns where an example is mirrored",
+            "swap the two columns where an example is mirrored (flipped)",
         )
     if spread := _scaled_alone(plain, made):
-        return look(  # sensors may have another gain than what is to be forecast
-            f"labels go on where the inputs end, and the augmentation multiplies the inputs by "
-            f"{spread[0]:.3g} to {spread[1]:.3g}, and not the labels",
-            "the past is scaled or moved by chance, and what is to be forecast isn't",
-            "do the same with both",
+        return look(  # sensors may have another gain than the values to forecast
+            "labels continue the series of the inputs, and the augmentation multiplies the "
+            f"inputs by {spread[0]:.3g} to {spread[1]:.3g}, but not the labels",
+            "the past is scaled or moved at random, but the values to forecast are not",
+            "apply the same change to both",
         )
     if column := _moved_apart(plain, made):
         return wrong(
-            f"{column} follows what the images show, and the augmentation moves the two apart",
-            "the label isn't moved, or the other way: an image whose pixels are taken from the "
-            "right moves to the left",
-            "move the label as far as the image, with the sign that fits",
+            f"{column} follows what the images show, but the augmentation moves the two apart",
+            "the label isn't moved, or is moved in the opposite direction: an image whose pixels "
+            "are taken from the right moves to the left",
+            "move the label by the same distance as the image, with the correct sign",
         )
     shares = _painted_shares(plain, augment)
     if shares and _have_other_partners(*shares):
         return wrong(
-            "inputs are mixed with those of one example, and labels with those of another",
-            "each is put in another order, as by another seed",
+            "inputs are mixed with those of one example, but labels with those of another",
+            "inputs and labels are shuffled into different orders, for example by different seeds",
             "use one permutation for both",
         )
     if shares and (share := _boxes_cut_off(*shares)):
         return wrong(
             f"labels of mixed examples have {share:.0%} more of the other example than the pixels",
-            "they are mixed by the size of a box before it is cut off at the border",
-            "mix them by the share of the pixels that are replaced",
+            "the mixing ratio is the size of a box before it is clipped (cut off) at the border",
+            "use the share of the pixels that are replaced as the mixing ratio",
         )
     moved = _labels_moved(plain, augment)
     if moved:
         return wrong(
             moved,
-            "inputs and labels are put in another order, or mixed, one without the other",
-            "use one permutation, and one share, for both",
+            "inputs and labels are shuffled into another order, or mixed, one without the other",
+            "use one permutation and one mixing ratio for both",
         )
     return None
 
 
 def _scaled_alone(plain: Any, made: Any) -> tuple[float, float] | None:
-    """The least and the largest factor of series whose labels go on with them, and stay.
+    """The least and the largest factor of series that labels continue without that factor.
 
-    Such as (rows, positions) or (rows, positions, channels), in the order of their windows or not.
+    Inputs are (rows, positions) or (rows, positions, channels), with windows in any order.
     """
     flat = [tf.nest.flatten(part) for part in (*plain[:2], *made[:2])]
     if any(len(part) != 1 or not part[0].dtype.is_floating for part in flat):
@@ -365,7 +374,7 @@ def _scaled_alone(plain: Any, made: Any) -> tuple[float, float] | None:
         return None
     first, last, before = first[there, np.newaxis], last[there], before[there]
     step = (last - before).std(axis=0)
-    # In other units, or about something else, the first label is far from the last input.
+    # In other units, or of another quantity, the first label is far from the last input.
     is_same = ((first - last).std(axis=0) < 1.5 * step) & (last.std(axis=0) > 1.2 * step)
     is_same &= np.abs((first - last).mean(axis=0)) < step
     if not is_same.any():
@@ -386,24 +395,24 @@ def _scaled_alone(plain: Any, made: Any) -> tuple[float, float] | None:
 
 
 def _for_all(name: str) -> Finding:
-    """What is said of noise that is the same for all examples of a batch."""
+    """The finding for noise that is the same for all examples of a batch."""
     return wrong(
         f"{name} adds the same noise to all examples of a batch",
-        "its shape is that of one example",
-        "draw it in the shape of the batch",
+        "its shape is that of one example, so it is broadcast",
+        "draw it with the shape of the batch",
     )
 
 
 def _is_for_all(drawn: tf.Tensor) -> bool:
-    """Whether a train step draws a number, or a place, for all rows."""
+    """Whether a train step draws one number, or one place, for all rows."""
     size = drawn.shape.num_elements() or MOST_PLACES + 1
     return drawn.shape.rank == 0 or (drawn.dtype.is_integer and size <= MOST_PLACES)
 
 
 def _sees_twice(lab: Laboratory) -> str:
-    """The only model if it is given the same inputs twice, which aren't those of the batch.
+    """The only model, if it gets the same random inputs twice; or "".
 
-    What one model makes may well be given to another one more than once.
+    With several models, one may use the output of another more than once.
     """
     functions, models = set(lab.run.functions.train_steps), lab.run.trained_models
     if len(models) != 1 or len(functions) > 1 or not lab.base.drawn:
@@ -422,7 +431,7 @@ def _sees_twice(lab: Laboratory) -> str:
 
 
 def _same_parts(batch: Any) -> tuple[str, str] | None:
-    """The names of two parts of a batch that hold the same real numbers, not all alike."""
+    """The names of two parts of a batch that contain the same real numbers, not constant."""
     parts = [(n, np.asarray(t)) for n, t in named_leaves(batch) if t.dtype.is_floating]
     for (name, a), (other, b) in itertools.combinations(parts, 2):
         if np.ptp(a) > 0 and np.array_equal(a, b):
@@ -441,9 +450,9 @@ def _wiped_out(plain: Any, augmented: Any) -> float:
 
 
 def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] | None:
-    """In which share of the images labels or weights don't fit, and how they would; None if few.
+    """In which fraction of the images labels or weights don't fit, and how; None if in few.
 
-    The images are these themselves, painted in the images' range of numbers.
+    To compare, images are replaced by the labels or weights, in the images' range of numbers.
     """
     flat = [tf.nest.flatten(each) for each in plain]
     if len(plain) != 3 or len(flat[0]) != 1 or len(flat[part]) != 1:
@@ -453,7 +462,7 @@ def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] 
         return None
     y = y.reshape(x.shape[:3])
     if part == 2 and not np.ptp(y, axis=0).any():
-        return None  # the same for each image, as where the border counts less
+        return None  # the same for each image, such as a lower weight at the border
     painted = x.min() + (y - y.min()) / (np.ptp(y) or 1) * np.ptp(x.astype("f8"))
     images = np.broadcast_to(painted[..., np.newaxis], x.shape).astype(x.dtype)
 
@@ -472,13 +481,13 @@ def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] 
     fits = np.stack([_correlations(a, t) for t in turned if t.shape == a.shape])
     share = float(np.mean((fits[1:].max(axis=0) > 0.6) & (fits[1:].max(axis=0) > fits[0] + 0.2)))
     if share > 0.1:
-        return share, "fit their images once they are flipped or turned"
+        return share, "fit their images only after a flip or a rotation"
     if b.shape != y.shape or (part == 1 and not flat[1][0].dtype.is_integer):
         return None  # such as another view of the same images
     stays = np.all(b == y, axis=(1, 2)) & (y.std(axis=(1, 2)) > 0)
     share = float(np.mean(stays & (fits[0] < 0.9)))
     if share > 0.5:
-        # Noise is the same on the negative, and what is covered doesn't differ from it.
+        # Noise and covered parts do not differ between an image and its negative.
         negative, _ = augmented((x.min() + x.max() - images.astype("f8")).astype(x.dtype))
         apart = a - negative.mean(axis=3)
         is_seen = np.abs(apart) > 0.1 * np.abs(apart).max()
@@ -487,7 +496,7 @@ def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] 
         share = float(np.mean(stays & (fits_there < 0.9)))
     if share > 0.5:
         return share, "stay where they were"
-    # Noise, patches that are cut out and the like show where there is nothing, too.
+    # On a gray image, only noise, cut-out patches and the like differ from gray.
     gray, _ = augmented(np.full_like(images, (x.min() + x.max()) / 2))
     gray = gray.mean(axis=3)
     usual = np.median(gray, axis=(1, 2), keepdims=True)
@@ -495,14 +504,14 @@ def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] 
     shown, maps = (np.where(is_shown, _blurred(each), np.median(each)) for each in (a, b))
     is_apart = (_correlations(shown, maps) < 0.8) & (is_shown.mean(axis=(1, 2)) > 0.5)
     apart = float(np.mean(is_apart))
-    return (apart, "don't lie where their images do") if apart > 0.5 else None
+    return (apart, "are not aligned with their images") if apart > 0.5 else None
 
 
 def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | None:
-    """Whether images are turned so that neighbors have other labels.
+    """Whether images are flipped or rotated so that nearest neighbors have other labels.
 
-    None if few are, where the nearest image doesn't tell the label in any case, or where a loss
-    doesn't depend on labels.
+    None if few are, if the nearest image doesn't predict the label anyway, or if the loss does not
+    depend on labels.
     """
     x, z = (np.asarray(tf.nest.flatten(batch[0])[0], "f8") for batch in (plain, made))
     if x.ndim != 4 or z.shape != x.shape:
@@ -523,25 +532,25 @@ def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | Non
         turned = turn(known.inputs.reshape(-1, *x.shape[1:])).reshape(known.inputs.shape)
         others = known._replace(inputs=turned)
         agreement = neighbors.agreement(others, known)
-        # Nearer ones may be of the same thing, as in several frames.
+        # Nearer images may show the same object, as in several frames.
         as_far = neighbors.agreement(known, known, neighbors.distance(others, known))
         if as_far > 0.5 and agreement < 0.6 * as_far:
             _, losses, of_others = lab.fresh
             if of_others and different(losses, of_others):
                 return wrong(
-                    f"{share:.0%} of the augmented images are {how}, and neighbors of training "
-                    f"images that are {how} have other labels ({agreement:.2f}, where 1 is always "
-                    f"the same and 0 is chance; {own:.2f} for images as they are)",
-                    "what is shown is something else, or nothing, that way round, as with digits",
-                    "leave out what turns images so",
+                    f"{share:.0%} of the augmented images are {how}, and nearest neighbors of "
+                    f"training images that are {how} have other labels ({agreement:.2f}, where 1 "
+                    f"is always the same and 0 is chance; {own:.2f} for unchanged images)",
+                    "in that orientation an image shows another class, or none, as with digits",
+                    "remove this change of orientation from the augmentation",
                 )
     return None
 
 
 def _columns_turned(plain: Any, made: Any) -> tuple[int, int, bool] | None:
-    """Two columns of labels (rows, columns) of which one is less, and behind augmentation more.
+    """Two columns of labels (rows, columns), of which the lesser is greater after augmentation.
 
-    And whether they are sides of boxes (left, top, right, bottom); other places may well be turned.
+    And whether they are sides of boxes (left, top, right, bottom); other places may be mirrored.
     """
     flat = [tf.nest.flatten(batch[1]) if len(batch) == 3 else [] for batch in (plain, made)]
     if [len(each) for each in flat] != [1, 1] or not flat[0][0].dtype.is_floating:
@@ -557,7 +566,7 @@ def _columns_turned(plain: Any, made: Any) -> tuple[int, int, bool] | None:
 
 
 def _blurred(maps: np.ndarray) -> np.ndarray:
-    """Means of 3 x 3 pixels, which hide how edges are interpolated."""
+    """Means over 3 x 3 pixels, which hide differences of interpolation at edges."""
     padded = np.pad(maps, ((0, 0), (1, 1), (1, 1)), mode="edge")
     height, width = maps.shape[1:]
     parts = [padded[:, i : i + height, j : j + width] for i in range(3) for j in range(3)]
@@ -590,13 +599,13 @@ def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _share(mixed: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """How far each row lies on the way from one example to another: 0 to 1."""
+    """The position of each row between two examples: 0 at the first, 1 at the second."""
     way = np.ravel(second - first)
     return (mixed - first).reshape(len(mixed), -1) @ way / (way @ way)
 
 
 def _labels_moved(plain: Any, augment: Any) -> str:
-    """How the augmentation parts inputs from labels; empty if it doesn't."""
+    """How the augmentation separates inputs from labels; "" if it doesn't."""
     if len(plain) != 3:
         return ""
     inputs, labels, weights = plain
@@ -616,7 +625,7 @@ def _labels_moved(plain: Any, augment: Any) -> str:
         new = augment(batch, tf.constant([0, 1], tf.int64))
         return [np.asarray(tf.nest.flatten(part)[0], "f8") for part in new[:2]]
 
-    a, b = augmented(np.where(np.arange(len(x)) % 2, far, 0))  # only two examples, in turn
+    a, b = augmented(np.where(np.arange(len(x)) % 2, far, 0))  # only two examples, alternating
     if a.shape != x.shape or b.shape != y.shape:
         return ""
     of = [np.abs(b - y[row]).reshape(len(b), -1).sum(axis=1) for row in (0, far)]
@@ -628,9 +637,11 @@ def _labels_moved(plain: Any, augment: Any) -> str:
             return ""
         of_x, of_y = of_x[is_mixed], of_y[is_mixed]
         if min(of_x.std(), of_y.std()) > 0.05 and np.corrcoef(of_x, of_y)[0, 1] < -0.5:
-            return "augmented inputs have more of one example where labels have more of the other"
+            return "augmented inputs have more of one example, but labels have more of the other"
         return ""
-    alone = [augmented(np.full(len(x), row))[0] for row in (0, far)]  # moved alike, but not mixed
+    alone = [
+        augmented(np.full(len(x), row))[0] for row in (0, far)
+    ]  # augmented in the same way, but not mixed
     near = [np.square(a - of_one).reshape(len(a), -1).sum(axis=1) for of_one in alone]
     input_is = np.where(near[0] < near[1], 0, far)
     share = int((label_is != input_is).sum())
@@ -640,9 +651,9 @@ def _labels_moved(plain: Any, augment: Any) -> str:
 
 
 def _painted_shares(plain: Any, augment: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """How much of another example pixels and labels of each row have; None if nothing is mixed.
+    """The share of another example in the pixels and labels of each row; None if not mixed.
 
-    They are two examples by chance, one painted black and one white, so inputs show whose they are.
+    Rows are two examples at random, one painted black and one white, so that pixels identify them.
     """
     flat = [tf.nest.flatten(part) for part in plain]
     if [len(part) for part in flat] != [1, 1, 1]:
@@ -650,7 +661,7 @@ def _painted_shares(plain: Any, augment: Any) -> tuple[np.ndarray, np.ndarray] |
     (x,), (y,), (weights,) = flat
     numbers = np.asarray(y, "f8").reshape(len(y), -1)
     others = np.flatnonzero((numbers != numbers[0]).any(axis=1))
-    is_mask = y.shape.rank > 2  # which is moved with its image, but not mixed
+    is_mask = y.shape.rank > 2  # a mask moves with its image and is not mixed
     if not x.dtype.is_floating or x.shape.rank < 2 or not len(others) or is_mask:
         return None
     is_white = np.random.default_rng(0).random(len(numbers)) < 0.5
@@ -664,7 +675,7 @@ def _painted_shares(plain: Any, augment: Any) -> tuple[np.ndarray, np.ndarray] |
     batch = tuple(tf.nest.pack_sequence_as(part, [new]) for part, new in parts)
     made = [augment(batch, tf.constant([0, n], tf.int64))[:2] for n in range(SOME_SEEDS)]
     if any(t.dtype.is_integer for each in made for t in tf.nest.flatten(each[1])):
-        return None  # classes, and marks of those that have none, aren't mixed
+        return None  # classes, and markers of missing ones, aren't mixed
     pairs = [[np.asarray(tf.nest.flatten(part)[0], "f8") for part in each] for each in made]
     if any(a.shape != x.shape or len(b) != len(a) for a, b in pairs):
         return None
@@ -672,7 +683,7 @@ def _painted_shares(plain: Any, augment: Any) -> tuple[np.ndarray, np.ndarray] |
     is_white = np.tile(is_white, SOME_SEEDS)
     if a.min() < -1e-6 or a.max() > 1 + 1e-6:
         return None
-    # Where images are moved, too, their borders are no longer white; then most of the pixels tell.
+    # If images are moved too, their borders are no longer white: then the median tells.
     for middle in (np.mean, np.median):
         of_inputs = np.abs(middle(a.reshape(len(a), -1), axis=1) - is_white)
         if np.mean(of_inputs < 1e-6) > 0.2:
@@ -689,13 +700,13 @@ def _painted_shares(plain: Any, augment: Any) -> tuple[np.ndarray, np.ndarray] |
 
 
 def _most_common(rows: np.ndarray) -> np.ndarray:
-    """The row that comes most often."""
+    """The most frequent row."""
     distinct, times = np.unique(rows, axis=0, return_counts=True)
     return distinct[times.argmax()]
 
 
 def _boxes_cut_off(of_inputs: np.ndarray, of_labels: np.ndarray) -> float:
-    """How much more labels have of a pasted image than its pixels; 0 if about as much."""
+    """How much larger the share of a pasted image is in labels than in pixels; 0 if about equal."""
     more = (of_labels - of_inputs)[of_inputs > 1e-6]
     if len(more) < 9:
         return 0.0
@@ -704,13 +715,13 @@ def _boxes_cut_off(of_inputs: np.ndarray, of_labels: np.ndarray) -> float:
 
 
 def _have_other_partners(of_inputs: np.ndarray, of_labels: np.ndarray) -> bool:
-    """Whether many rows have inputs of another example and labels of none, and the other way."""
+    """Whether many rows have mixed inputs but not labels, and many mixed labels but not inputs."""
     mixed = [each > 0.02 for each in (of_inputs, of_labels)]
     return bool(min(np.mean(mixed[0] & ~mixed[1]), np.mean(mixed[1] & ~mixed[0])) > 0.1)
 
 
 def _moved_apart(plain: Any, made: Any) -> str:
-    """A label that says where something is in an image, and doesn't move with it; or nothing."""
+    """A label that is a position in an image, and doesn't move with it; or ""."""
     flat = [tf.nest.flatten(part) for part in (*plain[:2], *made[:2])]
     if any(len(part) != 1 for part in flat) or not flat[1][0].dtype.is_floating:
         return ""
@@ -737,7 +748,7 @@ def _moved_apart(plain: Any, made: Any) -> str:
 
 
 def _centers(images: np.ndarray) -> np.ndarray:
-    """Where the middle of what isn't background is, in rows and columns: (images, 2)."""
+    """The center of everything but the background, in rows and columns: (images, 2)."""
     shades = np.abs(images - np.median(images)).mean(axis=3)
     total = np.maximum(shades.sum(axis=(1, 2)), 1e-9)
     places = (shades.sum(axis=2), shades.sum(axis=1))  # along rows, along columns
@@ -745,7 +756,7 @@ def _centers(images: np.ndarray) -> np.ndarray:
 
 
 def _first_of_second_epoch(lab: Laboratory) -> Any:
-    """That batch of a stream, read after all before it; None if that takes too long."""
+    """That batch of a stream, read after all earlier ones; None if that takes too long."""
     batches = lab.batches
     if not batches.is_stream:
         return None

@@ -1,4 +1,4 @@
-"""Relations of the numbers in the data: on which scale they are, and what stands for others."""
+"""Relations of the numbers in the data: their scale, and numbers that mark missing values."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .numbers import (
 )
 
 MANY = 0.2  # of the places of an array
-FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; looked at
-EXACT = 1e-5  # of a mean and a deviation that are no accident
-MOST_NUMBERS = 20_000_000  # of training data that is put together with others
+FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; values compared
+EXACT = 1e-5  # of a mean and a deviation that are not chance
+MOST_NUMBERS = 20_000_000  # of training data that is concatenated with others
 MOST_IMAGES = 100
-MOST_LABELS = 10  # of an example, of which each is looked at
-MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which marks are looked for
+MOST_LABELS = 10  # of an example, which are all examined
+MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which sentinels are searched for
 
 
 @relation("marks")
 def marks(lab: Laboratory) -> Finding:
-    """No number of a table, of a series, or of labels stands for a missing value."""
+    """No number in a table, a series or labels is a sentinel for a missing value."""
     jumps = _jumps(lab)
     if jumps and jumps.verdict == "WRONG":
         return jumps
@@ -41,34 +41,35 @@ def marks(lab: Laboratory) -> Finding:
         for column, x in enumerate(array.reshape(len(array), -1)[:MOST].T[:MOST_COLUMNS]):
             if (mark := _mark(x)) is None or _leaves_out(lab, name, column, mark[0]):
                 continue
-            return (wrong if mark[2] and mark[0] else look)(  # 0 may well be none
+            return (wrong if mark[2] and mark[0] else look)(  # 0 may be a measurement
                 f"{mark[1]} values of column {column} of {name} are {mark[0]:g}, far from all "
                 "others",
-                "a number that stands for missing values is taken for a measurement",
-                "replace it by NaN or by a mean, and say so in a column of its own",
+                "a sentinel, a number that stands for missing values, is used as a measurement",
+                "replace it by NaN or by a mean, and add a column that marks missing values",
             )
     for name, column, (number, times, _) in _marks_of_labels(lab.examples["train"]):
         if not _leaves_out(lab, name, column, number, of_label=True):
-            return look(  # they may be 0, or very large, by nature
+            return look(  # labels may be 0 or very large
                 f"{times} values of column {column} of {name} are {number:g}, far from all others",
-                "a number that stands for missing labels trains and counts as a measurement",
-                "keep NaN, and leave it out of losses and metrics; or is it meant so?",
+                "a sentinel, a number that stands for missing labels, is used as a label in "
+                "training and metrics",
+                "keep NaN and exclude it from losses and metrics, unless this is intended",
             )
     if seen := _missing_filled(lab):
         return wrong(
-            f"{seen}, far from all others",
-            "they are replaced before they are scaled, or by a number on another scale",
-            "replace them by a mean, behind the scaling by 0, and say so in a column of its own",
+            seen,
+            "they are replaced before scaling, or by a number on another scale",
+            "replace them by a mean (0 after scaling), and add a column that marks missing values",
         )
     return jumps or ok()
 
 
 @relation("known values")
 def known_values(lab: Laboratory) -> Finding:
-    """Whole numbers and texts of every split occur in training."""
+    """Integers and strings of every split also occur in the training data."""
     for name, array in arrays_of(lab.examples["train"], "inputs", "iuOSU").items():
         known = set(array.ravel()[:MANY_VALUES].tolist())
-        if len(known) > min(array.size, MANY_VALUES) / 10:  # such as the numbers of customers
+        if len(known) > min(array.size, MANY_VALUES) / 10:  # such as customer numbers
             continue
         for split, arrays in lab.examples.items():
             if split == "train":
@@ -78,7 +79,7 @@ def known_values(lab: Laboratory) -> Finding:
             if unseen > FEW * len(values):
                 return look(
                     f"{percent(unseen, len(values))} of {name} in {split} data are values that "
-                    "training data never has",
+                    "never occur in training data",
                     "the splits are normalized, tokenized or numbered differently",
                 )
     return ok()
@@ -86,18 +87,19 @@ def known_values(lab: Laboratory) -> Finding:
 
 @relation("sizes")
 def sizes(lab: Laboratory) -> Finding:
-    """Inputs and labels are about 1, and not all the same."""
+    """Inputs and labels are on a scale of about 1, and not constant."""
     for name, array in arrays_of(lab.examples["train"], "inputs").items():
         if len(array) > 1 and array.size and np.ptp(array) == 0:
             is_only_one = sum(each.startswith("inputs") for each in lab.examples["train"]) == 1
-            return (wrong if is_only_one else look)(  # a mask may leave nothing out
+            return (wrong if is_only_one else look)(  # a mask may be all ones
                 f"{name} of training data are all {array.flat[0]:g}"
             )
         if (constant := _almost_constant(array)) is not None:
             return look(
-                f"{name} are {constant[0]:g} in {constant[1]:.0%} of all places, and otherwise "
-                f"{constant[2]:g}",
-                "whole numbers were divided as such, or cast too early",
+                f"{name} are {constant[0]:g} in {constant[1]:.0%} of all places, and "
+                f"{constant[2]:g} elsewhere",
+                "integers were divided by integer division, or numbers were cast to integers too "
+                "early",
                 "cast to float first, then scale",
             )
         highest = _reach(array.ravel()[:MANY_VALUES])
@@ -105,38 +107,39 @@ def sizes(lab: Laboratory) -> Finding:
             given := _reach(numbers := _given_to_first_layer(lab, fits=False))
         ) > 100:  # fmt: skip
             return (look if _are_centered_pixels(numbers) else wrong)(
-                f"{name} reach {highest:.4g}, and numbers up to {given:.4g} go into the first "
-                "layer that has weights: no layer scales them",
-                "networks learn best from inputs of about 1",
-                "divide them, or use keras.layers.Normalization",
+                f"{name} reach {highest:.4g}, and the first layer with weights gets numbers up to "
+                f"{given:.4g}, because no layer scales them",
+                "inputs are not scaled, but networks learn best from inputs of about 1",
+                "scale them, for example with keras.layers.Normalization",
             )
         if 0 < highest < 0.02 and not _rescales(lab):
             return look(
                 f"{name} reach {highest:.2g} at most, and the model has no layer that scales them",
-                "they were divided twice, or by the wrong number",
+                "they were scaled (divided) twice, or by the wrong number",
                 "scale them once, to about 1",
             )
     if twice := _scaled_twice(lab):
         layer, x = twice
         return wrong(
-            f"{layer.name} multiplies by {np.max(layer.scale):.2g} what goes from {x.min():.3g} to "
-            f"{x.max():.3g}",
-            "what it gets was divided before, so later layers see hardly any difference",
+            f"{layer.name} multiplies its inputs by {np.max(layer.scale):.2g}, but they already "
+            f"range from {x.min():.3g} to {x.max():.3g}",
+            "inputs are scaled twice, because they were divided before, so later layers see "
+            "hardly any difference",
             "scale inputs once: in create_datasets, or in the model",
         )
     labels = lab.examples["train"].get("labels", np.zeros(0))
     if labels.dtype.kind == "f" and labels.size and np.nanstd(labels) > 1000 and not _rescales(lab):
         return look(
-            f"labels have a spread of {np.nanstd(labels):.3g}",
-            "outputs begin near 0, and an optimizer takes long to bring them so far",
-            "scale them, and scale predictions back",
+            f"labels have a standard deviation of {np.nanstd(labels):.3g}",
+            "outputs start near 0, and an optimizer needs many steps to reach such values",
+            "scale labels, and scale predictions back",
         )
     return ok()
 
 
 @relation("pixels")
 def pixels(lab: Laboratory) -> Finding:
-    """Pixels of an image that are beside each other are alike, as far as the data is an image."""
+    """Neighboring pixels of an image are similar."""
     for name, array in lab.examples["train"].items():
         if array.dtype.kind not in "uif" or array.ndim not in (3, 4) or name.startswith("weights"):
             continue
@@ -153,9 +156,9 @@ def pixels(lab: Laboratory) -> Finding:
             other = images.reshape(rows, *shape, 1)
         if _roughness(other) < 0.6 * _roughness(images) and not _ends_with_rows(images):
             return (wrong if array.ndim == 4 else look)(  # or series in several channels
-                f"{name} are smoother images if their numbers are taken as {shape}, and not as "
-                f"{array.shape[1:]}",
-                "reshape was used where axes should be exchanged, so pixels are scrambled",
+                f"{name} are smoother images if their numbers are read with shape {shape} instead "
+                f"of {array.shape[1:]}",
+                "reshape was used where axes should be transposed, so pixels are scrambled",
                 "use np.transpose or np.moveaxis",
             )
     return ok()
@@ -163,23 +166,26 @@ def pixels(lab: Laboratory) -> Finding:
 
 @relation("scaled by training data")
 def scaled_by_training_data(lab: Laboratory) -> Finding:
-    """No split is scaled by its own numbers, nor all by those of all."""
+    """No split is scaled with its own statistics, nor with those of all splits together."""
     train = lab.examples["train"]
     if _scaled_with_answers(train):
         return wrong(
-            "the inputs and the label of each training example have mean 0 and deviation 1, "
-            "together",
-            "a window was scaled by numbers that come from what is to be predicted, too",
-            "scale by the numbers of the inputs alone",
+            "the inputs and the label of each training example together have mean 0 and standard "
+            "deviation 1",
+            "target leakage: a window was scaled with statistics that include the label that is "
+            "to be predicted",
+            "scale with the statistics of the inputs only",
         )
     for split, arrays in lab.examples.items():
         for name, series in _forecast_series(arrays) if split != "train" else ():
             if len(series) and abs(series.mean()) < EXACT and abs(series.std() - 1) < EXACT:
                 return wrong(
                     f"the series that windows of {split} data were cut from has mean 0 and "
-                    f"deviation 1 exactly: {name} and {len(series)} positions, labels among them",
-                    "the split is scaled by its own numbers, also by those to be forecast",
-                    "scale every split by the numbers of the training data",
+                    f"standard deviation 1 exactly ({name} and {len(series)} positions, including "
+                    "labels)",
+                    "look-ahead: the split is scaled with its own statistics, which include the "
+                    "values to forecast",
+                    "scale every split with the statistics of the training data",
                 )
     for name, array in train.items():
         if array.dtype.kind != "f" or name.startswith("weights") or not array.size:
@@ -195,33 +201,34 @@ def scaled_by_training_data(lab: Laboratory) -> Finding:
         else:
             filled = _filled(array)
             if array.ndim <= 2 and _has_groups(filled):
-                continue  # then a split may be one of these
+                continue  # a split may be one of these groups
             if not name.startswith("inputs") or _scaled_by_itself(filled):
-                same = []  # it is as it should be
+                same = []  # that is correct
         for names in (same, *([split] for split in same if len(same) > 1)):
             together = np.concatenate([array, *(others[split] for split in names)])
             if names and (how := _scaled_by_itself(_filled(together))):
                 return wrong(
                     f"{name} of train and {' and '.join(names)} data together {how}",
-                    "all are scaled by numbers that come from what the model is validated or "
-                    "tested on too",
-                    "divide the data first, then scale by the numbers of the training data",
+                    "data leakage between splits: all are scaled with statistics that include "
+                    "what the model is validated or tested on",
+                    "split the data first, then scale with the statistics of the training data",
                 )
         for split, other in others.items():
             how = _scaled_by_itself(_filled(other)) if other.dtype.kind == "f" else ""
-            # Each scan may be scaled by itself, and a split be one of these.
+            # Each scan may be scaled by itself, and a split be one scan.
             if how and not _has_groups(_filled(array[: MOST_NUMBERS // array[0].size + 1])):
                 return wrong(
                     f"{name} of {split} data {how}",
-                    "the split is scaled by its own numbers, so it isn't on the scale of training",
-                    "scale every split by the numbers of the training data",
+                    "the split is scaled with its own statistics, so it is not on the scale of "
+                    f"the training data (train/{split} skew)",
+                    "scale every split with the statistics of the training data",
                 )
     return ok()
 
 
 @relation("scale")
 def scale(lab: Laboratory) -> Finding:
-    """Inputs and labels of every split are on the scale of training."""
+    """Inputs and labels of every split are on the scale of the training data."""
     train = lab.examples["train"]
     augmented = {
         name: np.asarray(array[0])
@@ -241,7 +248,7 @@ def scale(lab: Laboratory) -> Finding:
                 continue  # such as classes, where training has votes
             found = _compared(name, split, array, other, augmented.get(name))
             if found.verdict != "ok":
-                made = "create_augment makes them otherwise than create_datasets"
+                made = "create_augment makes them differently from create_datasets"
                 return found if name in train else found._replace(cause=made)
     return ok()
 
@@ -252,42 +259,43 @@ def _compared(
     """Whether the numbers of a split are on the scale of those of training."""
     a, b = _filled(array), _filled(other)
     (mean, spread), (mean_other, spread_other) = ((x.mean(), x.std()) for x in (a, b))
-    fix = "scale every split alike, with the numbers of the training data"
+    fix = "scale every split in the same way, with the statistics of the training data"
     if array.dtype.kind == "f" and spread > 0:
         largest = max(np.abs(a).max(), 1e-12), max(np.abs(b).max(), 1e-12)
         factor, ratio = largest[1] / largest[0], spread_other / spread
         if not 0.2 < ratio < 5 and not 0.2 < factor < 5:
             return wrong(
-                f"{name} of {split} data reach {largest[1]:.3g}, those of training "
+                f"{name} of {split} data reach {largest[1]:.3g}, those of training data "
                 f"{largest[0]:.3g}",
-                "one split is scaled, the other isn't",
+                "one split is scaled, and the other is not",
                 fix,
             )
         beyond = _beyond(a, b) if name.startswith("inputs") else ""
         if beyond and array.ndim > 2:
             return (wrong if array.ndim > 3 else look)(  # a series may rise
-                f"{name} of training data are {beyond} those of {split} data",
-                "one split is scaled otherwise than the other",
+                f"{name} of training data are, {beyond} the range of {split} data",
+                "the splits are scaled differently",
                 fix,
             )
         if augmented is not None and not beyond and (moved := _beyond(_filled(augmented), b)):
             is_noise = abs(_filled(augmented).mean() - mean) < 0.1 * spread
             return (look if is_noise else wrong)(
-                f"{name} of training data are, augmented, {moved} those of {split} data",
-                "create_augment scales them, and nothing scales the others",
+                f"{name} of augmented training data are, {moved} the range of {split} data",
+                "create_augment scales training data, and nothing scales the other splits",
                 "scale in create_datasets or in the model, for every split",
             )
         if abs(mean - mean_other) / spread > 1.0 or not 0.4 < ratio < 2.5:
             return look(
-                f"{name} of {split} data have mean {mean_other:.3g} and spread {spread_other:.3g}, "
-                f"those of training {mean:.3g} and {spread:.3g}",
-                "splits are scaled or cut differently",
+                f"{name} of {split} data have mean {mean_other:.3g} and standard deviation "
+                f"{spread_other:.3g}, those of training data {mean:.3g} and {spread:.3g}",
+                "splits are scaled differently, or come from different parts of the data",
             )
         column = _worst_column(a, b)
         if column is not None:
             return look(
-                f"column {column} of {name} is on another scale in {split} data than in training",
-                "splits are scaled differently, or columns are in another order",
+                f"column {column} of {name} is on another scale in {split} data than in training "
+                "data",
+                "splits are scaled differently, or columns are in a different order",
             )
     return ok()
 
@@ -316,9 +324,9 @@ def _series(lab: Laboratory) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _forecast_series(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
-    """Inputs whose windows, one position apart, are of a series that the labels go on with.
+    """Inputs whose windows, one position apart, are cut from a series that the labels continue.
 
-    With the series as it was before windows were cut.
+    And that series before it was cut into windows.
     """
     y = arrays.get("labels", np.zeros(0))
     for name, array in arrays.items():
@@ -338,24 +346,24 @@ def _forecast_series(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, np.nd
 
 
 def _beyond(a: np.ndarray, b: np.ndarray) -> str:
-    """In how many places numbers lie clearly below or above all others; "" if in few."""
+    """In how many places numbers of `a` are clearly below or above all of `b`; "" if in few."""
     low, high = b.min(), b.max()
     margin = 0.25 * (high - low)
     below, above = np.mean(a < low - margin), np.mean(a > high + margin)
     if max(below, above) <= MANY:
         return ""
-    return f"in {max(below, above):.0%} of all places {'below' if below > above else 'above'}"
+    return f"in {max(below, above):.0%} of all places, {'below' if below > above else 'above'}"
 
 
 def _roughness(images: np.ndarray) -> float:
-    """How far a pixel is from the one beside it, and from the one below, on average."""
+    """The mean difference of a pixel to the one beside it, plus that to the one below."""
     return float(np.abs(np.diff(images, axis=1)).mean() + np.abs(np.diff(images, axis=2)).mean())
 
 
 def _ends_with_rows(images: np.ndarray) -> bool:
-    """Whether numbers jump from row to row, and not where each of the other size's rows would end.
+    """Whether numbers jump between rows, and not where rows of the other size would end.
 
-    So it is with the signals of channels, each of which is a row (rows, height, width, 1).
+    This is so for signals in several channels, each of which is a row (rows, height, width, 1).
     """
     rows, height, width, channels = images.shape
     if channels > 1:
@@ -367,11 +375,11 @@ def _ends_with_rows(images: np.ndarray) -> bool:
 
 
 def _mark(x: np.ndarray) -> tuple[float, int, bool] | None:
-    """A number of a column that comes again and is far from all others; how often; how far."""
+    """A number of a column that repeats, far from all others; how often; whether very far."""
     values, times = np.unique(x[np.isfinite(x)], return_counts=True)
     if len(values) < 10:
         return None
-    several = len(values) > times.sum() / 4  # most numbers come once or a few times
+    several = len(values) > times.sum() / 4  # most numbers occur once or a few times
     for end, rest in ((0, values[1:]), (-1, values[:-1])):
         far, width = np.abs(rest - values[end]).min(), np.ptp(rest)
         often = times[end] >= max(5, times.sum() / 100, 3 * np.delete(times, end).max())
@@ -384,7 +392,7 @@ def _mark(x: np.ndarray) -> tuple[float, int, bool] | None:
 def _marks_of_labels(
     train: dict[str, np.ndarray],
 ) -> Iterator[tuple[str, int, tuple[float, int, bool]]]:
-    """Marks in each of a few labels, of rows with a weight; and no other label says where."""
+    """Sentinels in labels, in rows with a weight, unless another label marks these rows."""
     tables = {
         n: a[:MOST].reshape(min(MOST, len(a)), -1)
         for n, a in train.items()
@@ -409,7 +417,7 @@ def _marks_of_labels(
 
 
 def _jumps(lab: Laboratory) -> Finding | None:
-    """Whether a series jumps to a number and back, where a missing value was replaced by it."""
+    """Whether a series jumps to a number and back, as if it replaced missing values."""
     drops = {
         f"channel {channel} of {name}": (value, _come_regularly(x, value))
         for name, array in _series(lab)
@@ -419,22 +427,22 @@ def _jumps(lab: Laboratory) -> Finding | None:
     if not drops:
         return None
     (place, (value, _)), *_ = drops.items()
-    # Inputs alone may be hidden on purpose, and a shop be closed on each seventh day.
+    # Inputs may be masked on purpose, and a shop may be closed on each seventh day.
     are_forecast = any(" of inputs" in each for each in drops) and any(
         " of labels" in each for each in drops
     )
     is_sure = are_forecast and not any(is_regular for _, is_regular in drops.values())
     return (wrong if is_sure else look)(
-        f"{place} jumps to {value:g} again and again, and back to where it was"
-        f"{', and what is to be predicted does so, too' if are_forecast else ''}",
-        "a number that stands for missing values is taken for a measurement",
-        "keep NaN and leave it out of the loss, or fill inputs by the value before, and say so in "
-        "a channel of its own",
+        f"{place} jumps to {value:g} and back again and "
+        f"again{', and so do the values to predict' if are_forecast else ''}",
+        "a sentinel, a number that stands for missing values, is used as a measurement",
+        "keep NaN and exclude it from the loss, or fill inputs with the previous value and add a "
+        "channel that marks missing values",
     )
 
 
 def _drops_to(x: np.ndarray) -> float | None:
-    """A number that a series (rows, positions) jumps to and back from, where it hardly moves."""
+    """A number that a series (rows, positions) jumps to and back from, between similar values."""
     before, here, after = (x[:, i : x.shape[1] - 2 + i].ravel() for i in range(3))
     whole = np.isfinite(before) & np.isfinite(here) & np.isfinite(after)
     before, here, after = before[whole], here[whole], after[whole]
@@ -455,7 +463,7 @@ def _drops_to(x: np.ndarray) -> float | None:
 
 
 def _come_regularly(x: np.ndarray, value: float) -> bool:
-    """Whether a number comes, in most places, equally far from where it came before.
+    """Whether a number mostly recurs at equal distances.
 
     In each series (rows, positions), or in the one that windows were cut from.
     """
@@ -465,7 +473,7 @@ def _come_regularly(x: np.ndarray, value: float) -> bool:
 
 
 def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:
-    """Images with two values, of which one is nearly everywhere: it, its share, the other."""
+    """Of images with two values, one nearly everywhere: this value, its fraction, the other."""
     if array.dtype.kind != "f" or array.ndim < 3 or not array.size:
         return None
     values, times = np.unique(array.ravel()[:MANY_VALUES], return_counts=True)
@@ -476,7 +484,7 @@ def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:
 
 
 def _filled(array: np.ndarray) -> np.ndarray:
-    """The array with the mean of its column for each value that isn't finite."""
+    """The array with each value that isn't finite replaced by the mean of its column."""
     x = np.asarray(array, "f8")
     there = np.isfinite(x)
     if there.all():
@@ -486,31 +494,31 @@ def _filled(array: np.ndarray) -> np.ndarray:
 
 
 def _scaled_by_itself(x: np.ndarray) -> str:
-    """How a split is scaled so exactly that it must be by its own numbers; "" if it isn't."""
+    """How a split is scaled, so exactly that its own statistics were used; "" if it isn't."""
     by_row = x.reshape(len(x), -1)
     if len(x) < 30 or (x.ndim > 2 and np.abs(by_row.mean(axis=1)).max() < EXACT):
-        return ""  # too few to tell, or each example is scaled by itself
+        return ""  # too few rows, or each example is scaled by itself
     columns = by_row if x.ndim <= 2 else by_row.reshape(-1, 1)
     changing = np.ptp(columns, axis=0) > 0
     if any(
         (changing & (np.abs(columns.mean(axis=0)) < EXACT)
          & (np.abs(columns.std(axis=0, ddof=ddof) - 1) < EXACT)).any()
-        for ddof in (0, 1)  # as NumPy and as pandas have it
+        for ddof in (0, 1)  # the defaults of NumPy and of pandas
     ):  # fmt: skip
         groups = _has_groups(x if x.ndim > 2 else columns[:, changing])
-        return "" if groups else "have mean 0 and deviation 1 exactly"
+        return "" if groups else "have mean 0 and standard deviation 1 exactly"
     ends = columns.min(axis=0) == 0, columns.max(axis=0) == 1
     once = np.sum((columns == 0) | (columns == 1), axis=0) == 2
     once &= np.ptp(np.diff(np.sort(columns, axis=0), axis=0), axis=0) > EXACT  # else a grid
     if x.ndim <= 2 and np.sum(ends[0] & ends[1] & once) >= min(2, columns.shape[1]):
-        return "reach from 0 to 1 exactly"
+        return "range from 0 to 1 exactly"
     return ""
 
 
 def _has_groups(x: np.ndarray) -> bool:
-    """Whether rows are scaled in several parts, as each patient or plate by itself.
+    """Whether rows are scaled in groups, such as each patient or plate by itself.
 
-    These are tables (rows, columns), of which a column says so, or (rows, ...) of one unit.
+    Rows are tables (rows, columns), where one such column suffices, or (rows, ...) of one unit.
     """
     rows = x.reshape(len(x), -1)
     powers = rows, rows**2
@@ -525,7 +533,7 @@ def _has_groups(x: np.ndarray) -> bool:
 def _scaled_with_answers(train: dict[str, np.ndarray]) -> bool:
     """Whether each example's inputs, or one of their channels, are scaled with its label, exactly.
 
-    Examples with missing values aren't looked at.
+    Examples with missing values are ignored.
     """
     x, y = (np.asarray(train.get(name, np.zeros(0)))[:MOST] for name in ("inputs", "labels"))
     if x.dtype.kind != "f" or y.dtype.kind != "f" or len(x) < 30 or len(x) != len(y):
@@ -562,7 +570,7 @@ def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
 def _leaves_out(
     lab: Laboratory, name: str, column: int, value: float, *, of_label: bool = False
 ) -> bool:
-    """Whether a number of a column or channel means something else than one that is nearby."""
+    """Whether the loss treats a number of a column or channel unlike a number nearby."""
     numbers = np.array(dict(named_leaves(lab.batch))[name])  # a copy: the batch stays as it is
     are_several = numbers.ndim > 2 and (of_label or name.startswith("inputs"))
     columns = numbers.shape[-1] if are_several else 1
@@ -575,29 +583,29 @@ def _leaves_out(
 
 
 def _reach(numbers: np.ndarray) -> float:
-    """How large numbers are, but for the largest, which may stand for missing values."""
+    """How large numbers are, without the largest, which may be sentinels for missing values."""
     sizes = np.abs(numbers)
     return float(np.nanpercentile(sizes, 99)) if np.isfinite(sizes).any() else 0.0
 
 
 def _given_to_first_layer(lab: Laboratory, fits: bool = True) -> np.ndarray:
-    """What the first layer of Keras with a matrix of weights gets in a train step, if any.
+    """The inputs of the first Keras layer with a weight matrix in a train step, if any.
 
     Args:
-        fits: also where its initial weights are so small that it makes about 1 of large numbers.
+        fits: also if its initial weights are so small that large inputs give outputs of about 1.
     """
     step = lab.run.functions.train_steps[0]
     calls = lab.calls(step, lab.run, lab.batch, lab.layers_with_matrices)
     given = np.asarray(tf.nest.flatten(calls[0].arguments)[0] if calls else [], "f8")
     if calls and not fits:
         kernel = next(v.numpy() for v in calls[0].of.weights if len(v.shape) > 1)
-        size = float(np.sqrt(np.sum(kernel**2) / kernel.shape[-1]))  # of those of an output
+        size = float(np.sqrt(np.sum(kernel**2) / kernel.shape[-1]))  # of the weights of an output
         given = given if size * _reach(given.ravel()) > 10 else np.zeros(0)
     return given
 
 
 def _scaled_twice(lab: Laboratory) -> tuple[keras.layers.Rescaling, np.ndarray] | None:
-    """A layer made to bring bytes to about 1, and what it gets, if that is no larger already."""
+    """A layer that scales bytes to about 1, and its inputs, if they are about 1 already."""
     rescaling = [x for x in lab.run.layers if isinstance(x, keras.layers.Rescaling)]
     layers = [x for x in rescaling if np.max(np.abs(x.scale)) <= 1 / 100]
     for call in lab.calls(lab.run.functions.train_steps[0], lab.run, lab.batch, layers):
@@ -605,21 +613,23 @@ def _scaled_twice(lab: Laboratory) -> tuple[keras.layers.Rescaling, np.ndarray] 
         if given is None or not 0 < np.abs(given).max(initial=0) <= 2:
             continue
         inputs = [t[0] for t in tf.nest.flatten(lab.batch[0]) if t.dtype != tf.string]
-        if any(np.array_equal(given, x) for x in inputs):  # later, a branch may well count little
+        if any(
+            np.array_equal(given, x) for x in inputs
+        ):  # a later layer may scale a branch down on purpose
             return call.of, given
     return None
 
 
 def _are_centered_pixels(numbers: np.ndarray) -> bool:
-    """Whether these are bytes minus a mean, which some models take as they are."""
+    """Whether these are bytes minus a mean, which some models expect."""
     is_centered = abs(numbers.mean()) < numbers.std() / 2 and numbers.min() < -numbers.max() / 10
     return bool(numbers.ndim == 4 and is_centered and np.ptp(numbers) <= 255 * 1.01)
 
 
 def _missing_filled(lab: Laboratory) -> str:
-    """By which number a layer gets missing values, if it is far from those that are there.
+    """The number that a layer gets for missing values, if it is far from all other values.
 
-    And if nothing else tells the layer which ones these are.
+    And if no other input of the layer marks the missing values.
     """
     inputs = arrays_of(lab.examples["train"], "inputs")
     tables = [x for n, t in named_leaves(lab.batch) if n in inputs and t.shape.rank <= 3
@@ -644,21 +654,21 @@ def _missing_filled(lab: Laboratory) -> str:
                     abs(np.corrcoef(there, x[~gone])[0, 1]) > 0.999
                 ):  # fmt: skip
                     return (
-                        f"missing values of column {column} are {filled[0]:.3g} where a layer gets "
-                        f"{low:.3g} to {high:.3g} of the others"
+                        f"missing values of column {column} are {filled[0]:.3g} in the inputs of "
+                        f"a layer, far from all others there ({low:.3g} to {high:.3g})"
                     )
     return ""
 
 
 def _rescales(lab: Laboratory) -> bool:
-    """Whether a layer scales inputs, however small they are."""
+    """Whether a layer scales inputs, however small."""
     kinds = keras.layers
     some = kinds.Normalization, kinds.Rescaling, kinds.UnitNormalization, kinds.Embedding
     return any(isinstance(layer, some) for layer in lab.run.layers)
 
 
 def _made_by_augmentation(lab: Laboratory) -> dict[str, np.ndarray]:
-    """The parts of training examples that the data doesn't have, as a step gets them."""
+    """The parts of training examples that only the augmentation makes, as a step gets them."""
     first, second = (dict(named_leaves(batch)) for batch in (lab.batch, lab.second_batch))
     new = [n for n in first if n not in lab.examples["train"]]
     return {n: np.concatenate([np.asarray(batch[n][0]) for batch in (first, second)])

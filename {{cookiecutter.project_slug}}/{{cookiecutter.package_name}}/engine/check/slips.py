@@ -1,4 +1,4 @@
-"""Relations of slips that Python and TensorFlow allow without a word."""
+"""Relations of mistakes that Python and TensorFlow accept without a warning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .laboratory import Laboratory
 
 SCALES = RESHAPES | {"Mul"}
 COUNTS = SCALES | {"Placeholder", "Const", "AddV2", "Sub", "Minimum", "Maximum"}
-MOST = 1_000  # elements of a list that are looked at
+MOST = 1_000  # elements of a list that are visited
 DEEP = 6  # attributes, elements and variables on the way to a function
 LIBRARIES = ("keras", "tensorflow", "numpy")
 LOOPS = ast.For | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -25,7 +25,7 @@ LOOPS = ast.For | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.Ge
 
 @relation("loop variables")
 def loop_variables(lab: Laboratory) -> Finding:
-    """Functions that are made in a loop keep the values that they are made with."""
+    """Functions that are created in a loop keep the values of that iteration."""
     run = lab.run
     roots = [lab.create_callbacks(), run.losses, run.metrics, run.optimizers, run.layers,
              run.functions, lab.batches.augment]  # fmt: skip
@@ -38,23 +38,23 @@ def loop_variables(lab: Laboratory) -> Finding:
             continue
         changing = _set_in_loops(code)
         for variable, cell in zip(code.co_freevars, first.__closure__ or (), strict=True):
-            # Each of them has the same one, and not one of its own.
+            # All of them share one cell instead of having one each.
             if variable in changing and any(cell is c for f in others for c in f.__closure__ or ()):
                 return wrong(
                     f"{len(functions)} functions of {Path(code.co_filename).name}, line "
-                    f"{code.co_firstlineno}, share the variable {variable} of the loop that makes "
-                    "them",
-                    f"a function reads {variable} when it is called, and by then it is that of the "
-                    "last time round",
-                    f"give it a value of its own: a parameter {variable}={variable}, or "
-                    "functools.partial",
+                    f"{code.co_firstlineno}, share the variable {variable} of the loop that "
+                    "creates them",
+                    f"late binding: a function reads {variable} when it is called, and by then it "
+                    "has the value of the last iteration",
+                    "bind the value when the function is created: a parameter "
+                    f"{variable}={variable}, or functools.partial",
                 )
     return ok()
 
 
 @relation("whole numbers")
 def whole_numbers(lab: Laboratory) -> Finding:
-    """What grows with the steps isn't rounded down to 0."""
+    """A value that grows with the steps isn't rounded down to 0 by integer division."""
     step, steps = lab.traced.step, lab.num_steps
     for op in lab.traced.ops:
         divisor = tf.get_static_value(op.inputs[1]) if op.type == "FloorDiv" else None
@@ -72,21 +72,21 @@ def whole_numbers(lab: Laboratory) -> Finding:
         if ends_at_one:
             return wrong(
                 f"a share of {divisor} steps is divided by //, so it is 0 until step {divisor} of "
-                f"{steps}, and grows at once",
-                "// rounds down",
-                "divide real numbers: tf.cast(replica.step, tf.float32) / steps",
+                f"{steps}, and then jumps to 1",
+                "integer division (//) rounds down",
+                "use floating-point division: tf.cast(replica.step, tf.float32) / steps",
             )
         if divisor >= steps:
             return look(
                 f"the step is divided by {divisor} with //, which gives 0 in all {steps} steps",
-                "// rounds down",
-                "divide real numbers: tf.cast(replica.step, tf.float32) / steps",
+                "integer division (//) rounds down",
+                "use floating-point division: tf.cast(replica.step, tf.float32) / steps",
             )
     return ok()
 
 
 def _functions(roots: Iterable[Any]) -> Iterator[types.FunctionType]:
-    """The functions of the project that some things hold."""
+    """The functions of the project that some objects hold."""
     seen, things = set[int](), [(root, 0) for root in roots]
     for thing, depth in things:  # which grows
         if id(thing) in seen or depth > DEEP or isinstance(thing, types.ModuleType | type):
@@ -122,7 +122,7 @@ def _set_in_loops(code: types.CodeType) -> set[str]:
     """The names that a loop or a comprehension around a function sets."""
     try:
         tree = ast.parse(Path(code.co_filename).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, UnicodeDecodeError):  # as it was made by exec
+    except (OSError, SyntaxError, UnicodeDecodeError):  # such as code from exec
         return set()
     return {
         name.id
