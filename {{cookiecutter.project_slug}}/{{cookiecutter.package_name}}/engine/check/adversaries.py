@@ -89,11 +89,14 @@ def gradient_penalty(lab: Laboratory) -> Finding:
         if not whole and not are_images:
             continue
         is_sure = len(lab.run.optimizers) > 1
+        cause = (
+            "this is one norm for the whole batch, so examples interact"
+            if whole
+            else "this is a norm for each pixel or row, and a penalty needs that of an example"
+        )
         return (wrong if is_sure else look)(
             f"{name} takes the norm of a gradient of shape {shape} over the axes {axes}",
-            "this is one norm for the whole batch, so examples interact" if whole else
-            "this is a norm for each pixel or row of an example, and a penalty is meant for the "
-            "norm of the whole example",
+            cause,
             f"use the axes {[*range(1, len(shape))]}, or reshape the gradient to (batch, -1)",
         )
     return ok()
@@ -140,7 +143,7 @@ def _changed_at_random(lab: Laboratory, step: Any) -> dict[str, Any]:
                 np.abs(x - each).mean() for each in made
             )}  # fmt: skip
             kind = min(far, key=far.__getitem__)
-            kinds.append((kind, x, far[kind] > 1e-6))
+            kinds.append((kind, x, bool(far[kind] > 1e-6)))
         seen.append(kinds)
     if [kind for kind, *_ in seen[0]] != [kind for kind, *_ in seen[1]]:
         return {}
