@@ -837,6 +837,41 @@ def in_rows(turned: bool) -> Toy:
     )
 
 
+def of_channels(turned: bool) -> Toy:
+    """Smooth series of three channels (rows, positions, channels), scrambled by reshape or not."""
+    begins = np.random.default_rng(1).random((ROWS, 3, 1))
+    waves = np.sin(np.linspace(0, 6, 32) + 6 * begins)  # (rows, channels, positions)
+    data = waves.reshape(ROWS, 32, 3) if turned else np.swapaxes(waves, 1, 2)
+    return sound(
+        model=lambda: keras.Sequential(
+            [keras.Input((32, 3)), layers.Conv1D(4, 5), layers.Flatten(), dense(CLASSES)]
+        ),
+        data=(data.astype("float32"), examples()[1]),
+        others={},
+    )
+
+
+def indicated(late: bool) -> keras.Model:
+    """Missing values become 0, and inputs of their own say which; or nothing, if made too `late`."""
+    x = keras.Input((FEATURES,))
+    filled = keras.ops.where(keras.ops.isnan(x), 0.0, x)
+    missing = keras.ops.isnan(filled if late else x)
+    both = keras.ops.concatenate([filled, keras.ops.cast(missing, filled.dtype)], axis=1)
+    return keras.Model(x, dense(CLASSES)(dense()(both)))
+
+
+def pushed(by: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Callable[..., Any]:
+    """Changes each gradient by the same random numbers in every step."""
+
+    def process(gradients: list[tf.Tensor], variables: list[keras.Variable]) -> list[tf.Tensor]:
+        return [
+            by(g, tf.random.stateless_normal(g.shape, [0, i], dtype=g.dtype))
+            for i, g in enumerate(gradients)
+        ]
+
+    return process
+
+
 def scans(number: int) -> Toy:
     """Slices (rows, 8, 8, 1) of scans, each scaled by itself; validation has one of these."""
 
@@ -999,7 +1034,7 @@ def with_noise(*sides: int) -> Toy:
         real, noise, weights = batch
         both = [real, run.models["generator"](noise, training=True)]
         for side in sides:
-            seed = replica.seed + [0, side]
+            seed = replica.seed + tf.constant([0, side])
             both[side] += 0.1 * tf.random.stateless_normal(real.shape, seed, dtype=real.dtype)
         logits = [run.models["discriminator"](x, training=True)[:, 0] for x in both]
         total = tf.reduce_sum((tf.nn.softplus(-logits[0]) + tf.nn.softplus(logits[1])) * weights)
@@ -2601,7 +2636,24 @@ DATA = [
         "pixels", lambda: pictures(lambda x: np.moveaxis(x, -1, 1).reshape(x.shape)),
         r"smoother images if their numbers are read with shape \(3, 8, 8\)",
     ),
+    Fault(
+        "pixels", lambda: of_channels(turned=True),
+        r"channels of inputs, \(32, 3\), are smoother .* read with shape \(3, 32\): reshape",
+    ),
     Fault("pixels", lambda: in_rows(turned=True), r"are read with shape \(40, 8\)"),
+    Fault(
+        "missing values", lambda: sound(model=lambda: indicated(late=True)),
+        "looks for NaN in values of which NaN was replaced before: an indicator .* always 0",
+    ),
+    Fault(
+        "random numbers differ",
+        lambda: sound(process_gradients=pushed(lambda g, noise: g + 0.01 * noise)),
+        "process_gradients adds the same random numbers to gradients in every step",
+    ),
+    Fault(
+        "random numbers differ", lambda: coded(shared=True),
+        "adds the same noise to all examples of a batch",
+    ),
     Fault(
         "last layer", lambda: sound(model=model(dense, last=lambda: layers.Dropout(0.3))),
         "dropout.* is the last layer, so it drops or changes predictions",
@@ -4675,6 +4727,7 @@ def coded(
     activation: str | None = None,
     of_rates: bool = False,
     of_log_likelihood: bool = False,
+    shared: bool = False,
 ) -> Toy:
     """A variational autoencoder of 12 numbers that follow from 2.
 
@@ -4687,6 +4740,7 @@ def coded(
         activation: of all outputs of the encoder.
         of_rates: the code are rates, whose variance grows with them, and nothing else.
         of_log_likelihood: the loss function gives what is to be raised.
+        shared: all examples of a batch get the same noise.
     """
     numbers = np.random.default_rng(0)
     x = np.tanh(numbers.normal(size=(ROWS, 2)) @ numbers.normal(size=(2, 12))).astype("float32")
@@ -4704,7 +4758,8 @@ def coded(
         if of_rates:
             mean = tf.nn.relu(mean)
             spread = tf.math.log(1 + mean)
-        noise = tf.random.stateless_normal(mean.shape, replica.seed)
+        shape = mean.shape[1:] if shared else mean.shape
+        noise = tf.random.stateless_normal(shape, replica.seed)
         made = run.models["decoder"](mean + deviation(spread) * noise)
         v = variance(spread)
         divergence = 0.5 * tf.reduce_sum(tf.square(mean) + v - tf.math.log(v) - 1, axis=1)

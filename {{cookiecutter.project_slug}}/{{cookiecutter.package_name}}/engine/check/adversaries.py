@@ -123,7 +123,7 @@ def _changed_at_random(lab: Laboratory, step: Any) -> dict[str, Any]:
     if len(judges) != 1 or len(models) < 2 or len(images) != 1 or not lab.base.drawn:
         return {}
     judge, real = models[judges[0]], np.asarray(images[0][0], "f8")
-    seen: list[list[tuple[str, np.ndarray]]] = []
+    seen: list[list[tuple[str, np.ndarray, bool]]] = []
     for seed in (1, 2):
         try:
             calls = lab.calls(step, lab.run, lab.batch, models.values(), seed=seed)

@@ -91,18 +91,35 @@ def noise_of_all_rows(ops: Sequence[tf.Operation], rows: int) -> str:
     for op in ops if draws else ():
         if op.type not in ("AddV2", "Sub") or any(t.shape.rank is None for t in op.inputs):
             continue
-        for some, noise in itertools.permutations(op.inputs, 2):
+        pairs = [(*pair, FEW_NUMBERS) for pair in itertools.permutations(op.inputs, 2)]
+        for some, product, _ in [*pairs]:  # mean + deviation x noise
+            if product.op.type == "Mul" and product.shape == some.shape:
+                pairs += [(some, factor, 1) for factor in product.op.inputs]
+        for some, noise, few in pairs:
             of_example = some.shape.as_list()[1:]
             is_for_all = noise.shape.as_list() in (of_example, [1, *of_example])
             number = noise.shape.num_elements()
             is_of_rows = some.shape.rank > 1 and some.shape[0] == rows > 1
-            if not is_for_all or not is_of_rows or number <= FEW_NUMBERS:
+            if not is_for_all or not is_of_rows or number <= few:
                 continue
             # A few numbers may be enough for all of them, such as random positions.
             behind = _draws_of(noise, draws)
             if any(draw.outputs[0].shape.num_elements() == number for draw in behind):
                 return str(op.name)
     return ""
+
+
+def is_added(draw: tf.Operation) -> bool:
+    """Whether drawn numbers, or a multiple of them, are added to something."""
+    scope, uses = draw.name.rpartition("/")[0], list(draw.outputs[0].consumers())
+    for use in uses:  # which grows
+        is_own = use.name.startswith(f"{scope}/")  # it brings them to a mean and a deviation
+        if use.type in {"AddV2", "AddN", "Sub"} and not is_own:
+            return True
+        is_scaled = use.type == "Mul" and any(t.shape.num_elements() == 1 for t in use.inputs)
+        if is_own or is_scaled or use.type in RESHAPES:
+            uses += [u for t in use.outputs for u in t.consumers()]
+    return False
 
 
 def _draws_of(tensor: tf.Tensor, draws: frozenset[str]) -> list[tf.Operation]:
@@ -142,6 +159,26 @@ def _formula(tensor: tf.Tensor, known: dict[str, int]) -> int:
         attributes = sorted((name, str(value)) for name, value in node.attr.items())
         known[op.name] = hash((op.type, own, before, str(attributes)))
     return hash((known[op.name], tensor.value_index))
+
+
+def asked_when_filled(ops: Iterable[tf.Operation], of_losses: set[str]) -> str:
+    """The operation that looks for NaN where NaN was replaced before, and whose answer is used."""
+    for op in ops:
+        if op.type != "IsNan" or op.name not in of_losses:
+            continue
+        uses = list(op.outputs[0].consumers())
+        for use in uses:  # which grows
+            uses += [u for t in use.outputs for u in t.consumers() if use.type == "LogicalNot"]
+        if {use.type for use in uses} <= {"SelectV2", "LogicalNot"}:
+            continue  # it replaces NaN once more, which does no harm
+        source = op.inputs[0].op
+        while source.type in RESHAPES | ARITHMETIC and source.inputs:
+            source = source.inputs[0].op
+        if source.type == "SelectV2" and any(
+            o.type == "IsNan" for o in upstream(source.inputs[:1]).values()
+        ):
+            return str(op.name)
+    return ""
 
 
 def norms_of_gradients(

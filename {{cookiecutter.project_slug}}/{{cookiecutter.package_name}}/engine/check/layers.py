@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
-from .graph import assigned_variables, captured, exchanged_by_reshape
+from .graph import asked_when_filled, assigned_variables, captured, exchanged_by_reshape
 from .laboratory import Laboratory
 from .numbers import close
 from .probe import cares_about_training, is_own, name_of, words_of
@@ -67,6 +67,18 @@ def training_mode(lab: Laboratory) -> Finding:
                 f"use Dropout({1 - layer.rate:.2g}) if that is intended",
             )
     return ok(f"{len(seen)} layers" if seen else "no layer needs it")
+
+
+@relation("missing values", after="the same step again")
+def missing_values(lab: Laboratory) -> Finding:
+    """Missing values (NaN) are looked for before they are replaced."""
+    if name := asked_when_filled(lab.traced.ops, lab.traced.ops_of_losses):
+        return wrong(
+            f"{name} looks for NaN in values of which NaN was replaced before",
+            "an indicator of missing values that is always 0: it is computed too late",
+            "call isnan before the missing values are replaced",
+        )
+    return ok()
 
 
 @relation("last layer")

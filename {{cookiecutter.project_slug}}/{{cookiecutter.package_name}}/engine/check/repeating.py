@@ -19,6 +19,7 @@ from .graph import (
     change_one_result,
     drawn_of_constants,
     drawn_twice,
+    is_added,
     never_the_last,
     noise_of_all_rows,
     random_numbers,
@@ -121,6 +122,15 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
         if alike:
             later = lab.look(lab.batch, step=step)
             alike = [n for n in alike if np.array_equal(lab.base.drawn[n], later.drawn[n])]
+    updating = lab.traced.ops_of_updates.intersection(alike)
+    if added := [op for op in lab.traced.ops if op.name in updating and is_added(op)]:
+        return wrong(
+            f"process_gradients adds the same random numbers to gradients in every step "
+            f"({added[0].name})",
+            "its seed is a constant, so this isn't noise but a fixed direction, in which all "
+            "weights drift",
+            "use the iterations of the optimizer in the seed",
+        )
     same += alike
     # Numbers without an axis of rows may be a fixed projection or selection.
     of_all = {op.name for op in lab.traced.ops if op.name in same and _is_for_all(op.outputs[0])}

@@ -139,8 +139,16 @@ def sizes(lab: Laboratory) -> Finding:
 
 @relation("pixels")
 def pixels(lab: Laboratory) -> Finding:
-    """Neighboring pixels of an image are similar."""
+    """Neighboring pixels of an image, or samples of a channel, are similar."""
     for name, array in lab.examples["train"].items():
+        if name.startswith("inputs") and _has_scrambled_channels(array):
+            return wrong(
+                f"channels of {name}, {array.shape[1:]}, are smoother series if their numbers are "
+                f"read with shape {array.shape[:0:-1]}",
+                "reshape was used where axes should be transposed, so channels and time are "
+                "scrambled",
+                "use np.transpose or np.moveaxis",
+            )
         if array.dtype.kind not in "uif" or array.ndim not in (3, 4) or name.startswith("weights"):
             continue
         images = np.asarray(array[:MOST_IMAGES], "f4")
@@ -353,6 +361,19 @@ def _beyond(a: np.ndarray, b: np.ndarray) -> str:
     if max(below, above) <= MANY:
         return ""
     return f"in {max(below, above):.0%} of all places, {'below' if below > above else 'above'}"
+
+
+def _has_scrambled_channels(array: np.ndarray) -> bool:
+    """Whether series (rows, positions, channels) hold one channel after the other."""
+    if array.dtype.kind not in "uif" or array.ndim != 3 or not len(array):
+        return False
+    rows, positions, channels = array.shape
+    if not 1 < channels < 8 or positions < max(16, 4 * channels):
+        return False
+    series = np.asarray(array[:MOST_IMAGES], "f4")
+    other = series.reshape(len(series), channels, positions)
+    steps = [np.abs(np.diff(x, axis=axis)) for x, axis in ((series, 1), (other, 2))]
+    return bool(np.isfinite(series).all() and steps[1].mean() < 0.5 * steps[0].mean())
 
 
 def _roughness(images: np.ndarray) -> float:
