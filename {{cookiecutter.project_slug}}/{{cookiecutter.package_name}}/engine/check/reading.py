@@ -41,7 +41,7 @@ def inputs_as_they_are(lab: Laboratory) -> Finding:
 
 @relation("readers")
 def readers_as_data(lab: Laboratory) -> Finding:
-    """READERS of task/predictions.py prepare inputs in the same way as the data."""
+    """The READERS of task/predictions.py prepare inputs in the same way as the data."""
     split = next((n for n in lab.examples if n != "train"), "train")  # which nothing augments
     array = lab.examples[split].get("inputs", np.zeros(0))
     if len(lab.run.models) != 1 or not len(array):
