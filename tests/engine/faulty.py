@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import random
 import tempfile
@@ -851,8 +852,23 @@ def of_channels(turned: bool) -> Toy:
     )
 
 
+def marked_binary(left_out: bool) -> Toy:
+    """Labels of 0 and 1, or 255 where nobody knows; whether their loss leaves these out."""
+    inputs, labels = examples()
+    labels = np.where(np.arange(ROWS) % 5, labels % 2, 255)
+
+    def of_example(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        loss = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(y > 0, logits.dtype), logits[:, 0])
+        return tf.where(y == 255, 0.0, loss) if left_out else loss
+
+    return sound(
+        model=model(dense, last=lambda: dense(1)), data=(inputs, labels), others={}, metrics=dict,
+        losses=lambda: {"main": of_example},
+    )  # fmt: skip
+
+
 def indicated(late: bool) -> keras.Model:
-    """Missing values become 0, and inputs of their own say which; or nothing, if made too `late`."""
+    """Missing values become 0, and inputs of their own say which; or nothing, if too `late`."""
     x = keras.Input((FEATURES,))
     filled = keras.ops.where(keras.ops.isnan(x), 0.0, x)
     missing = keras.ops.isnan(filled if late else x)
@@ -5038,6 +5054,34 @@ def read_texts(end: bool) -> Toy:
     return replace(toy, data=(words, labels), readers={".txt": read_words(end)})
 
 
+def read_rows(empty: str = "nan", by_name: bool = True) -> Callable[..., np.ndarray]:
+    """A reader of tables, by the names of their columns or not; what an empty cell becomes."""
+    names = [f"x{i}" for i in range(FEATURES)]
+
+    def reader(file: Path, model: keras.Model) -> np.ndarray:
+        with file.open(newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        if any(name not in row for row in rows for name in names):
+            raise ValueError("a column is missing")
+        cells = [[row[n] for n in names] if by_name else [*row.values()] for row in rows]
+        return np.array([[float(cell or empty) for cell in row] for row in cells], "float32")
+
+    return reader
+
+
+def of_tables(reader: Callable[..., np.ndarray]) -> Toy:
+    """Numbers of which some are missing in column 1, and a reader of tables."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, labels = examples(rows, seed)
+        return np.where((np.arange(FEATURES) == 1) & (labels[:, None] == 0), np.nan, inputs), labels
+
+    return sound(
+        model=lambda: indicated(late=False), data=split(ROWS, 0),
+        others={"validation": split(60, 1)}, readers={".csv": reader},
+    )  # fmt: skip
+
+
 def read_bytes(file: Path, model: keras.Model) -> np.ndarray:
     """Numbers from 0 to 255, (1, h, w, 1)."""
     return 255 * read_picture(file, model)
@@ -5156,6 +5200,14 @@ MODES = [
         lambda: sound(optimizer=lambda: SGD(
             keras.optimizers.schedules.CosineDecayRestarts(0.1, 40))),
         "restarts after 76% of the 160 steps",
+    ),
+    Fault(
+        "readers", lambda: of_tables(read_rows(empty="0")),
+        r"reads a .csv file with an empty cell of 'x1' as 0, and in the data it is NaN",
+    ),
+    Fault(
+        "readers", lambda: of_tables(read_rows(by_name=False)),
+        "reads a .csv file by the order of its columns, whatever their names are",
     ),
     Fault(
         "readers", lambda: read_texts(end=False),
@@ -5530,6 +5582,10 @@ MODES = [
     ),
     Fault("splits alike", longer_words, r"has shape \(10,\) in validation data and \(5,\)", LOOK),
     Fault("metrics", rare_class, "validation_recalls/2 is nan: nothing counts", LOOK),
+    Fault(
+        "labels", lambda: marked_binary(left_out=False),
+        "labels of 255, which is none of the 2 classes, train as class 1",
+    ),
     Fault("labels", one_class, "every label of the training data is 0", LOOK),
     Fault("labels", numbers_of_things, "100% of the validation labels, such as .*, never", LOOK),
     Fault("labels belong to inputs", lambda: mislabeled(0.7), "but not in train data", LOOK),

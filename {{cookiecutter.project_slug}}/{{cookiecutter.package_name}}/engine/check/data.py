@@ -305,6 +305,9 @@ def labels(lab: Laboratory) -> Finding:
                     found = _trained_as_classes(lab, name, array, marks, classes)
                 else:
                     found = _outside_classes(split, name, array, classes, is_one_hot)
+            elif split == "train" and not classes and (marks := _marks_beside_classes(array)).size:
+                number = len(np.unique(array)) - len(marks)
+                found = _trained_as_classes(lab, name, array, marks, number)
             elif name in lab.examples["train"] and array.ndim == 1:
                 train = _in_training(lab, name)
                 found = _unknown_labels(lab, split, name, train, classes)
@@ -334,6 +337,15 @@ def labels(lab: Laboratory) -> Finding:
                 "number the classes from 0, each with its own number",
             )
     return ok()
+
+
+def _marks_beside_classes(labels: np.ndarray) -> np.ndarray:
+    """The usual markers among the labels, if these are several numbers from 0 on as well."""
+    values = np.unique(labels)
+    is_mark = np.isin(values, IGNORED)
+    others = values[~is_mark]
+    has_classes = len(others) > 1 and others[0] == 0 and others[-1] < MOST_CLASSES
+    return values[is_mark & has_classes]
 
 
 def _trained_as_classes(
@@ -590,7 +602,7 @@ def _taken_for_classes(
 
     for mark in map(int, marks[:2]):
         numbers = sorted({0, 1, abs(mark) % classes, mark % classes, classes - 1})
-        same = [n for n in numbers if not lab.base.differences(step_of(mark, n))]
+        same = [n for n in numbers if not lab.base.trains_otherwise(step_of(mark, n))]
         if same and len(same) < len(numbers):
             return mark, same[0]
     return None

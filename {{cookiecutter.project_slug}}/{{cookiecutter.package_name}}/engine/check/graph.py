@@ -113,7 +113,7 @@ def is_added(draw: tf.Operation) -> bool:
     """Whether drawn numbers, or a multiple of them, are added to something."""
     scope, uses = draw.name.rpartition("/")[0], list(draw.outputs[0].consumers())
     for use in uses:  # which grows
-        is_own = use.name.startswith(f"{scope}/")  # it brings them to a mean and a deviation
+        is_own = f"{use.name}/".startswith(f"{scope}/")  # it brings them to a mean and a deviation
         if use.type in {"AddV2", "AddN", "Sub"} and not is_own:
             return True
         is_scaled = use.type == "Mul" and any(t.shape.num_elements() == 1 for t in use.inputs)

@@ -458,6 +458,7 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
                 (tells or _is_turned(lab))
                 and not is_one_sided
                 and not _rewards_the_right(lab, name)
+                and not _rises_beside_others(lab, name)
             )
             return (wrong if is_sure else look)(
                 f"the loss falls from {before.losses[names[0]]:.3g} to "
@@ -536,6 +537,20 @@ def _rewards_the_right(lab: Laboratory, metric: str) -> bool:
         return False
     right = np.reshape(labels, p.shape).astype(p.dtype)
     return bool(np.mean(lab.run.losses[loss](labels, right)) < np.mean(values))
+
+
+def _rises_beside_others(lab: Laboratory, metric: str) -> bool:
+    """Whether the loss of what a metric gets rises, and that of something else falls.
+
+    As that of a domain, which features are trained to hide (Ganin & Lempitsky, 2015).
+    """
+    updated, calls = lab.base.updates.get(metric, ()), lab.base.calls
+    if len(calls) < 2 or len(updated) < 2 or any(v is None for *_, v in calls.values()):
+        return False
+    later = lab.after_training.calls
+    rising = {name for name, (*_, v) in calls.items() if np.mean(later[name][2]) > np.mean(v)}
+    own = {n for n, (_, p, _) in calls.items() if np.array_equal(np.ravel(p), np.ravel(updated[1]))}
+    return bool(own & rising) and bool(calls.keys() - rising)
 
 
 def _key_without_variable(lab: Laboratory) -> Finding | None:

@@ -117,7 +117,9 @@ def _misled(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | N
             "call update_state(labels, predictions, weights)",
         )
     if _are_the_same(*values[:2]):
-        return wrong(
+        # Such as risks of this replica and of all replicas, which are paired.
+        are_pairs = lab.declared_interacting and is_own(lab.run.metrics[name])
+        return (look if are_pairs else wrong)(
             f"the metric {name} gets the same numbers as labels and as predictions",
             "it compares something with itself",
             "pass the labels and the predictions",

@@ -9,9 +9,11 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from ..predict import Reader
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import numbers_of
+from .tables import otherwise_than_data
 
 PICTURES = (".png", ".bmp", ".jpg", ".jpeg")  # the first one that a task reads is used
 TEXTS = ("a", "1", "a b")
@@ -42,41 +44,44 @@ def inputs_as_they_are(lab: Laboratory) -> Finding:
 @relation("readers")
 def readers_as_data(lab: Laboratory) -> Finding:
     """The READERS of task/predictions.py prepare inputs in the same way as the data."""
-    split = next((n for n in lab.examples if n != "train"), "train")  # which nothing augments
-    array = lab.examples[split].get("inputs", np.zeros(0))
-    if len(lab.run.models) != 1 or not len(array):
-        return ok("not looked at: there are several models or inputs")
-    (model,) = lab.run.models.values()
+    if len(lab.run.models) != 1:
+        return ok("not looked at: there are several models")
     with tempfile.TemporaryDirectory() as directory:
         for suffix, read in lab.readers.items():
-            file = Path(directory) / f"try{suffix}"
-            with contextlib.suppress(
-                Exception
-            ):  # the reader may need files that can't be generated here
-                if suffix in PICTURES and array.ndim == 4:
-                    size, channels = array.shape[1:3], array.shape[3]
-                    shades = np.resize(np.arange(256.0), (*size, channels))
-                    shades[0, 0], shades[-1, -1] = 0, 255
-                    keras.utils.save_img(file, shades, scale=False)
-                    shown = np.asarray(read(file, model), "f8")
-                    found = _other_scale(array, shown)
-                    # Files may have a wider range than these bytes, but not a narrower one.
-                    is_sure = bool(np.ptp(shown) > 10 * np.ptp(array) > 0)
-                elif suffix == ".txt" and array.ndim == 2 and array.dtype.kind in "iu":
-                    found, is_sure = "", False
-                    for text in TEXTS:
-                        file.write_text(f"{text}\n", encoding="utf-8")
-                        found = found or _other_padding(array, np.asarray(read(file, model)))
-                else:
-                    continue
-                if found:
-                    return (wrong if is_sure else look)(
-                        f"{getattr(read, '__name__', 'READERS')} reads a {suffix} file {found}",
-                        "train/serving skew: create_datasets prepares inputs differently, so "
-                        "predictions are wrong",
-                        "prepare both with the same function",
-                    )
+            found, is_sure = "", False
+            with contextlib.suppress(Exception):  # the reader may need files of another form
+                found, is_sure = _read_otherwise(lab, read, Path(directory) / f"try{suffix}")
+            if found:
+                return (wrong if is_sure else look)(
+                    f"{getattr(read, '__name__', 'READERS')} reads a {suffix} file {found}",
+                    "train/serving skew: create_datasets prepares inputs differently, so "
+                    "predictions are wrong",
+                    "use the same function to prepare both",
+                )
     return ok()
+
+
+def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str, bool]:
+    """How a reader prepares inputs differently from the data, or ""; and whether that is sure."""
+    split = next((n for n in lab.examples if n != "train"), "train")  # which nothing augments
+    inputs = {n: a for n, a in lab.examples[split].items() if n.startswith("inputs")}
+    array, (model,) = inputs.get("inputs", np.zeros(0)), lab.run.models.values()
+    if file.suffix == ".csv":
+        return otherwise_than_data(lambda path: read(path, model), file, inputs), True
+    if file.suffix in PICTURES and array.ndim == 4 and len(array):
+        size, channels = array.shape[1:3], array.shape[3]
+        shades = np.resize(np.arange(256.0), (*size, channels))
+        shades[0, 0], shades[-1, -1] = 0, 255
+        keras.utils.save_img(file, shades, scale=False)
+        shown = np.asarray(read(file, model), "f8")
+        # Files may have a wider range than these bytes, but not a narrower one.
+        return _other_scale(array, shown), bool(np.ptp(shown) > 10 * np.ptp(array) > 0)
+    if file.suffix == ".txt" and array.ndim == 2 and array.dtype.kind in "iu" and len(array):
+        for text in TEXTS:
+            file.write_text(f"{text}\n", encoding="utf-8")
+            if found := _other_padding(array, np.asarray(read(file, model))):
+                return found, False
+    return "", False
 
 
 def _affine(data: np.ndarray, given: np.ndarray) -> str:

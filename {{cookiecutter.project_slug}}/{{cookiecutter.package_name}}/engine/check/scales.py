@@ -367,7 +367,7 @@ def _has_scrambled_channels(array: np.ndarray) -> bool:
     """Whether series (rows, positions, channels) hold one channel after the other."""
     if array.dtype.kind not in "uif" or array.ndim != 3 or not len(array):
         return False
-    rows, positions, channels = array.shape
+    _, positions, channels = array.shape
     if not 1 < channels < 8 or positions < max(16, 4 * channels):
         return False
     series = np.asarray(array[:MOST_IMAGES], "f4")
