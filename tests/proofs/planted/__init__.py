@@ -48,6 +48,9 @@ from . import (
     blind_37,
     blind_38,
     blind_39,
+    blind_40,
+    blind_41,
+    blind_42,
     data,
     losses,
     models,
@@ -103,6 +106,9 @@ EXAMINED = (
     blind_37,
     blind_38,
     blind_39,
+    blind_40,
+    blind_41,
+    blind_42,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (
