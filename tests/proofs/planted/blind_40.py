@@ -310,7 +310,7 @@ FAULTS: tuple[Fault, ...] = (
         r"|leaves? out|part of the (data|examples)|unused",
     ),
     fault_in(
-        name="perplexity is a mean of exponentials",
+        name="perplexity averages exponentials of the loss",
         project="language_model",
         edits=(
             Edit(
