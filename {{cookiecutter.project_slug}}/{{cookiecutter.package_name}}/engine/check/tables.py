@@ -44,7 +44,7 @@ def columns_of(read: Callable[[Path], Any], file: Path) -> list[str]:
     class Table:
         """One row."""
 
-        fieldnames = Names()
+        fieldnames = Names(["any"])
 
         def __iter__(self) -> Iterator[Row]:
             return iter([Row()])
