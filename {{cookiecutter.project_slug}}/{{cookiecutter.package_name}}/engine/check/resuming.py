@@ -206,6 +206,8 @@ def _compounds(lab: Laboratory, acts: Acts) -> float | None:
     if len(acts.rates) != EPOCHS:  # one call after each of these epochs
         return None
     base, rates = np.asarray([*learning_rates(lab.run).values()]), np.asarray(acts.rates)
+    if not (base.all() and rates.all()):  # a warm-up may begin at 0
+        return None
     anew = (_acts(lab, lab.create_callbacks(), 1, trend=1, first_epoch=n) for n in COMPARED)
     factors = np.array([each.rates[0] for each in anew]) / base  # of the first learning rate
     after = np.asarray(COMPARED) - 1  # the first call is after epoch 1
