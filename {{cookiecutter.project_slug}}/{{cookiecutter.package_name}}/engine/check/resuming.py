@@ -203,12 +203,13 @@ def _compounds(lab: Laboratory, acts: Acts) -> float | None:
 
     None if there is no such factor. One that is 1 but for some epochs makes the usual drops.
     """
-    if len(acts.rates) != EPOCHS:  # one call after each of these epochs
-        return None
     base, rates = np.asarray([*learning_rates(lab.run).values()]), np.asarray(acts.rates)
-    if not (base.all() and rates.all()):  # a warm-up may begin at 0
+    # One call after each of these epochs; a warm-up may begin at 0.
+    if len(rates) != EPOCHS or not (base.all() and rates.all()):
         return None
-    anew = (_acts(lab, lab.create_callbacks(), 1, trend=1, first_epoch=n) for n in COMPARED)
+    anew = [_acts(lab, lab.create_callbacks(), 1, trend=1, first_epoch=n) for n in COMPARED]
+    if not all(each.calls for each in anew):
+        return None
     factors = np.array([each.rates[0] for each in anew]) / base  # of the first learning rate
     after = np.asarray(COMPARED) - 1  # the first call is after epoch 1
     again = rates[after] / rates[after - 1]  # of the current one
