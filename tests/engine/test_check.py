@@ -765,8 +765,9 @@ def test_the_exit_code_is_1_for_what_is_wrong_alone(
         Check(Config(global_batch_size=BATCH), TaskConfig(), (name,))()
     assert end.value.code == code
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:5].strip() for line in lines] == [verdict, ""]
+    assert [line[:5].strip() for line in lines] == [verdict, "", ""]
     assert lines[0][7:].startswith(name)
+    assert lines[1] == f"       1 {verdict}{f': {name}' * (verdict != 'ok')}"
     assert not list(tmp_path.iterdir())
 
 
