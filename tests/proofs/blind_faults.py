@@ -30,9 +30,9 @@ proofs -- blind_faults` tries them all.
   survival, sets of points, logged actions, diffusion, search, rivers, rankings, boxes; 20, 22, 27,
   28, 30, 33 and 36 the [tasks of owners](unusual-tasks.md), 24, 26 and 38 both, 41 these and twelve
   of its own: 24, 26 and 40 are the hardest but 15. 40 was asked for what the author of a checker is
-  unlikely to have thought of. 33 was tried after what 30 had shown was fixed: nine of its faults are
-  much like faults of 30, and three of these were found by what is new. So was 38 after 35 and 36,
-  and two of its faults were found by what is new.
+  unlikely to have thought of. 33 was tried after what 30 had shown was fixed: nine of its faults
+  are much like faults of 30, and three of these were found by what is new. So was 38 after 35 and
+  36, and two of its faults were found by what is new.
 - *Plain and subtle.* Of the plain faults of 17, 19, 20, 22, 24 and 26 to 41 `check` called 133 of
   201 `WRONG`, of the subtle ones 100 of 179.
 - *What is counted.* Looks that the task has without its fault, too, aren't counted. Four of
