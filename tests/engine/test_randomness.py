@@ -58,9 +58,32 @@ def noisy_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
-TASKS = {"layers": Toy(noisy_model, metrics=dict), "step": Toy(
-    noisy_model, train_steps=(noisy_step,), metrics=dict,
-)}  # fmt: skip
+def step_of_frames(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """Three frames of each example, merged with the axis of the batch for layers with dropout."""
+    inputs, labels, weights = batch
+    frames = tf.stack([inputs, 2 * inputs, -inputs], axis=1)  # (batch, frames, features)
+    logits = run.model(tf.reshape(frames, (-1, FEATURES)), training=True)
+    logits = tf.reduce_mean(tf.reshape(logits, (-1, 3, CLASSES)), axis=1)
+    per_example = run.losses["main"](labels, logits)
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
+TASKS = {
+    "layers": Toy(noisy_model, metrics=dict),
+    "step": Toy(noisy_model, train_steps=(noisy_step,), metrics=dict),
+    "frames": Toy(
+        lambda: keras.Sequential(
+            [
+                keras.Input((FEATURES,)),
+                layers.Dense(8, activation="tanh"),
+                layers.Dropout(0.3),
+                layers.Dense(CLASSES),
+            ]
+        ),
+        train_steps=(step_of_frames,),
+        metrics=dict,
+    ),
+}
 
 
 @pytest.mark.quick

@@ -147,20 +147,36 @@ def _static(value: Any) -> Any:
 def _own_rows(original: Any, arguments: dict[str, Any], rows: int, place: Place) -> tf.Tensor:
     """Draw for all replicas and take the rows of this one.
 
-    Where there are several rows for each one of the batch, as in a concatenation of two batches,
-    they are parts one after the other.
+    Where there are several rows for each one of the batch, they are parts one after the other, as
+    in a concatenation of two batches; but those of one example are together where a reshape merged
+    its parts, such as the frames of a video, with the axis of the batch.
     """
-    parts, replicas = rows // place.rows, place.num_replicas
+    own = rows if _are_merged(arguments.get("x"), place.rows) else place.rows
+    parts, replicas = rows // own, place.num_replicas
 
     def for_all(value: Any) -> Any:
         """Rows for each replica; its own are at its place, those of others don't matter."""
-        split = tf.reshape(value, [parts, 1, place.rows, *value.shape[1:]])
+        split = tf.reshape(value, [parts, 1, own, *value.shape[1:]])
         return tf.reshape(tf.repeat(split, replicas, axis=1), [rows * replicas, *value.shape[1:]])
 
     whole = _with_rows(arguments, rows, rows * replicas, for_all)
     drawn = original(**whole)
-    split = tf.reshape(drawn, [parts, replicas, place.rows, *drawn.shape[1:]])
+    split = tf.reshape(drawn, [parts, replicas, own, *drawn.shape[1:]])
     return tf.reshape(tf.gather(split, place.index, axis=1), [rows, *drawn.shape[1:]])
+
+
+def _are_merged(tensor: Any, rows: int) -> bool:
+    """Whether its rows are made by a reshape that merged another axis with that of the batch."""
+    if not hasattr(tensor, "graph") or tensor.shape[0] == rows:
+        return False
+    while True:
+        op, wanted = tensor.op, tensor.shape[0]
+        if op.type == "Reshape" and op.inputs[0].shape[:1] == [rows]:
+            return True
+        before = (t for t in op.inputs if t.shape.rank and t.shape[0] == wanted)
+        tensor = next(before, None)
+        if tensor is None:
+            return False
 
 
 def _same_rows(original: Any, arguments: dict[str, Any], rows: int) -> tf.Tensor:
