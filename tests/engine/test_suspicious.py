@@ -1630,6 +1630,11 @@ def dropped(event: Event) -> None:
     event.run.optimizers["main"].learning_rate = event.learning_rates["main"] * factor
 
 
+def slowed(event: Event) -> None:
+    """A rate of 1 / epoch, for an optimizer that begins with 0."""
+    event.run.optimizers["main"].learning_rate = 0.1 / max(1, event.epoch)
+
+
 def named_in_a_loop() -> list[Callback]:
     """One function at several steps; of the loop's variable nothing is read later."""
     seen: list[int] = []
@@ -1652,6 +1657,12 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("noise on both sides", lambda: with_noise()),
     ("gradient penalty", lambda: with_gradient_penalty((1, 2, 3))),
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, dropped)])),
+    (
+        "callbacks",
+        lambda: sound(
+            optimizer=lambda: keras.optimizers.SGD(0.0), callbacks=lambda: [every_epochs(1, slowed)]
+        ),
+    ),
     ("whole numbers", lambda: grown(lambda step: 1 + step // 50)),
     ("whole numbers", lambda: grown(lambda step: tf.minimum(step / 120, 1))),
     ("labels are mixed", mixed_stream),

@@ -20,7 +20,7 @@ def adversaries(lab: Laboratory) -> Finding:
     """A step that lowers the generator's loss doesn't lower the discriminator's."""
     generators, judges = (
         [n for n in lab.run.optimizers if any(part in n.lower() for part in parts)]
-        for parts in (("generator",), ("discriminator", "critic"))
+        for parts in (("generator",), JUDGES)
     )
     if len(generators) != 1 or len(judges) != 1 or generators == judges:
         return ok("there are none")

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ..callbacks import learning_rates
 from ..types import Run
+from .adversaries import JUDGES
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import ADAPTIVE, OF_TWO, REPEATED_STEPS, WITH_NUMBERS, Laboratory
 from .numbers import relative_difference
@@ -19,7 +20,6 @@ from .probe import is_own, words_of
 from .runs import REAL_STEPS, state_of
 
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
-JUDGES = {"discriminator", "critic"}  # words in names of models that need training
 ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # for rare classes
 NEVER_NEGATIVE = {"kl", "kld", "mse", "mae", "rmse", "penalty"}  # words in names of losses
 
