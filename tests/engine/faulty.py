@@ -1217,6 +1217,32 @@ def contrasted(in_training: bool) -> Toy:
     )  # fmt: skip
 
 
+def all_views(masked: bool) -> Toy:
+    """Each example's two views find each other among all of the batch; `masked`: but themselves."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        left, right, weights = batch
+        both = run.model(tf.concat([left, right], axis=0), training=True)
+        both = tf.math.l2_normalize(both, axis=1)
+        logits = 5.0 * tf.matmul(both, both, transpose_b=True)
+        rows = left.shape[0]
+        if masked:
+            logits = tf.linalg.set_diag(logits, tf.fill([2 * rows], tf.cast(-1e9, both.dtype)))
+        partners = tf.roll(tf.range(2 * rows), rows, axis=0)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(partners, logits)
+        per_example = losses[:rows] + losses[rows:]
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return replace(CONTRASTIVE, train_steps=(one_step,), examples_interact=True)
+
+
+def same_views(dropout: bool = False) -> Toy:
+    """Two views of which one is the other, in a model with or without dropout."""
+    left, _ = CONTRASTIVE.data
+    same = replace(CONTRASTIVE, data=(left, left))
+    return replace(same, model=model(lambda: layers.Dropout(0.5))) if dropout else same
+
+
 def late_penalty() -> Toy:
     """Every fourth step has a penalty, and some weights are in it alone."""
 
@@ -1989,12 +2015,14 @@ def two_labels(
 def two_heads(
     divided: Callable[..., Any] = lambda total, count: total / count,
     decay: Callable[[Replica], Any] = lambda replica: 1.0,
+    counted: Callable[[Any], Any] = lambda labels: labels >= 0,
 ) -> Toy:
     """`two_labels`, each head with a count of its own, and a regularizer.
 
     Args:
         divided: (sum of the losses of the second head, its count) -> its term.
         decay: what the regularization is multiplied by, 0 or more.
+        counted: which labels count.
     """
     names = ("class", "even")
 
@@ -2008,8 +2036,9 @@ def two_heads(
         return {n: weights * tf.cast(labels[n] >= 0, weights.dtype) for n in names}
 
     def count(batch: Any) -> dict[str, tf.Tensor]:
-        weights = weights_of(batch)
-        return {n: tf.math.count_nonzero(weights[n], dtype=tf.int32) for n in names}
+        _, labels, weights = batch
+        there = {n: (weights != 0) & counted(labels[n]) for n in names}
+        return {n: tf.math.count_nonzero(there[n], dtype=tf.int32) for n in names}
 
     def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, _ = batch
@@ -3084,6 +3113,14 @@ LOSS = [
         "is divided by the same number, however many examples count",
     ),
     Fault(
+        "missing labels", two_labels,
+        r"labels of 33% of the examples are missing \(-1\), and the loss of_class is divided", LOOK,
+    ),
+    Fault(
+        "missing labels", lambda: two_heads(counted=lambda labels: labels >= -1),
+        r"labels of 33% of the examples are missing \(-1\), and the loss class is divided",
+    ),
+    Fault(
         "denominator", lambda: two_heads(divided=lambda total, count: 0.5 * total),
         "the loss even is divided by the same number, however many examples count",
     ),
@@ -3388,6 +3425,9 @@ TRAINING = [
 ]  # fmt: skip
 
 PREDICTIONS = [
+    Fault("pairs", lambda: all_views(masked=False), "an example is among its own negatives"),
+    Fault("pairs", same_views, "example with itself, which is also its label: both views of"),
+    Fault("pairs", lambda: same_views(dropout=True), "inputs and labels are the same in", LOOK),
     Fault(
         "logits",
         lambda: sound(

@@ -22,6 +22,7 @@ from .faulty import (
     ROWS,
     LateAverage,
     Overlap,
+    all_views,
     attending,
     averaged,
     beside,
@@ -103,7 +104,7 @@ from .faulty import (
     with_terms,
 )
 from .toys import BATCH, CLASSES, FEATURES, Toy, laboratory, several_samples_step
-from .worked import GAN
+from .worked import CONTRASTIVE, GAN
 
 # Keras saves weights so.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -1848,6 +1849,9 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("no answers in evaluation", lambda: forecaster(own=True)),
     ("no answers in evaluation", lambda: decoded(own=True)),
     ("metrics", two_labels),
+    ("missing labels", two_heads),
+    ("pairs", lambda: all_views(masked=True)),
+    ("pairs", lambda: CONTRASTIVE),
     ("labels", two_labels),
     ("moving averages", lambda: taught(average=True)),
     ("moving averages", taught_by_one_that_was_trained),

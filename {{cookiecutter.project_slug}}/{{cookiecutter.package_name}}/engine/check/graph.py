@@ -24,6 +24,7 @@ READS = {"ReadVariableOp", "VarHandleOp", "StatefulPartitionedCall"} | STATEFUL
 FEW_NUMBERS = 4  # drawn for a whole batch, such as the shades of its colors
 SOFTMAX_LOSSES = {"SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"}
 HARD = 0.9  # of the largest probability in a row, on average, where labels are classes
+MOST_BLOCKS = 4  # of candidates of a contrastive loss
 MASKED = -1e4  # or less, such as -1e9, in place of masked logits
 LINEAR = {"MatMul", "BatchMatMulV2", "Conv2D", "BiasAdd"}
 ACTIVATIONS = {"Softmax", "Sigmoid", "Relu", "Relu6", "Softplus", "Tanh", "Softsign"}
@@ -368,6 +369,33 @@ def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
                 shares = tf.cast(tf.reduce_max(op.inputs[1], axis=-1), tf.float64)
                 ranges *= tf.cast(tf.reduce_mean(shares) > HARD, tf.float64)
             found.append(ranges)
+    return found
+
+
+def compared_with_themselves(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
+    """The logits of examples with themselves, in softmax cross-entropies over examples: (rows, 4).
+
+    If logits are (rows, candidates), each block of as many candidates as rows has one for each row.
+    The logit of it, the smallest and the largest other logit that isn't masked, and whether it is
+    the label.
+    """
+    found = []
+    for op in ops:
+        shape = op.inputs[0].shape if op.type == "SparseSoftmaxCrossEntropyWithLogits" else None
+        if shape is None or None in shape.as_list() or shape[1] % shape[0] or shape[0] < 2:
+            continue
+        rows, candidates = shape
+        logits, labels = tf.cast(op.inputs[0], tf.float64), tf.cast(op.inputs[1], tf.int32)
+        for first in range(0, min(candidates, MOST_BLOCKS * rows), rows):
+            own = first + tf.range(rows)
+            others = ~tf.one_hot(own, candidates, on_value=True, off_value=False)
+            others &= logits > MASKED
+            found.append(tf.stack([
+                tf.linalg.diag_part(logits[:, first : first + rows]),
+                tf.reduce_min(tf.where(others, logits, np.inf), axis=1),
+                tf.reduce_max(tf.where(others, logits, -np.inf), axis=1),
+                tf.cast(labels == own, tf.float64),
+            ], axis=1))  # fmt: skip
     return found
 
 

@@ -19,9 +19,11 @@ from .graph import (
     softmax_along,
 )
 from .laboratory import Laboratory
+from .numbers import equal, named_leaves
 from .probe import Look, is_own
 
 MOSTLY = 0.6  # of the cross-entropy of a guess
+OWN_VIEWS = "make two views, each with its own augmentation or noise"
 BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 
 
@@ -192,6 +194,58 @@ def _otherwise_than_created(name: str, loss: Any, predictions: Any) -> Finding |
             "create it with from_logits=True",
         )
     return None
+
+
+@relation("pairs", after="the same step again")
+def pairs(lab: Laboratory) -> Finding:
+    """A softmax over the examples of a batch doesn't compare an example with itself."""
+    for with_itself, least, largest, is_label in (seen.T for seen in lab.base.pairs):
+        spread = float(np.max(largest - least))
+        is_constant = np.ptp(with_itself) < 1e-3 * spread
+        if not spread > 0 or not is_constant or not np.all(with_itself > largest - 1e-3 * spread):
+            continue
+        seen = f"each of {len(with_itself)} rows of a softmax has the same largest logit "
+        seen += f"({with_itself[0]:.3g}), that of the example with itself"
+        if is_label.all():
+            return wrong(
+                f"{seen}, which is also its label",
+                "both views of an example are the same, so there is nothing to learn",
+                OWN_VIEWS,
+            )
+        if not is_label.any():
+            return wrong(
+                seen,
+                "an example is among its own negatives, so the loss can hardly fall",
+                "mask the diagonal, for example with tf.linalg.set_diag and -1e9",
+            )
+    if names := _equal_views(lab):
+        # Dropout may be what makes two views of an example.
+        return (look if lab.base.drawn else wrong)(
+            f"{' and '.join(names)} are the same in every example, and the train step calls a "
+            "model with both",
+            "both views of an example are the same, so there is nothing to learn",
+            OWN_VIEWS,
+        )
+    return ok()
+
+
+def _equal_views(lab: Laboratory) -> list[str]:
+    """The names of two parts of a batch that are equal, if a model is called with both."""
+    parts = [
+        (name, t) for name, t in named_leaves(lab.batch)
+        if t.dtype.is_floating and t.shape.rank > 2 and not name.startswith("weights")
+    ]  # fmt: skip
+    for (name, x), (other, y) in itertools.combinations(parts, 2):
+        if x.shape != y.shape or not equal(x, y):
+            continue
+        calls = [
+            call for call in lab.calls_in_training
+            if call.arguments and tf.is_tensor(call.arguments[0])
+            and call.arguments[0].shape == x.shape[1:] and equal(call.arguments[0], x[0])
+        ]  # fmt: skip
+        if len(calls) > 1 and len({id(call.of) for call in calls}) == 1:
+            return [name, other]
+    return []
 
 
 @relation("predictions differ")

@@ -17,7 +17,14 @@ import tensorflow as tf
 from ..distributed_steps import DistributedSteps
 from ..progress import Progress
 from ..types import Replica, Run, Step
-from .graph import captured, drawn_alike_on_replicas, drawn_codes, ranges_of_logits, upstream
+from .graph import (
+    captured,
+    compared_with_themselves,
+    drawn_alike_on_replicas,
+    drawn_codes,
+    ranges_of_logits,
+    upstream,
+)
 from .numbers import TOLERANCE, Numbers, different, relative_difference
 
 MOST_LATER = 4  # calls of a loss after its first one that are recorded
@@ -40,6 +47,7 @@ class Look(NamedTuple):
         later_calls: calls of a loss after its first one, as for other heads of a model.
         codes: mean and deviation of samples drawn as mean + deviation x noise.
         ranges: for each softmax cross-entropy the smallest and largest logit, and their number.
+        pairs: for each softmax over pairs of rows, see `compared_with_themselves`.
     """
 
     counted: int
@@ -55,6 +63,7 @@ class Look(NamedTuple):
     later_calls: dict[str, list[tuple[Any, ...]]]
     codes: list[list[np.ndarray]]
     ranges: list[np.ndarray]
+    pairs: list[np.ndarray]
 
     @property
     def all_calls(self) -> list[tuple[str, tuple[Any, ...]]]:
@@ -187,9 +196,11 @@ class Probe:
             for op in operations
             if op.type.startswith("StatelessRandom") and op.outputs[0].dtype.is_floating
         }
-        codes, ranges = drawn_codes(operations), ranges_of_logits(operations)
-        seen = self._calls, self._updates, drawn, self._outputs, self._later, codes, ranges
-        return reduced, *seen
+        seen = self._calls, self._updates, drawn, self._outputs, self._later
+        of_graph = (
+            make(operations) for make in (drawn_codes, ranges_of_logits, compared_with_themselves)
+        )
+        return reduced, *seen, *of_graph
 
     def _taught_by_trained(self) -> list[str]:
         """Loss functions whose labels depend on trainable weights, but whose predictions don't.
