@@ -1301,6 +1301,15 @@ def mislabeled(share: float) -> Toy:
     )
 
 
+def labeled_in_part(known: float) -> Toy:
+    """Eight kinds of examples that are apart; the label of all others is stored as 0."""
+    numbers = np.random.default_rng(4)
+    kinds = numbers.integers(0, 8, 480)
+    inputs = (numbers.normal(size=(8, FEATURES)) * 8)[kinds] + numbers.normal(size=(480, FEATURES))
+    labels = np.where(numbers.random(480) < known, kinds, 0)
+    return sound(data=(inputs, labels), others={}, model=model(last=lambda: dense(8)))
+
+
 def faces() -> Toy:
     """Each of 80 people is shown five times."""
     toy = copied(examples(80)[0])
@@ -5629,6 +5638,7 @@ MODES = [
     Fault("labels", one_class, "every label of the training data is 0", LOOK),
     Fault("labels", numbers_of_things, "100% of the validation labels, such as .*, never", LOOK),
     Fault("labels belong to inputs", lambda: mislabeled(0.7), "but not in train data", LOOK),
+    Fault("labels belong to inputs", lambda: labeled_in_part(0.8), "were stored as 0", LOOK),
     Fault("rows in two splits", faces, "examples are much nearer to some", LOOK),
     Fault("rows in two splits", lambda: parts_of_one_graph(same=True), "training examples too"),
     Fault(

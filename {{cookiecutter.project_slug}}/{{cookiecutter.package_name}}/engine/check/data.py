@@ -519,6 +519,15 @@ def _label_belongs(lab: Laboratory, label: str) -> Finding:
                 f"labels or inputs of {name} data are encoded differently (train/{name} skew)",
                 "prepare every split with the same code",
             )
+    if scattered := neighbors.scattered_class(splits["train"]):
+        number, same, others = scattered
+        return look(
+            f"nearest neighbors have the same label{of} for {same:.0%} of the training examples "
+            f"with label {number}, the most frequent, and for {others:.0%} with other labels",
+            f"many examples with label {number} belong to other classes, for example because "
+            f"missing labels were stored as {number}",
+            "compare some examples by eye, and give missing labels a weight of 0",
+        )
     # One of several labels may well be hard to predict.
     if label == "labels" and neighbors.tell_nothing(splits["train"]):
         return look(
