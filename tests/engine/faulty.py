@@ -1236,11 +1236,40 @@ def all_views(masked: bool) -> Toy:
     return replace(CONTRASTIVE, train_steps=(one_step,), examples_interact=True)
 
 
-def same_views(dropout: bool = False) -> Toy:
-    """Two views of which one is the other, in a model with or without dropout."""
+def same_views(dropout: bool = False, augmented: bool = False) -> Toy:
+    """Two views of which one is the other.
+
+    Args:
+        dropout: the model has one.
+        augmented: noise makes them two in training.
+    """
+
+    def noisy(batch: Any, seed: tf.Tensor) -> Any:
+        left, right, weights = batch
+        noise = tf.random.stateless_normal(left.shape, seed, dtype=left.dtype)
+        return left + noise, right, weights
+
     left, _ = CONTRASTIVE.data
-    same = replace(CONTRASTIVE, data=(left, left))
-    return replace(same, model=model(lambda: layers.Dropout(0.5))) if dropout else same
+    return replace(
+        CONTRASTIVE,
+        data=(left, left), others={"validation": (left, left)} if augmented else {},
+        model=model(lambda: layers.Dropout(0.5)) if dropout else CONTRASTIVE.model,
+        augment=noisy if augmented else None,
+        validation_step=contrasting(gathered=True),
+    )  # fmt: skip
+
+
+def positive_or_missing() -> Toy:
+    """A number to predict, below 0 as often as above and missing at times, by a ReLU."""
+
+    def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        p = predictions[:, 0]
+        return tf.square(tf.where(tf.math.is_nan(labels), p, labels) - p)
+
+    toy = regression(lambda: dense(1, activation="relu"), losses=lambda: {"main": loss})
+    inputs, labels = (array.copy() for array in toy.data)
+    labels[::7] = NAN
+    return replace(toy, data=(inputs, labels))
 
 
 def late_penalty() -> Toy:
@@ -3437,6 +3466,8 @@ PREDICTIONS = [
     Fault("pairs", lambda: all_views(masked=False), "an example is among its own negatives"),
     Fault("pairs", same_views, "example with itself, which is also its label: both views of"),
     Fault("pairs", lambda: same_views(dropout=True), "inputs and labels are the same in", LOOK),
+    Fault("pairs", lambda: same_views(augmented=True), "labels of validation are the same", LOOK),
+    Fault("outputs reach the targets", positive_or_missing, "% of the labels lie below"),
     Fault(
         "logits",
         lambda: sound(

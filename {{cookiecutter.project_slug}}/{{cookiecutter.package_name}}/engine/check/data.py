@@ -149,46 +149,9 @@ def splits_alike(lab: Laboratory) -> Finding:
         for name, array in arrays.items():
             if split == "train" or name not in train or name not in lab.examples["train"]:
                 continue
-            raw = lab.examples["train"][name]
-            shapes = {raw.shape[1:], tuple(train[name].shape[2:])}
-            kinds = {raw.dtype.kind, np.dtype(train[name].dtype.as_numpy_dtype).kind}
-            if kinds & {"i", "u"}:  # signed or not makes no difference
-                kinds |= {"i", "u"}
-            if array.shape[1:] not in shapes:
-                shape = tuple(train[name].shape[2:])
-                # Evaluation may read whole inputs, longer or larger than in training.
-                may_be = name.startswith("inputs") and array.ndim == raw.ndim
-                # Training may use votes, and evaluation the one right class.
-                are_votes = raw.dtype.kind == "f" and array.dtype.kind in "iu"
-                may_be |= name.startswith("labels") and are_votes and array.ndim == raw.ndim - 1
-                return (look if may_be and _is_evaluated(lab) else wrong)(
-                    f"{name} has shape {array.shape[1:]} in {split} data and {shape} in training "
-                    "data"
-                )
-            if array.dtype.kind not in kinds:
-                return wrong(
-                    f"{name} has dtype {array.dtype} in {split} data and {raw.dtype} in training "
-                    "data"
-                )
-            is_table = array.dtype.kind == raw.dtype.kind == "f" and array.ndim <= 2
-            if not name.startswith("inputs") or not is_table or array.shape[1:] != raw.shape[1:]:
-                continue
-            if np.isnan(train[name]).any() != np.isnan(raw).any():
-                continue  # an augmentation makes them, or fills them
-            for here, there, place, other in (
-                (raw, array, "training", split),
-                (array, raw, split, "training"),
-            ):
-                column = _missing_in_one(here, there)
-                if column is not None:
-                    # Another cohort may have no missing values.
-                    return (wrong if _are_filled(here, there, column) else look)(
-                        f"values of column {column} of {name} are missing (NaN) in {place} data, "
-                        f"but never in {other} data",
-                        "missing values are replaced in one split only, so the model treats the "
-                        "replacement as a measurement",
-                        "prepare every split with the same code",
-                    )
+            given = split, name, array, train[name]
+            if found := _otherwise_shaped(lab, *given) or _missing_elsewhere(lab, *given):
+                return found
     if pair := _noise_of_splits(lab.examples):
         name, other, split = pair
         are_both = "labels" in (name, other)  # else they may be stations with their own averages
@@ -209,6 +172,60 @@ def splits_alike(lab: Laboratory) -> Finding:
                 "prepare every split with the same code",
             )
     return ok()
+
+
+def _otherwise_shaped(
+    lab: Laboratory, split: str, name: str, array: np.ndarray, given: tf.Tensor
+) -> Finding | None:
+    """Whether an array of a split has another shape or dtype than in training.
+
+    There it may have that of the data or that of a batch, which is `given`.
+    """
+    raw, shape = lab.examples["train"][name], tuple(given.shape[2:])
+    if array.shape[1:] not in {raw.shape[1:], shape}:
+        # Evaluation may read whole inputs, longer or larger than in training.
+        may_be = name.startswith("inputs") and array.ndim == raw.ndim
+        # Training may use votes, and evaluation the one right class.
+        are_votes = raw.dtype.kind == "f" and array.dtype.kind in "iu"
+        may_be |= name.startswith("labels") and are_votes and array.ndim == raw.ndim - 1
+        return (look if may_be and _is_evaluated(lab) else wrong)(
+            f"{name} has shape {array.shape[1:]} in {split} data and {shape} in training data"
+        )
+    kinds = {raw.dtype.kind, np.dtype(given.dtype.as_numpy_dtype).kind}
+    if kinds & {"i", "u"}:  # signed or not makes no difference
+        kinds |= {"i", "u"}
+    if array.dtype.kind not in kinds:
+        return wrong(
+            f"{name} has dtype {array.dtype} in {split} data and {raw.dtype} in training data"
+        )
+    return None
+
+
+def _missing_elsewhere(
+    lab: Laboratory, split: str, name: str, array: np.ndarray, given: tf.Tensor
+) -> Finding | None:
+    """Whether a column of a table has missing values only in training, or only in this split."""
+    raw = lab.examples["train"][name]
+    is_table = array.dtype.kind == raw.dtype.kind == "f" and array.ndim <= 2
+    if not name.startswith("inputs") or not is_table or array.shape[1:] != raw.shape[1:]:
+        return None
+    if np.isnan(given).any() != np.isnan(raw).any():
+        return None  # an augmentation makes them, or fills them
+    for here, there, place, other in (
+        (raw, array, "training", split),
+        (array, raw, split, "training"),
+    ):
+        column = _missing_in_one(here, there)
+        if column is not None:
+            # Another cohort may have no missing values.
+            return (wrong if _are_filled(here, there, column) else look)(
+                f"values of column {column} of {name} are missing (NaN) in {place} data, but never "
+                f"in {other} data",
+                "missing values are replaced in one split only, so the model treats the "
+                "replacement as a measurement",
+                "prepare every split with the same code",
+            )
+    return None
 
 
 @relation("weights")

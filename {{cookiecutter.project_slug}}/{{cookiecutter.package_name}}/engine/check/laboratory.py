@@ -502,26 +502,37 @@ class Laboratory(Runs):
                 for name in self.run.optimizers}  # fmt: skip
 
     def changes_by_step_of(
-        self, names: list[str], behind: Sequence[str] = (), at: int = 0
+        self, names: list[str], behind: Sequence[str] = (), draws: Sequence[int] = (0,)
     ) -> Numbers:
         """How a small step against the gradients of some optimizers changes all losses.
 
-        The optimizers `behind` are trained alone before, for some steps that lower their loss by at
-        most a tenth each. Random numbers are those of the step `at`.
+        Args:
+            names: the optimizers.
+            behind: those that are trained alone before, for some steps that lower their loss by at
+                most a tenth each.
+            draws: the numbers of steps; losses and gradients are means over their random numbers.
         """
-        now = self.look(self.batch, step=at) if at else self.base
-        for _ in range(ALONE if behind else 0):
-            self._descend(behind, now, 0.1 * sum(abs(now.losses[name]) for name in behind))
-            now = self.look(self.batch, step=at)
-        before = max(map(abs, now.losses.values()))  # a change of any loss must be visible
-        self._descend(names, now, 1e-3 * max(before, 1e-3))
-        after = self.look(self.batch, step=at).losses
+        for i in range(ALONE if behind else 0):
+            now = self.look(self.batch, step=draws[i % len(draws)])
+            self._descend(behind, [now], 0.1 * sum(abs(now.losses[name]) for name in behind))
+        before = [self.look(self.batch, step=step) for step in draws]
+        largest = max(abs(loss) for look in before for loss in look.losses.values())
+        self._descend(names, before, 1e-3 * max(largest, 1e-3))  # a visible change of any loss
+        after = [self.look(self.batch, step=step) for step in draws]
         self.reset()
-        return {name: after[name] - loss for name, loss in now.losses.items()}
+        return {
+            name: float(np.mean([b.losses[name] - a.losses[name]
+                                 for a, b in zip(before, after, strict=True)]))
+            for name in before[0].losses
+        }  # fmt: skip
 
-    def _descend(self, names: Sequence[str], now: Look, by: float) -> None:
-        """Move weights of optimizers against their gradients, to lower the loss by so much."""
-        gradients = {name: now.gradients[name] for name in names}
+    def _descend(self, names: Sequence[str], looks: Sequence[Look], by: float) -> None:
+        """Move weights of optimizers against their mean gradients, to lower the loss by so much."""
+        gradients = {
+            name: [np.mean(each, axis=0)
+                   for each in zip(*(look.gradients[name] for look in looks), strict=True)]
+            for name in names
+        }  # fmt: skip
         norm = sum(float(np.sum(np.square(g))) for g in tf.nest.flatten(gradients))
         for name in names:
             for v, gradient in zip(self.run.variables_of(name), gradients[name], strict=True):

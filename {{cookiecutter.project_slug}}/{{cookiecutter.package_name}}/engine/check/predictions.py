@@ -21,6 +21,7 @@ from .graph import (
 from .laboratory import Laboratory
 from .numbers import equal, named_leaves
 from .probe import Look, is_own
+from .runs import Call
 
 MOSTLY = 0.6  # of the cross-entropy of a guess
 OWN_VIEWS = "make two views, each with its own augmentation or noise"
@@ -218,7 +219,7 @@ def pairs(lab: Laboratory) -> Finding:
                 "an example is among its own negatives, so the loss can hardly fall",
                 "mask the diagonal, for example with tf.linalg.set_diag and -1e9",
             )
-    if names := _equal_views(lab):
+    if names := _equal_views(lab.batch, lab.calls_in_training):
         # Dropout may be what makes two views of an example.
         return (look if lab.base.drawn else wrong)(
             f"{' and '.join(names)} are the same in every example, and the train step calls a "
@@ -226,24 +227,33 @@ def pairs(lab: Laboratory) -> Finding:
             "both views of an example are the same, so there is nothing to learn",
             OWN_VIEWS,
         )
+    if lab.evaluated_splits and (
+        names := _equal_views(lab.evaluation_batch, lab.calls_in_validation)
+    ):
+        return look(
+            f"{' and '.join(names)} of validation are the same in every example, and the step "
+            "calls a model with both",
+            "both views of an example are the same, so each finds the other whatever was learned",
+            OWN_VIEWS,
+        )
     return ok()
 
 
-def _equal_views(lab: Laboratory) -> list[str]:
+def _equal_views(batch: Any, calls: list[Call]) -> list[str]:
     """The names of two parts of a batch that are equal, if a model is called with both."""
     parts = [
-        (name, t) for name, t in named_leaves(lab.batch)
+        (name, t) for name, t in named_leaves(batch)
         if t.dtype.is_floating and t.shape.rank > 2 and not name.startswith("weights")
     ]  # fmt: skip
     for (name, x), (other, y) in itertools.combinations(parts, 2):
         if x.shape != y.shape or not equal(x, y):
             continue
-        calls = [
-            call for call in lab.calls_in_training
+        same = [
+            call.of for call in calls
             if call.arguments and tf.is_tensor(call.arguments[0])
             and call.arguments[0].shape == x.shape[1:] and equal(call.arguments[0], x[0])
         ]  # fmt: skip
-        if len(calls) > 1 and len({id(call.of) for call in calls}) == 1:
+        if len(same) > 1 and all(model is same[0] for model in same):
             return [name, other]
     return []
 
@@ -309,6 +319,11 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
             "cosines or bounded activations without a temperature, or multiplied by it",
             "divide them by a temperature such as 0.1, or remove the activation",
         )
+    return _beyond_activation(lab) or ok()
+
+
+def _beyond_activation(lab: Laboratory) -> Finding | None:
+    """Whether real numbers to predict lie where the last activation can't reach them."""
     later = [
         (name, [each.later_calls[name][i] for each in lab.looks_after_training])
         for name, calls in lab.base.later_calls.items() for i in range(len(calls))
@@ -317,14 +332,12 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
         if any(labels is None or predictions is None for labels, predictions, _ in calls):
             continue
         y, p, _ = (np.concatenate([np.ravel(x) for x in each]) for each in zip(*calls, strict=True))
-        if (
-            y.dtype.kind != "f"
-            or y.size != p.size
-            or not y.size
-            or _from_logits(lab.run.losses.get(name))
-        ):
+        if y.dtype.kind != "f" or y.size != p.size or _from_logits(lab.run.losses.get(name)):
             continue
-        y, p = y.astype("f8"), p.astype("f8")
+        known = np.isfinite(y)
+        y, p = y[known].astype("f8"), p[known].astype("f8")
+        if not y.size:
+            continue
         spread = y.std() or 1.0
         sides = (
             ("below", p.min(), y < p.min() - 0.5 * spread),
@@ -347,7 +360,7 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
                     "the last activation can't give such values",
                     "remove the activation",
                 )
-    return ok()
+    return None
 
 
 def _least(size: float, number: float) -> float:

@@ -201,29 +201,8 @@ def augmentation(lab: Laboratory) -> Finding:
         others = (traced(plain, tf.constant([0, n], tf.int64)) for n in range(3, 3 + MOST_SEEDS))
         other = (each for each in others if not equal(each, with_seed[0]))
         with_seed[1] = next(other, with_seed[1])
-    if equal(*with_seed):
-        if equal(with_seed[0], plain):
-            return look("create_augment changes nothing", "", "return None from create_augment")
-        if any("Random" in op.type for op in operations):
-            return wrong(
-                "create_augment draws the same random numbers in every step",
-                "its seed is a constant",
-                "use tf.random.stateless_* with the given seed",
-            )
-        return look(
-            "create_augment gives the same result in every step",
-            "it draws no random numbers",
-            "is this intended?",
-        )
-    used = upstream(graph.outputs)
-    if fixed := [op for op in drawn_of_constants(operations) if op.name in used]:
-        # One draw for each row does little harm, as other examples take these rows.
-        for_all = [op for op in fixed if (op.outputs[0].shape.num_elements() or 99) <= MOST_PLACES]
-        return (wrong if for_all else look)(
-            f"{(for_all or fixed)[0].name} draws the same numbers in every step",
-            "its seed is a constant",
-            "use tf.random.stateless_* with the given seed",
-        )
+    if found := _drawn_alike(plain, with_seed, graph):
+        return found
     if name := noise_of_all_rows(operations, lab.rows):
         return _for_all(name)
     if missed := never_the_last(operations):
@@ -243,9 +222,8 @@ def augmentation(lab: Laboratory) -> Finding:
     if lab.evaluated_splits and (names := _same_parts(lab.batch)):
         parts = dict(named_leaves(lab.evaluation_batch))
         if all(name in parts for name in names) and not equal(*(parts[name] for name in names)):
-            return (
-                wrong if drawn_twice(operations) else look
-            )(  # perhaps only their dropout differs
+            # Without such draws, perhaps only their dropout differs.
+            return (wrong if drawn_twice(operations) else look)(
                 f"{names[0]} and {names[1]} are the same numbers in training, but differ in "
                 "evaluation",
                 "both are made with the same random numbers, from one seed",
@@ -269,6 +247,35 @@ def augmentation(lab: Laboratory) -> Finding:
                 "draw once, or give each a seed of its own, for example from tf.random.split(seed)",
             )
     return ok()
+
+
+def _drawn_alike(plain: Any, with_seed: list[Any], graph: tf.Graph) -> Finding | None:
+    """Whether an augmentation draws the same numbers in every step, or none."""
+    operations = graph.get_operations()
+    if equal(*with_seed):
+        if equal(with_seed[0], plain):
+            return look("create_augment changes nothing", "", "return None from create_augment")
+        if any("Random" in op.type for op in operations):
+            return wrong(
+                "create_augment draws the same random numbers in every step",
+                "its seed is a constant",
+                "use tf.random.stateless_* with the given seed",
+            )
+        return look(
+            "create_augment gives the same result in every step",
+            "it draws no random numbers",
+            "is this intended?",
+        )
+    used = upstream(graph.outputs)
+    if fixed := [op for op in drawn_of_constants(operations) if op.name in used]:
+        # One draw for each row does little harm, as other examples take these rows.
+        for_all = [op for op in fixed if (op.outputs[0].shape.num_elements() or 99) <= MOST_PLACES]
+        return (wrong if for_all else look)(
+            f"{(for_all or fixed)[0].name} draws the same numbers in every step",
+            "its seed is a constant",
+            "use tf.random.stateless_* with the given seed",
+        )
+    return None
 
 
 def _each_label(
