@@ -1688,6 +1688,17 @@ def smoothed_windows(centered: bool, rough: float = 1.0, over: int = 5, answers:
     return regression(lambda: dense(answers), data=(inputs, labels), others={}, losses=lambda: mean)
 
 
+def interpolated_windows(digits: int | None = None) -> Toy:
+    """Windows of a series whose gaps are filled by lines, measured to so many digits or exactly."""
+    numbers, places = np.random.default_rng(1), np.arange(800)
+    series = np.sin(places / 5) + 0.3 * numbers.normal(size=800)
+    series = series if digits is None else np.round(series, digits)
+    gaps = numbers.random(800) < 0.05
+    series[gaps] = np.interp(places[gaps], places[~gaps], series[~gaps])
+    cut = np.lib.stride_tricks.sliding_window_view(series, FEATURES + 1).astype("float32")
+    return regression(data=(cut[:, :-1], cut[:, -1]), others={})
+
+
 def scaled_channels(answers: bool) -> Toy:
     """The same in two channels, with gaps; the label is the next number of one of them."""
     toy, gaps = scaled_windows(answers), np.random.default_rng(2)
@@ -5588,6 +5599,9 @@ MODES = [
         "inputs without the answer", lambda: smoothed_windows(centered=True, over=3, answers=4),
         "channel 0 of inputs is a weighted mean of labels, up to 1 positions later",
     ),
+    Fault("inputs without the answer", interpolated_windows, "lie exactly on a straight", LOOK),
+    Fault("inputs without the answer", lambda: interpolated_windows(digits=1),
+          "lie exactly on a straight line", LOOK),
     Fault(
         "callbacks",
         lambda: sound(callbacks=lambda: [at_step(5_000, slow_down_late)]),

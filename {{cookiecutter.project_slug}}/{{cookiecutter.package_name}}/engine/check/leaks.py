@@ -67,6 +67,15 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
             "windows, so the last inputs contain the values to forecast",
             "smooth over earlier positions only",
         )
+    if drawn := _between_neighbors(train):
+        name, channel, values = drawn
+        return look(  # a series may come with fewer positions than it is given at
+            f"{values} values in channel {channel} of {name} lie exactly on a straight line "
+            "between their neighbors",
+            "look-ahead: missing values were interpolated before the series was cut into windows, "
+            "so the last inputs of some windows contain the values to forecast",
+            "fill them from earlier positions only, and give filled labels a weight of 0",
+        )
     if held := _label_held(lab):
         return held
     answers = np.asarray(train.get("labels", np.zeros(0)))
@@ -243,6 +252,31 @@ def _smoothed_over_answers(train: dict[str, np.ndarray]) -> tuple[str, int, int]
                 and rest < 1e-4 * spread < 1e-2 * _fitted(earlier, seen[known])[1]
             ):
                 return name, channel, int(told[-1]) + 1
+    return None
+
+
+def _between_neighbors(train: dict[str, np.ndarray]) -> tuple[str, int, int] | None:
+    """A channel of windows, one position apart, with values on lines between their neighbors.
+
+    Where most values occur several times, as measurements of a few digits do, only values that
+    occur once count. The name of the inputs, the channel, and how many values.
+    """
+    for name, x in arrays_of(train, "inputs", axes=(2, 3)).items():
+        if len(x) < 100 or x.shape[1] < 3 or not are_one_apart(x):
+            continue
+        first = x[:MOST_POSITIONS, 0]  # of each window, which together are the series
+        for channel, series in enumerate(first.reshape(len(first), -1).T):
+            before, now, after = (series[i : len(series) - 2 + i].astype("f8") for i in range(3))
+            rounding = 4 * np.finfo("f4").eps * np.nanmax(np.abs(series), initial=0)
+            on_line = (np.abs(before - 2 * now + after) < rounding) & (before != after)
+            _, index, times = np.unique(series, return_inverse=True, return_counts=True)
+            is_repeated = times[index] > 1
+            if is_repeated.mean() > 0.7:
+                on_line &= ~is_repeated[1:-1]
+            elif is_repeated.mean() > 0.3:
+                continue
+            if on_line.sum() > max(5, 0.003 * len(series)):
+                return name, channel, int(on_line.sum())
     return None
 
 
