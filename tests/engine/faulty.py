@@ -3504,7 +3504,7 @@ PREDICTIONS = [
                 tf.exp(x) / tf.reduce_sum(tf.exp(x), axis=-1, keepdims=True)
             )))
         ),
-        "'main' is created with from_logits=True, but gets probabilities", LOOK,
+        "'main' is created with from_logits=True, but gets probabilities",
     ),
     Fault(
         "logits",
@@ -3512,7 +3512,7 @@ PREDICTIONS = [
             model=model(last=lambda: dense(1, activation="sigmoid")),
             losses=lambda: {"main": partial(losses.binary_crossentropy, from_logits=True)},
         ),
-        "a loss with from_logits=True gets the outputs of a softmax or a sigmoid", LOOK,
+        "a loss with from_logits=True gets the outputs of a softmax or a sigmoid",
     ),
     Fault(
         "logits",
@@ -5320,7 +5320,7 @@ MODES = [
             data=(examples(300)[0], examples(300, 5)[1]),
             others={"validation": (examples(60, 2)[0], examples(60, 6)[1])},
         ),
-        "neither an input feature nor the nearest neighbor predicts a label better than", LOOK,
+        "neither an input feature nor the nearest neighbor predicts a label better than",
     ),
     Fault(
         "drawn codes", lambda: coded(error=tf.reduce_mean),

@@ -51,6 +51,9 @@ from . import (
     blind_40,
     blind_41,
     blind_42,
+    blind_43,
+    blind_44,
+    blind_45,
     data,
     losses,
     models,
@@ -109,6 +112,9 @@ EXAMINED = (
     blind_40,
     blind_41,
     blind_42,
+    blind_43,
+    blind_44,
+    blind_45,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

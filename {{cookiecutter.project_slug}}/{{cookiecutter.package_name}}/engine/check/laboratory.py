@@ -45,9 +45,10 @@ LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaS
                     "R2Score")  # fmt: skip
 SMALLER_IS_BETTER = ("Error", "Crossentropy", "Hinge", "KLDivergence", "Poisson")
 MORE = {"accuracy", "recall", "precision", "f1", "auc", "iou", "dice", "r2", "psnr", "ssim", "bleu",
-        "match", "matches", "hit", "hits", "ndcg", "mrr", "kappa", "correlation",
-        "concordance"}  # fmt: skip
+        "jaccard", "auroc", "auprc", "sensitivity", "specificity", "rouge", "match", "matches",
+        "hit", "hits", "ndcg", "mrr", "kappa", "correlation", "concordance"}  # fmt: skip
 LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "cer", "fid",
+        "frechet", "kid", "lpips", "hausdorff", "mape", "rmsle", "logloss", "deviance",
         "distance", "smape", "crps", "brier", "ece"}  # fmt: skip
 
 
@@ -558,6 +559,16 @@ class Laboratory(Runs):
             return losses, self._after_training[0].losses, mixed
         finally:
             self.reset()
+
+    @property
+    def learns_no_labels(self) -> bool:
+        """Whether the loss is about as low with the labels of other examples, after training."""
+        _, right, mixed = self.fresh
+        if not mixed or len(mixed) != 1 or self.rows < 4:
+            return False
+        ((name, of_others),) = mixed.items()
+        gain = of_others - right[name]
+        return bool(gain) and gain < 0.02 * abs(right[name] - self.total_regularization)
 
     @property
     def after_training(self) -> Look:

@@ -98,9 +98,10 @@ def _shown_by_graph(lab: Laboratory) -> Finding | None:
             "remove the last activation of the model, or use a loss that takes the number",
         )
     if lab.traced.undoes_activations:
-        return look(
+        return wrong(
             "a loss with from_logits=True gets the outputs of a softmax or a sigmoid",
-            "applied twice (double softmax), except that Keras 3.15 undoes it in training",
+            "applied twice (double softmax); Keras 3.15 undoes it in the loss, but not where "
+            "predictions are turned into probabilities",
             "use from_logits=False, or remove the last activation of the model",
         )
     return None
@@ -180,7 +181,7 @@ def _otherwise_than_created(name: str, loss: Any, predictions: Any) -> Finding |
     several = "Categorical" in type(loss).__name__
     sums = inside and (not several or np.allclose(p.sum(-1), 1, atol=1e-3))
     if from_logits and sums and several and p.shape[-1] > 1:
-        return look(
+        return wrong(
             f"{name!r} is created with from_logits=True, but gets probabilities",
             "a softmax would be applied twice (double softmax)",
             "use from_logits=False, or remove the last activation of the model",
