@@ -1259,6 +1259,13 @@ def same_views(dropout: bool = False, augmented: bool = False) -> Toy:
     )  # fmt: skip
 
 
+def near_views() -> Toy:
+    """Two views that differ so little that each example is most like itself."""
+    left, _ = CONTRASTIVE.data
+    noise = 0.05 * np.random.default_rng(6).normal(size=left.shape)
+    return replace(CONTRASTIVE, data=(left, left + noise))
+
+
 def positive_or_missing() -> Toy:
     """A number to predict, below 0 as often as above and missing at times, by a ReLU."""
 
@@ -1330,13 +1337,31 @@ def mislabeled(share: float) -> Toy:
     )
 
 
-def labeled_in_part(known: float) -> Toy:
-    """Eight kinds of examples that are apart; the label of all others is stored as 0."""
+def labeled_in_part(known: float, of_first: float = 0.0) -> Toy:
+    """Eight kinds of examples that are apart; the label of all others is stored as 0.
+
+    Args:
+        known: the share of the labels that are known.
+        of_first: the share of the examples that are of the first kind for sure.
+    """
     numbers = np.random.default_rng(4)
-    kinds = numbers.integers(0, 8, 480)
+    kinds = numbers.integers(0, 8, 480) * (numbers.random(480) >= of_first)
     inputs = (numbers.normal(size=(8, FEATURES)) * 8)[kinds] + numbers.normal(size=(480, FEATURES))
     labels = np.where(numbers.random(480) < known, kinds, 0)
     return sound(data=(inputs, labels), others={}, model=model(last=lambda: dense(8)))
+
+
+def product_of_signs() -> Toy:
+    """The label is the sign of a product, which neither of 40 features nor a neighbor tells."""
+    numbers = np.random.default_rng(5)
+    inputs = numbers.normal(size=(960, 40)).astype("float32")
+    labels = (inputs[:, 0] * inputs[:, 1] > 0).astype("int32")
+
+    def create_model() -> keras.Model:
+        x = keras.Input((40,))
+        return keras.Model(x, dense(2)(x[:, :1] * x[:, 1:2]))
+
+    return sound(data=(inputs, labels), others={}, model=create_model)
 
 
 def faces() -> Toy:
@@ -1688,13 +1713,13 @@ def smoothed_windows(centered: bool, rough: float = 1.0, over: int = 5, answers:
     return regression(lambda: dense(answers), data=(inputs, labels), others={}, losses=lambda: mean)
 
 
-def interpolated_windows(digits: int | None = None) -> Toy:
+def interpolated_windows(digits: int | None = None, gaps: float = 0.05) -> Toy:
     """Windows of a series whose gaps are filled by lines, measured to so many digits or exactly."""
     numbers, places = np.random.default_rng(1), np.arange(800)
     series = np.sin(places / 5) + 0.3 * numbers.normal(size=800)
     series = series if digits is None else np.round(series, digits)
-    gaps = numbers.random(800) < 0.05
-    series[gaps] = np.interp(places[gaps], places[~gaps], series[~gaps])
+    gone = numbers.random(800) < gaps
+    series[gone] = np.interp(places[gone], places[~gone], series[~gone])
     cut = np.lib.stride_tricks.sliding_window_view(series, FEATURES + 1).astype("float32")
     return regression(data=(cut[:, :-1], cut[:, -1]), others={})
 
@@ -4036,6 +4061,40 @@ def candidates() -> Toy:
     )  # fmt: skip
 
 
+def models_of_latents() -> dict[str, keras.Model]:
+    """Those of the GAN, with a generator of latents (batch, 12)."""
+    noise = keras.Input((12,))
+    return GAN.model() | {"generator": keras.Model(noise, dense(FEATURES)(noise))}  # type: ignore[no-any-return]
+
+
+def recognized_gan() -> Toy:
+    """A generator that wants to be recognized; each step draws latents of its own.
+
+    A small step for one latent may move what the generator makes of another the other way.
+    """
+
+    def generating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        _, noise, weights = batch
+        given = run.models["discriminator"](run.models["generator"](noise, training=True))[:, 0]
+        total = tf.reduce_sum(tf.nn.softplus(given) * weights)
+        return {"generator": total / tf.cast(replica.global_count, total.dtype)}
+
+    def drawing(of: Callable[..., Any], place: int) -> Callable[..., Any]:
+        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            real, weights = batch
+            shape = real.shape[0], 12
+            noise = tf.random.stateless_normal(shape, replica.seed + place, dtype=real.dtype)
+            return of(run, (real, noise, weights), replica)  # type: ignore[no-any-return]
+
+        return one_step
+
+    steps = GAN.train_steps[0], generating
+    return replace(
+        GAN, model=models_of_latents, data=(GAN.data[0],),
+        train_steps=tuple(drawing(of, place) for place, of in enumerate(steps)),
+    )  # fmt: skip
+
+
 def gan_of_latents(bound: float) -> Toy:
     """A GAN whose latents are normal in validation, and uniform up to a bound in training."""
 
@@ -4050,14 +4109,11 @@ def gan_of_latents(bound: float) -> Toy:
 
         return drawing
 
-    def models() -> dict[str, keras.Model]:
-        noise = keras.Input((12,))
-        return GAN.model() | {"generator": keras.Model(noise, dense(FEATURES)(noise))}  # type: ignore[no-any-return]
-
     both = validated_gan()
     assert both.validation_step
     return replace(
-        both, model=models, data=GAN.data[0], others={"validation": both.others["validation"][0]},
+        both, model=models_of_latents,
+        data=GAN.data[0], others={"validation": both.others["validation"][0]},
         train_steps=tuple(given(of, False) for of in GAN.train_steps),
         validation_step=given(both.validation_step, True),
     )  # fmt: skip
@@ -5599,6 +5655,7 @@ MODES = [
         "inputs without the answer", lambda: smoothed_windows(centered=True, over=3, answers=4),
         "channel 0 of inputs is a weighted mean of labels, up to 1 positions later",
     ),
+    Fault("adversaries", recognized_gan, "both have the same goal"),
     Fault("inputs without the answer", interpolated_windows, "lie exactly on a straight", LOOK),
     Fault("inputs without the answer", lambda: interpolated_windows(digits=1),
           "lie exactly on a straight line", LOOK),

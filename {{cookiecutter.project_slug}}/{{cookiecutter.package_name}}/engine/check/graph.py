@@ -381,10 +381,12 @@ def compared_with_themselves(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
     """
     found = []
     for op in ops:
-        shape = op.inputs[0].shape if op.type == "SparseSoftmaxCrossEntropyWithLogits" else None
-        if shape is None or None in shape.as_list() or shape[1] % shape[0] or shape[0] < 2:
+        is_sparse = op.type == "SparseSoftmaxCrossEntropyWithLogits"
+        if not is_sparse or not op.inputs[0].shape.is_fully_defined():
             continue
-        rows, candidates = shape
+        rows, candidates = op.inputs[0].shape
+        if rows < 2 or candidates % rows:
+            continue
         logits, labels = tf.cast(op.inputs[0], tf.float64), tf.cast(op.inputs[1], tf.int32)
         for first in range(0, min(candidates, MOST_BLOCKS * rows), rows):
             own = first + tf.range(rows)

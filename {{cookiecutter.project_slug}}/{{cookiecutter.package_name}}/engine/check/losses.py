@@ -11,15 +11,7 @@ from .explain import COARSE
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts
 from .laboratory import Laboratory
-from .numbers import (
-    IGNORED,
-    TOLERANCE,
-    Numbers,
-    close,
-    different,
-    named_leaves,
-    with_array,
-)
+from .numbers import IGNORED, TOLERANCE, Numbers, close, different, named_leaves, with_array
 from .probe import Look
 
 RARELY = 0.05  # of the examples
@@ -243,30 +235,40 @@ def missing_labels(lab: Laboratory) -> Finding:
         y = np.asarray(array[0])
         elements = np.isnan(y) if y.dtype.kind == "f" else np.isin(y, IGNORED)
         missing = np.flatnonzero(np.reshape(elements, (lab.rows, -1)).all(axis=1))
-        known = np.setdiff1d(np.arange(lab.rows), missing)
         share = len(missing) / lab.rows
-        if share < RARELY or len(known) < 6:
-            continue
-        mark = y[missing].ravel()[0]
-        for name in _indifferent_to(lab, missing, known):
-            third, all_known = len(known) // 3, lab.base.losses[name]
-            without = [known[:third], known[third : 2 * third], known[: 2 * third]]
-            one, other, both = (
-                lab.look(_with_label(lab.batch, label, rows, mark)).losses[name] for rows in without
+        if share >= RARELY and (name := _divided_alike(lab, label, y, missing)):
+            # With one count for all losses, this may be a choice.
+            return (wrong if isinstance(lab.counts, dict) else look)(
+                f"labels of {share:.0%} of the examples are missing ({y[missing].flat[0]}), and "
+                f"the loss {name} is divided by the same number, however many are",
+                "count includes examples without a label, so the more labels are missing, the "
+                "smaller the loss",
+                "count labels that aren't missing; for several labels, return a dict",
             )
-            parts = all_known - one, all_known - other
-            # A mean over the known labels hardly changes.
-            adds_up = abs(sum(parts) - (all_known - both)) < 1e-3 * abs(all_known - both)
-            if adds_up and min(map(abs, parts)) > 0.1 * abs(all_known):
-                # With one count for all losses, this may be a choice.
-                return (wrong if isinstance(lab.counts, dict) else look)(
-                    f"labels of {share:.0%} of the examples are missing ({mark}), and "
-                    f"the loss {name} is divided by the same number, however many are",
-                    "count includes examples without a label, so the more labels are missing, the "
-                    "smaller the loss",
-                    "count labels that aren't missing; for several labels, return a dict",
-                )
     return ok()
+
+
+def _divided_alike(lab: Laboratory, label: str, y: np.ndarray, missing: np.ndarray) -> str:
+    """A loss that ignores missing labels, but is the same sum however many more are missing."""
+    known = np.setdiff1d(np.arange(lab.rows), missing)
+    if len(known) < 6 or not (names := _indifferent_to(lab, missing, known)):
+        return ""
+
+    def without(rows: np.ndarray) -> Numbers:
+        fewer = y.copy()
+        fewer[rows] = y[missing[0]]
+        return lab.look(with_array(lab.batch, label, tf.constant(fewer[np.newaxis]))).losses
+
+    third = len(known) // 3
+    parts = known[:third], known[third : 2 * third], known[: 2 * third]
+    losses = [without(rows) for rows in parts]
+    for name in names:
+        one, other, both = (lab.base.losses[name] - loss[name] for loss in losses)
+        # A mean over the known labels hardly changes.
+        is_part = min(abs(one), abs(other)) > 0.1 * abs(lab.base.losses[name])
+        if is_part and abs(one + other - both) < 1e-3 * abs(both):
+            return name
+    return ""
 
 
 def _indifferent_to(lab: Laboratory, rows: np.ndarray, others: np.ndarray) -> list[str]:
@@ -277,13 +279,6 @@ def _indifferent_to(lab: Laboratory, rows: np.ndarray, others: np.ndarray) -> li
     moved = tf.nest.map_structure(lambda t: tf.gather(t, order, axis=1), inputs)
     changed = different(lab.base.losses, lab.look((moved, *rest)).losses)
     return [name for name in lab.base.losses if name not in changed]
-
-
-def _with_label(batch: Any, name: str, rows: np.ndarray, label: Any) -> Any:
-    """A batch with one label for some rows."""
-    array = np.array(dict(named_leaves(batch))[name])  # a copy
-    array[0, rows] = label
-    return with_array(batch, name, tf.constant(array))
 
 
 @relation("size of the loss", after="the same step again")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -53,6 +54,14 @@ def arrays_of(
     """Its inputs, labels or weights of these kinds of numbers, and with so many axes, or any."""
     return {n: a for n, a in split.items() if n.startswith(part)
             if a.dtype.kind in kinds and (a.ndim in axes or not axes)}  # fmt: skip
+
+
+def equal_parts(batch: Any) -> Iterator[tuple[str, str, tf.Tensor]]:
+    """The names of two parts of a batch that are the same real numbers, and these numbers."""
+    parts = [(name, t) for name, t in named_leaves(batch) if t.dtype.is_floating]
+    for (name, x), (other, y) in itertools.combinations(parts, 2):
+        if equal(x, y):
+            yield name, other, x
 
 
 def with_array(batch: Any, name: str, array: tf.Tensor) -> Any:

@@ -19,11 +19,12 @@ from .graph import (
     softmax_along,
 )
 from .laboratory import Laboratory
-from .numbers import equal, named_leaves
+from .numbers import equal, equal_parts
 from .probe import Look, is_own
 from .runs import Call
 
 MOSTLY = 0.6  # of the cross-entropy of a guess
+SAME_VIEWS = "both views of an example are the same, so there is nothing to learn"
 OWN_VIEWS = "make two views, each with its own augmentation or noise"
 BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 
@@ -211,7 +212,7 @@ def pairs(lab: Laboratory) -> Finding:
         if is_label.all():
             return wrong(
                 f"{seen}, which is also its label",
-                "both views of an example are the same, so there is nothing to learn",
+                SAME_VIEWS,
                 OWN_VIEWS,
             )
         if not is_label.any():
@@ -225,7 +226,7 @@ def pairs(lab: Laboratory) -> Finding:
         return (look if lab.base.drawn else wrong)(
             f"{' and '.join(names)} are the same in every example, and the train step calls a "
             "model with both",
-            "both views of an example are the same, so there is nothing to learn",
+            SAME_VIEWS,
             OWN_VIEWS,
         )
     if lab.evaluated_splits and (
@@ -242,17 +243,13 @@ def pairs(lab: Laboratory) -> Finding:
 
 def _equal_views(batch: Any, calls: list[Call]) -> list[str]:
     """The names of two parts of a batch that are equal, if a model is called with both."""
-    parts = [
-        (name, t) for name, t in named_leaves(batch)
-        if t.dtype.is_floating and t.shape.rank > 2 and not name.startswith("weights")
-    ]  # fmt: skip
-    for (name, x), (other, y) in itertools.combinations(parts, 2):
-        if x.shape != y.shape or not equal(x, y):
+    for name, other, t in equal_parts(batch):
+        if t.shape.rank < 3 or name.startswith("weights"):
             continue
         same = [
             call.of for call in calls
             if call.arguments and tf.is_tensor(call.arguments[0])
-            and call.arguments[0].shape == x.shape[1:] and equal(call.arguments[0], x[0])
+            and call.arguments[0].shape == t.shape[1:] and equal(call.arguments[0], t[0])
         ]  # fmt: skip
         if len(same) > 1 and all(model is same[0] for model in same):
             return [name, other]

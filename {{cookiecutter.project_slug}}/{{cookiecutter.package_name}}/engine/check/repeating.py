@@ -26,7 +26,7 @@ from .graph import (
     upstream,
 )
 from .laboratory import Laboratory
-from .numbers import different, equal, named_leaves
+from .numbers import different, equal, equal_parts, named_leaves
 from .runs import SECS_READ, stage
 
 MOST_SEEDS, SOME_SEEDS = 10, 4
@@ -219,7 +219,9 @@ def augmentation(lab: Laboratory) -> Finding:
             "they are cast to integers, clipped or multiplied by 0",
             "check the scale of the numbers that create_augment gets",
         )
-    if lab.evaluated_splits and (names := _same_parts(lab.batch)):
+    # Constant parts, such as weights, may well be the same.
+    same_parts = ((name, other) for name, other, t in equal_parts(lab.batch) if np.ptp(t) > 0)
+    if lab.evaluated_splits and (names := next(same_parts, None)):
         parts = dict(named_leaves(lab.evaluation_batch))
         if all(name in parts for name in names) and not equal(*(parts[name] for name in names)):
             # Without such draws, perhaps only their dropout differs.
@@ -445,15 +447,6 @@ def _sees_twice(lab: Laboratory) -> str:
         if equal(one.arguments, other.arguments) and equal(one.made, other.made):
             return name
     return ""
-
-
-def _same_parts(batch: Any) -> tuple[str, str] | None:
-    """The names of two parts of a batch that contain the same real numbers, not constant."""
-    parts = [(n, np.asarray(t)) for n, t in named_leaves(batch) if t.dtype.is_floating]
-    for (name, a), (other, b) in itertools.combinations(parts, 2):
-        if np.ptp(a) > 0 and np.array_equal(a, b):
-            return name, other
-    return None
 
 
 def _wiped_out(plain: Any, augmented: Any) -> float:
