@@ -322,7 +322,7 @@ def test_an_epoch_of_keras_ends_with_each_validation(tmp_path: Path) -> None:
             lambda: keras.callbacks.BackupAndRestore("x"),
             "BackupAndRestore can't work here: the run",
         ),
-        (lambda: keras.callbacks.SwapEMAWeights(), "SwapEMAWeights can't work here: the run valid"),
+        (lambda: keras.callbacks.SwapEMAWeights(), "SwapEMAWeights can't work here: the average"),
         (lambda: keras.callbacks.TensorBoard(profile_batch=2), "use --profile FIRST:LAST"),
         (lambda: keras.callbacks.EarlyStopping, "needs a keras.callbacks.Callback, not <class"),
     ],

@@ -147,6 +147,15 @@ def distillation() -> Toy:
     )  # fmt: skip
 
 
+def average() -> Toy:
+    names = blocks("average")
+    adapted = as_arrays({"shape": (FEATURES,)})
+    return Toy(
+        lambda: names["create_model"](TaskConfig(), adapted), adam(), plain_data(ROWS),
+        (names["train_step"],), validation_step=names["validation_step"],
+    )  # fmt: skip
+
+
 def generator_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
     _, latents, weights = batch
     generated = run.models["generator"](latents, training=True)
@@ -208,7 +217,7 @@ def forecast() -> Toy:
 
 TASKS: dict[str, Callable[[], Toy]] = {
     "contrastive": contrastive, "vae": vae, "heads": heads, "distillation": distillation,
-    "penalty": penalty, "smoothing": smoothing, "fine_tuning": fine_tuning,
+    "average": average, "penalty": penalty, "smoothing": smoothing, "fine_tuning": fine_tuning,
     "forecast": forecast,
     "heads_weights": lambda: heads(weights=np.linspace(0.5, 2.0, ROWS)),
 }  # fmt: skip
@@ -567,6 +576,42 @@ def test_an_auxiliary_model_needs_no_optimizer(replicas: int) -> None:
     untrained = keras.models.load_model("judge.keras").get_weights()
     for a, b in zip(untrained, trained.run.models["judge"].get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def _weights_after(steps: int, replicas: int = 1, **flags: Any) -> dict[str, list[np.ndarray]]:
+    """Those of both models."""
+    run = train(average(), replicas, steps=steps, steps_per_call=1, **flags).run
+    return {name: model.get_weights() for name, model in run.models.items()}
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("flags", [{}, {"accumulate": 2}, {"jit": "on"}], ids=str)
+def test_the_average_is_that_of_the_weights_before_each_step(
+    flags: dict[str, Any], replicas: int
+) -> None:
+    expected = _weights_after(0)["average"]
+    for steps in range(3):
+        trained = _weights_after(steps)["trained"]
+        expected = [0.99 * mean + 0.01 * w for mean, w in zip(expected, trained, strict=True)]
+    for mean, right in zip(_weights_after(3, replicas, **flags)["average"], expected, strict=True):
+        np.testing.assert_allclose(mean, right, rtol=SINGLE)
+
+
+def test_a_skipped_step_leaves_the_average_as_it_is() -> None:
+    inputs, labels = plain_data(ROWS)
+    trained = train(replace(average(), data=(np.full_like(inputs, np.nan), labels)), steps=5)
+    assert int(trained.progress.skips.total) == 5
+    now, before = trained.run.models["average"].get_weights(), _weights_after(0)["average"]
+    for mean, right in zip(now, before, strict=True):
+        np.testing.assert_array_equal(mean, right)
+
+
+def test_validation_is_that_of_the_average() -> None:
+    built = build(average())
+    for weight in built.run.models["trained"].weights:
+        weight.assign(np.full(weight.shape, np.nan))
+    found = Evaluation(built.run, {"validation": average().data}, built.steps.layout)
+    assert np.isfinite(found.evaluate("validation")["validation_loss"])
 
 
 @pytest.mark.parametrize("flags", [{"accumulate": 2}, {"jit": "on"}], ids=str)

@@ -40,6 +40,12 @@ def test_what_an_optimizer_does_too_early(arguments: dict[str, Any], fix: str) -
         build(Toy(optimizer=lambda: optimizers.Adam(**arguments)))
 
 
+@pytest.mark.parametrize("use_ema", [False, True])
+def test_averages_that_nothing_uses(use_ema: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    build(Toy(optimizer=lambda: optimizers.Adam(use_ema=use_ema)))
+    assert ("Adam(use_ema=True): its averages" in capsys.readouterr().out) == use_ema
+
+
 def test_a_loss_scale_optimizer() -> None:
     toy = Toy(optimizer=lambda: optimizers.LossScaleOptimizer(optimizers.SGD()))
     with pytest.raises(UsageError, match="return the inner optimizer and use --precision float16"):

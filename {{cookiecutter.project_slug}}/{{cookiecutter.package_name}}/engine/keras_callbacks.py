@@ -22,7 +22,8 @@ REFUSED = {
     "BackupAndRestore": "the run saves and resumes itself; leave it out, and use --resume",
     "OrbaxCheckpoint": "the run saves and resumes itself; leave it out, and use --resume",
     "ProgbarLogger": "the run shows its progress itself; leave it out",
-    "SwapEMAWeights": "the run validates, tests and saves the weights that it trains; leave it out",
+    "SwapEMAWeights": "the average of the weights is a model of its own here, which the train step "
+    "moves: docs/tasks.md of the template",
 }
 PATHS = {"CSVLogger": "filename", "ModelCheckpoint": "filepath", "TensorBoard": "log_dir"}
 MONITORS = {"EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"}

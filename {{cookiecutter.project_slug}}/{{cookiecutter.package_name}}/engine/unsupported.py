@@ -12,6 +12,7 @@ import keras
 
 from .errors import UsageError
 from .gradients import all_optimizers
+from .output import say
 from .types import Run
 
 # What Keras does inside `apply` comes too early or fails on more than one replica (Keras 3.15).
@@ -97,6 +98,11 @@ def validate_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
         for argument, reason in OPTIMIZER_ARGUMENTS.items():
             if getattr(each, argument, None):
                 raise UsageError(f"{type(each).__name__}({argument}=...) {reason}.")
+        if getattr(each, "use_ema", False):
+            say(
+                f"{type(each).__name__}(use_ema=True): its averages of the weights are never used, "
+                "neither to evaluate nor to predict; docs/tasks.md of the template has one that is"
+            )
     if not optimizer.built:
         raise UsageError(
             "An optimizer isn't built: call optimizer.build(model.trainable_variables) under the "
