@@ -2140,6 +2140,35 @@ def heads_by(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
         "validation": (3 * inputs, heads)})  # fmt: skip
 
 
+def moved_images(
+    changed: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], *, times: float = 1.0
+) -> Toy:
+    """Images of 0 to 16 that an augmentation moves and changes, (images, seed) -> images.
+
+    The train step multiplies them.
+    """
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        _, labels = examples(rows, seed)
+        images = np.random.default_rng(seed).integers(0, 8, (rows, 8, 8, 1))
+        return (images + 4 * labels[:, None, None, None]).astype("float32"), labels
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, *rest = batch
+        by = tf.random.stateless_uniform((2,), seed, 0, 8, tf.int32)
+        return changed(tf.roll(images, by, (1, 2)), seed), *rest
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        return step()(run, (times * batch[0], *batch[1:]), replica)  # type: ignore[no-any-return]
+
+    return sound(
+        model=lambda: keras.Sequential([
+            keras.Input((8, 8, 1)), layers.Flatten(), dense(CLASSES)]),
+        data=split(96, 1), others={"validation": split(60, 2)}, augment=augment,
+        train_steps=(own,),
+    )  # fmt: skip
+
+
 def bytes_scaled(in_validation: Callable[[tf.Tensor], tf.Tensor]) -> Toy:
     """Images of bytes, that a train step brings to numbers from -1 to 1."""
 
@@ -3347,6 +3376,14 @@ TRAINING = [
     Fault(
         "every weight moves", lambda: sound(optimizer=lambda: chosen_by("head", "bias", "rest")),
         "of the optimizers inside 'main', head trains nothing", LOOK,
+    ),
+    Fault(
+        "every weight moves",
+        lambda: sound(
+            model=model(lambda: dense(trainable=False)),
+            optimizer=lambda: chosen_by("head", "rest"),
+        ),
+        "of the optimizers inside 'main', head trains nothing",
     ),
     *(Fault(
         "every weight moves", lambda key=key: sound(optimizer=lambda: mapped({key: SGD(0.2)})),
@@ -5623,6 +5660,14 @@ MODES = [
           "the last nonzero number in inputs of each example is its label"),
     Fault("inputs alike in evaluation", lambda: bytes_scaled(lambda x: x / 255 + 1),
           "data has one scale, but .* gets numbers of mean .* in the validation step, and of mea"),
+    Fault("inputs alike in evaluation", lambda: sound(augment=moved(lambda x, _: 9 * x)),
+          "skew: create_augment scales or normalizes its inputs differently"),
+    Fault("inputs alike in evaluation", lambda: moved_images(lambda images, _: images / 16),
+          "numbers of mean .* skew: create_augment scales or normalizes its inputs differently"),
+    Fault("inputs alike in evaluation", lambda: moved_images(lambda images, _: images - 8),
+          "numbers of mean .* skew: create_augment scales or normalizes its inputs differently"),
+    Fault("inputs alike in evaluation", lambda: moved_images(lambda images, _: 4 * images - 9),
+          "numbers of mean .* skew: create_augment scales or normalizes its inputs diffe", LOOK),
     Fault("inputs alike in evaluation", lambda: gan_of_latents(1.0),
           "'generator' gets numbers from .* it is evaluated on random numbers of another"),
     Fault(

@@ -60,6 +60,7 @@ from .faulty import (
     mirrored_along,
     mixed_with_two_labels,
     model,
+    moved_images,
     near_views,
     noisy,
     of_channels,
@@ -1846,6 +1847,40 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("count", thousandths),
     ("two replicas make the same step as one", by_sign),
     ("inputs alike in evaluation", hidden_parts),
+    *(
+        (
+            "inputs alike in evaluation",
+            lambda changed=changed, times=times: moved_images(changed, times=times),
+        )
+        for times, changed in [
+            (16.0, lambda images, _: images / 16),
+            (1.0, lambda images, _: images),
+            (
+                1.0,
+                lambda images, seed: images + 30.0 * tf.random.stateless_normal(images.shape, seed),
+            ),
+            (
+                1.0,
+                lambda images, seed: (
+                    images
+                    * 10 ** tf.random.stateless_uniform((images.shape[0], 1, 1, 1), seed, -2.0, 0.0)
+                ),
+            ),
+            (
+                1.0,
+                lambda images, seed: tf.where(
+                    tf.random.stateless_uniform(images.shape, seed) < 0.8, 0.0, images
+                ),
+            ),
+        ]
+    ),
+    (
+        "every weight moves",
+        lambda: sound(
+            model=frozen_model(keras.initializers.Identity),
+            optimizer=lambda: chosen_by("hidden", "rest"),
+        ),
+    ),
     ("logits", lambda: counted_events("linear")),
     ("augmentation", lambda: spots(1.0)),
     ("augmentation", lambda: spots(-1.0, upwards=True)),

@@ -54,6 +54,8 @@ from . import (
     blind_43,
     blind_44,
     blind_45,
+    blind_46,
+    blind_47,
     data,
     losses,
     models,
@@ -115,6 +117,8 @@ EXAMINED = (
     blind_43,
     blind_44,
     blind_45,
+    blind_46,
+    blind_47,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

@@ -110,14 +110,15 @@ def _chosen_and_unused(
 ) -> tuple[list[keras.optimizers.Optimizer], list[keras.optimizers.Optimizer]]:
     """The optimizers in the function of a MultiOptimizer: those it chooses, and the others.
 
-    If a layer is frozen, one of them may be for its variables.
+    One that it would choose for variables that are frozen now may train them later.
     """
     choose = getattr(optimizer, "_optimizer_map", None)
-    if any(not layer.trainable for layer in lab.run.layers):
-        return [], []
     cells = [cell.cell_contents for cell in getattr(choose, "__closure__", None) or ()]
     known = [o for o in tf.nest.flatten(cells) if isinstance(o, keras.optimizers.Optimizer)]
-    return [o for o in known if o.built], [o for o in known if not o.built]
+    frozen = {id(v): v for layer in lab.run.layers if not layer.trainable for v in layer.weights}
+    later = {id(choose(v)) for v in frozen.values()} if callable(choose) and known else set()
+    used = [o for o in known if o.built]
+    return used, [o for o in known if not o.built and id(o) not in later]
 
 
 @relation("units differ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -35,7 +36,12 @@ def inputs_alike(lab: Laboratory) -> Finding:
            if (x := numbers_of((b[0],), or_bytes=True)) is not None]  # fmt: skip
     if len(raw) < 2:
         return ok("not looked at: the inputs aren't one array of numbers")
+    before = numbers_of((lab.plain_batches[0][0],), or_bytes=True)
+    by_augment = None
     apart = _how_far(raw[0], raw[1])  # the data itself
+    if before is not None and _how_far(before, raw[0]) > 0.5:
+        by_augment = _rescaled(before[0], raw[0][0])
+        apart = _how_far(before, raw[1]) if by_augment else apart
     for name, model in lab.run.trained_models.items():
         of_model = [
             [numbers_of(call.arguments) for call in calls if call.of is model]
@@ -56,11 +62,13 @@ def inputs_alike(lab: Laboratory) -> Finding:
                 > 1.0 + apart
             ):
                 a, b = (f"mean {x.mean():.3g} and spread {x.std():.3g}" for x in (given[0], other))
-                return wrong(
+                which = "create_augment" if by_augment else "one step"
+                return (by_augment or wrong)(
                     f"data has one scale, but {name!r} gets numbers of {b} in the validation step, "
                     f"and of {a} in training",
-                    "train/validation skew: one step scales or normalizes its inputs differently",
-                    "prepare them with one function, or with a layer of the model",
+                    f"train/validation skew: {which} scales or normalizes its inputs differently",
+                    "prepare them in create_datasets, with one function for all steps, or with a "
+                    "layer of the model",
                 )
     return ok()
 
@@ -161,6 +169,32 @@ def _drawn_wider(lab: Laboratory) -> str:
                 f"step, and from {a.min():.2g} to {a.max():.2g} in training"
             )
     return ""
+
+
+def _rescaled(plain: np.ndarray, made: np.ndarray) -> Callable[..., Finding] | None:
+    """How sure it is that an augmentation gives all examples (rows, ...) another scale.
+
+    Each number follows the one in its place; or, where things are moved, the examples' means,
+    spreads and extremes follow those before. But noise widens them too.
+    """
+    rows = len(plain)
+    x, y = (each.reshape(rows, -1) for each in (plain, made))
+    if not (np.isfinite(x).all() and np.isfinite(y).all()) or len(y) != rows:
+        return None
+    if x.shape == y.shape:
+        changing = (x.std(axis=0) > 0) & (y.std(axis=0) > 0)
+        pairs = zip(x[:, changing].T, y[:, changing].T, strict=True)
+        if changing.any() and all(np.corrcoef(a, b)[0, 1] > 0.99 for a, b in pairs):
+            return wrong
+    known = x.std(axis=1) > 0
+    if not known.any():
+        return None
+    factor = np.median(y.std(axis=1)[known] / x.std(axis=1)[known])
+    shift = np.median(y.mean(axis=1) - factor * x.mean(axis=1))
+    ends, expected = (np.asarray([each.min(), each.max()]) for each in (y, factor * x + shift))
+    if np.abs(ends - expected).max() > 0.3 * np.ptp(y):
+        return None
+    return wrong if factor < 1.1 else look
 
 
 def _hides(data: np.ndarray, given: np.ndarray) -> bool:
