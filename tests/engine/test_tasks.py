@@ -90,7 +90,6 @@ def contrastive(rows: int = ROWS) -> Toy:
 
 def vae() -> Toy:
     names = blocks("vae")
-    names["WARM_UP"] = 8
     inputs, _ = plain_data(ROWS)
     return Toy(
         lambda: {"encoder": dense(FEATURES, 4, 4), "decoder": dense(2, 4, FEATURES)},
@@ -395,6 +394,11 @@ def test_the_kl_divergence_warms_up_in_training_only() -> None:
     found = built.run.by_loss_name(progress.latest.losses.numpy())
     assert found["loss"] == pytest.approx(found["error"], rel=SINGLE)
     assert found["kl"] > 0
+    last = int(0.1 * built.run.num_steps)
+    assert last == 8
+    progress = built.steps.distributed_train_step(built.iterator(1, last + 1), last, progress)
+    found = built.run.by_loss_name(progress.latest.losses.numpy())
+    assert found["loss"] == pytest.approx(found["error"] + found["kl"], rel=SINGLE)
     for replicas in (1, 2):
         found = evaluate(vae(), replicas=replicas)
         assert found["loss"] == pytest.approx(found["error"] + found["kl"], rel=SINGLE)

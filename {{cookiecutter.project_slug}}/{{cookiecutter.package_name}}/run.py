@@ -86,10 +86,11 @@ def create_run(
         with reading_errors(datasets):
             adapted = as_arrays(adapt(task, datasets))
     models = _create_models(strategy, adapted, config, task)
+    steps = num_steps(config, batches)
     with strategy.scope():
         losses = create_losses(task)
         metrics, evaluation_metrics = create_metrics(task), create_metrics(task)
-        optimizers = _named(create_optimizer(task, num_steps(config, batches)))
+        optimizers = _named(create_optimizer(task, steps))
         run = Run(
             strategy=strategy,
             models=models,
@@ -100,6 +101,7 @@ def create_run(
             functions=_functions(),
             task=task,
             global_batch_size=batch_size,
+            num_steps=steps,
             seed=config.seed,
             randomness=config.randomness,
             terms=TERMS,

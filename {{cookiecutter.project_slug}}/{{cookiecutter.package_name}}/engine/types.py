@@ -32,7 +32,8 @@ class Replica(NamedTuple):
         num_replicas: how many replicas compute this step together.
         step: int64 scalar, train steps made before this one; in evaluation the number of batches.
         seed: int32 (2,) for `tf.random.stateless_*`, different in each step, micro-batch and
-            replica; with `--randomness global_batch` the same on all replicas.
+            replica; with `--randomness global_batch` the same on all replicas. Several draws need
+            a seed each, as `tf.random.split(replica.seed, 3)` makes them.
         num_microbatches: parts of the per-replica batch that `--accumulate` makes.
         compiled: whether XLA compiles this step.
     """
@@ -106,6 +107,7 @@ class Run:
     functions: TaskFunctions
     task: Any  # your TaskConfig: the flags of the task
     global_batch_size: int
+    num_steps: int = 0  # train steps in the whole run, for what changes with replica.step
     seed: int = 0
     randomness: Randomness = "replica"
     terms: tuple[str, ...] = ()  # what steps return beside the losses, to be reported
