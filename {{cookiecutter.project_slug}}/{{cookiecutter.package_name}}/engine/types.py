@@ -32,8 +32,9 @@ class Replica(NamedTuple):
         num_replicas: how many replicas compute this step together.
         step: int64 scalar, train steps made before this one; in evaluation the number of batches.
         seed: int32 (2,) for `tf.random.stateless_*`, different in each step, micro-batch and
-            replica; with `--randomness global_batch` the same on all replicas. Several draws need
-            a seed each, as `tf.random.split(replica.seed, 3)` makes them.
+            replica; with `--randomness global_batch` the same on all replicas, of which each gets
+            its rows of what is drawn for the global batch. Several draws need a seed each, as
+            `tf.random.split(replica.seed, 3)` makes them.
         num_microbatches: parts of the per-replica batch that `--accumulate` makes.
         compiled: whether XLA compiles this step.
     """
