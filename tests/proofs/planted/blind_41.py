@@ -7,6 +7,7 @@ from .unusual import change_of, fault_in
 
 NO_PICTURES = '''"""No pictures."""
 
+from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ A step gets this replica's part of a batch, updates the metrics and returns the 
 optimizer minimizes, by the optimizer's name ("main" if it is the only one).
 """
 
+from __future__ import annotations
 
 import tensorflow as tf
 

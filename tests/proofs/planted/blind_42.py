@@ -7,6 +7,7 @@ from .unusual import change_of
 
 NO_PICTURES = '''"""No pictures."""
 
+from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
 
 NO_READERS = '''"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
 
+from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +44,7 @@ def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
 
 STEPS_HEAD = '''"""The train, validation and test step, as one replica computes them."""
 
+from __future__ import annotations
 
 '''
 
@@ -272,6 +275,7 @@ LONG_TAIL_DATA = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
 
 LONG_TAIL_METRICS = '''"""The metrics."""
 
+from __future__ import annotations
 
 import keras
 import tensorflow as tf
@@ -526,6 +530,7 @@ vicreg = change_of(
 
 EPISODES_DATA = '''"""Episodes: each asks for classes of digits that a few examples tell apart."""
 
+from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
@@ -592,6 +597,7 @@ def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
 
 EPISODES_MODEL = '''"""The model."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -687,6 +693,7 @@ EXAMPLES_INTERACT = False  # images of an episode do, and an episode is an examp
 
 EPISODES_CONFIG = '''"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
+from __future__ import annotations
 
 from dataclasses import dataclass
 
@@ -718,6 +725,7 @@ episodes = change_of(
 
 MEAN_TEACHER_MODEL = '''"""The models."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -766,6 +774,7 @@ def _create(task: TaskConfig, shape: tuple[int, ...], name: str) -> keras.Model:
 
 MEAN_TEACHER_LOSSES = '''"""The losses, and the numbers that they are divided by."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -917,6 +926,7 @@ mean_teacher = change_of(
 
 QAT_MODEL = '''"""The model."""
 
+from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
@@ -1009,6 +1019,7 @@ quantized = change_of(
 
 CHAIN_THAW_CALLBACKS = '''"""Functions that are called during training."""
 
+from __future__ import annotations
 
 from collections.abc import Callable
 
@@ -1064,6 +1075,7 @@ chain_thaw = change_of(
 
 QUANTILE_DATA = '''"""The examples of each split, and the augmentation of training batches."""
 
+from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
@@ -1106,6 +1118,7 @@ def _windows(rows: np.ndarray) -> tf.data.Dataset:
 
 QUANTILE_MODEL = '''"""The model."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -1198,6 +1211,7 @@ EXAMPLES_INTERACT = False
 
 QUANTILE_OPTIMIZER = '''"""The optimizer, and what happens to the gradients before it applies them."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -1267,6 +1281,7 @@ quantiles = change_of(
 
 HAWKES_DATA = '''"""Sequences of events in time, each of which makes more events likely for a while."""
 
+from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
@@ -1329,6 +1344,7 @@ def _simulate(random: np.random.Generator) -> np.ndarray:
 
 HAWKES_MODEL = '''"""The model."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -1362,6 +1378,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
 
 HAWKES_LOSSES = '''"""The losses, and the number that they are divided by."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -1497,6 +1514,7 @@ hawkes = change_of(
 
 CTC_CONFIG = '''"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
+from __future__ import annotations
 
 from dataclasses import dataclass
 
@@ -1515,6 +1533,7 @@ class TaskConfig:
 
 CTC_DATA = '''"""Recordings of a few tones, one after the other, and what was played."""
 
+from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
@@ -1576,6 +1595,7 @@ def _record(random: np.random.Generator, number: int) -> dict[str, np.ndarray]:
 
 CTC_MODEL = '''"""The model."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -1635,6 +1655,7 @@ def decode(logits: Any, length: int) -> tf.Tensor:
 
 CTC_METRICS = '''"""The metrics."""
 
+from __future__ import annotations
 
 import keras
 import tensorflow as tf
@@ -1810,6 +1831,7 @@ MASKED_AUGMENT = '''def create_augment(task: TaskConfig) -> Callable[..., Any] |
 
 MASKED_MODEL = '''"""The model."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -2097,6 +2119,7 @@ wgan = change_of(
 
 DEEP_MODEL = '''"""The model."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -2247,6 +2270,7 @@ COX_EXAMPLES = """    def examples(rows: np.ndarray) -> tuple[dict[str, np.ndarr
 
 COX_LOSSES = '''"""The losses, and the number that they are divided by."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -2346,6 +2370,7 @@ EXAMPLES_INTERACT = True  # in the risk sets
 
 COX_METRICS = '''"""The metrics."""
 
+from __future__ import annotations
 
 import keras
 import tensorflow as tf
@@ -2450,6 +2475,7 @@ cox = change_of(
 
 ORDINAL_METRICS = '''"""The metrics."""
 
+from __future__ import annotations
 
 import keras
 import tensorflow as tf
@@ -2700,6 +2726,7 @@ dann = change_of(
 
 DIFFUSION_MODEL = '''"""The model."""
 
+from __future__ import annotations
 
 from typing import Any
 
@@ -2855,6 +2882,7 @@ diffusion = change_of(
 
 FLOW_CONFIG = '''"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
+from __future__ import annotations
 
 from dataclasses import dataclass
 
@@ -2872,6 +2900,7 @@ class TaskConfig:
 
 FLOW_DATA = '''"""The examples of each split."""
 
+from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
@@ -2898,6 +2927,7 @@ def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
 
 FLOW_MODEL = '''"""The model."""
 
+from __future__ import annotations
 
 from typing import Any
 
