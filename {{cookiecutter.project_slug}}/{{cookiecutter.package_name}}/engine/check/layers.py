@@ -241,7 +241,7 @@ def _unused_layer(lab: Laboratory) -> tuple[keras.layers.Layer, bool] | None:
         is_simple = all(len(v.shape) < 2 for v in other.variables)
         if is_sensitive or not last.intersection(map(id, node.input_tensors)):
             found.append((other, is_sensitive or (keeps_shape and is_simple)))
-    return max(found, key=lambda each: each[1], default=None)
+    return max(found, key=lambda each: each[1]) if found else None
 
 
 def _untracked(lab: Laboratory) -> set[int]:

@@ -206,7 +206,7 @@ def _sums_of_inputs(train: dict[str, np.ndarray]) -> Iterator[str]:
         y = y[: 1 + MOST_POSITIONS // y.shape[1]]
         inputs = [x[: len(y)].reshape(*y.shape, -1) for x in arrays_of(train, "inputs").values()
                   if x.shape[1:2] == y.shape[1:]]  # fmt: skip
-        x = np.concatenate(inputs, axis=-1).astype("f8") if inputs else np.zeros(0)
+        x: np.ndarray = np.concatenate(inputs, axis=-1).astype("f8") if inputs else np.zeros(0)
         if not inputs or y.shape[1] < 2 * PAST or x.shape[-1] > MOST_NUMBERS:
             continue
         late = [x[:, PAST - lag : x.shape[1] - lag] for lag in range(PAST + 1)]

@@ -149,7 +149,7 @@ def _features(array: np.ndarray, train: np.ndarray) -> np.ndarray:
 
 def _scaled(array: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Rows of numbers; columns of a table as multiples of their spread in training data."""
-    flat = np.asarray(array, "f8").reshape(len(array), -1)
+    flat: np.ndarray = np.asarray(array, "f8").reshape(len(array), -1)
     some = np.asarray(train[: 10 * MOST], "f8").reshape(min(len(train), 10 * MOST), -1)
     some = np.ma.masked_invalid(some)
     mean = some.mean(axis=0).filled(0)

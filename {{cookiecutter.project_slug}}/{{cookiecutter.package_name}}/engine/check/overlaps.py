@@ -385,14 +385,16 @@ def _pieces_shared(
         array, other = array[: min(rows, MOST_TRAINING)], other[: min(rows // 4, MOST_OTHERS)]
         # In 256 shades: otherwise tiny differences would make equal parts differ.
         low, spread = array.min(), max(np.ptp(array), 1e-9)
-        array, other = (np.round((x - low) * (255 / spread)).astype("f4") for x in (array, other))
-        a, b = (_hashes_of_parts(x, (part, part)) for x in (array, other))
+        in_shades = [np.round((x - low) * (255 / spread)).astype("f4") for x in (array, other)]
+        a, b = (_hashes_of_parts(x, (part, part)) for x in in_shades)
         known, counts = np.unique(a, return_counts=True)
         at = np.minimum(np.searchsorted(known, b), len(known) - 1)
         times = np.where(known[at] == b, counts[at], 0)
         found = np.nonzero(times)
         _, first, same = np.unique(b[found], return_index=True, return_inverse=True)
-        windows = np.lib.stride_tricks.sliding_window_view(other, (part, part), (1, 2))
+        windows = in_shades[1]
+        for axis in (1, 2):
+            windows = np.lib.stride_tricks.sliding_window_view(windows, part, axis)
         looked_at = np.arange(0, len(first), 1 + len(first) * windows[0, 0, 0].size // MOST_SHADES)
         cut = windows[tuple(index[first[looked_at]] for index in found)]
         shades = np.sort(cut.reshape(len(cut), windows[0, 0, 0].size), axis=1)
@@ -534,6 +536,6 @@ def _moved(a: np.ndarray, b: np.ndarray, step: int) -> Iterator[tuple[np.ndarray
 
 def _table(arrays: list[np.ndarray], rows: int) -> np.ndarray:
     """Some features of the first rows, float64 (rows, features)."""
-    parts = [array[:rows].reshape(min(rows, len(array)), -1) for array in arrays]
-    parts = [part[:, :: 1 + part.shape[1] // MOST_FEATURES].astype("f8") for part in parts]
+    tables = [array[:rows].reshape(min(rows, len(array)), -1) for array in arrays]
+    parts = [part[:, :: 1 + part.shape[1] // MOST_FEATURES].astype("f8") for part in tables]
     return np.concatenate(parts, axis=1) if parts else np.zeros((0, 0))

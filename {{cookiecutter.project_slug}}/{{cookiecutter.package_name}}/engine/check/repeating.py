@@ -513,8 +513,8 @@ def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] 
     is_shown = np.abs(gray - usual) <= 0.02 * np.ptp(painted)
     shown, maps = (np.where(is_shown, _blurred(each), np.median(each)) for each in (a, b))
     is_apart = (_correlations(shown, maps) < 0.8) & (is_shown.mean(axis=(1, 2)) > 0.5)
-    apart = float(np.mean(is_apart))
-    return (apart, "are not aligned with their images") if apart > 0.5 else None
+    share = float(np.mean(is_apart))
+    return (share, "are not aligned with their images") if share > 0.5 else None
 
 
 def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | None:
@@ -727,7 +727,8 @@ def _boxes_cut_off(of_inputs: np.ndarray, of_labels: np.ndarray) -> float:
 def _have_other_partners(of_inputs: np.ndarray, of_labels: np.ndarray) -> bool:
     """Whether many rows have mixed inputs but not labels, and many mixed labels but not inputs."""
     mixed = [each > 0.02 for each in (of_inputs, of_labels)]
-    return bool(min(np.mean(mixed[0] & ~mixed[1]), np.mean(mixed[1] & ~mixed[0])) > 0.1)
+    alone = (float(np.mean(a & ~b)) for a, b in (mixed, mixed[::-1]))
+    return min(alone) > 0.1
 
 
 def _moved_apart(plain: Any, made: Any) -> str:
