@@ -2141,11 +2141,11 @@ def heads_by(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
 
 
 def moved_images(
-    changed: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], *, times: float = 1.0
+    changed: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], *, divided_by: float = 1.0
 ) -> Toy:
     """Images of 0 to 16 that an augmentation moves and changes, (images, seed) -> images.
 
-    The train step multiplies them.
+    The train step divides them.
     """
 
     def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -2158,14 +2158,11 @@ def moved_images(
         by = tf.random.stateless_uniform((2,), seed, 0, 8, tf.int32)
         return changed(tf.roll(images, by, (1, 2)), seed), *rest
 
-    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        return step()(run, (times * batch[0], *batch[1:]), replica)  # type: ignore[no-any-return]
-
     return sound(
         model=lambda: keras.Sequential([
             keras.Input((8, 8, 1)), layers.Flatten(), dense(CLASSES)]),
         data=split(96, 1), others={"validation": split(60, 2)}, augment=augment,
-        train_steps=(own,),
+        train_steps=(divided_step(divided_by),),
     )  # fmt: skip
 
 

@@ -192,7 +192,6 @@ def laboratory(toy: Toy, task: TaskConfig | None = None, **flags: Any) -> Labora
     """What `check` observes, with its defaults but for the batch size."""
     return Laboratory(
         lambda *arguments: create_run(toy, *arguments),
-        proof.run.num_steps,
         (strategy_of(1), strategy_of(2)),
         toy.create_datasets or (lambda task: toy.splits),
         lambda task: toy.callbacks(),

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.check import Laboratory, check, select
-from {{ cookiecutter.package_name }}.run import create_run, num_steps, readers_and_columns
+from {{ cookiecutter.package_name }}.run import create_run, readers_and_columns
 from {{ cookiecutter.package_name }}.task.callbacks import create_callbacks
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
 from {{ cookiecutter.package_name }}.task.data import create_datasets
@@ -18,7 +18,7 @@ def laboratory() -> Laboratory:
     """Your task with its own settings, on one replica and on two."""
     two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
     strategies, task = (tf.distribute.get_strategy(), two), TaskConfig()
-    make = create_run, num_steps, strategies, create_datasets, create_callbacks
+    make = create_run, strategies, create_datasets, create_callbacks
     readers, _ = readers_and_columns()
     return Laboratory(*make, Config(), task, readers)
 

@@ -65,11 +65,11 @@ class Check:
             return
         gc.disable()  # what it makes is graphs, which are kept: searching them takes a tenth of it
         strategies = one_and_two_replicas()  # before the task is imported: it may make a variable
-        from .run import create_run, num_steps, readers_and_columns
+        from .run import create_run, readers_and_columns
         from .task.callbacks import create_callbacks
         from .task.data import create_datasets
 
-        make = create_run, num_steps, strategies, create_datasets, create_callbacks
+        make = create_run, strategies, create_datasets, create_callbacks
         readers, _ = readers_and_columns()
         laboratory = Laboratory(*make, self.training, self.task, readers)
         found: dict[str, list[str]] = {"ok": [], "look": [], "WRONG": []}

@@ -3,25 +3,8 @@
 from __future__ import annotations
 
 from .edits import Change, Edit, Fault
+from .tasks import PICTURES
 from .unusual import fault_in
-
-NO_PICTURES = '''"""No pictures."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-'''
 
 
 def whole(file: str, text: str) -> Edit:
@@ -288,7 +271,7 @@ def degrees_off(angles: tf.Tensor, directions: tf.Tensor) -> tf.Tensor:
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 """,
         ),
-        whole("pictures.py", NO_PICTURES),
+        PICTURES,
         predictions('{"degrees": np.degrees(np.arctan2(outputs[:, 1], outputs[:, 0]))}'),
     ),
 )
@@ -453,7 +436,7 @@ def _pairs(images: np.ndarray, classes: np.ndarray, number: int) -> Arrays:
         ),
         Edit("model.py", "CLASSES = 10", "CLASSES = 2  # different, same"),
         Edit("model.py", "Images float (batch, h, w, 1)", "Pairs of images float (batch, h, w, 2)"),
-        whole("pictures.py", NO_PICTURES),
+        PICTURES,
         predictions('{"same": np.argmax(outputs, axis=1)}'),
     ),
 )
@@ -673,7 +656,7 @@ MASKED = fault_in(
             "How many tokens of `batch` count, those of answers; an int32 scalar.",
             "How many tokens of `batch` count, an int32 scalar.",
         ),
-        whole("pictures.py", NO_PICTURES),
+        PICTURES,
         predictions('{"tokens": np.argmax(outputs, axis=-1)}'),
     ),
 )
@@ -865,7 +848,7 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
             "How many tokens of `batch` count, those of answers; an int32 scalar.",
             "How many tokens of `batch` count, an int32 scalar.",
         ),
-        whole("pictures.py", NO_PICTURES),
+        PICTURES,
         predictions('{"tags": np.argmax(outputs, axis=-1)}'),
     ),
 )
@@ -1071,7 +1054,7 @@ def _compose(digits: np.ndarray, canvases: int, seed: int) -> tuple[np.ndarray, 
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 """,
         ),
-        whole("pictures.py", NO_PICTURES),
+        PICTURES,
         predictions('{"count": np.asarray(outputs)[:, 0]}'),
     ),
 )
@@ -1201,7 +1184,7 @@ def pixels_off(places: tf.Tensor, predicted: tf.Tensor) -> tf.Tensor:
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 """,
         ),
-        whole("pictures.py", NO_PICTURES),
+        PICTURES,
         predictions('{"place": np.asarray(outputs)}'),
     ),
 )

@@ -3,25 +3,8 @@
 from __future__ import annotations
 
 from .edits import Change, Edit, Fault
+from .tasks import PICTURES
 from .unusual import change_of
-
-NO_PICTURES = '''"""No pictures."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-'''
 
 UPDATE = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
 MAE_R2 = """    run.metrics["mae"].update_state(labels, predictions, weights)
@@ -122,7 +105,7 @@ def psnr(images: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
             'run.metrics["psnr"].update_state(psnr(labels, predictions), weights)',
             "*",
         ),
-        Edit("pictures.py", "", NO_PICTURES),
+        PICTURES,
         Edit(
             "predictions.py",
             "",
@@ -750,7 +733,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     return [keras_callback(plateau)]
 ''',
         ),
-        Edit("pictures.py", "", NO_PICTURES),
+        PICTURES,
     ),
 )
 

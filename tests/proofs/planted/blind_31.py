@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .edits import Change, Edit, Fault
+from .tasks import PICTURES
 from .unusual import change_of
 
 RETURN = 'return {"main": compute_loss(per_example, weights, run.model, replica)}'
@@ -1078,27 +1079,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     return []
 ''',
         ),
-        Edit(
-            "pictures.py",
-            "",
-            '''"""No pictures."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-''',
-        ),
+        PICTURES,
     ),
 )
 

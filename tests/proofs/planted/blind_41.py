@@ -3,25 +3,8 @@
 from __future__ import annotations
 
 from .edits import Change, Edit, Fault
+from .tasks import PICTURES
 from .unusual import change_of, fault_in
-
-NO_PICTURES = '''"""No pictures."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-'''
 
 STEPS = '''"""The train, validation and test step, as one replica computes them.
 
@@ -160,7 +143,7 @@ def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
 # -------------------------------------------------------------------------------------------------
 # Detection of a rare digit: class imbalance, rare images repeated in the training data.
 RARE = (
-    Edit("pictures.py", "", NO_PICTURES),
+    PICTURES,
     Edit(
         "config.py",
         """    # images to classify: 8x8 digits that come with the project, or 28x28 clothes, downloaded once
@@ -260,7 +243,7 @@ def _load(*splits: str) -> tuple[np.ndarray, np.ndarray]:
 # -------------------------------------------------------------------------------------------------
 # Image regression: where the middle of the ink is.
 KEYPOINT = (
-    Edit("pictures.py", "", NO_PICTURES),
+    PICTURES,
     Edit("config.py", '"""Image classification."""', '"""Regression: the place of a digit."""'),
     Edit(
         "config.py",
@@ -364,7 +347,7 @@ def _middle(images: np.ndarray) -> np.ndarray:
 # -------------------------------------------------------------------------------------------------
 # Mixup (Zhang et al., 2018).
 MIXUP = (
-    Edit("pictures.py", "", NO_PICTURES),
+    PICTURES,
     Edit("config.py", '"""Image classification."""', '"""Image classification with mixup."""'),
     Edit(
         "config.py",
@@ -434,7 +417,7 @@ def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
 # -------------------------------------------------------------------------------------------------
 # Anomaly detection with an autoencoder that is trained on normal images alone.
 ANOMALY = (
-    Edit("pictures.py", "", NO_PICTURES),
+    PICTURES,
     Edit(
         "config.py",
         "",
@@ -574,7 +557,7 @@ USUAL_ERROR = 0.03  # which gets a score of a half
 # -------------------------------------------------------------------------------------------------
 # Classification of time series with several channels.
 SIGNALS = (
-    Edit("pictures.py", "", NO_PICTURES),
+    PICTURES,
     Edit(
         "config.py",
         "",
@@ -718,7 +701,7 @@ def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------
 # Quantile regression on a table.
 QUANTILES = (
-    Edit("pictures.py", "", NO_PICTURES),
+    PICTURES,
     Edit("config.py", '"""Regression on a table."""', '"""Quantile regression on a table."""'),
     Edit(
         "model.py",
@@ -793,7 +776,7 @@ QUANTILES = (
 # -------------------------------------------------------------------------------------------------
 # Ordinal regression: the stage of the disease.
 ORDINAL = (
-    Edit("pictures.py", "", NO_PICTURES),
+    PICTURES,
     Edit("config.py", '"""Regression on a table."""', '"""Ordinal regression on a table."""'),
     Edit("config.py", 'monitor: str = "validation_loss"', 'monitor: str = "validation_stages_off"'),
     Edit(
@@ -912,7 +895,7 @@ ORDINAL = (
 # -------------------------------------------------------------------------------------------------
 # Heteroscedastic regression on a table, with early stopping.
 HETEROSCEDASTIC = (
-    Edit("pictures.py", "", NO_PICTURES),
+    PICTURES,
     Edit(
         "config.py",
         '"""Regression on a table."""',
@@ -1024,7 +1007,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
 # -------------------------------------------------------------------------------------------------
 # A masked language model.
 MASKED = (
-    Edit("pictures.py", "", NO_PICTURES),
+    PICTURES,
     Edit("config.py", '"""Language model."""', '"""Masked language model."""'),
     Edit(
         "config.py",
@@ -1210,7 +1193,7 @@ def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------
 # Segmentation of ink and background by the Dice loss (Milletari et al., 2016).
 DICE = (
-    Edit("pictures.py", "", NO_PICTURES),
+    PICTURES,
     Edit(
         "config.py",
         '"""Semantic segmentation."""',
@@ -1314,7 +1297,7 @@ DICE = (
 # -------------------------------------------------------------------------------------------------
 # Denoising of canvases with a U-Net.
 DENOISING = (
-    Edit("pictures.py", "", NO_PICTURES),
+    PICTURES,
     Edit("config.py", '"""Semantic segmentation."""', '"""Denoising."""'),
     Edit(
         "config.py",

@@ -3,25 +3,8 @@
 from __future__ import annotations
 
 from .edits import Change, Edit, Fault
+from .tasks import PICTURES
 from .unusual import change_of
-
-NO_PICTURES = '''"""No pictures."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-'''
 
 NO_READERS = '''"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
 
@@ -242,7 +225,7 @@ bandit = change_of(
             "create_losses",
         ),
         Edit("config.py", '"validation_accuracy"', '"validation_value"'),
-        Edit("pictures.py", "", NO_PICTURES),
+        PICTURES,
     ),
 )
 
@@ -900,7 +883,7 @@ mean_teacher = change_of(
         Edit("model.py", "", MEAN_TEACHER_MODEL),
         Edit("losses.py", "", MEAN_TEACHER_LOSSES),
         Edit("steps.py", "", MEAN_TEACHER_STEPS),
-        Edit("pictures.py", "", NO_PICTURES),
+        PICTURES,
         Edit(
             "data.py",
             '    return {\n        split: (images.astype("float32")[..., np.newaxis], labels.astype("int64"))\n'
@@ -1768,7 +1751,7 @@ ctc = change_of(
             "",
         ),
         Edit("steps.py", "", CTC_STEPS),
-        Edit("pictures.py", "", NO_PICTURES),
+        PICTURES,
         Edit("predictions.py", "", NO_READERS),
     ),
 )
@@ -1964,7 +1947,7 @@ masked = change_of(
             "How many tokens of `batch` are to be filled in, an int32 scalar.",
         ),
         Edit("config.py", '"validation_exact_match"', '"validation_token_accuracy"'),
-        Edit("pictures.py", "", NO_PICTURES),
+        PICTURES,
         Edit("predictions.py", "", NO_READERS),
     ),
 )
@@ -2246,7 +2229,7 @@ deep = change_of(
     edits=(
         Edit("model.py", "", DEEP_MODEL.replace("-> dict[str, keras.Model]:", "-> keras.Model:")),
         Edit("steps.py", "", DEEP_STEPS),
-        Edit("pictures.py", "", NO_PICTURES),
+        PICTURES,
         Edit(
             "predictions.py", "np.argmax(outputs, axis=-1)", 'np.argmax(outputs["full"], axis=-1)'
         ),
@@ -2467,7 +2450,7 @@ cox = change_of(
             COX_MODEL_TAIL,
         ),
         Edit("predictions.py", '"progression"', '"log_risk"'),
-        Edit("pictures.py", "", NO_PICTURES),
+        PICTURES,
     ),
 )
 
@@ -2652,7 +2635,7 @@ ordinal = change_of(
             '{"progression": np.asarray(outputs)[:, 0]}',
             '{"stage": (np.asarray(outputs) > 0).sum(axis=1)}',
         ),
-        Edit("pictures.py", "", NO_PICTURES),
+        PICTURES,
     ),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .edits import Change, Edit, Fault
+from .tasks import PICTURES
 from .unusual import change_of
 
 FAULTS: tuple[Fault, ...] = ()
@@ -16,29 +17,6 @@ def whole(file: str, text: str) -> Edit:
 def function(file: str, name: str, text: str) -> Edit:
     """A function anew."""
     return Edit(file, "", text.lstrip("\n"), name)
-
-
-NO_PICTURES = whole(
-    "pictures.py",
-    '''
-"""No pictures."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-''',
-)
 
 
 def predictions(body: str) -> Edit:
@@ -342,7 +320,7 @@ BAGS = change_of(
     name="multiple instance learning on bags of digits",
     project="image_classification",
     edits=(
-        NO_PICTURES,
+        PICTURES,
         predictions(
             '    bag = np.asarray(tf.nn.sigmoid(outputs["bag"]))[:, 0]\n'
             '    return {"probability": bag, "attention": np.asarray(outputs["attention"])}'
@@ -1774,7 +1752,7 @@ SURVIVAL = change_of(
     name="survival with censored times",
     project="tabular_regression",
     edits=(
-        NO_PICTURES,
+        PICTURES,
         whole(
             "metrics.py",
             '''

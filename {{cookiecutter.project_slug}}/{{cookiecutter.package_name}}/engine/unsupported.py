@@ -86,6 +86,8 @@ def validate_metrics(metrics: Mapping[str, keras.metrics.Metric]) -> None:
 def validate_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
     """Refuse an optimizer that does by itself what is only right on the summed gradients.
 
+    It says so where an optimizer does something that has no effect.
+
     Raises:
         UsageError: one of its arguments, or its class, has to be replaced by a flag.
     """

@@ -36,12 +36,11 @@ def inputs_alike(lab: Laboratory) -> Finding:
            if (x := numbers_of((b[0],), or_bytes=True)) is not None]  # fmt: skip
     if len(raw) < 2:
         return ok("not looked at: the inputs aren't one array of numbers")
-    before = numbers_of((lab.plain_batches[0][0],), or_bytes=True)
-    by_augment = None
-    apart = _how_far(raw[0], raw[1])  # the data itself
+    before, by_augment = numbers_of((lab.plain_batches[0][0],), or_bytes=True), None
     if before is not None and _how_far(before, raw[0]) > 0.5:
         by_augment = _rescaled(before[0], raw[0][0])
-        apart = _how_far(before, raw[1]) if by_augment else apart
+    data = raw[0] if before is None or by_augment is None else before
+    apart = _how_far(data, raw[1])
     for name, model in lab.run.trained_models.items():
         of_model = [
             [numbers_of(call.arguments) for call in calls if call.of is model]

@@ -118,7 +118,6 @@ class Runs:
     """A task under observation."""
 
     create_run: Callable[..., Created]  # of run.py, of (strategy, datasets, config, task)
-    count_steps: Callable[..., int]  # num_steps of run.py, of (config, batches)
     strategies: tuple[tf.distribute.Strategy, tf.distribute.Strategy]  # one replica, and two
     create_datasets: Callable[[Any], dict[str, Any]]  # of task/data.py
     callbacks_of: Callable[[Any], list[Callback]]  # create_callbacks of task/callbacks.py
@@ -195,10 +194,10 @@ class Runs:
         """The run on one replica."""
         return self.one[0]
 
-    @cached_property
+    @property
     def num_steps(self) -> int:
         """The number of train steps in the whole run."""
-        return self.count_steps(self.config, self.one[2])
+        return self.run.num_steps
 
     def reset(self) -> None:
         """Reset `one` to its initial state."""
