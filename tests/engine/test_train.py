@@ -142,6 +142,22 @@ def test_a_run_that_ends_while_it_draws_is_resumed(
 
 
 @pytest.mark.quick
+def test_a_step_knows_how_long_the_run_is(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, known = load(DEFAULT, "run"), set()
+
+    def step(run: Any, *arguments: Any) -> Any:
+        known.add(run.num_steps)
+        return plain(run, *arguments)
+
+    (plain,) = run.TRAIN_STEPS
+    monkeypatch.setattr(run, "TRAIN_STEPS", (step,))
+    train(load, tmp_path, steps=3)
+    assert known == {3}
+
+
+@pytest.mark.quick
 def test_the_loss_is_not_monitored_as_if_larger_were_better(load: Load, tmp_path: Path) -> None:
     error = load(DEFAULT, "engine.errors").UsageError
     with pytest.raises(error, match="right for validation_accuracy; add --no-larger-is-better"):
