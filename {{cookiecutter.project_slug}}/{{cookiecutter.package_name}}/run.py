@@ -27,6 +27,7 @@ from .engine.types import MAIN, Run, TaskFunctions
 from .engine.unsupported import (
     validate_losses,
     validate_metrics,
+    validate_models,
     validate_names,
     validate_optimizer,
 )
@@ -108,10 +109,10 @@ def create_run(
             adapted=adapted,
             bad_examples=bad_examples,
         )
+        validate_names(run)
         for name, optimizer in optimizers.items():
             # Before the first trace, or more than one replica fails (keras #23085, Keras 3.15).
             optimizer.build(run.variables_of(name))
-    validate_names(run)
     validate_losses(run.losses)
     validate_metrics(run.metrics)
     for optimizer in optimizers.values():
@@ -231,7 +232,9 @@ def _create_models(
     keras.utils.set_random_seed(config.seed)
     _set_precision(config.precision)
     with strategy.scope():
-        return _named(create_model(task, adapted))
+        models = _named(create_model(task, adapted))
+    validate_models(models)
+    return models
 
 
 def _functions() -> TaskFunctions:

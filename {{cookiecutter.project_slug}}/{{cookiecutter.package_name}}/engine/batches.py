@@ -157,7 +157,14 @@ def gives_batches(split: Split) -> bool:
     split = _own_shard(split)
     if not isinstance(split, tf.data.Dataset):
         return False
-    shapes = [spec.shape for spec in tf.nest.flatten(split.element_spec)]
+    specs = tf.nest.flatten(split.element_spec)
+    for spec in specs:
+        if not isinstance(spec, tf.TensorSpec | tf.RaggedTensorSpec):
+            raise UsageError(
+                f"A tf.data.Dataset of create_datasets has a part of type {spec.value_type.__name__}; "
+                "leave None out, and make others dense, such as by tf.sparse.to_dense."
+            )
+    shapes = [spec.shape for spec in specs]
     made = _made_of(split, KEEPS_BATCHES | KEEPS_SOME_BATCHES)
     is_made = type(made).__name__ in MAKES_BATCHES
     return is_made and all(shape.rank and shape[0] is None for shape in shapes)
@@ -400,6 +407,7 @@ class TrainingBatches:
             if len(positions) < size:
                 batch = tf.nest.map_structure(lambda t: tf.gather(t, in_batch), batch)
             batch = augment(batch, tf.stack([tf.constant(seed, tf.int64), place]))
+            _validate_ranks(batch, "create_augment")
             return tf.nest.map_structure(lambda t: tf.gather(t, layout.positions), batch)
 
         numbered = tf.data.Dataset.zip(tf.data.Dataset.range(first_step, last_step), batches)
@@ -479,12 +487,22 @@ def _batches_of_stream(batches: tf.data.Dataset, positions: np.ndarray) -> tf.da
     @without_autograph
     def rows(*batch: Any) -> Any:
         examples = batch[0] if len(batch) == 1 else batch
+        _validate_ranks(examples, "a tf.data.Dataset of create_datasets")
         number = tf.shape(tf.nest.flatten(examples)[0])[0]
         real = tf.minimum(positions, number - 1)
         examples = tf.nest.map_structure(lambda t: tf.gather(t, real), examples)
         return _with_weights(examples, positions < number)
 
     return batches.map(rows, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _validate_ranks(batch: Any, source: str) -> None:
+    for t in tf.nest.flatten(batch):
+        if t.shape.rank is None:
+            raise UsageError(
+                f"A {t.dtype.name} tensor of {source} has an unknown shape; after tf.py_function "
+                "or tf.numpy_function say what it is: tf.ensure_shape(t, shape)."
+            )
 
 
 def _with_weights(batch: Any, present: tf.Tensor) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
+from .errors import UsageError
 from .types import Run
 
 
@@ -90,6 +93,42 @@ def learning_rates(
             for name, o in named.items()
             if schedules or isinstance(o.learning_rate, keras.Variable)
         }
+
+
+def state_of(function: Any) -> dict[str, Any]:
+    """The state of a callback's function, and of what class it is.
+
+    Raises:
+        UsageError: JSON can't hold it.
+    """
+    name, state = _kind(function), function.get_state()
+    try:
+        return {"of": name, "state": json.loads(json.dumps(state, default=np.generic.item))}
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"{name}.get_state() returns what JSON can't hold: {error}; return numbers, text, "
+            "and lists and dicts of them."
+        ) from error
+
+
+def restore_state(function: Any, saved: Any) -> None:
+    """Give a callback's function what `state_of` returned.
+
+    Raises:
+        UsageError: it is the state of another callback.
+    """
+    if not isinstance(saved, dict) or "state" not in saved:  # of an older project
+        saved = {"state": saved}
+    if saved.get("of", _kind(function)) != _kind(function):
+        raise UsageError(
+            "The run can't be resumed: create_callbacks in task/callbacks.py returns other "
+            "callbacks than before, or in another order; start a new run, or set it back."
+        )
+    function.set_state(saved["state"])
+
+
+def _kind(function: Any) -> str:
+    return getattr(function, "kind", type(function).__name__)
 
 
 class Callback:

@@ -7,6 +7,7 @@ Random states and the order of the data follow from the step and need no saving.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -30,12 +31,23 @@ from .lost_worker import is_lost_worker
 from .output import say
 from .progress import Progress
 from .replicas import is_random_state
-from .types import Run
+from .types import Run, unique
 from .workers import Workers
 
+METRICS, NOTHING = "list of metrics", "nothing more"
 TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # where a checkpoint's reader finds the text
 INDEX = re.compile(r"ckpt-(\d+)\.index")
 OURS = re.compile(r"ckpt-\d+\.(index|data-\d+-of-\d+)")
+
+
+def _first_difference(before: list[str], after: list[str]) -> tuple[str, str]:
+    """What was and what is, where two lists differ; in another order, at the first place."""
+    missing = [v for v in before if v not in after]
+    added = [v for v in after if v not in before]
+    if missing or added:
+        return (missing or [NOTHING])[0], (added or [NOTHING])[0]
+    pairs = itertools.zip_longest(before, after, fillvalue=NOTHING)
+    return next((a, b) for a, b in pairs if a != b)
 
 
 class Checkpoints:
@@ -147,15 +159,20 @@ class Checkpoints:
         return {"replicas": replicas, "values": values}
 
     def _restore_metrics_by_replica(self, saved: dict[str, Any]) -> None:
-        """On as many replicas as before each gets its own; else TensorFlow divides the sums."""
+        """On as many replicas as before each gets its own; else the first one gets the sums.
+
+        TensorFlow would divide them by the replicas, and cut off what is left of integers (2.21).
+        """
         replicas = self.run.strategy.num_replicas_in_sync
-        if saved["replicas"] != replicas:
-            return
         local = replicas // self._workers.number
         mine = slice(self._workers.index * local, (self._workers.index + 1) * local)
         for copies, values in zip(self._copies(), saved["values"], strict=True):
-            for copy, value in zip(copies, values[mine], strict=True):
-                copy.assign(tf.constant(value, copy.dtype))
+            parts = np.asarray(values, copies[0].dtype.as_numpy_dtype)
+            if saved["replicas"] != replicas:
+                sums = parts.sum(axis=0, keepdims=True)
+                parts = np.concatenate([sums, np.zeros((replicas - 1, *sums.shape[1:]))])
+            for copy, part in zip(copies, parts[mine], strict=True):
+                copy.assign(tf.constant(part, copy.dtype))
 
     def _signature(self) -> dict[str, Any]:
         """What must match on restore; TensorFlow itself restores by position."""
@@ -174,18 +191,22 @@ class Checkpoints:
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
             **self._rates,
             **{f"variables of {n}": shapes(o.variables) for n, o in run.optimizers.items()},
+            METRICS: [
+                f"{name} {type(metric).__name__} {tuple(variable.shape)}"
+                for name, metric in run.metrics.items()
+                for variable in metric.variables
+            ],
         }
 
     def _validate_signature(self, saved: dict[str, Any]) -> None:
         now = self._signature()
         for key in {**saved, **now}:
             before, after = saved.get(key), now.get(key)
-            if before == after or (before is None and key in self._rates):  # of an older project
+            is_new = key == METRICS or key in self._rates
+            if before == after or (before is None and is_new):  # of an older project
                 continue
             if isinstance(before, list) and isinstance(after, list):
-                missing = [v for v in before if v not in after] or ["nothing more"]
-                added = [v for v in after if v not in before] or ["nothing more"]
-                before, after = missing[0], added[0]
+                before, after = _first_difference(before, after)
             raise UsageError(
                 f"The run can't be resumed: its {key} was {before}, and now it is {after}; "
                 "start a new run, or set it back."
@@ -295,11 +316,19 @@ class BestWeights:
         self._text.assign(json.dumps(text))
         _write(self._checkpoint, self.directory, step, 1, self._workers)
 
-    def resume(self, value: float | None) -> None:
-        """Go on from a best validation of `value`; without its weights, from none."""
-        self.value = value if _latest_of_all(self.directory, self._workers) >= 0 else None
+    def resume(self, value: float | None, step: int) -> None:
+        """Go on after `step` from a best validation of `value`; without its weights, from none."""
+        saved = _latest_of_all(self.directory, self._workers)
+        if saved > step:  # of steps that are made again
+            self._workers.on_chief(self._delete)
+        self.value = value if 0 <= saved <= step else None
         if value is not None and self.value is None:
-            say("the best weights so far can't be read: the next validation selects anew")
+            why = "are of a later step" if saved > step else "can't be read"
+            say(f"the best weights so far {why}: the next validation selects anew")
+
+    def _delete(self) -> str:
+        shutil.rmtree(self.directory)
+        return ""
 
     def restore(self) -> bool:
         """Set the weights, and what is frozen, to the best; False if none were saved.
@@ -337,14 +366,20 @@ def _weights(run: Run) -> dict[str, list[keras.Variable]]:
 
 
 def _trainable(run: Run) -> list[bool]:
-    return [layer.trainable for layer in run.layers]
+    return [each.trainable for each in _freezable(run)]
 
 
 def _set_trainable(run: Run, saved: list[bool]) -> None:
-    """Freeze what was frozen: a layer also decides about those inside it, so outer ones first."""
-    for layer, trainable in zip(run.layers, saved, strict=True):
-        if layer.trainable != trainable:
-            layer.trainable = trainable
+    """Freeze what was frozen; an older project saved that of layers only."""
+    for each, trainable in zip(_freezable(run)[: len(saved)], saved, strict=True):
+        if each.trainable != trainable:
+            each.trainable = trainable
+
+
+def _freezable(run: Run) -> list[keras.layers.Layer | keras.Variable]:
+    """Outer layers before inner ones, then variables: each also decides about what it holds."""
+    models = run.trained_models.values()
+    return [*run.layers, *unique(v for model in models for v in model.variables)]
 
 
 def _write(

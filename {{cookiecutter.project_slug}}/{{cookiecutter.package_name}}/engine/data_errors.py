@@ -236,11 +236,13 @@ def _out_of_range(message: str) -> str:
 def _misfit(run: Run, element: Any, *, shapes: bool) -> str:
     """How the inputs of a batch differ from what the only model takes; several may take others.
 
-    With `shapes` it is known that something fails: a train step may well reshape what it gets.
+    With `shapes` it is known that something fails: a train step may well prepare what it gets.
     """
     (model, *others) = run.trained_models.values()
-    wanted = getattr(model, "inputs", None) or []
-    given = tf.nest.flatten(element[0])
+    wanted, inputs = getattr(model, "inputs", None) or [], element[0]
+    given = tf.nest.flatten(inputs)
+    if isinstance(inputs, dict) and inputs.keys() == {tensor.name for tensor in wanted}:
+        given = [inputs[tensor.name] for tensor in wanted]  # as Keras does
     if others or len(wanted) != len(given):
         return ""
     for tensor, spec in zip(wanted, given, strict=True):
@@ -248,6 +250,8 @@ def _misfit(run: Run, element: Any, *, shapes: bool) -> str:
         kinds = _kind(tf.as_dtype(tensor.dtype)), _kind(spec.dtype)
         fits = shape.is_compatible_with(rows)
         cast = kinds[0] == kinds[1] or kinds == ("float", "int")
+        if not shapes:  # texts may be looked up in the step
+            cast = kinds != ("int", "float")
         if (shapes and not fits) or (fits and not cast):
             given_is = f"{spec.dtype.name} {tuple(rows)}"
             batches = not fits and rows.rank and shape.is_compatible_with(rows[1:])

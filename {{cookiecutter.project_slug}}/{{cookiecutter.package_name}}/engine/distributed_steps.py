@@ -15,7 +15,7 @@ import tensorflow as tf
 from . import link
 from .batches import BatchLayout, on_replicas
 from .errors import UsageError
-from .gradients import clip, global_norm, sum_over_replicas
+from .gradients import all_optimizers, clip, global_norm, sum_over_replicas
 from .loss_scale import LossScaling
 from .progress import Progress, start
 from .replicas import shorten_traces
@@ -81,8 +81,9 @@ class DistributedSteps:
         with tf.device("CPU:0"):  # it can be read while a GPU computes
             self._fetched = tf.Variable([0.0, 0.0], trainable=False, dtype=tf.float64)  # n, seconds
         link.watch(lambda: int(self._fetched[0]))
-        self._built_for = {id(v) for v in run.trainable_variables}
-        self._graphs: dict[tuple[int, ...], Any] = {}  # one for each set of trainable variables
+        self._built_for = set(run.what_trains)
+        self._rates = self._learning_rates()
+        self._graphs: dict[tuple[int, ...], Any] = {}  # by what trains
 
     @property
     def jit(self) -> bool:
@@ -104,7 +105,8 @@ class DistributedSteps:
         """Make `steps` train steps in one graph call, fewer if too many in a row are skipped.
 
         Raises:
-            UsageError: a variable trains that no optimizer was built for.
+            UsageError: a variable trains that no optimizer was built for, or an optimizer got a
+                schedule.
         """
         return self._function()(iterator, tf.constant(steps, tf.int64), progress)
 
@@ -114,16 +116,27 @@ class DistributedSteps:
         return self._function().get_concrete_function(*arguments).graph
 
     def _function(self) -> Any:
-        trainable = tuple(map(id, self.run.trainable_variables))
-        if not self._built_for.issuperset(trainable):
+        what_trains = self.run.what_trains
+        if not self._built_for.issuperset(what_trains):
             raise UsageError(
                 "A layer was set trainable that wasn't when the optimizer was built; create it "
                 "trainable, and freeze it with a callback at_step(0, ...)."
             )
+        if self._rates != self._learning_rates():
+            raise UsageError(
+                "An optimizer was given another schedule after create_optimizer, and its graph "
+                "would go on with the learning rate from before; make the change a part of the "
+                "schedule, or let a callback set numbers."
+            )
         # A layer frozen after a trace would go on training in it (Keras 3.15).
-        if trainable not in self._graphs:
-            self._graphs[trainable] = tf.function(self._steps, autograph=False)
-        return self._graphs[trainable]
+        if what_trains not in self._graphs:
+            self._graphs[what_trains] = tf.function(self._steps, autograph=False)
+        return self._graphs[what_trains]
+
+    def _learning_rates(self) -> list[int]:
+        """Which objects the optimizers' learning rates are: variables or schedules."""
+        each = [o for optimizer in self.run.optimizers.values() for o in all_optimizers(optimizer)]
+        return [id(getattr(optimizer, "_learning_rate", None)) for optimizer in each]
 
     def _steps(self, iterator: Iterator, steps: tf.Tensor, progress: Progress) -> Progress:
         last = progress.step + steps
@@ -195,7 +208,8 @@ class DistributedSteps:
         norms = []
         for name, values in gradients.items():
             values = self.loss_scaling.unscale(values, progress.loss_scale)
-            values = self.run.functions.process_gradients(values, self.run.variables_of(name))
+            with _ReadOnly():
+                values = self.run.functions.process_gradients(values, self.run.variables_of(name))
             norms.append(global_norm(values))
             gradients[name] = clip(values, norms[-1], self.clip_norm) if self.clip_norm else values
         losses = {name: tf.cast(loss, keras.config.floatx()) for name, loss in losses.items()}
@@ -225,7 +239,7 @@ class DistributedSteps:
         return [ReducedStep(*reduced) for reduced in graph(next(iterator))]
 
     def num_traces(self) -> int:
-        """How often the step was traced; once for each set of trainable variables is right."""
+        """How often the step was traced; once is right, and again when something is frozen."""
         return sum(graph.experimental_get_tracing_count() for graph in self._graphs.values())
 
     def _local(self, value: Any) -> Any:
@@ -234,10 +248,38 @@ class DistributedSteps:
         return tf.nest.map_structure(lambda t: None if t is None else first(t)[0], value)
 
 
+class _ReadOnly(keras.StatelessScope):
+    """Refuses what a function assigns to Keras variables."""
+
+    def add_update(self, update: tuple[keras.Variable, Any]) -> None:
+        """Refuse.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"process_gradients assigns {update[0].path}, in steps that are skipped as well, and "
+            "no checkpoint would hold it; assign a weight of a model in the train step, and only "
+            "read it here."
+        )
+
+
 def global_count(run: Run, batch: Any) -> Any:
-    """The task's `count` summed over all replicas, int32; called inside a replica."""
+    """The task's `count` summed over all replicas, int32; called inside a replica.
+
+    Raises:
+        UsageError: it isn't an integer, and would be rounded on each replica by itself.
+    """
     counts = run.functions.count(batch)
-    sums = sum_over_replicas([tf.cast(count, tf.int32) for count in tf.nest.flatten(counts)])
+    flat = [tf.convert_to_tensor(count) for count in tf.nest.flatten(counts)]
+    for count in flat:
+        if not count.dtype.is_integer:
+            raise UsageError(
+                f"count in task/losses.py returns {count.dtype.name}; it must count, as "
+                "tf.math.count_nonzero(weights, dtype=tf.int32) does. To divide by a sum of "
+                "weights, scale them in create_datasets so that their mean is 1."
+            )
+    sums = sum_over_replicas([tf.cast(count, tf.int32) for count in flat])
     return tf.nest.pack_sequence_as(counts, sums)
 
 

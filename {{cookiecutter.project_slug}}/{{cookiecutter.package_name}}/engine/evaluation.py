@@ -135,9 +135,9 @@ class Evaluation:
             )
 
     def _graph(self, kind: str, step: Step) -> Any:
-        """The graph of a step; another one for each set of trainable variables.
+        """The graph of a step; another one when other layers or variables train.
 
-        In the graph of another set, a frozen layer would still be regularized.
+        In a graph made before, a frozen layer would still be regularized.
         """
 
         def evaluate(iterator: Iterator, steps: tf.Tensor, sums: Sums) -> Sums:
@@ -156,7 +156,7 @@ class Evaluation:
             start = tf.zeros((), tf.int64), sums
             return tf.while_loop(lambda number, _: number < steps, once, start)[1]
 
-        key = (kind, *map(id, self.run.trainable_variables))
+        key = (kind, *self.run.what_trains)
         if key not in self._graphs:
             self._graphs[key] = tf.function(evaluate, autograph=False)
             # Several runs of a process trace it for each, as they should (TF 2.21).

@@ -67,6 +67,7 @@ class _Adapter:
 
     def __init__(self, callback: Any, model: str, chief_only: bool, each_step: bool) -> None:
         self._callback, self._model_name = callback, model
+        self.kind = type(callback).__name__
         self._chief_only, self._each_step = chief_only, each_step
         self._kept: dict[str, Any] = {"epoch": 0, "first_step": 0, "begun": -1, "step_begun": -1}
         self._attributes: dict[str, str] = {}  # to be set, as JSON
@@ -140,19 +141,10 @@ class _Adapter:
         if getattr(self._callback, "csv_file", None):
             kept["file_size"] = Path(self._callback.filename).stat().st_size
         changed = {name: text for name, text in now.items() if self._fresh.get(name) != text}
-        return {"of": type(self._callback).__name__, "kept": kept, "attributes": changed}
+        return {"kept": kept, "attributes": changed}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from there.
-
-        Raises:
-            UsageError: it is the state of another callback.
-        """
-        if state.get("of") != type(self._callback).__name__:
-            raise UsageError(
-                "The run can't be resumed: create_callbacks in task/callbacks.py returns other "
-                "callbacks than before; start a new run, or set it back."
-            )
+        """Continue from there."""
         self._kept, self._attributes = state["kept"], state["attributes"]
 
 

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from .batches import TrainingBatches
-from .callbacks import Callback, Event, every_epochs, every_secs, every_steps, learning_rates
+from .callbacks import (
+    Callback,
+    Event,
+    every_epochs,
+    every_secs,
+    every_steps,
+    learning_rates,
+    restore_state,
+    state_of,
+)
 from .checkpoints import BestWeights, Checkpoints
 from .data_errors import data_errors
 from .display import ProgressDisplay, end_lines
@@ -357,7 +366,7 @@ class Loop:
         state = {
             "best": self.best.value,
             "stopping": self.stopping,
-            "callbacks": [function.get_state() for function in self._stateful()],
+            "callbacks": [state_of(function) for function in self._stateful()],
             "log": self._log.get_state(),
             "seconds": self.seconds,
             "parts": self._seconds,
@@ -373,7 +382,7 @@ class Loop:
         self.progress, state = restored
         self.step = int(self.progress.step)
         self.stopping = state["stopping"]
-        self.best.resume(state["best"])
+        self.best.resume(state["best"], self.step)
         self._log.set_state(state["log"])
         self._started -= state.get("seconds", 0.0)  # older checkpoints have none
         self._seconds = state.get("parts", self._seconds)
@@ -386,7 +395,7 @@ class Loop:
                 "task/callbacks.py back."
             )
         for function, one in zip(stateful, saved, strict=True):
-            function.set_state(one)
+            restore_state(function, one)
         say(f"resuming {self.directory.path} after step {self.step} (epoch {self.epoch})")
         if again := self.batches.examples_read_again(self.step):
             say(

@@ -246,15 +246,14 @@ class RandomAccess:
             other = tf.nest.map_structure(tf.constant, self._first_example)
             return other, tf.ensure_shape(left_out, ())
 
+        def cast(t: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
+            return tf.cast(t, spec.dtype)  # of a Python number NumPy makes 64 bits
+
         def load_or_leave_out(*row: Any) -> tuple[Any, tf.Tensor]:
             one = tf.data.Dataset.from_tensors(row)
-            return (
-                one.map(load)
-                .ignore_errors()
-                .concatenate(one.map(note))
-                .take(1)
-                .get_single_element()
-            )
+            loaded = one.map(load)
+            other = one.map(note).map(lambda *o: tf.nest.map_structure(cast, o, loaded.element_spec))
+            return loaded.ignore_errors().concatenate(other).take(1).get_single_element()
 
         return load_or_leave_out if bad.most else load
 

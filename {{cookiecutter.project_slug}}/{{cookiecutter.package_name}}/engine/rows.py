@@ -26,8 +26,12 @@ def as_arrays(source: Any) -> Any:
     if isinstance(source, tuple):
         return tuple(map(as_arrays, source))
     if isinstance(source, list):
-        if source and all(getattr(part, "shape", ()) for part in source):
-            return list(map(as_arrays, source))
+        if source and (all(map(_is_array, source)) or any(map(_is_example, source))):
+            raise UsageError(
+                "A split of create_datasets holds a list of arrays or of examples: inputs, labels "
+                "and weights are a tuple, several inputs a dict, and examples one array, as of "
+                "np.stack, or an object with __len__ and __getitem__."
+            )
         source = [str(part) if isinstance(part, PurePath) else part for part in source]
     on_disk = all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__"))
     in_memory = any(hasattr(source, name) for name in ("__dlpack__", "iloc"))  # as of pandas
@@ -38,6 +42,14 @@ def as_arrays(source: Any) -> Any:
             "a tf.data.Dataset, or an object with __len__ and __getitem__."
         )
     return array
+
+
+def _is_array(part: Any) -> bool:
+    return bool(getattr(part, "shape", ()))
+
+
+def _is_example(part: Any) -> bool:
+    return isinstance(part, dict) or (isinstance(part, tuple) and any(map(_is_array, part)))
 
 
 def as_example(example: Any) -> Example:

@@ -25,7 +25,7 @@ from .loss_scale import LossScale, LossScaling
 from .output import say
 from .randomness import Place, drawing_for
 from .replicas import derive_seeds, is_random_state
-from .types import Replica, Run, Step
+from .types import Replica, Run, Step, unique
 
 Writes = list[tf.Tensor | None]  # new values of the captured variables, None where not written
 
@@ -47,11 +47,22 @@ class Capture:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        models = run.trained_models.values()
-        frozen = [v for model in models for v in model.non_trainable_variables]
-        self.random_states = [v for v in frozen if is_random_state(v)]
-        self.state = [v for v in frozen if not is_random_state(v)]
-        self.state += [v for metric in run.metrics.values() for v in metric.variables]
+
+    @property
+    def _frozen(self) -> list[keras.Variable]:
+        models = self.run.trained_models.values()
+        return unique(v for model in models for v in model.non_trainable_variables)
+
+    @property
+    def random_states(self) -> list[keras.Variable]:
+        """Those of the models' layers."""
+        return [v for v in self._frozen if is_random_state(v)]
+
+    @property
+    def state(self) -> list[keras.Variable]:
+        """What a step may assign though it doesn't train now, that of metrics last."""
+        metrics = [v for metric in self.run.metrics.values() for v in metric.variables]
+        return [*(v for v in self._frozen if not is_random_state(v)), *metrics]
 
     @property
     def writable(self) -> list[keras.Variable]:
@@ -88,15 +99,12 @@ class Capture:
         Raises:
             UsageError: the step returns or writes what it may not.
         """
-        mapping = [
-            *zip(self.random_states, tf.unstack(seeds, len(self.random_states)), strict=True),
-            *zip(self.state, state, strict=True),
-            *trained,
-        ]
+        random_states, states = self.random_states, list(zip(self.state, state, strict=True))
+        seed_of_each = tf.unstack(seeds, len(random_states))
+        mapping = [*zip(random_states, seed_of_each, strict=True), *states, *trained]
         rows = tf.nest.flatten(batch)[0].shape[0]
         place = Place(rows, replica.index, replica.num_replicas, self.run.randomness)
-        # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
-        with drawing_for(place), keras.StatelessScope(mapping, collect_losses=True) as scope:
+        with drawing_for(place), _Scope(mapping, step.__name__) as scope:
             losses = step(self.run, batch, replica)
         losses = self._valid(step, losses)
         if set(scope.state_mapping) - {id(variable) for variable, _ in mapping}:
@@ -106,7 +114,7 @@ class Capture:
                 "with tf.random.stateless_*, or a SeedGenerator that is an attribute of the model."
             )
         writes: Writes = []
-        for variable, before in [*zip(self.state, state, strict=True), *trained]:
+        for variable, before in [*states, *trained]:
             after = scope.get_current_value(variable)
             writes.append(None if after is before else tf.cast(after, variable.dtype))
         return losses, writes
@@ -146,6 +154,31 @@ class Capture:
 
         values = [writes[i] for i in written]
         tf.distribute.get_replica_context().merge_call(assign, args=(values,))
+
+
+class _Scope(keras.StatelessScope):
+    """Keeps what a step would write, and refuses what it would write only now and then."""
+
+    def __init__(self, mapping: list[tuple[keras.Variable, tf.Tensor]], step: str) -> None:
+        # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
+        super().__init__(mapping, collect_losses=True)
+        self._step, self._graph = step, tf.compat.v1.get_default_graph()
+
+    def add_update(self, update: tuple[keras.Variable, Any]) -> None:
+        """Keep a new value.
+
+        Raises:
+            UsageError: it is assigned in a branch or a loop, and would be kept in every case.
+        """
+        variable, _ = update
+        is_inside = tf.compat.v1.get_default_graph() is not self._graph
+        if is_inside and not is_random_state(variable):
+            raise UsageError(
+                f"{self._step} assigns {variable.path} inside tf.cond, tf.while_loop, tf.map_fn or "
+                "a tf.function, where it can't be kept for the end of the step; assign it outside, "
+                "such as variable.assign(tf.where(condition, new, variable.value))."
+            )
+        super().add_update(update)
 
 
 class Transaction:
@@ -196,8 +229,9 @@ class Transaction:
             loss_scale: of float16 training.
         """
         index = tf.distribute.get_replica_context().replica_id_in_sync_group
-        before = now = [*self.capture.read(), *_values(self.run.trainable_variables)]
-        state = slice(len(self.capture.state))
+        values = self.capture.read()
+        before = now = [*values, *_values(self.run.trainable_variables)]
+        state = slice(len(values))
         trained = slice(state.stop, None)
         total: StepResult | None = None
         for microbatch in range(self.accumulate):
@@ -251,7 +285,7 @@ class Transaction:
     def _run(self, train_step: int, *arguments: Any) -> StepResult:
         """`_forward_backward`, compiled or not."""
         if self.jit:
-            key = (train_step, *map(id, self.run.trainable_variables))
+            key = (train_step, *self.run.what_trains)
             if key not in self._compiled:
                 self._compiled[key] = tf.function(
                     lambda *a: self._forward_backward(train_step, *a),

@@ -92,11 +92,11 @@ class Run:
     """Everything the factories made; every step receives it.
 
     A single model is stored under the name "main" and is also `run.model`. An optimizer trains the
-    model of its own name; a single optimizer trains all models. Auxiliary models, those of
-    `load_frozen`, are in `models` too, for the steps, and count for nothing else. In validation and
-    test steps `metrics` are objects of their own: evaluating never resets what training has
-    gathered. Where the engine speaks of (losses,), it means a loss for each optimizer, and then the
-    terms.
+    model of its own name; a single optimizer that isn't called like one of several models trains
+    all of them. Models may share layers. Auxiliary models, those of `load_frozen`, are in `models`
+    too, for the steps, and count for nothing else. In validation and test steps `metrics` are
+    objects of their own: evaluating never resets what training has gathered. Where the engine
+    speaks of (losses,), it means a loss for each optimizer, and then the terms.
     """
 
     strategy: tf.distribute.Strategy
@@ -140,21 +140,33 @@ class Run:
     def models_of(self, optimizer: str) -> list[keras.Model]:
         """The models that an optimizer trains, by its name."""
         models = self.trained_models
-        return list(models.values()) if len(self.optimizers) == 1 else [models[optimizer]]
+        if len(self.optimizers) == 1 and (optimizer == MAIN or optimizer not in models):
+            return list(models.values())
+        return [models[optimizer]]
 
     def variables_of(self, optimizer: str) -> list[keras.Variable]:
         """The variables that an optimizer trains now (those of frozen layers are left out)."""
-        return [v for model in self.models_of(optimizer) for v in model.trainable_variables]
+        return unique(v for model in self.models_of(optimizer) for v in model.trainable_variables)
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         """The variables of all models that train now."""
-        return [v for model in self.trained_models.values() for v in model.trainable_variables]
+        models = self.trained_models.values()
+        return unique(v for model in models for v in model.trainable_variables)
 
     @property
     def layers(self) -> list[keras.layers.Layer]:
         """Every layer of the trained models, nested ones included, always in the same order."""
-        return [layer for m in self.trained_models.values() for layer in m._flatten_layers()]
+        return unique(layer for m in self.trained_models.values() for layer in m._flatten_layers())
+
+    @property
+    def what_trains(self) -> tuple[int, ...]:
+        """What a graph is made for: another one is needed once a layer or a variable is frozen.
+
+        A layer without trainable variables, such as some BatchNormalization, is frozen, too.
+        """
+        layers = (id(layer) for layer in self.layers if layer.trainable)
+        return (*map(id, self.trainable_variables), *layers)
 
     @property
     def returned(self) -> list[str]:
@@ -179,6 +191,11 @@ class Run:
     def by_loss_name(self, values: Iterable[Any]) -> dict[str, float]:
         """Losses and terms, float (losses,), by their names in results."""
         return {n: float(value) for n, value in zip(self.loss_names, values, strict=True)}
+
+
+def unique(things: Iterable[Any]) -> list[Any]:
+    """Each thing once, where it comes first: models that share layers share variables."""
+    return list({id(thing): thing for thing in things}.values())
 
 
 def _columns(name: str, result: Any) -> Iterator[tuple[str, float]]:

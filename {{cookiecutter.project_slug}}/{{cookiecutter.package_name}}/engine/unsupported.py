@@ -21,8 +21,28 @@ OPTIMIZER_ARGUMENTS = {
     "global_clipnorm": "clips each replica's gradients before they are summed; use --clip-norm",
     "clipvalue": "clips each replica's gradients before they are summed; use process_gradients",
     "gradient_accumulation_steps": "fails under a distribution strategy; use --accumulate",
+    "loss_scale_factor": "divides gradients of a loss that isn't scaled; use --precision float16",
     "ema_overwrite_frequency": "fails under a distribution strategy; leave it out",
 }
+
+
+def validate_models(models: Mapping[str, Any]) -> None:
+    """Refuse what isn't a model, or has no weights yet.
+
+    Raises:
+        UsageError: a factory returns something else, or a model that wasn't called.
+    """
+    for name, model in models.items():
+        if not isinstance(model, keras.Layer):
+            raise UsageError(
+                f"create_model returns a {type(model).__name__} as the model {name!r}; it must "
+                "return a keras.Model, or several by name in a dict."
+            )
+        if not model.built:
+            raise UsageError(
+                f"The model {name!r} ({type(model).__name__}) has no weights yet; call it once on "
+                "zeros of the right shape in create_model."
+            )
 
 
 def validate_losses(losses: Mapping[str, Any]) -> None:
@@ -41,11 +61,18 @@ def validate_losses(losses: Mapping[str, Any]) -> None:
 
 
 def validate_names(run: Run) -> None:
-    """Refuse names under which two numbers would be reported.
+    """Refuse names under which two numbers would be reported, and optimizers of no model.
 
     Raises:
-        UsageError: a loss, a term or a metric has the name of another; TERMS is a string.
+        UsageError: a loss, a term or a metric has the name of another; TERMS is a string; one of
+            several optimizers isn't called like a model.
     """
+    for name in run.optimizers:
+        if len(run.optimizers) > 1 and name not in run.trained_models:
+            raise UsageError(
+                f"create_optimizer returns one for {name!r}, which is no model of create_model: "
+                f"these are {', '.join(map(repr, run.trained_models))}."
+            )
     if isinstance(run.terms, str):
         raise UsageError(f"TERMS in task/steps.py is a string; write ({run.terms!r},).")
     for names in (run.returned, [*run.loss_names, *run.metrics]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import tempfile
 import time
 from collections import deque
@@ -18,7 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from ..callbacks import Callback, Event, at_step, every_epochs, learning_rates
+from ..callbacks import (
+    Callback,
+    Event,
+    at_step,
+    every_epochs,
+    learning_rates,
+    restore_state,
+    state_of,
+)
 from ..checkpoints import BestWeights
 from ..errors import UsageError
 from ..workers import Workers
@@ -476,8 +483,7 @@ def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:
     """The new callbacks, with the state of the old ones from a checkpoint."""
     for before, after in zip(old, new, strict=True):
         if hasattr(before.function, "get_state"):
-            state = json.loads(json.dumps(before.function.get_state()))
-            after.function.set_state(state)  # type: ignore[attr-defined]
+            restore_state(after.function, state_of(before.function))
     return new
 
 
