@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,9 +19,10 @@ from proof.engine.data_errors import DataError, reading_errors
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.predict import predict_split
+from proof.engine.types import Replica, Run
 
 from .test_loop import loop
-from .toys import BATCH, FEATURES, Toy, build, plain_data
+from .toys import BATCH, FEATURES, Toy, build, compute_loss, plain_data
 
 ROWS, BAD = 4 * BATCH, 3 * BATCH + 5
 BAD_ROW = "1,x,1,1,1,0"
@@ -202,6 +205,51 @@ def test_a_mistake_in_a_model_is_not_blamed_on_the_data() -> None:
     stream = sized(tf.data.Dataset.range(ROWS))
     with pytest.raises(tf.errors.InvalidArgumentError), reading_errors({"train": stream}):
         tf.reshape(next(iter(stream)), (2, 2))
+
+
+@pytest.mark.quick
+def test_inputs_in_a_dict_are_compared_with_those_of_their_name() -> None:
+    def model() -> keras.Model:
+        number = keras.Input((1,), name="b_number")
+        code = keras.Input((1,), name="a_code", dtype="int32")
+        both = [keras.layers.Embedding(9, 3)(code)[:, 0], keras.layers.Dense(3)(number)]
+        return keras.Model([number, code], keras.layers.add(both))
+
+    numbers, codes = np.ones((BATCH, 1)), np.ones((BATCH, 1), int)
+    inputs = {"a_code": codes, "b_number": numbers}
+    right = Toy(model, data=(inputs, np.zeros(BATCH, int)))
+    element = build(right).batches.dataset(0, 1).element_spec
+    with data_errors.data_errors("train", build(right).run, element):
+        pass
+    wrong = replace(right, data=(inputs | {"a_code": numbers}, np.zeros(BATCH, int)))
+    element = build(wrong).batches.dataset(0, 1).element_spec
+    sentence = r"a_code is float\d+ \(1,\), and the model takes int32"
+    with (
+        pytest.raises(DataError, match=sentence),
+        data_errors.data_errors("train", build(wrong).run, element),
+    ):
+        pass
+
+
+@pytest.mark.quick
+def test_a_step_may_look_up_texts() -> None:
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        texts, labels, weights = batch
+        codes = tf.strings.to_hash_bucket_fast(texts, 9)
+        loss = run.losses["main"](labels, run.model(codes))
+        return {"main": compute_loss(loss, weights, run.model, replica)}
+
+    def model() -> keras.Model:
+        codes = keras.Input((2,), dtype="int32", name="codes")
+        x = keras.layers.Flatten()(keras.layers.Embedding(9, 2)(codes))
+        return keras.Model(codes, keras.layers.Dense(3)(x))
+
+    texts = np.full((BATCH, 2), "a")
+    toy = Toy(model, data=(texts, np.zeros(BATCH, int)), train_steps=(step,))
+    built = build(toy)
+    element = built.batches.dataset(0, 1).element_spec
+    with data_errors.data_errors("train", built.run, element):
+        built.steps.distributed_train_step(built.iterator(0, 1), 1, built.steps.start())
 
 
 def toy(file: str, **others: str) -> Toy:

@@ -20,6 +20,7 @@ from proof.engine.callbacks import (
     every_secs,
     every_steps,
     learning_rates,
+    restore_state,
 )
 from proof.engine.checkpoints import BestWeights
 from proof.engine.errors import UsageError
@@ -484,3 +485,142 @@ def test_the_learning_rate_of_a_row_is_the_one_that_its_step_used(
     if column != "learning_rate":
         assert set(logged["learning_rate_main/0"]) == {0.25}
     assert f"{used[-1]:.4g}" in capsys.readouterr().out.splitlines()[-1].split()
+
+
+def test_a_variable_that_is_frozen_by_itself_stays_frozen_after_a_resume(tmp_path: Path) -> None:
+    def freeze(event: Event) -> None:
+        event.run.model.get_layer("logits").bias.trainable = False
+
+    def run(name: str, steps: int, replicas: int, *, resume: bool = False) -> list[np.ndarray]:
+        trained = loop(
+            tmp_path / name, [at_step(2, freeze)], replicas, num_steps=steps, resume=resume
+        )
+        trained.train()
+        return [v.numpy() for v in trained.run.model.variables]
+
+    for replicas in (1, 2):
+        whole = run(f"whole {replicas}", 6, replicas)
+        run(f"parts {replicas}", 4, replicas)
+        for a, b in zip(whole, run(f"parts {replicas}", 6, replicas, resume=True), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_best_weights_of_steps_that_are_made_again_are_forgotten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schedule = {"validate_every_steps": 2, "num_steps": 6, "save_every_steps": 4}
+    loop(tmp_path, **schedule).train()
+    saved = tmp_path / "checkpoints"
+    for file in (saved / "latest").glob("ckpt-6.*"):  # as if killed before it was written
+        file.unlink()
+    assert list((saved / "best").glob("ckpt-6.*"))
+    run = loop(tmp_path, **schedule, resume=True)
+    assert "the best weights so far are of a later step" in capsys.readouterr().out
+    assert run.best.value is None
+    assert not list((saved / "best").glob("*"))
+    run.train()
+    assert list((saved / "best").glob("ckpt-6.*"))
+
+
+class Rows(keras.metrics.Metric):
+    """How many rows there were, an integer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = self.add_variable((), "zeros", dtype="int32", name="rows")
+
+    def update_state(self, labels: Any, predictions: Any, weights: Any) -> None:
+        """Count."""
+        del predictions, weights
+        self.rows.assign(self.rows + labels.shape[0])
+
+    def result(self) -> Any:
+        """All of them."""
+        return self.rows.value
+
+
+def test_integers_of_metrics_stay_whole_on_another_number_of_replicas(tmp_path: Path) -> None:
+    toy = Toy(data=plain_data(21), metrics=lambda: {"rows": Rows()})
+    settings: dict[str, Any] = {"toy": toy, "flags": {"global_batch_size": 4}, "num_steps": 3}
+    loop(tmp_path, [at_step(3, lambda event: event.save())], **settings | {"num_steps": 9},
+         validate_every_steps=9, save_every_steps=3).train()  # fmt: skip
+    for file in (tmp_path / "checkpoints" / "latest").glob("ckpt-[69].*"):
+        file.unlink()
+    resumed = loop(tmp_path, replicas=4, **settings, resume=True)
+    assert resumed.step == 3
+    assert resumed.run.metric_results() == {"rows": 12.0}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "sentence"),
+    [
+        (dict, r"its list of metrics was accuracy \S+ \(\), and now it is nothing more"),
+        (lambda: {"accuracy": keras.metrics.Mean()}, r"now it is accuracy Mean \(\)"),
+        (lambda: {**TOY.metrics(), "mean": keras.metrics.Mean()}, r"now it is mean Mean \(\)"),
+    ],
+    ids=["none", "another", "one more"],
+)
+def test_a_run_with_other_metrics_is_not_resumed(
+    metrics: Callable[[], dict[str, Any]], sentence: str, tmp_path: Path
+) -> None:
+    loop(tmp_path, num_steps=1).train()
+    with pytest.raises(UsageError, match=sentence):
+        loop(tmp_path, toy=replace(TOY, metrics=metrics), num_steps=2, resume=True)
+
+
+def test_layers_in_another_order_are_named(tmp_path: Path) -> None:
+    def model(first: str, second: str) -> keras.Model:
+        x = inputs = keras.Input((FEATURES,))
+        for name in (first, second):
+            x = keras.layers.Dense(FEATURES, name=name)(x)
+        return keras.Model(inputs, keras.layers.Dense(CLASSES, name="logits")(x))
+
+    loop(tmp_path, toy=replace(TOY, model=lambda: model("a", "b")), num_steps=1).train()
+    with pytest.raises(UsageError, match=r"its model main was a/kernel \S+ \S+, and now it is b/k"):
+        loop(tmp_path, toy=replace(TOY, model=lambda: model("b", "a")), num_steps=2, resume=True)
+
+
+class Counter:
+    """A callback's function with a state."""
+
+    def __init__(self, start: Any) -> None:
+        self.count = start
+
+    def __call__(self, event: Event) -> None:
+        """Count."""
+        self.count = self.count + 1
+
+    def get_state(self) -> Any:
+        """The count."""
+        return self.count
+
+    def set_state(self, state: Any) -> None:
+        """Go on from there."""
+        self.count = state
+
+
+class Other(Counter):
+    """Another one."""
+
+
+def test_states_of_callbacks_are_given_to_the_same_ones(tmp_path: Path) -> None:
+    before = [every_steps(1, Counter(np.float32(0))), every_steps(1, Other(10))]
+    loop(tmp_path, before, num_steps=2).train()
+    after = [Counter(0), Other(0)]
+    loop(tmp_path, [every_steps(1, f) for f in after], num_steps=3, resume=True)
+    assert [function.count for function in after] == [2, 12]
+    swapped = [every_steps(1, f) for f in reversed(after)]
+    with pytest.raises(UsageError, match="other callbacks than before, or in another order"):
+        loop(tmp_path, swapped, num_steps=3, resume=True)
+
+
+def test_a_state_that_json_cannot_hold_is_named(tmp_path: Path) -> None:
+    counts = [every_steps(1, Counter(np.zeros(3)))]
+    with pytest.raises(UsageError, match=r"Counter\.get_state\(\) returns what JSON can't hold"):
+        loop(tmp_path, counts, num_steps=1).train()
+
+
+def test_a_state_of_an_older_version_is_taken(tmp_path: Path) -> None:
+    function = Counter(0)
+    restore_state(function, 5)
+    assert function.count == 5

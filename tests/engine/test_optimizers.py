@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from .toys import CLASSES, FEATURES, Toy, assert_parity, build, train
+from .toys import (
+    CLASSES,
+    FEATURES,
+    Toy,
+    assert_parity,
+    build,
+    compute_loss,
+    plain_model,
+    plain_step,
+    train,
+)
 
 optimizers = keras.optimizers
 OPTIMIZERS: dict[str, Any] = {
@@ -100,3 +110,45 @@ def test_a_changed_learning_rate_holds_from_the_next_step_without_a_trace() -> N
         trained.steps.distributed_train_step(trained.built.iterator(5, 6), 1, trained.progress)
         tf.nest.map_structure(np.testing.assert_array_equal, before, trained.weights)
         assert trained.steps.num_traces() == 1
+
+
+def _step_of(name: str) -> Any:
+    """The plain train step, of one of several models."""
+
+    def step(run: Any, batch: Any, replica: Any) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        loss = run.losses["main"](labels, run.models[name](inputs, training=True))
+        (optimizer,) = run.optimizers
+        return {optimizer: compute_loss(loss, weights, run.models[name], replica)}
+
+    return step
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_layer_of_two_models_is_trained_once(replicas: int) -> None:
+    def models() -> dict[str, keras.Model]:
+        whole = plain_model()
+        encoder = keras.Model(whole.inputs, whole.get_layer("hidden").output)
+        return {"whole": whole, "encoder": encoder}
+
+    flags: dict[str, Any] = {"steps": 3, "steps_per_call": 1, "clip_norm": 0.5}
+    alone = train(Toy(train_steps=(plain_step,)), replicas, **flags)
+    both = train(Toy(models, train_steps=(_step_of("whole"),)), replicas, **flags)
+    for a, b in zip(alone.weights, both.weights, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert float(alone.progress.latest.gradient_norm) == float(both.progress.latest.gradient_norm)
+
+
+@pytest.mark.parametrize(("name", "trains_others"), [("student", False), ("main", True)])
+def test_an_optimizer_that_is_called_like_a_model_trains_that_one(
+    name: str, trains_others: bool
+) -> None:
+    toy = Toy(
+        lambda: {"student": plain_model(), "other": plain_model()},
+        lambda: {name: optimizers.AdamW(0.1, weight_decay=0.5)},
+        train_steps=(_step_of("student"),),
+    )
+    before = build(toy).run.models["other"].get_weights()[0]
+    trained = train(toy, steps=1, steps_per_call=1)
+    after = trained.run.models["other"].get_weights()[0]
+    assert np.array_equal(before, after) != trains_others

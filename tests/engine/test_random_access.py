@@ -406,12 +406,57 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
         ((IMAGES, np.zeros(ROWS, "datetime64[s]")), r"holds datetime64\[s\], which TensorFlow"),
         (type("Batches", (keras.utils.PyDataset,), {})(), "PyDataset gives batches"),
         (tf.data.Dataset.range(3).repeat(), r"has no end: add \.take"),
+        ([IMAGES, LABELS], "holds a list of arrays or of examples: inputs, labels and weights are"),
+        ([*zip(IMAGES, LABELS, strict=True)], "holds a list of arrays or of examples"),
+        ([{"x": image} for image in IMAGES], "holds a list of arrays or of examples"),
+        (tf.data.Dataset.from_tensors((1, None)), "part of type NoneTensor; leave None out"),
+        (tf.data.Dataset.from_tensors(tf.sparse.eye(3)), r"SparseTensor; .* tf\.sparse\.to_dense"),
+        (
+            tf.data.Dataset.range(3).map(lambda i: tf.numpy_function(np.copy, [i], tf.int64)),
+            r"int64 tensor of a tf\.data\.Dataset .* has an unknown shape; .* tf\.ensure_shape",
+        ),
     ],
-    ids=["number", "text", "lengths", "dtype", "batches", "endless"],
+    ids=[
+        "number",
+        "text",
+        "lengths",
+        "dtype",
+        "batches",
+        "endless",
+        "list of parts",
+        "list of tuples",
+        "list of dicts",
+        "none",
+        "sparse",
+        "unknown shape",
+    ],
 )
 def test_what_is_no_split_is_refused(split: Any, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         evaluation_batches(split, LAYOUT)
+
+
+@pytest.mark.quick
+def test_an_augmentation_that_forgets_shapes_is_refused() -> None:
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, labels, weights = batch
+        return tf.numpy_function(np.copy, [images], images.dtype), labels, weights
+
+    batches = TrainingBatches((IMAGES, LABELS), LAYOUT, augment=augment)
+    with pytest.raises(UsageError, match=r"tensor of create_augment has an unknown shape"):
+        batches.dataset(0, 1)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("most", [0, 3])
+def test_a_load_may_return_python_numbers(most: int) -> None:
+    def load(row: tf.Tensor) -> Any:
+        return tf.gather(IMAGES, row), tf.gather(LABELS, row), 0.5
+
+    split = RandomAccess(np.arange(ROWS), load)
+    batches = TrainingBatches(split, LAYOUT, bad=BadExamples(most))
+    *_, weights = next(iter(batches.dataset(0, 1)))
+    assert set(weights.numpy().ravel()) == {0.5}
 
 
 @pytest.mark.quick

@@ -254,3 +254,30 @@ def test_freezing_one_layer_and_then_its_twin_trains_the_right_one(jit: str) -> 
         after.append(built.run.model.get_weights())
     for a, b in zip(*after, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+def _statistics() -> keras.Model:
+    x = keras.Input((FEATURES,))
+    normal = layers.BatchNormalization(center=False, scale=False, name="normal")
+    return keras.Model(x, layers.Dense(CLASSES)(normal(x)))
+
+
+@pytest.mark.parametrize("jit", ["off", "on"])
+def test_a_frozen_layer_without_trainable_variables_stays_put(jit: str) -> None:
+    trained = train(Toy(_statistics), steps=2, steps_per_call=1, jit=jit)
+    layer = trained.run.model.get_layer("normal")
+    layer.trainable = False
+    before = layer.get_weights()
+    trained.steps.distributed_train_step(trained.built.iterator(2, 3), 1, trained.progress)
+    for a, b in zip(before, layer.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_layer_that_writes_to_its_weights_can_be_frozen() -> None:
+    normalized = model_with(lambda: layers.SpectralNormalization(layers.Dense(4), name="spectral"))
+    for replicas in (1, 2):
+        trained = train(Toy(normalized), replicas, steps=2, steps_per_call=1)
+        trained.run.model.get_layer("spectral").trainable = False
+        iterator = trained.built.iterator(2, 3)
+        progress = trained.steps.distributed_train_step(iterator, 1, trained.progress)
+        assert int(progress.step) == 3

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.errors import UsageError
 from proof.engine.types import Replica, Run
 
-from .toys import Toy, build, plain_model, train
+from .toys import Toy, build, compute_loss, plain_model, plain_step, train
 
 optimizers, metrics = keras.optimizers, keras.metrics
 
@@ -31,6 +32,7 @@ def test_a_loss_with_a_reduction(reduction: str) -> None:
         ({"global_clipnorm": 1.0}, "--clip-norm"),
         ({"clipvalue": 1.0}, "process_gradients"),
         ({"gradient_accumulation_steps": 2}, "--accumulate"),
+        ({"loss_scale_factor": 128.0}, "--precision float16"),
         ({"use_ema": True, "ema_overwrite_frequency": 5}, "leave it out"),
     ],
     ids=lambda value: next(reversed(value)) if isinstance(value, dict) else "",
@@ -91,6 +93,108 @@ def test_a_write_that_would_be_lost() -> None:
         train(Toy(train_steps=(step,)), steps=1, steps_per_call=1)
 
 
+def assigns_in_a_branch(run: Run) -> None:
+    variable = run.model.get_layer("logits").bias
+    tf.cond(run.metrics["accuracy"].count > 0, lambda: variable.assign(variable * 2), lambda: 1)
+
+
+def counts_in_a_branch(run: Run) -> None:
+    metric = run.metrics["accuracy"]
+    tf.cond(metric.count > 0, lambda: metric.update_state([1], [[1.0, 0.0, 0.0]]), lambda: 1)
+
+
+def assigns_in_a_function(run: Run) -> None:
+    variable = run.model.get_layer("logits").bias
+    tf.function(lambda: variable.assign(variable * 2))()
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("change", [assigns_in_a_branch, counts_in_a_branch, assigns_in_a_function])
+def test_a_write_that_would_always_be_made(change: Callable[[Run], None]) -> None:
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        change(run)
+        return plain_step(run, batch, replica)
+
+    with pytest.raises(UsageError, match=r"step assigns \S+ inside tf\.cond.*tf\.where"):
+        train(Toy(train_steps=(step,)), steps=1, steps_per_call=1)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_write_now_and_then_by_tf_where(replicas: int) -> None:
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        pairs = zip(run.models["target"].weights, run.models["student"].weights, strict=True)
+        for target, weight in pairs:
+            target.assign(tf.where(replica.step % 2 == 0, weight.value, target.value))
+        loss = run.losses["main"](labels, run.models["student"](inputs))
+        return {"main": compute_loss(loss, weights, run.models["student"], replica)}
+
+    def models() -> dict[str, keras.Model]:
+        target = plain_model()
+        target.trainable = False
+        return {"student": plain_model(), "target": target}
+
+    toy = Toy(models, train_steps=(step,))
+    before, _, _ = build(toy, replicas)
+    first = before.models["student"].get_weights()
+    for steps, is_first in ((1, True), (2, True), (3, False)):
+        trained = train(toy, replicas, steps=steps, steps_per_call=1)
+        weights = trained.run.models["target"].get_weights()
+        assert np.array_equal(weights[0], first[0]) == is_first
+
+
+@pytest.mark.quick
+def test_a_count_that_is_no_integer() -> None:
+    toy = Toy(count=lambda batch: tf.reduce_sum(batch[-1]))
+    with pytest.raises(UsageError, match=r"task/losses\.py returns float64; it must count"):
+        train(toy, steps=1, steps_per_call=1)
+
+
+@pytest.mark.quick
+def test_what_process_gradients_assigns() -> None:
+    seen = keras.Variable(1.0, name="seen")
+
+    def process(gradients: list[Any], variables: list[Any]) -> list[Any]:
+        seen.assign(seen + 1)
+        return [gradient / tf.cast(seen, gradient.dtype) for gradient in gradients]
+
+    with pytest.raises(UsageError, match="process_gradients assigns seen"):
+        train(Toy(process_gradients=process), steps=1, steps_per_call=1)
+
+
+@pytest.mark.quick
+def test_a_schedule_that_a_callback_sets() -> None:
+    trained = train(Toy(), steps=1, steps_per_call=1)
+    trained.run.optimizers["main"].learning_rate = optimizers.schedules.CosineDecay(0.1, 9)
+    with pytest.raises(UsageError, match="given another schedule after create_optimizer"):
+        trained.steps.distributed_train_step(iter([]), 1, trained.progress)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (lambda: (plain_model(), plain_model()), "returns a tuple as the model 'main'"),
+        (lambda: {"a": plain_model(), "b": keras.Sequential([keras.layers.Dense(3)])},
+         r"The model 'b' \(Sequential\) has no weights yet; call it once on zeros"),
+    ],
+    ids=["tuple", "not built"],
+)  # fmt: skip
+def test_what_is_no_model(model: Callable[[], Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        build(Toy(model))
+
+
+@pytest.mark.quick
+def test_an_optimizer_of_no_model() -> None:
+    toy = Toy(
+        lambda: {"encoder": plain_model(), "decoder": plain_model()},
+        lambda: {"encoder": optimizers.SGD(), "decodr": optimizers.SGD()},
+    )
+    with pytest.raises(UsageError, match=r"'decodr', which is no model .* 'encoder', 'decoder'"):
+        build(toy)
+
+
 @pytest.mark.parametrize("wrong", [lambda loss: loss, lambda loss: {"other": loss}])
 def test_losses_by_no_optimizers_name(wrong: Callable[[tf.Tensor], Any]) -> None:
     def step(run: Run, batch: Any, replica: Replica) -> Any:
@@ -118,5 +222,19 @@ def test_a_layer_set_trainable_that_the_optimizer_does_not_know() -> None:
 
     trained = train(Toy(model), steps=1, steps_per_call=1)
     trained.run.model.get_layer("hidden").trainable = True
+    with pytest.raises(UsageError, match="create it trainable, and freeze it with a callback"):
+        trained.steps.distributed_train_step(iter([]), 1, trained.progress)
+
+
+@pytest.mark.quick
+def test_statistics_that_were_not_synchronized_at_the_start() -> None:
+    def model() -> keras.Model:
+        x = keras.Input((5,))
+        still = keras.layers.BatchNormalization(center=False, scale=False, name="still")
+        still.trainable = False
+        return keras.Model(x, keras.layers.Dense(3)(still(x)))
+
+    trained = train(Toy(model), steps=1, steps_per_call=1)
+    trained.run.model.get_layer("still").trainable = True
     with pytest.raises(UsageError, match="create it trainable, and freeze it with a callback"):
         trained.steps.distributed_train_step(iter([]), 1, trained.progress)
