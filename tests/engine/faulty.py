@@ -2347,6 +2347,28 @@ def counted_events(last: str) -> Toy:
     )  # fmt: skip
 
 
+def focal() -> dict[str, Any]:
+    """A focal loss of probabilities."""
+
+    def loss(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        return keras.losses.categorical_focal_crossentropy(tf.one_hot(y, CLASSES), p)
+
+    return {"main": loss}
+
+
+class Rising(keras.optimizers.schedules.LearningRateSchedule):
+    """Rises for some steps, then falls with the root of the step."""
+
+    def __init__(self, warmup: float, steps: int = 1) -> None:
+        self.warmup, self.steps = warmup, steps
+
+    def __call__(self, step: Any) -> Any:
+        """The learning rate of a step."""
+        step = tf.cast(step, tf.float32) + 1
+        warmup = tf.constant(self.warmup * self.steps, tf.float32)
+        return 0.1 * tf.minimum(step / warmup, tf.sqrt(warmup / step))
+
+
 def rate_by(share: Callable[[Any], Any]) -> Callable[[], keras.optimizers.Optimizer]:
     """An optimizer whose rate is 0.1 less a share of it, made of the step."""
 
@@ -3001,6 +3023,15 @@ LOSS = [
         "callbacks",
         lambda: sound(data=examples(480), callbacks=set_rate(lambda event: 0.95**event.step / 10)),
         "for the last 80% of the 800 steps: their decay is counted in epochs, .* event.step",
+    ),
+    Fault(
+        "learning rate", lambda: sound(optimizer=lambda: keras.optimizers.SGD(Rising(0.05))),
+        "Rising has warmup = 0.05, and the learning rate is at its largest in the first step",
+    ),
+    Fault(
+        "logits",
+        lambda: sound(losses=focal),
+        "without an activation, and clips it",
     ),
     Fault("logits", lambda: counted_events("softplus"), "an exponential to the output of an"),
     Fault(
@@ -5026,6 +5057,18 @@ def repeated(chosen: Callable[[np.ndarray], np.ndarray]) -> Toy:
     )
 
 
+def severe_repeated(*, chosen: Callable[[np.ndarray], np.ndarray] = lambda y: y > 4.5) -> Toy:
+    """Examples with some labels are there three times; then they are divided."""
+    inputs, _ = examples(400)
+    labels = inputs.sum(axis=1)
+    rows = np.concatenate([np.arange(400), np.repeat(np.flatnonzero(chosen(labels)), 2)])
+    rows = np.random.default_rng(0).permutation(rows)
+    return regression(
+        data=(inputs[rows[100:]], labels[rows[100:]]),
+        others={"validation": (inputs[rows[:100]], labels[rows[:100]])},
+    )
+
+
 def filled_by(groups: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Toy:
     """A column whose missing numbers are means over groups, which follow from (inputs, labels)."""
     numbers = np.random.default_rng(0)
@@ -5268,12 +5311,23 @@ def read_bytes(file: Path, model: keras.Model) -> np.ndarray:
     return 255 * read_picture(file, model)
 
 
-def shown(low: float, reader: Callable[..., np.ndarray] = read_picture) -> Toy:
-    """Images of numbers from there to 1, and a reader of pictures of numbers from 0 to 1."""
+def shown(
+    low: float, reader: Callable[..., np.ndarray] = read_picture, *, dark: float = 0.0
+) -> Toy:
+    """Images of numbers from there to 1, and a reader of pictures of numbers from 0 to 1.
+
+    A fraction of the pixels is as `dark` as can be.
+    """
+
+    def with_background(split: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        images, labels = split
+        is_dark = np.random.default_rng(0).random(images.shape) < dark
+        return np.where(is_dark, low, images).astype(images.dtype), labels
+
     return sound(
         model=lambda: keras.Sequential([keras.Input((4, 4, 1)), layers.Flatten(), dense(CLASSES)]),
-        data=images_in(low, ROWS),
-        others={"validation": images_in(low)},
+        data=with_background(images_in(low, ROWS)),
+        others={"validation": with_background(images_in(low))},
         readers={".png": reader},
     )
 
@@ -5344,6 +5398,10 @@ MODES = [
     Fault(
         "readers", lambda: shown(-1.0),
         "read_picture reads a .png file as numbers from 0 to 1, but those of the data", LOOK,
+    ),
+    Fault(
+        "readers", lambda: shown(-1.0, dark=0.2),
+        "read_picture reads a .png file as numbers from 0 to 1, but those of the data",
     ),
     Fault(
         "readers", lambda: shown(0.0, read_bytes),
@@ -5454,6 +5512,9 @@ MODES = [
     Fault(
         "rows in two splits", lambda: repeated(lambda labels: labels == 0),
         "in training, those of label 0 repeat, and of other labels hardly any",
+    ),
+    Fault(
+        "rows in two splits", severe_repeated, "and nearly all of them have large labels",
     ),
     Fault(
         "inputs without the answer", lambda: filled_by(lambda x, y: y),

@@ -22,6 +22,7 @@ from .faulty import (
     ROWS,
     LateAverage,
     Overlap,
+    Rising,
     all_views,
     attending,
     averaged,
@@ -42,6 +43,7 @@ from .faulty import (
     distilled,
     examples,
     filled_by,
+    focal,
     forecaster,
     frozen_model,
     grown,
@@ -86,6 +88,7 @@ from .faulty import (
     segmented,
     set_rate,
     several_numbers,
+    severe_repeated,
     smoothed_windows,
     sound,
     spots,
@@ -1647,6 +1650,12 @@ def named_in_a_loop() -> list[Callback]:
     return [at_step(n, lambda event: seen.append(event.step)) for n in (1, 3)]
 
 
+def shares_of_three() -> keras.Model:
+    """Positive numbers, of which a loss takes the shares of their sum."""
+    x = keras.Input((FEATURES,))
+    return keras.Model(x, keras.layers.Dense(CLASSES, activation="softplus")(x))
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("inputs without the answer", lambda: smoothed_windows(centered=False)),
     ("inputs without the answer", lambda: smoothed_windows(centered=True, rough=0.0)),
@@ -2008,6 +2017,17 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         ),
     ),
     ("learning rate", lambda: sound(optimizer=lambda: keras.optimizers.SGD(Anew()))),
+    ("learning rate", lambda: sound(optimizer=lambda: keras.optimizers.SGD(Rising(0.05, 160)))),
+    (
+        "learning rate",
+        lambda: sound(
+            optimizer=lambda: keras.optimizers.SGD(
+                keras.optimizers.schedules.CosineDecay(0.1, 160, warmup_target=0.1)
+            )
+        ),
+    ),
+    ("rows in two splits", lambda: severe_repeated(chosen=lambda y: np.arange(len(y)) % 3 == 0)),
+    ("logits", lambda: sound(model=shares_of_three, losses=focal)),
     (
         "metrics",
         lambda: regression(metrics=lambda: {"root_mse": metrics.RootMeanSquaredError()}),
@@ -2146,5 +2166,5 @@ def step_of_whole(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor
 def test_models_that_share_layers_are_not_accused() -> None:
     steps = {"train_steps": (step_of_whole,), "validation_step": step_of_whole}
     lab = laboratory(sound(model=shared, **steps))
-    found = {claim: finding for claim, finding in check(lab, select(()))}
+    found = dict(check(lab, select(())))
     assert not {claim: str(f) for claim, f in found.items() if f.verdict != "ok"}

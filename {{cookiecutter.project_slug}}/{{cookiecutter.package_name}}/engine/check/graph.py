@@ -438,6 +438,8 @@ def clipped_outputs(ops: Iterable[tf.Operation]) -> str:
         if len(bounds) != 2 or not (0 <= min(bounds) < 0.01 and 0.99 < max(bounds) <= 1):
             continue
         source = _source(tensor)
+        if source.type == "RealDiv" and _source(source.inputs[1]).type == "Sum":
+            source = _source(source.inputs[0])  # shares of their sum, which Keras takes
         given = {_source(t).type for t in source.inputs}
         if _is_linear(source) and not given & {*ACTIVATIONS, "RealDiv"}:
             return str(source.name)

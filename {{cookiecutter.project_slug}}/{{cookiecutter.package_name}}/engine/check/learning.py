@@ -184,6 +184,8 @@ def learning_rate(lab: Laboratory) -> Finding:
         found[-1] += f" to {rates[-1]:.3g} in {lab.num_steps} steps"
         if rates.min() < 0:
             return wrong(f"the learning rate of {name!r} falls to {rates.min():.3g}")
+        if fault := _warms_up_for_less_than_a_step(optimizer._learning_rate, rates):
+            return fault
         if fault := (
             _too_small(optimizer, updates * float(rates.mean()))
             or _ends_early(lab, name, rates)
@@ -222,6 +224,23 @@ def _mistaken_numbers(optimizer: keras.optimizers.Optimizer) -> Finding | None:
             "the two are swapped",
             "the squares need the longer average, such as beta_1=0.9 and beta_2=0.999",
         )
+    return None
+
+
+def _warms_up_for_less_than_a_step(schedule: Any, rates: np.ndarray) -> Finding | None:
+    """Whether a schedule that should warm up is at its largest rate from the first step on."""
+    for name, value in vars(schedule).items():
+        is_fraction = isinstance(value, float) and 0 < value < 1
+        words = words_of(name)
+        is_length = bool({"warmup", "warm"} & words) and not {"target", "rate", "factor"} & words
+        if is_fraction and is_length and rates.argmax() == 0:
+            return wrong(
+                f"{type(schedule).__name__} has {name} = {value:g}, and the learning rate is at "
+                "its largest in the first step",
+                "a fraction of the run is taken for a number of steps, so the warm-up is over "
+                "before it begins",
+                f"multiply it by the number of steps: int({value:g} * steps)",
+            )
     return None
 
 

@@ -74,8 +74,13 @@ def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str, boo
         shades[0, 0], shades[-1, -1] = 0, 255
         keras.utils.save_img(file, shades, scale=False)
         shown = np.asarray(read(file, model), "f8")
-        # Files may have a wider range than these bytes, but not a narrower one.
-        return _other_scale(array, shown), bool(np.ptp(shown) > 10 * np.ptp(array) > 0)
+        # Files may have a wider range than these bytes, but not a narrower one, and no background
+        # darker than black; noise may be.
+        black, least = shown[0, 0].min(), array.min()
+        is_darker = black == shown.min() and least < black - 0.1 * np.ptp(shown)
+        is_sure = np.ptp(shown) > 10 * np.ptp(array) > 0
+        is_sure |= is_darker and np.mean(array == least) > MANY
+        return _other_scale(array, shown), bool(is_sure)
     if file.suffix == ".txt" and array.ndim == 2 and array.dtype.kind in "iu" and len(array):
         for text in TEXTS:
             file.write_text(f"{text}\n", encoding="utf-8")
