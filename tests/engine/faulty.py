@@ -3323,6 +3323,10 @@ LOSS = [
 
 PARITY = "two replicas make the same step as one"
 REPLICAS = [
+    Fault(
+        PARITY, lambda: copied_every(50, on_first=True),
+        "other state of the two replicas by .*: each replica writes its own, such as a target",
+    ),
     Fault(PARITY, lambda: with_loss(own_mean), "averaged twice, or over the replica's own batch"),
     Fault(
         PARITY, lambda: with_loss(lambda *arguments: compute_loss(*arguments)
@@ -4282,6 +4286,42 @@ def averaged(kept: float, trained: bool = False) -> Toy:
         return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
 
     return replace(toy, model=create_model, validation_step=validate)
+
+
+def copied_every(period: int, *, on_first: bool = False) -> Toy:
+    """A target network that the step copies every so many steps, in an expected value.
+
+    Args:
+        period: of the copies, in steps.
+        on_first: whether only the first replica copies.
+    """
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        is_due = (replica.step % period == 0) & ((replica.index == 0) | (not on_first))
+        pairs = zip(run.models["target"].weights, run.models["online"].weights, strict=True)
+        for target, weight in pairs:
+            target.assign(tf.where(is_due, weight.value, target.value))
+        logits = run.models["online"](inputs, training=True)
+        expected = tf.stop_gradient(run.models["target"](inputs, training=False))
+        per_example = run.losses["main"](labels, logits)
+        per_example += 0.01 * tf.reduce_sum(tf.square(logits - expected), axis=1)
+        return {"main": compute_loss(per_example, weights, run.models["online"], replica)}
+
+    def validate(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels, run.models["online"](inputs, training=False))
+        return {"main": compute_loss(per_example, weights, run.models["online"], replica)}
+
+    def create_model() -> dict[str, keras.Model]:
+        models = {"online": model(dense)(), "target": model(dense)()}
+        models["target"].set_weights(models["online"].get_weights())
+        models["target"].trainable = False
+        return models
+
+    return sound(
+        model=create_model, train_steps=(train,), validation_step=validate, metrics=dict
+    )  # fmt: skip
 
 
 def judged_by_average() -> Toy:
@@ -5311,6 +5351,31 @@ def read_bytes(file: Path, model: keras.Model) -> np.ndarray:
     return 255 * read_picture(file, model)
 
 
+def standardized_in_step(*, columns: int) -> Toy:
+    """Numbers in columns, each of which a step scales and shifts by itself."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, labels = examples(rows, seed)
+        return inputs[:, :columns], labels
+
+    def create_step(training: bool) -> Callable[..., Any]:
+        def one(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            factors = tf.cast(tf.range(2, columns + 2), inputs.dtype)
+            predictions = run.model(inputs / factors - 1, training=training)
+            run.metrics["accuracy"].update_state(labels, predictions, weights)
+            loss = run.losses["main"](labels, predictions)
+            return {"main": compute_loss(loss, weights, run.model, replica)}
+
+        return one
+
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((columns,)), dense(CLASSES)]),
+        data=split(ROWS, 1), others={"validation": split(60, 2)},
+        train_steps=(create_step(True),), validation_step=create_step(False),
+    )  # fmt: skip
+
+
 def shown(
     low: float, reader: Callable[..., np.ndarray] = read_picture, *, dark: float = 0.0
 ) -> Toy:
@@ -5394,6 +5459,10 @@ MODES = [
             train_steps=(divided_step(4.0),), validation_step=divided_step(4.0, training=False)
         ),
         "gives 'main' inputs times 0.25, plus .*: .*predict and an exported model get the inputs",
+    ),
+    Fault(
+        "inputs as they are", lambda: standardized_in_step(columns=2),
+        "gives 'main' inputs of which each column is scaled and shifted, by .*: train/serving",
     ),
     Fault(
         "readers", lambda: shown(-1.0),

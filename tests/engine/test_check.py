@@ -783,6 +783,9 @@ def test_the_command_lists_selects_and_leaves_nothing_behind() -> None:
     )
     assert total == "       1 ok"
     assert todos.endswith("TODOs untouched")
+    lines = python_m("proof", "check", "--only", "are mixed", cwd=project).stdout.splitlines()
+    assert lines[0].startswith("ok     labels are mixed: not looked at: data that is not a stream")
+    assert lines[1] == "       1 not looked at"
     refused = python_m("proof", "check", "--only", "no such", cwd=project, status=2)
     assert refused.stderr == "error: no relation is called 'no such'; --list shows them all.\n"
     assert files(Path(project)) == before

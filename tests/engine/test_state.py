@@ -65,6 +65,14 @@ def test_batch_normalization_is_synchronized_aloud(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == ""
 
 
+def test_random_numbers_of_each_replica_are_mentioned(capsys: pytest.CaptureFixture[str]) -> None:
+    for replicas, randomness, is_mentioned in (
+        (1, "replica", False), (2, "replica", True), (2, "global_batch", False)
+    ):  # fmt: skip
+        build(DROPOUT, replicas, randomness=randomness)
+        assert ("draws its own dropout" in capsys.readouterr().out) == is_mentioned
+
+
 def _masks(replicas: int, step: int, accumulate: int = 1) -> list[float]:
     """A number for each replica's dropout mask in a step; those of its micro-batches are added."""
 

@@ -34,6 +34,7 @@ from .faulty import (
     chosen_by,
     coded,
     contrasted,
+    copied_every,
     counted_by_weight,
     counted_events,
     decay_of_kernels,
@@ -2038,6 +2039,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, told_by_chief)])),
     ("inputs without the answer", replicates),
     ("moving averages", lambda: averaged(0.9)),
+    ("two replicas make the same step as one", lambda: copied_every(50)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
 ]
 
@@ -2051,7 +2053,26 @@ def test_what_looks_wrong_is_not_accused(name: str, toy: Callable[[], Toy]) -> N
     assert finding.verdict != "WRONG", finding
 
 
+def of_codes(*, of_edges: bool) -> Toy:
+    """Matrices of zeros and ones: who is a neighbor of whom, or which of many things is there."""
+    numbers = np.random.default_rng(0)
+    if of_edges:
+        upper = np.triu(numbers.random((60, 12, 12)) < 0.04, 1)
+        matrices = (upper | upper.swapaxes(1, 2)).astype("float32")
+    else:
+        matrices = np.eye(14, dtype="float32")[numbers.integers(0, 14, (60, 12))]
+    return sound(
+        model=lambda: keras.Sequential(
+            [keras.Input(matrices.shape[1:]), keras.layers.Flatten(), keras.layers.Dense(CLASSES)]
+        ),
+        data=(matrices, numbers.integers(0, CLASSES, 60)),
+        others={},
+    )
+
+
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
+    ("sizes", lambda: of_codes(of_edges=True)),
+    ("sizes", lambda: of_codes(of_edges=False)),
     ("inputs without the answer", lambda: interpolated_windows(digits=1, gaps=0.0)),
     ("labels belong to inputs", lambda: labeled_in_part(0.95, of_first=0.5)),
     ("missing labels", two_heads),

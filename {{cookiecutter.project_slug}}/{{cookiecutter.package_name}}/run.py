@@ -134,6 +134,9 @@ def create_run(
         synchronized=bool(synchronized),
         bucket_bytes=int(config.bucket_mb * 1e6),
     )
+    drawn = distributed_steps.transaction.capture.random_states
+    if strategy.num_replicas_in_sync > 1 and drawn and config.randomness == "replica":
+        say("each replica draws its own dropout; --randomness global_batch draws that of one")
     return run, distributed_steps, batches
 
 

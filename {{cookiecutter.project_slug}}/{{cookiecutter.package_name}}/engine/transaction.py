@@ -14,6 +14,8 @@ and normalization statistics change while it runs. Here:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import keras
@@ -104,7 +106,7 @@ class Capture:
         mapping = [*zip(random_states, seed_of_each, strict=True), *states, *trained]
         rows = tf.nest.flatten(batch)[0].shape[0]
         place = Place(rows, replica.index, replica.num_replicas, self.run.randomness)
-        with drawing_for(place), _Scope(mapping, step.__name__) as scope:
+        with drawing_for(place), _Scope(mapping, step.__name__) as scope, _gradients(step):
             losses = step(self.run, batch, replica)
         losses = self._valid(step, losses)
         if set(scope.state_mapping) - {id(variable) for variable, _ in mapping}:
@@ -154,6 +156,20 @@ class Capture:
 
         values = [writes[i] for i in written]
         tf.distribute.get_replica_context().merge_call(assign, args=(values,))
+
+
+@contextmanager
+def _gradients(step: Step) -> Iterator[None]:
+    """Explain what a tape of the step itself lacks."""
+    try:
+        yield
+    except AttributeError as error:
+        if "'handle'" not in str(error):
+            raise
+        raise UsageError(
+            f"{step.__name__} takes a gradient with respect to variables, whose values are plain "
+            "tensors in a step: watch and differentiate [v.value for v in variables]."
+        ) from error
 
 
 class _Scope(keras.StatelessScope):

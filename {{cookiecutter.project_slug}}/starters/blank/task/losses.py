@@ -22,7 +22,7 @@ def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     )
 
 
-# TODO(10): the number that the loss of a batch is divided by.
+# TODO(10): the number that the loss of a batch is divided by, or a dict of one for each term.
 def count(batch: Any) -> tf.Tensor:
     """How many examples, tokens or pixels of `batch` count, an int32 scalar."""
     raise TodoError(
@@ -44,8 +44,13 @@ def compute_loss(
         replica: its `global_count` is `count` summed over all replicas.
 
     Raises:
-        ValueError: `per_example` isn't one number per weight.
+        ValueError: `per_example` isn't one number per weight, or `count` returns several numbers.
     """
+    if isinstance(replica.global_count, dict):
+        raise ValueError(
+            "count returns several numbers: divide each term by its own, "
+            "replica.global_count[name], with tf.nn.compute_average_loss."
+        )
     if per_example.shape != weights.shape:
         raise ValueError(
             f"The loss has shape {per_example.shape} and its weights {weights.shape}: create it "

@@ -11,8 +11,8 @@ from .config import TaskConfig
 from .next_todo import TodoError
 
 
-# TODO(4): what your model needs to know of the data, such as input shape, number of classes, mean
-# and variance, vocabulary; and the model, built from a keras.Input, or a dict of several by name.
+# TODO(4): the model, built from a keras.Input, or a dict of several by name, and what it needs to
+# know of the data, such as input shape, number of classes, mean and variance, vocabulary.
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
     return {}

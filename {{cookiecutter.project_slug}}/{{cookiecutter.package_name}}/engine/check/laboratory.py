@@ -48,7 +48,7 @@ MORE = {"accuracy", "recall", "precision", "f1", "auc", "iou", "dice", "r2", "ps
         "jaccard", "auroc", "auprc", "sensitivity", "specificity", "rouge", "match", "matches",
         "hit", "hits", "ndcg", "mrr", "kappa", "correlation", "concordance"}  # fmt: skip
 LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "cer", "fid",
-        "frechet", "kid", "lpips", "hausdorff", "mape", "rmsle", "logloss", "deviance",
+        "frechet", "regret", "kid", "lpips", "hausdorff", "mape", "rmsle", "logloss", "deviance",
         "distance", "smape", "crps", "brier", "ece"}  # fmt: skip
 
 

@@ -20,7 +20,7 @@ import tensorflow as tf
 from ..batches import Split, first_examples, worker_split
 from .numbers import bytes_of
 
-LONGEST_CREATION = 1.0  # seconds to create data that is created again here
+LONGEST_CREATION = 3.0  # seconds to create data that is created again here
 LONGEST_IN_PROCESS = 10.0  # and in another process, during the other checks
 MOST_BYTES = 2**30  # of arrays in memory, which a second copy of the data needs again
 FIRST_ROWS = 64  # of each split, that are compared

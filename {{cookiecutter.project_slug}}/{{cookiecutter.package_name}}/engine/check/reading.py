@@ -90,21 +90,35 @@ def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str, boo
 
 
 def _affine(data: np.ndarray, given: np.ndarray) -> str:
-    """How each example was scaled and shifted before the model; "" if it wasn't, or otherwise."""
+    """How each example, or column, was scaled and shifted; "" if it wasn't, or otherwise."""
     x, y = (a.reshape(len(a), -1) for a in (data, given))
     if np.allclose(x, y, rtol=1e-4, atol=1e-6) or not np.isfinite(x).all():
         return ""
-    spread = x.std(axis=1)
-    rows = spread > 0
-    if rows.sum() < 2 or x.shape[1] < 3:
-        return ""
+    if (found := _line(x, y)) is not None:
+        a, b = found
+        return f"inputs times {np.median(a):.3g}, plus {np.median(b):.3g}"
+    if data.ndim == 2 and (found := _line(x.T, y.T)) is not None:
+        a, b = found
+        return (
+            f"inputs of which each column is scaled and shifted, by {a.min():.3g} to "
+            f"{a.max():.3g} and {b.min():.3g} to {b.max():.3g}"
+        )
+    return ""
+
+
+def _line(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The a and b, for each row, of y = a x + b; None if that isn't so."""
+    rows = x.std(axis=1) > 0
+    still = np.allclose(np.ptp(y[~rows], axis=1), 0)
+    if rows.sum() < min(2, len(x)) or x.shape[1] < 3 or not still:
+        return None
     x, y = x[rows], y[rows]
     a = np.sum((x - x.mean(1, keepdims=True)) * y, axis=1) / (x.shape[1] * x.var(axis=1))
     b = y.mean(axis=1) - a * x.mean(axis=1)
     rest = y - (a[:, None] * x + b[:, None])
     if np.abs(rest).max() > 1e-3 * np.abs(y).max() or np.abs(a).max() < 1e-6:
-        return ""
-    return f"inputs times {np.median(a):.3g}, plus {np.median(b):.3g}"
+        return None
+    return a, b
 
 
 def _other_scale(data: np.ndarray, read: np.ndarray) -> str:

@@ -45,6 +45,7 @@ from .probe import Look, Probe, layers_recorded, replaced
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
 
 REAL_STEPS = 3
+PERIODS = (2, 3, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 200, 250, 500, 1000)  # of steps
 LONGEST_TRAINING = 2.0  # seconds
 NO_LOGITS = "does not represent logits"  # Keras 3.15 warns so about softmax and sigmoid
 EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of data that isn't in memory, at most
@@ -99,6 +100,7 @@ class Trained(NamedTuple):
     state: list[np.ndarray]  # normalization statistics
     slots: list[np.ndarray]
     apart: float  # the difference between the replicas' copies of the weights
+    state_apart: float  # and of the statistics
 
 
 @dataclass
@@ -359,7 +361,8 @@ class Runs:
             iterator, progress = iter(batches.dataset(0, REAL_STEPS)), steps.start()
             losses: list[Numbers] = []
             norms: list[float] = []
-            for _ in range(REAL_STEPS):
+            for number in _telling_numbers(self.num_steps):
+                progress = progress._replace(step=tf.constant(number, tf.int64))
                 progress = steps.distributed_train_step(iterator, 1, progress)
                 losses.append(_by_name(run, progress))
                 norms.append(float(progress.latest.gradient_norm))
@@ -371,7 +374,8 @@ class Runs:
             [v.numpy() for v in run.trainable_variables],
             [v.numpy() for v in state_of(created)],
             [v.numpy() for o in run.optimizers.values() for v in o.variables],
-            _apart(run),
+            _apart(run, run.trainable_variables),
+            _apart(run, state_of(created)),
         )
 
     def train_longer(self, batches: tf.data.Dataset, most: int) -> list[Numbers]:
@@ -587,10 +591,16 @@ def state_of(created: Created) -> list[keras.Variable]:
     return [v for v in steps.transaction.capture.state if id(v) not in metrics]
 
 
-def _apart(run: Run) -> float:
-    """The relative difference between the weights of the first and the last replica."""
+def _telling_numbers(num_steps: int) -> list[int]:
+    """The numbers of the real steps: among the last ones is what a step does now and then."""
+    most = max(range(num_steps), key=lambda n: sum(n % period == 0 for period in PERIODS))
+    return [*range(REAL_STEPS - 2), most - 1, most] if most else [*range(REAL_STEPS)]
+
+
+def _apart(run: Run, variables: list[keras.Variable]) -> float:
+    """The relative difference between the first and the last replica's copies of variables."""
     local = run.strategy.experimental_local_results
-    copies = [local(v.value) for v in run.trainable_variables]
+    copies = [local(v.value) for v in variables]
     return relative_difference([c[0].numpy() for c in copies], [c[-1].numpy() for c in copies])
 
 

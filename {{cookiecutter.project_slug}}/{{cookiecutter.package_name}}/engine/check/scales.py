@@ -497,6 +497,10 @@ def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:
     """Of images with two values, one nearly everywhere: this value, its fraction, the other."""
     if array.dtype.kind != "f" or array.ndim < 3 or not array.size:
         return None
+    a, b = array.shape[1:3]
+    sums = array[0].sum(axis=-1)  # a code of one place in each; a graph's edges are symmetric
+    if np.isin(sums, (0, 1)).all() or (a == b and np.array_equal(array[0], array[0].swapaxes(0, 1))):
+        return None
     values, times = np.unique(array.ravel()[:MANY_VALUES], return_counts=True)
     share = times.max() / times.sum()
     if len(values) != 2 or share < 0.9:

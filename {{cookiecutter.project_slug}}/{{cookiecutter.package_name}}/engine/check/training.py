@@ -261,6 +261,13 @@ def _slots_and_state(lab: Laboratory, seen: str) -> Finding:
             "statistics of one replica's batch; only synchronized layers combine them",
             "use keras.layers.BatchNormalization, or statistics per example",
         )
+    if two.state_apart > TOLERANCE:
+        return wrong(
+            f"{seen}, statistics or other state of the two replicas by {two.state_apart:.0e} from "
+            "each other",
+            "each replica writes its own, such as a target network that only the first one moves",
+            "compute it from what is the same on every replica, not from replica.index",
+        )
     if relative_difference(one.slots, two.slots) > COARSE and not _is_sign_based(lab):
         return wrong(seen, "the optimizer's slots differ, although weights agree")
     return ok(seen)
