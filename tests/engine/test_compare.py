@@ -81,6 +81,16 @@ def test_an_unfinished_run_is_said_to_be_one(tmp_path: Path) -> None:
     assert lines[-1].split() == ["3"]
 
 
+def test_the_best_row_is_that_of_the_results_where_the_history_has_lost_it(tmp_path: Path) -> None:
+    run = make(tmp_path / "run", [3.0, 1.0, 2.0])
+    results = json.loads((run / "results.json").read_text())
+    best = {"epoch": 2, "step": 8, "train_loss": None, "validation_loss": 1.0}
+    (run / "results.json").write_text(to_json(results | {"best": best}))
+    lines = (run / "history.csv").read_text().splitlines(keepends=True)
+    (run / "history.csv").write_text("".join(lines[:2]))
+    assert lines_of(run)[-1].split() == ["1", "1", "1.25", "8", "4", "12.34"]
+
+
 def test_runs_of_other_monitors_keep_their_order(tmp_path: Path) -> None:
     runs = [make(tmp_path / "b", [2.0]), make(tmp_path / "a", [1.0], monitor="train_loss")]
     assert "differs" in lines_of(*runs)[0]

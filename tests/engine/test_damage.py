@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.config import Config
+from proof.engine.checkpoints import Checkpoints
 from proof.engine.command_line import to_yaml
 from proof.engine.errors import usage_errors
 from proof.engine.files import to_json
@@ -149,6 +150,61 @@ def test_a_changed_history_is_kept_and_a_new_one_begins(
         np.testing.assert_array_equal(a, b)
     assert (half / "history-changed.csv").read_bytes() == changed
     assert [line.split(",")[1] for line in file.read_text().splitlines()] == ["step", "6", "8"]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("rows", [None, 0, 1], ids=["missing", "empty", "shortened"])
+def test_a_lost_history_is_said_and_the_best_and_latest_rows_are_known(
+    rows: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The best validation is the second of four.
+    settings = SETTINGS | {"validate_every_steps": 2, "save_every_epochs": 0}
+    whole = loop(tmp_path, **settings)
+    whole.best.is_best = lambda row: row["step"] == 4  # type: ignore[method-assign]
+    whole.train()
+    file = tmp_path / "history.csv"
+    lines = file.read_text().splitlines(keepends=True)
+    file.unlink()
+    if rows is not None:
+        file.write_text("".join(lines[: rows + 1]) if rows else "")
+    capsys.readouterr()
+    again = loop(tmp_path, resume=True, **settings)
+    lost = f"{file} has {rows or 0} rows up to step 8, and had 4: others are lost\n"
+    assert lost in capsys.readouterr().out
+    again.train()
+    again.test()
+    assert again.best_row == whole.best_row
+    assert again.best_row["step"] == 4
+    assert again.records.latest == whole.records.latest
+    assert again.records.latest_row["step"] == 8
+    assert "best *    step 4 by" in again.last_words(1.0)
+
+
+@pytest.mark.quick
+def test_an_older_checkpoint_finds_its_rows_in_the_history(
+    half: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = loop(half, resume=True, **SETTINGS)
+    restore = Checkpoints.restore_latest
+
+    def restore_older(self: Checkpoints) -> Any:
+        progress, state = restore(self) or (None, {})
+        names = ("best_row", "latest_row", "validations")
+        return progress, {name: v for name, v in state.items() if name not in names}
+
+    monkeypatch.setattr(Checkpoints, "restore_latest", restore_older)
+    old = loop(half, resume=True, **SETTINGS)
+    assert old.best_row == new.best_row == old.records.latest_row
+    assert old.best_row["step"] == 4
+
+
+@pytest.mark.quick
+def test_a_history_with_all_rows_is_taken_without_a_word(
+    half: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    loop(half, resume=True, **SETTINGS)
+    assert "lost" not in capsys.readouterr().out
 
 
 @pytest.mark.quick

@@ -222,6 +222,7 @@ class BestWeights:
 
     Attributes:
         value: of the monitored column at the best validation, None before the first.
+        row: of the history at the best validation, empty before the first.
         column: the monitored column of the history.
         larger_is_better: whether larger values of it are better.
         columns: all that the history will have, beside epoch and step.
@@ -234,6 +235,7 @@ class BestWeights:
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
         self._checkpoint = tf.train.Checkpoint(models=_weights(run), text=self._text)
         self.value: float | None = None
+        self.row: dict[str, float] = {}
 
     def monitor(self, column: str, *, larger_is_better: bool, validated: bool) -> None:
         """Select the best by a column of the history.
@@ -283,11 +285,6 @@ class BestWeights:
             )
         say(f"{kept} are kept as the best: larger_is_better says so")
 
-    def row_in(self, history: list[dict[str, float]]) -> dict[str, float]:
-        """The best row of a history; empty if there is none."""
-        rows = [row for row in history if row.get(self.column, math.nan) == self.value]
-        return rows[0] if rows else {}
-
     def consider(self, row: dict[str, float]) -> None:
         """Write the weights as they are now if this row of the history is the best so far.
 
@@ -295,7 +292,7 @@ class BestWeights:
             UsageError: they can't be written.
         """
         if self.is_best(row):
-            self.value = row[self.column]
+            self.value, self.row = row[self.column], row
             self.save(int(row["step"]))
 
     def is_best(self, row: dict[str, float]) -> bool:
@@ -316,12 +313,18 @@ class BestWeights:
         self._text.assign(json.dumps(text))
         _write(self._checkpoint, self.directory, step, 1, self._workers)
 
-    def resume(self, value: float | None, step: int) -> None:
-        """Go on after `step` from a best validation of `value`; without its weights, from none."""
+    def resume(self, value: float | None, row: dict[str, float], step: int) -> None:
+        """Go on after `step` from a best validation of `value`; without its weights, from none.
+
+        Args:
+            value: of the monitored column at the best validation, None if there was none.
+            row: of the history at the best validation.
+            step: how many are made.
+        """
         saved = _latest_of_all(self.directory, self._workers)
         if saved > step:  # of steps that are made again
             self._workers.on_chief(self._delete)
-        self.value = value if 0 <= saved <= step else None
+        self.value, self.row = (value, row) if 0 <= saved <= step else (None, {})
         if value is not None and self.value is None:
             why = "are of a later step" if saved > step else "can't be read"
             say(f"the best weights so far {why}: the next validation selects anew")

@@ -153,7 +153,7 @@ class Loop:
     @property
     def best_row(self) -> Row:
         """The row of the history whose weights are tested; empty if none were saved."""
-        return self.best.row_in(self.records.history)
+        return self.best.row
 
     @property
     def resume_command(self) -> str:
@@ -365,6 +365,9 @@ class Loop:
     def _save(self) -> None:
         state = {
             "best": self.best.value,
+            "best_row": self.best.row,
+            "latest_row": self.records.latest_row,
+            "validations": len(self.records.history),
             "stopping": self.stopping,
             "callbacks": [state_of(function) for function in self._stateful()],
             "log": self._log.get_state(),
@@ -382,11 +385,14 @@ class Loop:
         self.progress, state = restored
         self.step = int(self.progress.step)
         self.stopping = state["stopping"]
-        self.best.resume(state["best"], self.step)
+        # Older checkpoints have neither the number of validations nor their rows.
+        self.records.resume(self.step, state.get("validations", 0), state.get("latest_row"))
+        best, history = state["best"], self.records.history
+        rows = [row for row in history if best is not None and row.get(self.best.column) == best]
+        self.best.resume(best, state.get("best_row", rows[0] if rows else {}), self.step)
         self._log.set_state(state["log"])
         self._started -= state.get("seconds", 0.0)  # older checkpoints have none
         self._seconds = state.get("parts", self._seconds)
-        self.records.resume(self.step)
         stateful, saved = self._stateful(), state["callbacks"]
         if len(stateful) != len(saved):
             raise UsageError(

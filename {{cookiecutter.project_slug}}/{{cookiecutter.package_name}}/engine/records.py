@@ -26,17 +26,23 @@ class Records:
     Args:
         directory: the run directory.
         is_chief: whether this process writes; of several workers, the chief does.
+
+    Attributes:
+        history: a row for each validation that history.csv has.
+        latest_row: that of the latest validation, whatever history.csv has; empty before the first.
     """
 
     def __init__(self, directory: Path, *, is_chief: bool = True) -> None:
         self.directory = directory
         self.is_chief = is_chief
-        self.history: list[Row] = []  # a row for each validation
+        self.history: list[Row] = []
+        self.latest_row: Row = {}
         self._columns: list[str] = []  # of steps.csv
         self.summaries = Summaries(directory)
 
     def add_validation(self, row: Row) -> None:
         """Add a row to history.csv; TensorBoard gets its validation_* numbers."""
+        self.latest_row = row
         self.history.append(row)
         if not self.is_chief:
             return
@@ -74,18 +80,25 @@ class Records:
             if file.name != "samples.png":
                 self.summaries.picture(file, step)
 
-    def resume(self, step: int) -> None:
-        """Read back the rows up to `step`; later ones are made again."""
-        self.history = self._read(self.directory / "history.csv", step)
+    def resume(self, step: int, validations: int = 0, latest_row: Row | None = None) -> None:
+        """Read back the rows up to `step`; later ones are made again.
+
+        Args:
+            step: how many are made.
+            validations: how many rows history.csv must have up to there.
+            latest_row: that of the latest validation up to there; None: what history.csv has.
+        """
+        self.history = self._read(self.directory / "history.csv", step, validations)
+        self.latest_row = (self.history or [{}])[-1] if latest_row is None else latest_row
         self.summaries.resumed_step = step
         if self.is_chief and (rows := self._read(self.directory / "steps.csv", step)):
             self._columns = list(rows[0])
             _write_csv(self.directory / "steps.csv", rows)
 
-    def _read(self, file: Path, step: int) -> list[Row]:
+    def _read(self, file: Path, step: int, least: int = 0) -> list[Row]:
         """The rows up to `step`; of a file that somebody has changed none: it is kept beside."""
         try:
-            return [row for row in read_csv(file) if row["step"] <= step]
+            rows = [row for row in read_csv(file) if row["step"] <= step]
         except (OSError, ValueError):  # not text, or other columns, or no numbers
             kept = file.with_name(f"{file.stem}-changed{file.suffix}")
             if self.is_chief:
@@ -93,11 +106,14 @@ class Records:
                     file.replace(kept)
             say(f"{file} isn't as this run wrote it: it is {kept.name} now, and a new one begins")
             return []
+        if len(rows) < least:
+            say(f"{file} has {len(rows)} rows up to step {step}, and had {least}: others are lost")
+        return rows
 
     @property
     def latest(self) -> Row:
         """Losses and metrics of the latest validation's row."""
-        return measured(self.history[-1]) if self.history else {}
+        return measured(self.latest_row)
 
     def draw_curves(self, best: Row, tested: Row) -> None:
         """Draw curves.png, once there is a row in the history; see engine/curves.py.

@@ -55,6 +55,8 @@ class RunFiles:
         column, step = self.monitor, self.results.get("best_step")
         if tested := [row for row in self.history if row["step"] == step]:
             return tested[0]
+        if tested_row := self.results.get("best"):  # history.csv has lost it
+            return {name: value for name, value in tested_row.items() if value is not None}
         rows = [row for row in self.history if math.isfinite(row.get(column, math.nan))]
         best = max if self.larger_is_better else min
         return best(rows, key=lambda row: row[column], default={})
