@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 import shutil
 import webbrowser
 from collections.abc import Iterator
@@ -90,6 +92,38 @@ def test_the_page_needs_nothing_else_and_runs_nothing(run: Path) -> None:
     assert all(str(address).startswith("data:") for address in addresses)
     assert page.all("html") == [{"lang": "en"}]
     assert not any(name.startswith("on") for _, a in page.elements for name in a)
+
+
+def odd_pictures(directory: Path) -> None:
+    """Put files into a run directory that end in .png and are no pictures, and one that is."""
+    (directory / "empty.png").touch()
+    (directory / "cut.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (directory / "text.png").write_text("a text that is longer than the header of a picture")
+    (directory / "link.png").symlink_to(directory / "nowhere")
+    (directory / "folder.png").mkdir()
+    os.mkfifo(directory / "pipe.png")
+    with (directory / "large.png").open("wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n")
+        file.truncate(3 * 2**30)  # of holes
+    matplotlib.image.imsave(os.fsdecode(os.fsencode(directory / "named ") + b"\xff.png"), [[0.5]])
+
+
+@pytest.mark.quick
+def test_files_that_are_no_pictures_are_left_out_of_the_page(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd_pictures(run)
+    (run / "model.txt").unlink()
+    (run / "model.txt").mkdir()
+    page = Page(write_report(run, DEFAULTS))
+    assert len(page.all("img")) == 5
+    assert "named ?" in page.text
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert not Page(write_report(run, DEFAULTS)).all("img")
 
 
 @pytest.mark.quick

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import tensorflow as tf
 from proof.config import Config
 from proof.engine.errors import UsageError
+from proof.engine.output import forgiving_output
 from proof.task.config import TaskConfig
 from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
@@ -25,6 +27,7 @@ from tensorboard.plugins.hparams.backend_context import Context
 from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
 from . import project
+from .test_report import odd_pictures
 
 FLAGS = {"strategy": "none", "validate_every_steps": 4, "log_every_steps": 2, "steps": 8}
 
@@ -110,6 +113,25 @@ def test_pictures_are_those_of_the_run_directory(first: Path) -> None:
         width, height, png = tf.make_ndarray(event.tensor_proto)
         assert png == file.read_bytes()
         assert tf.io.decode_png(png).shape[:2] == (int(height), int(width))
+
+
+def test_odd_files_beside_a_run_do_not_cost_its_end(
+    first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(first, run)
+    odd_pictures(run)
+    (run / "model.txt").unlink()
+    (run / "model.txt").symlink_to(run / "nowhere")
+    for name in ("log", "report.html", "results.json"):
+        shutil.rmtree(run / name, ignore_errors=True)
+        (run / name).unlink(missing_ok=True)
+    with forgiving_output():
+        train(tmp_path, resume=str(run))
+    assert (run / "report.html").read_text(encoding="utf-8").count("<img") == 4
+    assert "named \\udcff.png" in capsys.readouterr().out
+    shown = {"samples", "predictions", "curves", "named ?"}
+    assert tags(read(run / "log"), "images") == shown - {"samples"}  # written at the start
 
 
 def test_the_configuration_is_a_text(first: Path) -> None:

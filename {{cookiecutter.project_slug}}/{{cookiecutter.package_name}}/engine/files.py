@@ -16,6 +16,9 @@ from typing import Any
 
 from .errors import UsageError, cannot_write
 
+PNG = b"\x89PNG\r\n\x1a\n"  # its first bytes; the header ends with width and height at 24
+LARGEST_PNG = 2**26  # bytes: TensorBoard and the page of a run hold each picture as a whole
+
 
 def replace_file(file: Path, content: str | bytes) -> None:
     """Write all of `file` or, if that fails, nothing.
@@ -27,6 +30,20 @@ def replace_file(file: Path, content: str | bytes) -> None:
     with writing(file):
         new.write_bytes(content if isinstance(content, bytes) else content.encode())
         new.replace(file)
+
+
+def read_png(file: Path) -> bytes:
+    """The content of a PNG file; nothing if it is no such file, or can't be read."""
+    with contextlib.suppress(OSError):
+        if file.is_file() and file.stat().st_size <= LARGEST_PNG:  # a pipe would wait
+            content = file.read_bytes()
+            return content if content.startswith(PNG) and len(content) >= 24 else b""
+    return b""
+
+
+def printable(text: str) -> str:
+    """Text with a question mark for each byte of a file's name that isn't UTF-8."""
+    return text.encode(errors="replace").decode()
 
 
 def to_json(results: dict[str, Any]) -> str:

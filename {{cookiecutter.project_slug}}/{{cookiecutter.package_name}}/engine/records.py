@@ -63,11 +63,9 @@ class Records:
 
     def add_start(self, flags: str) -> None:
         """Give TensorBoard the flags, as YAML, and samples of the data."""
-        samples = self.directory / "samples.png"
         if self.is_chief:
             self.summaries.text("config", flags, 0)
-            if samples.exists():
-                self.summaries.picture(samples, 0)
+            self.summaries.picture(self.directory / "samples.png", 0)
 
     def add_results(self, flags: str, results: dict[str, Any], step: int) -> None:
         """Give TensorBoard the test, the flags in the table of runs, and all other pictures."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import shlex
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -11,7 +12,7 @@ from string import Template
 from typing import Any
 
 from .command_line import flags_in
-from .files import replace_file
+from .files import printable, read_png, replace_file
 from .run_files import SPLITS, STARTED, RunFiles, read_run, shown
 
 MOST_ROWS = 500  # of the history; history.csv has all
@@ -78,8 +79,10 @@ def write_report(path: Path, defaults: str) -> Path:
     flags = [(_flag(name), value, default.get(name, "-")) for name, value in run.flags.items()]
     changed = [flag for flag in flags if flag[1] != flag[2]]
     again = f"python train.py --config {shlex.quote(str(path / 'config.yaml'))}"
-    model = path / "model.txt"
-    text = model.read_text(encoding="utf-8", errors="replace") if model.is_file() else ""
+    model, text = path / "model.txt", ""
+    with contextlib.suppress(OSError):
+        if model.is_file():
+            text = model.read_text(encoding="utf-8", errors="replace")
     rows = run.history[-MOST_ROWS:]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     pictures = sorted(path.glob("*.png"), key=lambda file: (file.name not in CAPTIONS, file.name))
@@ -101,7 +104,7 @@ def write_report(path: Path, defaults: str) -> Path:
         ),
     ]
     page = PAGE.substitute(title=escape(title), body="\n".join(body))
-    replace_file(path / "report.html", page)
+    replace_file(path / "report.html", printable(page))
     return path / "report.html"
 
 
@@ -141,8 +144,12 @@ def _facts(results: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _picture(file: Path) -> str:
+    """A picture with its caption; nothing for a file that is none."""
+    png = read_png(file)
+    if not png:
+        return ""
     caption = escape(CAPTIONS.get(file.name, _words(file.stem)))
-    data = base64.b64encode(file.read_bytes()).decode()
+    data = base64.b64encode(png).decode()
     image = f'<img src="data:image/png;base64,{data}" alt="{caption}">'
     return f"<figure><figcaption>{caption}</figcaption>{image}</figure>"
 

@@ -23,7 +23,7 @@ from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.util.tensor_util import make_tensor_proto
 
 from .callbacks import Callback, Event, at_step
-from .files import writing
+from .files import printable, read_png, writing
 
 if TYPE_CHECKING:
     from .loop import Loop
@@ -60,12 +60,14 @@ class Summaries:
         self._write("", step, summary=text_pb(name, lines))
 
     def picture(self, file: Path, step: int) -> None:
-        """A PNG file under its own name."""
-        png = file.read_bytes()
+        """A PNG file under its own name; nothing for one that can't be read."""
+        png = read_png(file)
+        if not png:
+            return
         sides = struct.unpack(">II", png[16:24])  # of its header: width and height
         tensor = make_tensor_proto([*(str(side).encode() for side in sides), png])
         metadata = create_summary_metadata(display_name="", description="")
-        value = Summary.Value(tag=file.stem, tensor=tensor, metadata=metadata)
+        value = Summary.Value(tag=printable(file.stem), tensor=tensor, metadata=metadata)
         self._write("", step, summary=Summary(value=[value]))
 
     def hyperparameters(self, flags: Mapping[str, Any], seconds: float, step: int) -> None:
