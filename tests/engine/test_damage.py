@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.config import Config
-from proof.engine.checkpoints import Checkpoints
+from proof.engine import checkpoints
+from proof.engine.checkpoints import BestWeights, Checkpoints
 from proof.engine.command_line import to_yaml
 from proof.engine.errors import usage_errors
 from proof.engine.files import to_json
@@ -26,7 +27,7 @@ from proof.engine.run_directory import RunDirectory, find_resumed
 from proof.engine.tf_log_filter import filtered_tf_import
 
 from .test_loop import loop
-from .toys import BATCH, Toy, plain_data
+from .toys import BATCH, Toy, build, plain_data
 
 TOY = Toy(data=plain_data(2 * BATCH), others={"validation": plain_data(BATCH + 5)})
 SETTINGS: dict[str, Any] = {"toy": TOY, "num_steps": 8, "save_every_steps": 3}
@@ -105,6 +106,43 @@ def test_damaged_best_weights_are_replaced_by_the_latest(
     for a, b in zip(latest, run.run.model.trainable_variables, strict=True):
         np.testing.assert_array_equal(a, b.numpy())
     assert "no best weights to read; those of step 4 are used" in capsys.readouterr().err
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("moment", ["after the listing", "before the reading", "in the listing"])
+def test_best_weights_are_restored_while_a_run_replaces_them(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training, opened = build(TOY).run, build(TOY).run
+    best, latest = tmp_path / "best", tmp_path / "latest"
+    BestWeights(best, training).save(1)
+    BestWeights(latest, training).save(1)
+    value = training.trainable_variables[0]
+    value.assign_add(tf.ones_like(value.value))
+    steps, read, replaced = checkpoints._steps, tf.train.Checkpoint.read, []
+
+    def replace() -> None:
+        if not replaced:
+            replaced.append(True)
+            BestWeights(best, training).save(2)
+
+    def list_then_replace(directory: Path) -> list[int]:
+        found = steps(directory)
+        if directory == best and moment != "before the reading" and not replaced:
+            replace()
+            return [] if moment == "in the listing" else found
+        return found
+
+    def replace_then_read(*arguments: Any) -> Any:
+        replace()
+        return read(*arguments)
+
+    monkeypatch.setattr(checkpoints, "_steps", list_then_replace)
+    monkeypatch.setattr(tf.train.Checkpoint, "read", replace_then_read)
+    assert BestWeights(best, opened).restore()
+    assert replaced
+    np.testing.assert_array_equal(opened.trainable_variables[0].numpy(), value.numpy())
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.quick

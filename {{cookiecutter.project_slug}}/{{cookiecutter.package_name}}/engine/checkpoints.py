@@ -344,9 +344,14 @@ class BestWeights:
         path = Path(self._workers.on_chief(self._find))
         if not path.name:
             return False
-        with plain_name(path.parent) as directory:
-            status = self._checkpoint.read(str(directory / path.name))
-            status.assert_existing_objects_matched().expect_partial()
+        try:
+            with plain_name(path.parent) as directory:
+                status = self._checkpoint.read(str(directory / path.name))
+                status.assert_existing_objects_matched().expect_partial()
+        except Exception:
+            if path.with_name(f"{path.name}.index").exists():
+                raise
+            return self.restore()  # a process that trains has replaced it
         text = json.loads(self._text.numpy())
         validate_hashes(self.run.models, text["auxiliary"])
         _set_trainable(self.run, text["trainable"])
@@ -430,7 +435,8 @@ def _latest_of_all(directory: Path, workers: Workers) -> int:
 
 def _latest_readable(directory: Path) -> int:
     """The step of the latest checkpoint in `directory` that can be read, -1 if there is none."""
-    for step in _steps(directory):
+    steps = _steps(directory)
+    for step in steps:
         try:
             with plain_name(directory) as there:
                 reader = tf.train.load_checkpoint(str(there / f"ckpt-{step}"))
@@ -438,12 +444,15 @@ def _latest_readable(directory: Path) -> int:
                     reader.get_tensor(key)  # reading compares the checksums
                 json.loads(reader.get_tensor(TEXT))
         except Exception as error:  # of many kinds: an IndexError for a truncated file
+            if _steps(directory) != steps:
+                break
             path, reason = directory / f"ckpt-{step}", type(error).__name__
             # Not to stdout, where `evaluate` prints its result.
             sys.stderr.write(f"checkpoint {path} can't be read ({reason}), trying another\n")
             continue
         return step
-    return -1
+    # A process that trains may have replaced what was listed, or what a listing has left out.
+    return -1 if _steps(directory) == steps else _latest_readable(directory)
 
 
 @contextmanager
