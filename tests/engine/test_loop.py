@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import files
 from proof.engine.callbacks import (
     Callback,
     Event,
@@ -340,6 +341,16 @@ def test_a_run_that_a_callback_stops_ends_like_a_complete_one(step: int, tmp_pat
     assert (again.step, again.best.value) == (step, stopped.best.value)
     assert (tmp_path / "a" / "history.csv").read_text() == rows[0]
     assert int(again.progress.sums.counts[0]) == 0
+
+
+@pytest.mark.quick
+def test_a_run_is_not_resumed_with_fewer_steps_than_it_has_made(tmp_path: Path) -> None:
+    loop(tmp_path, num_steps=8).train()
+    before = files(tmp_path)
+    with pytest.raises(UsageError, match=r"^The run has made 8 steps already; .* with 7: give more"):
+        loop(tmp_path, num_steps=7, resume=True)
+    assert files(tmp_path) == before
+    loop(tmp_path, num_steps=8, resume=True).train()
 
 
 def test_a_run_killed_before_it_is_stopped_is_stopped_alike(tmp_path: Path) -> None:

@@ -384,6 +384,11 @@ class Loop:
             raise UsageError(f"{self.directory.path} holds no checkpoint to resume from.")
         self.progress, state = restored
         self.step = int(self.progress.step)
+        if self.step > self.schedule.num_steps:
+            raise UsageError(
+                f"The run has made {self.step} steps already; it can't be resumed with "
+                f"{self.schedule.num_steps}: give more --steps or --epochs, or start a new run."
+            )
         self.stopping = state["stopping"]
         # Older checkpoints have neither the number of validations nor their rows.
         self.records.resume(self.step, state.get("validations", 0), state.get("latest_row"))
