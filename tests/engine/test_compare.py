@@ -125,6 +125,16 @@ def test_commits_and_versions_differ_only_where_they_are_known(tmp_path: Path) -
     assert any(line.endswith("abcdef01 changed") for line in lines)
 
 
+def test_a_commit_may_be_known_without_whether_it_was_changed(tmp_path: Path) -> None:
+    runs = [make(tmp_path / name, [1.0]) for name in ("a", "b")]
+    results = json.loads((runs[0] / "results.json").read_text())
+    for run, git in zip(runs, ({"commit": "0123456789"}, {}), strict=True):
+        parts = {"git": git, "versions": {"keras": 3.15}, "test_loss": None}
+        (run / "results.json").write_text(to_json(results | parts))
+    lines = lines_of(*runs, make(tmp_path / "c", [2.0]))
+    assert any(line.split() == ["1", "01234567"] for line in lines)
+
+
 def test_means_are_over_runs_that_differ_in_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,6 +166,15 @@ def test_means_are_over_runs_that_differ_in_nothing_else(
         ("config.yaml", "- a list", "must hold `flag: value` lines"),
         ("results.json", "{", "results.json isn't as a run wrote it"),
         ("results.json", "[]", "results.json isn't as a run wrote it"),
+        ("results.json", "[" * 100_000, "results.json isn't as a run wrote it"),
+        ("results.json", '{"versions": "3.15"}', "results.json isn't as a run wrote it"),
+        ("results.json", '{"git": []}', "results.json isn't as a run wrote it"),
+        ("results.json", '{"git": {"commit": 12}}', "results.json isn't as a run wrote it"),
+        ("results.json", '{"best": 8}', "results.json isn't as a run wrote it"),
+        ("results.json", '{"best": {"train_loss": []}}', "results.json isn't as a run wrote it"),
+        ("results.json", '{"test_loss": "0.5"}', "results.json isn't as a run wrote it"),
+        ("results.json", '{"test_loss": {"a": 0.5}}', "results.json isn't as a run wrote it"),
+        ("history.csv", "step,validation_loss\n1,2\n", "history.csv isn't as a run wrote it"),
         ("history.csv", "a;b\n1;2\n", "history.csv isn't as a run wrote it"),
     ],
 )

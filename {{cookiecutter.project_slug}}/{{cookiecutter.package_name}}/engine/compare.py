@@ -127,7 +127,7 @@ def _facts(run: RunFiles) -> dict[str, str]:
     facts |= {name: str(version) for name, version in run.results.get("versions", {}).items()}
     git = run.results.get("git", {})
     if git.get("commit"):
-        facts["commit"] = git["commit"][:8] + " changed" * (not git["clean"])
+        facts["commit"] = git["commit"][:8] + " changed" * (git.get("clean") is False)
     return facts
 
 

@@ -92,18 +92,35 @@ def read_run(path: Path) -> RunFiles:
     file = path / "results.json"
     try:
         results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        if not isinstance(results, dict):
-            raise ValueError("no results")
+        _validate_results(results)
         file = path / "history.csv"
         history = read_csv(file)
     except OSError as error:
         raise UsageError(f"{file} can't be read: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} isn't as a run wrote it.") from error
     try:
         return RunFiles(path, read_flags(path / "config.yaml"), history, results)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def _validate_results(results: Any) -> None:
+    """Look at the types of what is computed with.
+
+    Raises:
+        ValueError: one isn't that of a run.
+    """
+    if not isinstance(results, dict):
+        raise ValueError("no results")
+    versions, git, best = (results.get(name, {}) for name in ("versions", "git", "best"))
+    if not all(isinstance(part, dict) for part in (versions, git, best)):
+        raise ValueError("no parts")
+    if not isinstance(git.get("commit"), str | None):
+        raise ValueError("no commit")
+    for name, value in (results | best).items():
+        if name.partition("_")[0] in SPLITS and not isinstance(value, int | float | None):
+            raise ValueError("no number")
 
 
 def shown(value: Any) -> str:
@@ -141,6 +158,6 @@ def read_csv(file: Path) -> list[Row]:
         rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(whole)]
     except (TypeError, csv.Error) as error:
         raise ValueError from error
-    if not all("step" in row for row in rows):
+    if not all({"epoch", "step"} <= row.keys() for row in rows):
         raise ValueError("no steps")
     return rows

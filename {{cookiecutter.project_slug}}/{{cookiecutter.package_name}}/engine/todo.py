@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from .errors import UsageError
+
 MARKER = re.compile(r"#\s*TODO\((\d+)\):\s*(.*)")
 
 
@@ -19,10 +21,19 @@ class Todo(NamedTuple):
 
 
 def find_todos(directory: Path) -> list[Todo]:
-    """The TODO markers of the Python files in `directory`, by number."""
+    """The TODO markers of the Python files in `directory`, by number.
+
+    Raises:
+        UsageError: a file can't be read.
+    """
     todos = []
     for file in sorted(directory.rglob("*.py")):
-        lines = file.read_text(encoding="utf-8").splitlines()
+        if not file.is_file():  # such as a link by which an editor locks a file
+            continue
+        try:
+            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError as error:
+            raise UsageError(f"{file} can't be read: {error.strerror}.") from error
         for i, line in enumerate(lines):
             if marker := MARKER.search(line):
                 text = [marker[2]]
