@@ -225,3 +225,16 @@ def test_a_damaged_file_gets_a_sentence(damage: str, tmp_path: Path) -> None:
         file.write_bytes(others[damage])
     with pytest.raises(UsageError, match=r"adapted\.npz is damaged, .* start a new run\."):
         read_adapted(tmp_path)
+
+
+@pytest.mark.quick
+def test_a_file_that_must_not_be_read_is_not_said_to_be_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    write_adapted(tmp_path, as_arrays(VALUES))
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(UsageError, match=r"adapted\.npz can't be read: Permission denied\.$"):
+        read_adapted(tmp_path)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import json
 import math
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +22,7 @@ from proof.config import Config
 from proof.engine import checkpoints
 from proof.engine.checkpoints import BestWeights, Checkpoints
 from proof.engine.command_line import to_yaml
-from proof.engine.errors import usage_errors
+from proof.engine.errors import UsageError, usage_errors
 from proof.engine.files import to_json
 from proof.engine.interrupts import SIGNALS, Interrupts
 from proof.engine.run_directory import RunDirectory, find_resumed
@@ -143,6 +145,29 @@ def test_best_weights_are_restored_while_a_run_replaces_them(
     assert replaced
     np.testing.assert_array_equal(opened.trainable_variables[0].numpy(), value.numpy())
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("kind", ["latest", "best"])
+@pytest.mark.parametrize(("method", "part"), [("open", "ckpt-4.data"), ("iterdir", "")])
+def test_checkpoints_that_must_not_be_read_are_not_taken_for_damaged(
+    kind: str, method: str, part: str, half: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = loop(half, resume=True, **SETTINGS)
+    unreadable, before = str(half / "checkpoints" / kind / part), getattr(Path, method)
+
+    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
+        if str(path).startswith(unreadable):  # root may read what nobody else may
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return before(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, method, refuse)
+    sentence = rf"^{re.escape(unreadable)}\S* can't be read: Permission denied; let this user"
+    with pytest.raises(UsageError, match=sentence):
+        loop(half, resume=True, **SETTINGS)
+    if kind == "best":
+        with pytest.raises(UsageError, match=sentence):
+            run.best.restore()
 
 
 @pytest.mark.quick

@@ -53,16 +53,20 @@ def read_adapted(directory: Path) -> dict[str, np.ndarray]:
     """What the model of this run directory has adapted to.
 
     Raises:
-        UsageError: the file isn't there or is damaged.
+        UsageError: the file isn't there, can't be read or is damaged.
     """
     file = directory / FILE
-    if not file.is_file():
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError as error:
         raise UsageError(
             f"{file} is missing, so the model can't be made as it was: a run of an older version "
             "of this project has none; open it with that version, or start a new run."
-        )
+        ) from error
+    except OSError as error:
+        raise UsageError(f"{file} can't be read: {error.strerror}.") from error
     try:
-        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name.removeprefix(PREFIX): array for name, array in arrays.items()}
     except Exception as error:  # of many kinds: what zipfile and NumPy make of damaged bytes
         raise UsageError(

@@ -37,6 +37,7 @@ from .workers import Workers
 METRICS, NOTHING = "list of metrics", "nothing more"
 TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # where a checkpoint's reader finds the text
 INDEX = re.compile(r"ckpt-(\d+)\.index")
+NOT_ALLOWED = "{} can't be read: Permission denied; let this user read it, then start again."
 OURS = re.compile(r"ckpt-\d+\.(index|data-\d+-of-\d+)")
 
 
@@ -434,15 +435,23 @@ def _latest_of_all(directory: Path, workers: Workers) -> int:
 
 
 def _latest_readable(directory: Path) -> int:
-    """The step of the latest checkpoint in `directory` that can be read, -1 if there is none."""
+    """The step of the latest checkpoint in `directory` that can be read, -1 if there is none.
+
+    Raises:
+        UsageError: this user must not read one, or the directory.
+    """
     steps = _steps(directory)
     for step in steps:
         try:
+            for file in directory.glob(f"ckpt-{step}.*"):
+                file.open("rb").close()
             with plain_name(directory) as there:
                 reader = tf.train.load_checkpoint(str(there / f"ckpt-{step}"))
                 for key in reader.get_variable_to_shape_map():
                     reader.get_tensor(key)  # reading compares the checksums
                 json.loads(reader.get_tensor(TEXT))
+        except PermissionError as error:  # not damaged: another one would be the wrong one
+            raise UsageError(NOT_ALLOWED.format(error.filename)) from error
         except Exception as error:  # of many kinds: an IndexError for a truncated file
             if _steps(directory) != steps:
                 break
@@ -467,6 +476,15 @@ def _disk_errors(step: int) -> Iterator[None]:
 
 
 def _steps(directory: Path) -> list[int]:
-    """The steps of the checkpoints in `directory`, the latest first; other files are ignored."""
-    names = [INDEX.fullmatch(file.name) for file in directory.glob("ckpt-*.index")]
+    """The steps of the checkpoints in `directory`, the latest first; other files are ignored.
+
+    Raises:
+        UsageError: this user must not read the directory.
+    """
+    try:
+        names = [INDEX.fullmatch(file.name) for file in directory.iterdir()]
+    except PermissionError as error:
+        raise UsageError(NOT_ALLOWED.format(directory)) from error
+    except OSError:  # it isn't there
+        names = []
     return sorted((int(name[1]) for name in names if name), reverse=True)
