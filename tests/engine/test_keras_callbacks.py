@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.callbacks import learning_rates
+from proof.engine.callbacks import learning_rates, restore_state, state_of
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.keras_callbacks import _attributes, _logs, keras_callback
@@ -390,6 +392,49 @@ def test_of_several_models_one_is_shown(tmp_path: Path) -> None:
     run = loop(tmp_path / "b", [keras_callback(noting, model="b")], toy=toy)
     assert noting.model is run.run.models["b"]
     assert noting.model.optimizer is run.run.optimizers["main"]
+
+
+KEPT: list[Any] = [
+    {0: "a", 1: {2: [3.5, {None: True}]}},
+    {"a": 1, "b": [{(1, "x"): (2, [3])}]},
+    {np.int64(4): np.float32(0.5)},
+    {"pairs of a dict": [[1, 2]]},
+    {"items of a tuple": 1},
+    {},
+    [(), [()]],
+]
+
+
+class Keeping(keras.callbacks.Callback):
+    """Changes attributes of many kinds when an epoch ends."""
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.seen: Any = {}
+        self.circular: list[Any] = []
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.seen[epoch] = KEPT
+        self.circular.append(self.circular)  # is left out
+
+
+@pytest.mark.quick
+def test_attributes_come_back_with_their_keys_and_tuples(tmp_path: Path) -> None:
+    keeping = Keeping()
+    loop(tmp_path, [keras_callback(keeping)], num_steps=6).train()
+    again = Keeping()
+    loop(tmp_path, [keras_callback(again)], num_steps=6, resume=True)
+    assert again.seen == keeping.seen == {0: KEPT, 1: KEPT}
+    assert repr(again.seen[0][:2]) == repr(KEPT[:2])
+    assert again.circular == []
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("state", [*KEPT, KEPT])
+def test_the_state_of_a_callback_comes_back_with_its_keys_and_tuples(state: Any) -> None:
+    given: list[Any] = []
+    function = SimpleNamespace(get_state=lambda: state, set_state=given.append)
+    restore_state(function, json.loads(json.dumps(state_of(function))))
+    assert given == [state]
 
 
 def test_a_run_is_not_resumed_with_other_callbacks(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ import tensorflow as tf
 from .errors import UsageError
 from .types import Run
 
+PAIRS, TUPLE = "pairs of a dict", "items of a tuple"  # names in JSON, which has neither of them
+
 
 @dataclass(frozen=True)
 class Event:
@@ -103,11 +105,11 @@ def state_of(function: Any) -> dict[str, Any]:
     """
     name, state = _kind(function), function.get_state()
     try:
-        return {"of": name, "state": json.loads(json.dumps(state, default=np.generic.item))}
-    except (TypeError, ValueError) as error:
+        return {"of": name, "state": json.loads(to_json_text(state))}
+    except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(
             f"{name}.get_state() returns what JSON can't hold: {error}; return numbers, text, "
-            "and lists and dicts of them."
+            "and lists, tuples and dicts of them."
         ) from error
 
 
@@ -124,7 +126,38 @@ def restore_state(function: Any, saved: Any) -> None:
             "The run can't be resumed: create_callbacks in task/callbacks.py returns other "
             "callbacks than before, or in another order; start a new run, or set it back."
         )
-    function.set_state(saved["state"])
+    function.set_state(from_json_text(json.dumps(saved["state"])))
+
+
+def to_json_text(value: Any) -> str:
+    """A value as JSON that `from_json_text` gives back with the keys of its dicts and its tuples.
+
+    Raises:
+        TypeError, ValueError, RecursionError: JSON can't hold it.
+    """
+    return json.dumps(_marked(value), default=np.generic.item)
+
+
+def from_json_text(text: str) -> Any:
+    """What `to_json_text` was given."""
+    return json.loads(text, object_hook=_unmarked)
+
+
+def _marked(value: Any) -> Any:
+    """The same with what JSON would change in it, keys that are no text and tuples, as lists."""
+    if isinstance(value, dict):
+        if all(isinstance(key, str) and key not in (PAIRS, TUPLE) for key in value):
+            return {key: _marked(part) for key, part in value.items()}
+        return {PAIRS: [[_marked(key), _marked(part)] for key, part in value.items()]}
+    if isinstance(value, tuple):
+        return {TUPLE: [_marked(part) for part in value]}
+    return [_marked(part) for part in value] if isinstance(value, list) else value
+
+
+def _unmarked(value: dict[str, Any]) -> Any:
+    if value.keys() == {PAIRS}:
+        return dict(value[PAIRS])
+    return tuple(value[TUPLE]) if value.keys() == {TUPLE} else value
 
 
 def _kind(function: Any) -> str:
@@ -134,8 +167,8 @@ def _kind(function: Any) -> str:
 class Callback:
     """A function and when it is due. Make one with `every_steps` and its like.
 
-    If the function is an object with `get_state()` and `set_state(state)`, its state (anything that
-    JSON can hold) is part of every checkpoint.
+    If the function is an object with `get_state()` and `set_state(state)`, its state (numbers,
+    text, and lists, tuples and dicts of them) is part of every checkpoint.
     """
 
     def __init__(

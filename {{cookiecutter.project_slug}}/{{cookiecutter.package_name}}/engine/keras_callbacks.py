@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
-import numpy as np
 
-from .callbacks import Callback, Event
+from .callbacks import Callback, Event, from_json_text, to_json_text
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ def keras_callback(callback: Any, *, model: str = "", chief_only: bool | None = 
 
     All hooks are called but those for predicting and for batches of the test; `on_test_begin` when
     the validation is over. Attributes that change after `on_train_begin` are in every checkpoint,
-    if JSON can hold them: numbers, text, and lists and dicts of them.
+    if they are numbers, text, or lists, tuples and dicts of them.
 
     Args:
         callback: a `keras.callbacks.Callback`. If it has a hook for batches, each graph call makes
@@ -96,7 +94,7 @@ class _Adapter:
         callback.on_train_begin({})
         self._fresh = _attributes(callback)
         for name, text in self._attributes.items():
-            setattr(callback, name, json.loads(text))
+            setattr(callback, name, from_json_text(text))
         self._step = self._validated = loop.step
 
     def __call__(self, event: Event) -> None:
@@ -247,9 +245,9 @@ def _logs(row: dict[str, float]) -> dict[str, float]:
 
 
 def _attributes(callback: Any) -> dict[str, str]:
-    """Those that JSON can hold; others are made by its constructor and on_train_begin."""
+    """Those that a checkpoint can hold; others are made by its constructor and on_train_begin."""
     texts = {}
     for name, value in vars(callback).items():
-        with contextlib.suppress(TypeError, ValueError):
-            texts[name] = json.dumps(value, default=np.generic.item)
+        with contextlib.suppress(TypeError, ValueError, RecursionError):
+            texts[name] = to_json_text(value)
     return texts
