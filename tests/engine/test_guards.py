@@ -11,13 +11,20 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.config import Config
 from proof.engine.callbacks import at_step, every_epochs, every_steps
 from proof.engine.data_errors import data_errors
-from proof.engine.errors import UsageError, usage_errors
+from proof.engine.errors import AGAIN, UsageError, usage_errors
 from proof.engine.evaluation import Evaluation
+from proof.engine.export import export_models
+from proof.engine.predict import predict_files
+from proof.engine.report import write_report
 from proof.engine.run_directory import RunDirectory
 from proof.engine.strategy import create_strategy
+from proof.engine.sweep import sweep
+from proof.task.config import TaskConfig
 
+from .test_compare import make
 from .toys import CLASSES, FEATURES, Toy, build, plain_data
 
 pytestmark = pytest.mark.quick
@@ -118,6 +125,59 @@ def test_a_disk_that_cannot_be_written_gets_a_sentence(
     message = capsys.readouterr().err
     assert message.startswith("error: curves.png can't be written (No space left on device);")
     assert message.count("\n") == 1
+
+
+def swept(directory: Path) -> None:
+    sweep(directory / "s.yaml", directory, 1, training=Config, task=TaskConfig)
+
+
+def predicted(directory: Path) -> None:
+    list(predict_files(Toy().model(), [directory / "inputs.npy"], directory / "out"))
+
+
+@pytest.mark.parametrize(
+    ("refused", "command", "what"),
+    [
+        ("pathlib.Path.write_bytes", lambda path: write_report(path, ""), r"report\.html"),
+        ("pathlib.Path.mkdir", swept, "s"),
+        ("os.open", swept, "s"),
+        ("pathlib.Path.mkdir", predicted, "out"),
+        ("numpy.save", predicted, "out"),
+        (
+            "pathlib.Path.mkdir",
+            lambda path: list(export_models(build(Toy()).run, path / "export")),
+            "export",
+        ),
+    ],
+)
+def test_a_command_without_write_permission_says_what_helps_it(
+    refused: str,
+    command: Callable[[Path], Any],
+    what: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "a file")
+
+    path = make(tmp_path / "run", [1.0])
+    (path / "s.yaml").write_text("grid: {seed: [1]}")
+    np.save(path / "inputs.npy", np.zeros((2, FEATURES)))
+    if refused == "os.open":  # of the lock, in a folder that is there
+        (path / "s").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(refused, refuse)
+        sentence = rf"^{path}/{what} can't be written \(Permission denied\); make it writable, then"
+        with pytest.raises(UsageError, match=sentence):
+            command(path)
+
+
+def test_a_full_disk_is_said_in_the_words_of_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit), usage_errors(AGAIN):
+        raise OSError(errno.ENOSPC, "No space left on device", "main.keras")
+    assert capsys.readouterr().err.endswith("; make it writable, then start the same command again.\n")
 
 
 @pytest.mark.parametrize("saved", [False, True])

@@ -46,14 +46,21 @@ class CollectiveInXlaError(UsageError):
 FULL_OR_READ_ONLY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
-def cannot_write(what: object, error: Exception) -> str:
-    """The sentence for a file that couldn't be written, by Python or by TensorFlow."""
+RESUME = "the checkpoints so far are intact: fix the disk, then resume."
+AGAIN = "make it writable, then start the same command again."
+
+
+def cannot_write(what: object, error: Exception, then: str = RESUME) -> str:
+    """The sentence for a file that couldn't be written, by Python or by TensorFlow.
+
+    Args:
+        what: the file.
+        error: what was raised.
+        then: what to do; the default is that of training.
+    """
     # TensorFlow's errors read "... path; No space left on device [Op:SaveV2]".
     text = getattr(error, "strerror", None) or message_of(error)
-    return (
-        f"{what} can't be written ({text.rpartition('; ')[2]}); the checkpoints so far are intact: "
-        "fix the disk, then resume."
-    )
+    return f"{what} can't be written ({text.rpartition('; ')[2]}); {then}"
 
 
 @contextlib.contextmanager
@@ -73,13 +80,16 @@ def going_on(sentence: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def usage_errors() -> Iterator[None]:
+def usage_errors(then: str = RESUME) -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
     That is a `UsageError`, a full disk, a file that `task/` can't read, a name that `task/` lacks
     after a template update, and, with exit code 138, another worker that has ended. Other mistakes
     in the code of `task/` keep their traceback. Of several workers, what ends one is told to the
     others.
+
+    Args:
+        then: what to do when the disk is full; the default is that of training.
     """
     from .interrupts import AT_ONCE, Signaled, ending_in_order  # these need this module
     from .lost_worker import end_together
@@ -99,7 +109,7 @@ def usage_errors() -> Iterator[None]:
         _forget_locals(error)
         raise
     except Exception as error:
-        sentence = _sentence(error)
+        sentence = _sentence(error, then)
         end_together(error, sentence)
         _forget_locals(error)
         if sentence:
@@ -107,7 +117,7 @@ def usage_errors() -> Iterator[None]:
         raise
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception, then: str) -> str:
     """What a person can fix; empty for a mistake in code."""
     if isinstance(error, UsageError):
         return str(error)
@@ -117,7 +127,7 @@ def _sentence(error: Exception) -> str:
             "micro-batches with --accumulate."
         )
     if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
-        return cannot_write(error.filename or "a file of the run", error)
+        return cannot_write(error.filename or "a file of the run", error, then)
     return f"{cause_of(error)}." if is_bad_file(error) else missing_name(error)
 
 

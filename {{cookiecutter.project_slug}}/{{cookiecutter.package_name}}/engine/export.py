@@ -11,8 +11,8 @@ import keras
 import tensorflow as tf
 
 from .causes import cause_of
-from .errors import UsageError
-from .files import plain_name
+from .errors import AGAIN, UsageError
+from .files import plain_name, writing
 from .predict import input_of
 from .types import Run
 
@@ -27,7 +27,8 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
     Raises:
         UsageError: a model can't be exported or loaded again, or then gives other outputs.
     """
-    directory.mkdir(exist_ok=True)
+    with writing(directory, AGAIN):
+        directory.mkdir(exist_ok=True)
     for name, model in run.trained_models.items():
         inputs = tf.nest.map_structure(_random_input, input_of(model))
         expected = model(inputs, training=False)

@@ -14,20 +14,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .errors import UsageError, cannot_write
+from .errors import RESUME, UsageError, cannot_write
 
 PNG = b"\x89PNG\r\n\x1a\n"  # its first bytes; the header ends with width and height at 24
 LARGEST_PNG = 2**26  # bytes: TensorBoard and the page of a run hold each picture as a whole
 
 
-def replace_file(file: Path, content: str | bytes) -> None:
+def replace_file(file: Path, content: str | bytes, then: str = RESUME) -> None:
     """Write all of `file` or, if that fails, nothing.
+
+    Args:
+        file: what to write.
+        content: of it.
+        then: what to do if it can't be written, as in `cannot_write`.
 
     Raises:
         UsageError: it can't be written.
     """
     new = file.with_suffix(".new")
-    with writing(file):
+    with writing(file, then):
         new.write_bytes(content if isinstance(content, bytes) else content.encode())
         new.replace(file)
 
@@ -68,8 +73,8 @@ def plain_name(directory: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def writing(what: Path) -> Iterator[None]:
-    """Around what writes `what`.
+def writing(what: Path, then: str = RESUME) -> Iterator[None]:
+    """Around what writes `what`; `then` is as in `cannot_write`.
 
     Raises:
         UsageError: it can't be written.
@@ -77,7 +82,7 @@ def writing(what: Path) -> Iterator[None]:
     try:
         yield
     except _disk_errors() as error:
-        raise UsageError(cannot_write(what, error)) from error
+        raise UsageError(cannot_write(what, error, then)) from error
 
 
 def _disk_errors() -> tuple[type[Exception], ...]:

@@ -14,7 +14,8 @@ import tensorflow as tf
 from .batches import BatchLayout, Split, evaluation_batches, num_examples
 from .causes import cause_of, message_of
 from .data_errors import reading_errors
-from .errors import UsageError
+from .errors import AGAIN, UsageError
+from .files import writing
 from .prediction_table import PredictionTable
 from .types import Run
 
@@ -284,13 +285,14 @@ def _spec(array: Any) -> str:
 
 def _write(model: keras.Model, outputs: Any, path: Path) -> Path:
     """One output as .npy; several as .npz, by their names."""
-    path.parent.mkdir(exist_ok=True)
-    if not isinstance(outputs, dict | list | tuple):
-        file = path.with_name(f"{path.name}.npy")
-        np.save(file, outputs)
+    with writing(path.parent, AGAIN):
+        path.parent.mkdir(exist_ok=True)
+        if not isinstance(outputs, dict | list | tuple):
+            file = path.with_name(f"{path.name}.npy")
+            np.save(file, outputs)
+            return file
+        if not isinstance(outputs, dict):
+            outputs = dict(zip(model.output_names, outputs, strict=True))
+        file = path.with_name(f"{path.name}.npz")
+        np.savez(file, **outputs)
         return file
-    if not isinstance(outputs, dict):
-        outputs = dict(zip(model.output_names, outputs, strict=True))
-    file = path.with_name(f"{path.name}.npz")
-    np.savez(file, **outputs)
-    return file

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from .errors import UsageError
+from .errors import AGAIN, UsageError
 from .files import replace_file
 
 THUMBNAILS = 200  # rows at most on the page; the table has all
@@ -92,12 +92,13 @@ class PredictionTable:
         writer = csv.DictWriter(text, list(self._rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(self._rows)
-        replace_file(table, text.getvalue())
+        replace_file(table, text.getvalue(), AGAIN)
         if not self._figures:
             return [table]
         count = f"{len(self._figures):,} of {len(self._rows):,} rows of {table.name}"
         title, figures = html.escape(f"Predictions: {path.name}"), "\n".join(self._figures)
-        replace_file(page, PAGE.substitute(title=title, count=html.escape(count), figures=figures))
+        content = PAGE.substitute(title=title, count=html.escape(count), figures=figures)
+        replace_file(page, content, AGAIN)
         return [table, page]
 
 

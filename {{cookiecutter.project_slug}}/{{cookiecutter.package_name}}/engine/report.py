@@ -104,7 +104,9 @@ def write_report(path: Path, defaults: str) -> Path:
         ),
     ]
     page = PAGE.substitute(title=escape(title), body="\n".join(body))
-    replace_file(path / "report.html", printable(page))
+    package, run_name = __package__.partition(".")[0], shlex.quote(str(path))
+    then = f"make it writable, then write it by `python -m {package} report {run_name}`."
+    replace_file(path / "report.html", printable(page), then)
     return path / "report.html"
 
 

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from .command_line import arguments_of, flags_in, parse, to_yaml
 from .compare import compare, draw_comparison
-from .errors import RESUMABLE, UsageError
+from .errors import AGAIN, RESUMABLE, UsageError, cannot_write
 from .files import replace_file, writing
 from .interrupts import Interrupts
 from .run_files import find_run, is_finished, read_run, shown
@@ -51,7 +51,8 @@ def sweep(file: Path, runs: Path, jobs: int, **forms: type) -> int:
         The exit code: 0, or 1 if a run has failed.
 
     Raises:
-        UsageError: the file isn't as it must be, or doesn't fit what is there already.
+        UsageError: the file isn't as it must be, or doesn't fit what is there already, or the
+            directory can't be written to.
         SystemExit: a flag or value is refused, before any run starts (2); or a signal came, and the
             runs have been saved (138).
     """
@@ -65,14 +66,15 @@ def sweep(file: Path, runs: Path, jobs: int, **forms: type) -> int:
                 raise UsageError(f"{file} has `{name}`; perhaps you meant `{near[0]}`.")
         parse(arguments_of(planned.fixed | flags), **forms)
     directory = runs / file.stem
-    with writing(directory):
+    with writing(directory, AGAIN):
         directory.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(directory / "lock", timeout=0):
-            _keep(file, planned, directory / "sweep.yaml")
-            failed = _Runner(planned, directory, jobs).run()
-    except Timeout as error:
-        raise UsageError(f"{directory} is being trained by another sweep.") from error
+        try:
+            locked = FileLock(directory / "lock", timeout=0).acquire()
+        except Timeout as error:
+            raise UsageError(f"{directory} is being trained by another sweep.") from error
+    with locked:
+        _keep(file, planned, directory / "sweep.yaml")
+        failed = _Runner(planned, directory, jobs).run()
     found = [path for name in planned.runs if (path := find_run(directory, name))]
     if found:
         text, ordered = compare([read_run(path) for path in found])
@@ -127,7 +129,7 @@ class _Runner:
         flags = flags | self._planned.fixed | self._planned.runs[name]
         resumed = path and any(path.glob("checkpoints/latest/*.index"))
         arguments = ["--resume", str(path)] if resumed else arguments_of(flags)
-        with writing(log := _log(self._directory, name)), log.open("ab") as output:
+        with writing(log := _log(self._directory, name), AGAIN), log.open("ab") as output:
             process = subprocess.Popen(
                 [sys.executable, str(TRAIN), *arguments],
                 env=os.environ | devices(os.environ, slot, self._jobs),
@@ -192,16 +194,22 @@ def _keep(file: Path, planned: Sweep, copy: Path) -> None:
                 f"{copy.parent} was begun with another value of `{different[0]}` in `fixed`; set "
                 "it back, or give the file another name for another sweep."
             )
-    replace_file(copy, file.read_bytes())
+    replace_file(copy, file.read_bytes(), AGAIN)
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a process trains there."""
+    """Whether a process trains there.
+
+    Raises:
+        UsageError: this user must not lock it.
+    """
     try:
         with FileLock(path / "lock", timeout=0):
             return False
     except Timeout:
         return True
+    except PermissionError as error:
+        raise UsageError(cannot_write(path, error, AGAIN)) from error
 
 
 def _log(sweep: Path, name: str) -> Path:
