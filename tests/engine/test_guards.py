@@ -177,7 +177,7 @@ def test_a_full_disk_is_said_in_the_words_of_the_command(
 ) -> None:
     with pytest.raises(SystemExit), usage_errors(AGAIN):
         raise OSError(errno.ENOSPC, "No space left on device", "main.keras")
-    assert capsys.readouterr().err.endswith("; make it writable, then start the same command again.\n")
+    assert capsys.readouterr().err.endswith(f"; {AGAIN}\n")
 
 
 @pytest.mark.parametrize("saved", [False, True])
