@@ -21,12 +21,14 @@ import tensorflow as tf
 from proof.config import Config
 from proof.engine import checkpoints
 from proof.engine.checkpoints import BestWeights, Checkpoints
-from proof.engine.command_line import to_yaml
+from proof.engine.command_line import parse, to_yaml
 from proof.engine.errors import UsageError, usage_errors
 from proof.engine.files import to_json
 from proof.engine.interrupts import SIGNALS, Interrupts
 from proof.engine.run_directory import RunDirectory, find_resumed
+from proof.engine.run_files import read_run
 from proof.engine.tf_log_filter import filtered_tf_import
+from proof.task.config import TaskConfig
 
 from .test_loop import loop
 from .toys import BATCH, Toy, build, plain_data
@@ -296,6 +298,33 @@ def test_a_moved_run_is_found(tmp_path: Path) -> None:
     (run / "checkpoints" / "latest" / "ckpt-1.index").touch()
     (run / "config.yaml").write_text(to_yaml(Config(runs="/elsewhere/", quiet=True)))
     assert find_resumed(tmp_path, "auto", to_yaml(Config(runs=str(tmp_path)))) == run
+
+
+@pytest.mark.quick
+def test_a_run_whose_flags_are_cut_short_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = {"training": Config, "task": TaskConfig}
+    RunDirectory(tmp_path).write_config(to_yaml(Config(steps=7), TaskConfig()))
+    file = tmp_path / "config.yaml"
+    lines = file.read_text().splitlines(keepends=True)
+    config, _ = parse(["--resume", str(tmp_path)], **flags)
+    assert config.steps == 7
+    for number in range(len(lines)):
+        file.write_text("".join(lines[:number]))
+        with pytest.raises(SystemExit, match="2"):
+            parse(["--resume", str(tmp_path)], **flags)
+        assert "is empty or cut short; restore the file, or" in capsys.readouterr().err
+        with pytest.raises(UsageError, match="is empty or cut short"):
+            read_run(tmp_path)
+    file.write_text("")
+    assert parse(["--config", str(file)], **flags) == (Config(), TaskConfig())
+
+
+@pytest.mark.quick
+def test_a_run_of_an_older_version_has_fewer_flags(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("steps: 7\nseed: 3\n")
+    assert parse(["--resume", str(tmp_path)], training=Config)[0].steps == 7
 
 
 @pytest.mark.quick

@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, get_args, get_type_hints
 
@@ -37,6 +37,8 @@ NOT_A_CHOICE = (
 )
 HELP = ". (--help shows all flags.)"
 FLAG_LINES = "must hold `flag: value` lines"
+# Around a run's config.yaml, as comments, so that lines may be added to a copy of it.
+FIRST_LINE, LAST_LINE = "# every flag of this run, up to the line `# end`\n", "# end\n"
 
 
 def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
@@ -128,16 +130,15 @@ def expand(arguments: list[str]) -> list[str]:
     arguments, file = _take(arguments, "--config")
     _, run = _take(arguments, "--resume")
     if file:
-        arguments = _arguments_in(Path(file)) + arguments
+        arguments = _arguments_in(Path(file), read_flags) + arguments
     if run and run != "auto":
-        settings = Path(run) / "config.yaml"
         try:
-            is_file = settings.is_file()
+            is_file = (Path(run) / "config.yaml").is_file()
         except OSError as error:  # such as a name that is too long
             fail(f"{run} is not a run directory: {error.strerror}.")
         if not is_file:
             fail(f"{run} is not a run directory: it has no config.yaml.")
-        arguments = _arguments_in(settings) + arguments
+        arguments = _arguments_in(Path(run), read_run_flags) + arguments
     return arguments
 
 
@@ -173,12 +174,33 @@ def read_flags(file: Path) -> dict[str, Any]:
     Raises:
         ValueError: there are none, or it can't be read; the message says of which file.
     """
+    return _read(file)[0]
+
+
+def read_run_flags(run: Path) -> dict[str, Any]:
+    """The flags in config.yaml of a run directory.
+
+    Raises:
+        ValueError: they aren't all that the run wrote, or the file can't be read.
+    """
+    file = run / "config.yaml"
+    flags, text = _read(file)
+    # Older versions wrote neither line, and fewer flags, but the seed always.
+    is_cut = text.startswith(FIRST_LINE) and LAST_LINE not in text.splitlines(keepends=True)
+    if is_cut or "seed" not in flags:
+        raise ValueError(f"{file} is empty or cut short; restore the file, or start a new run.")
+    return flags
+
+
+def _read(file: Path) -> tuple[dict[str, Any], str]:
+    """The `flag: value` lines of a YAML file, and all its text."""
     try:
         with file.open("rb") as opened:
             content = opened.read(LARGEST_FILE + 1)
         if len(content) > LARGEST_FILE:
             raise ValueError(f"has more than {LARGEST_FILE:,} bytes; it {FLAG_LINES}")
-        return flags_in(content.decode())
+        text = content.decode()
+        return flags_in(text), text
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
@@ -199,10 +221,10 @@ def _take(arguments: list[str], flag: str) -> tuple[list[str], str]:
     return arguments, ""
 
 
-def _arguments_in(file: Path) -> list[str]:
-    """The lines of a YAML file as flags."""
+def _arguments_in(path: Path, flags_of: Callable[[Path], dict[str, Any]]) -> list[str]:
+    """What `flags_of` reads there, as flags."""
     try:
-        return arguments_of(read_flags(file))
+        return arguments_of(flags_of(path))
     except ValueError as error:
         fail(str(error))
 

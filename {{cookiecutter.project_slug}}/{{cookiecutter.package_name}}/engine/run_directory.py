@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from filelock import FileLock, Timeout
 
-from .command_line import flags_in, read_flags
+from .command_line import FIRST_LINE, LAST_LINE, flags_in, read_flags
 from .errors import UsageError
 from .files import replace_file, to_json
 from .output import say
@@ -108,7 +108,7 @@ class RunDirectory:
 
     def write_config(self, config: str) -> None:
         """The flags as config.yaml, as they turned out: "auto" replaced by what was chosen."""
-        self._write("config.yaml", config)
+        self._write("config.yaml", FIRST_LINE + config + LAST_LINE)
 
     def write_models(self, models: dict[str, keras.Model]) -> None:
         """The summary of every model as model.txt."""

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from .command_line import read_flags
+from .command_line import read_run_flags
 from .errors import UsageError
 
 Row = dict[str, float]
@@ -100,7 +100,7 @@ def read_run(path: Path) -> RunFiles:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} isn't as a run wrote it.") from error
     try:
-        return RunFiles(path, read_flags(path / "config.yaml"), history, results)
+        return RunFiles(path, read_run_flags(path), history, results)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
