@@ -359,6 +359,22 @@ def test_a_run_is_resumed_until_the_last_file_of_its_end_is_there(tmp_path: Path
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("runs", ["link", "link/below", "file", "file/below", "x" * 300])
+def test_where_runs_cannot_be_made_a_sentence_says_so(runs: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"leads nowhere; remove it|can't be made: "):
+        RunDirectory.open(tmp_path / runs, "x", None, "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
+@pytest.mark.quick
+def test_where_runs_cannot_be_read_a_sentence_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="can't be read: File name too long"):
+        find_resumed(tmp_path / ("x" * 300), "auto", "")
+
+
+@pytest.mark.quick
 def test_results_are_strict_json() -> None:
     def refuse(constant: str) -> None:
         raise AssertionError(constant)

@@ -152,12 +152,25 @@ def find_resumed(
 
 
 def _make(runs: Path, name: str) -> Path:
-    """A new run directory, never one that exists."""
+    """A new run directory, never one that exists.
+
+    Raises:
+        UsageError: it can't be made.
+    """
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:  # not a directory, though something has the name
+        raise UsageError(
+            f"{error.filename} is a file, or a link that leads nowhere; remove it, or give another "
+            "--runs."
+        ) from error
+    except OSError as error:
+        raise UsageError(f"{runs} can't be made: {error.strerror}.") from error
     first = runs / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{name}"
     for number in itertools.count(2):
         path = first if number == 2 else first.with_name(f"{first.name}-{number - 1}")
         try:
-            path.mkdir(parents=True)
+            path.mkdir()
             return path
         except FileExistsError:
             continue
@@ -170,9 +183,16 @@ def _find_unfinished(runs: Path, config: str) -> Path | None:
     """The latest run of the same configuration that has a checkpoint but not all of its end.
 
     Without one, says by which flags the latest unfinished run differs.
+
+    Raises:
+        UsageError: `runs` can't be read.
     """
     now, said = flags_in(config), ""
-    for file in sorted(runs.glob("*/config.yaml"), reverse=True):
+    try:
+        files = sorted(runs.glob("*/config.yaml"), reverse=True)
+    except OSError as error:
+        raise UsageError(f"{runs} can't be read: {error.strerror}.") from error
+    for file in files:
         run = file.parent
         try:
             started = any(run.glob("checkpoints/latest/*.index"))
