@@ -445,6 +445,21 @@ def test_a_signal_outside_of_training_ends_in_order(
 
 @pytest.mark.quick
 @pytest.mark.usefixtures("handlers")
+def test_a_signal_while_flags_are_read_is_no_wrong_flag(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def be_interrupted(*_: Any, **__: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+    monkeypatch.setattr("tyro.cli", be_interrupted)
+    with pytest.raises(SystemExit, match="138"), usage_errors():
+        parse([], training=Config)
+    assert capsys.readouterr().err.startswith("interrupted by SIGTERM; start the same command")
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("handlers")
 def test_a_signal_while_a_run_is_opened_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ import yaml
 
 from .cluster import NO_PARAMETER_SERVERS
 from .errors import fail
+from .interrupts import Signaled
 
 DESCRIPTION = """--config FILE reads flags from a YAML file; flags that you type override it.
 --print-config prints all flags as YAML and exits."""
@@ -99,6 +100,9 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
     try:
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(message):
             return tyro.cli(form, prog=program, args=arguments, config=(tyro.conf.OmitArgPrefixes,))
+    except Signaled:
+        sys.stderr.write(message.getvalue())  # what it says of itself
+        raise
     except SystemExit as end:
         if end.code:
             fail(_sentence(message.getvalue()))
