@@ -13,8 +13,9 @@ import pytest
 from proof import __main__ as commands
 from proof.engine import environment
 from proof.engine.compare import compare, draw_comparison
-from proof.engine.errors import UsageError
+from proof.engine.errors import UsageError, usage_errors
 from proof.engine.files import to_json
+from proof.engine.output import say
 from proof.engine.run_files import read_run
 
 from . import project
@@ -201,6 +202,35 @@ def test_curves_of_all_runs_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixt
     for name, sentence in (("x.jpg", "ends in .png"), ("nowhere/x.png", "can't be written")):
         with pytest.raises(UsageError, match=sentence):
             draw_comparison([read_run(runs[0])], tmp_path / name)
+
+
+@pytest.mark.parametrize("command", ["train.py --print-config", "train.py --help", "compare RUN"])
+def test_a_result_that_is_not_written_is_an_error(command: str, tmp_path: Path) -> None:
+    run = make(tmp_path / "run", [1.0])
+    words = command.replace("compare", "-m proof compare").replace("RUN", str(run)).split()
+    for file, code in (("/dev/full", 2), ("/dev/null", 0)):
+        with Path(file).open("w") as out:
+            done = subprocess.run(
+                [sys.executable, *words], cwd=project, check=False, stdout=out, stderr=-1, text=True
+            )
+        assert done.returncode == code
+        assert ("error: standard output can't be written (No space" in done.stderr) == (code == 2)
+    done = subprocess.run(  # as before `| head -0`
+        f"{sys.executable} {' '.join(words)} | true; exit ${{PIPESTATUS[0]}}",
+        cwd=project, check=False, stderr=-1, shell=True, executable="bash",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_run_goes_on_where_its_progress_is_not_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path("/dev/full").open("w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        with usage_errors():
+            say("epoch 1")
+            say("epoch 2")
+    assert capsys.readouterr().err == ""
 
 
 def test_compare_imports_no_tensorflow(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tyro.conf import Positional, subcommand
 
 from .config import Config
 from .engine.command_line import expand, parse, read, to_yaml
-from .engine.errors import AGAIN, fail, usage_errors
+from .engine.errors import AGAIN, fail, require_output, usage_errors
 from .engine.tf_log_filter import filtered_tf_import
 from .engine.todo import find_todos
 from .task.config import TaskConfig
@@ -85,6 +85,7 @@ class Check:
         print(f"       {', '.join(totals)}{f': {worst}' * bool(worst)}")
         print(f"       {len(find_todos(TASK))} TODOs untouched")
         gc.freeze()  # nor at the end of the process
+        require_output()
         raise SystemExit(int(bool(found["WRONG"])))
 
 
@@ -202,7 +203,8 @@ class Sweep:
 
         if self.jobs < 1:
             fail(f"--jobs is {self.jobs}; it must be at least 1.")
-        raise SystemExit(sweep(self.file, self.runs, self.jobs, training=Config, task=TaskConfig))
+        if code := sweep(self.file, self.runs, self.jobs, training=Config, task=TaskConfig):
+            raise SystemExit(code)
 
 
 @dataclass
@@ -295,3 +297,4 @@ if __name__ == "__main__":
     name, *flags = sys.argv[1:] or ["--help"]
     with usage_errors(AGAIN):
         read(Command, [name, *expand(flags)], program=f"python -m {__package__}")()
+        require_output()

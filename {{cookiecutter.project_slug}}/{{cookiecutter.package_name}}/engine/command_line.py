@@ -19,7 +19,7 @@ import tyro
 import yaml
 
 from .cluster import NO_PARAMETER_SERVERS
-from .errors import fail
+from .errors import fail, require_output
 from .interrupts import Signaled
 
 DESCRIPTION = """--config FILE reads flags from a YAML file; flags that you type override it.
@@ -73,6 +73,7 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
         _validate_finite(config)
     if print_config:
         print(to_yaml(*values), end="")
+        require_output()
         raise SystemExit(0)
     return values
 
@@ -107,6 +108,7 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
         if end.code:
             fail(_sentence(message.getvalue()))
         print(shown.getvalue(), end="")
+        require_output()
         raise
 
 

@@ -29,6 +29,17 @@ def fail(sentence: str) -> NoReturn:
     raise SystemExit(2)
 
 
+def require_output() -> None:
+    """Print a sentence and exit with code 2 if standard output, which is the result, is lost.
+
+    Not because its reader is gone, as with `| head -1`.
+    """
+    sys.stdout.flush()
+    if error := getattr(sys.stdout, "lost", None):
+        fail(f"standard output can't be written ({error.strerror}); free the disk, or send it "
+             "elsewhere.")
+
+
 def _say(sentence: str) -> None:
     # What it quotes, such as the name of a file, may hold line breaks or move the cursor.
     line = "".join(c if c.isprintable() else " " for c in sentence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,13 @@ from pathlib import Path
 from typing import Any
 
 
+GONE = {errno.EPIPE, errno.EIO, errno.EBADF}  # a closed pipe, a terminal hung up, a closed stream
+
+
 class _Forgiving:
-    """A text stream that drops what can't be written: to a closed pipe, or a terminal hung up."""
+    """A text stream that drops what can't be written, and knows if not for want of a reader."""
+
+    lost: OSError | None = None
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -25,17 +31,19 @@ class _Forgiving:
         except UnicodeEncodeError:  # the encoding has no such character, as under LANG=C
             plain = text.encode(self._stream.encoding, "backslashreplace")
             self._stream.write(plain.decode(self._stream.encoding))
-        except (OSError, ValueError):
-            self._discard()
+        except (OSError, ValueError) as error:
+            self._discard(error)
         return len(text)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
-        except (OSError, ValueError):
-            self._discard()
+        except (OSError, ValueError) as error:
+            self._discard(error)
 
-    def _discard(self) -> None:
+    def _discard(self, error: OSError | ValueError) -> None:
+        if isinstance(error, OSError) and error.errno not in GONE:
+            self.lost = error
         # What is still buffered would raise again when Python exits.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
