@@ -11,10 +11,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import files
 from proof.engine.errors import UsageError
 from proof.engine.export import export_models
 
-from .toys import FEATURES
+from .toys import FEATURES, files_of_at_most
 
 pytestmark = [
     pytest.mark.quick,
@@ -86,6 +87,20 @@ def test_every_form_of_inputs_can_be_exported(tmp_path: Path) -> None:
 def test_a_layer_that_is_not_registered_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"main.keras can't be exported: .*'Unregistered'"):
         exported(model_with(Unregistered()), tmp_path)
+
+
+def test_an_export_is_there_as_a_whole_or_as_it_was(tmp_path: Path) -> None:
+    exported(model_with(lambda x: x), tmp_path)
+    before = files(tmp_path)
+    with (
+        files_of_at_most(100),
+        pytest.raises(UsageError, match=r"main.keras can't be exported: .*; mend that, then exp"),
+    ):
+        exported(model_with(lambda x: x), tmp_path)
+    assert files(tmp_path) == before
+    assert len(exported(model_with(lambda x: x + 1), tmp_path)) == 2  # over what is there
+    changed = {name for name, content in files(tmp_path).items() if before.get(name) != content}
+    assert {"export/main.keras", "export/main/saved_model.pb"} <= changed
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])

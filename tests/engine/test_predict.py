@@ -24,7 +24,7 @@ from proof.engine.prediction_table import THUMBNAILS
 from proof.task import predictions
 
 from . import ROOT
-from .toys import FEATURES, Toy, build
+from .toys import FEATURES, Toy, build, files_of_at_most
 
 pytestmark = pytest.mark.quick
 layers = keras.layers
@@ -146,6 +146,22 @@ def test_a_file_that_cannot_be_used_gets_a_sentence(
     write(tmp_path / "inputs.npy")
     with pytest.raises(UsageError, match=sentence):
         list(predict_files(model_with(FORMS["one"]), [tmp_path / "inputs.npy"], tmp_path))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_predictions_are_written_as_a_whole_or_not_at_all(form: str, tmp_path: Path) -> None:
+    model, (few, many) = model_with(FORMS[form]), (tmp_path / "x.npy", tmp_path / "b" / "x.npy")
+    many.parent.mkdir()
+    np.save(few, INPUTS)
+    np.save(many, np.zeros((300, FEATURES)))
+    (file,) = predict_files(model, [few], tmp_path / "out")
+    before = file.read_bytes()
+    with (
+        files_of_at_most(2000),
+        pytest.raises(UsageError, match=rf"{file.name} can't be written \(File too large\)"),
+    ):
+        list(predict_files(model, [many], tmp_path / "out"))
+    assert file.read_bytes() == before
 
 
 def two_inputs() -> keras.Model:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -38,15 +40,22 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
         random = _difference(expected, model(inputs, training=False)) > tolerance
         for path, write in {f"{name}.keras": _keras, name: _saved_model}.items():
             file = directory / path
-            try:
-                outputs = write(model, file)(inputs)
-            except Exception as error:  # of many kinds: a layer that can't be saved or found again
-                raise UsageError(f"{file} can't be exported: {cause_of(error)}.") from error
-            difference = _difference(expected, outputs)
+            # Under its own name it is there as a whole or, after an error, as it was before.
+            with tempfile.TemporaryDirectory(dir=directory) as new:
+                try:
+                    outputs = write(model, Path(new) / path)(inputs)
+                except Exception as error:  # of many: a full disk, a layer that isn't found again
+                    raise UsageError(
+                        f"{file} can't be exported: {cause_of(error)}; mend that, then export again."
+                    ) from error
+                difference = _difference(expected, outputs)
+                if difference > tolerance and not random:
+                    raise UsageError(f"{file} differs from the model by {difference:.1e}.")
+                if file.is_dir():
+                    shutil.rmtree(file)
+                (Path(new) / path).replace(file)
             if random:
                 yield f"{file}: reloaded; not compared, since the model's outputs are random"
-            elif difference > tolerance:
-                raise UsageError(f"{file} differs from the model by {difference:.1e}.")
             else:
                 yield f"{file}: reloaded, differs by {difference:.1e}"
 

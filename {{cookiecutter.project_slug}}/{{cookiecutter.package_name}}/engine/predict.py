@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from .batches import BatchLayout, Split, evaluation_batches, num_examples
 from .causes import cause_of, message_of
 from .data_errors import reading_errors
 from .errors import AGAIN, UsageError
-from .files import writing
+from .files import replace_file, writing
 from .prediction_table import PredictionTable
 from .types import Run
 
@@ -284,15 +285,21 @@ def _spec(array: Any) -> str:
 
 
 def _write(model: keras.Model, outputs: Any, path: Path) -> Path:
-    """One output as .npy; several as .npz, by their names."""
+    """One output as .npy; several as .npz, by their names.
+
+    Raises:
+        UsageError: they can't be written.
+    """
     with writing(path.parent, AGAIN):
         path.parent.mkdir(exist_ok=True)
-        if not isinstance(outputs, dict | list | tuple):
-            file = path.with_name(f"{path.name}.npy")
-            np.save(file, outputs)
-            return file
+    content = io.BytesIO()
+    if not isinstance(outputs, dict | list | tuple):
+        file = path.with_name(f"{path.name}.npy")
+        np.save(content, outputs)
+    else:
         if not isinstance(outputs, dict):
             outputs = dict(zip(model.output_names, outputs, strict=True))
         file = path.with_name(f"{path.name}.npz")
-        np.savez(file, **outputs)
-        return file
+        np.savez(content, **outputs)
+    replace_file(file, content.getvalue(), AGAIN)
+    return file
