@@ -6,12 +6,14 @@ import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from proof.config import Config
+from proof.__main__ import Compare, Predict, Report
 from proof.engine.callbacks import at_step, every_epochs, every_steps
 from proof.engine.data_errors import data_errors
 from proof.engine.errors import AGAIN, UsageError, usage_errors
@@ -178,6 +180,40 @@ def test_a_full_disk_is_said_in_the_words_of_the_command(
     with pytest.raises(SystemExit), usage_errors(AGAIN):
         raise OSError(errno.ENOSPC, "No space left on device", "main.keras")
     assert capsys.readouterr().err.endswith(f"; {AGAIN}\n")
+LONG = Path("x" * 300)
+
+
+def _unreadable_folder(path: Path) -> None:
+    with patch.object(Path, "iterdir", side_effect=PermissionError(13, "Permission denied", "y")):
+        list(predict_files(keras.Model(), [path], path))
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (lambda path: Compare((LONG,))(), f"{LONG}/config.yaml: File name too long."),
+        (lambda path: Report(LONG)(), f"{LONG}/config.yaml: File name too long."),
+        (lambda path: Predict(path, (LONG,))(), f"{LONG}: File name too long."),
+        (_unreadable_folder, "y: Permission denied."),
+        (lambda path: list(export_models(build(Toy()).run, path / "export")), "export: File exists."),
+    ],
+    ids=["compare", "report", "predict", "folder", "export"],
+)
+def test_a_name_that_cannot_be_looked_at_gets_a_sentence(
+    command: Callable[[Path], Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "export").touch()
+    with pytest.raises(SystemExit, match="2"), usage_errors():
+        command(tmp_path)
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert message.endswith(f"{said}\n")
+    assert message.count("\n") == 1
+
+
+def test_an_error_of_the_system_that_names_no_file_keeps_its_traceback() -> None:
+    with pytest.raises(OSError, match="Too many open files"), usage_errors():
+        raise OSError(24, "Too many open files")
 
 
 @pytest.mark.parametrize("saved", [False, True])

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator
 from typing import NoReturn
 
-from .causes import cause_of, is_bad_file, message_of, missing_name
+from .causes import cause_of, is_bad_file, message_of, missing_name, place_of
 from .output import forgiving_output
 
 RESUMABLE = 138  # exit code of a run that was interrupted or lost a worker, and can be resumed
@@ -94,10 +94,10 @@ def going_on(sentence: str) -> Iterator[None]:
 def usage_errors(then: str = RESUME) -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
-    That is a `UsageError`, a full disk, a file that `task/` can't read, a name that `task/` lacks
-    after a template update, and, with exit code 138, another worker that has ended. Other mistakes
-    in the code of `task/` keep their traceback. Of several workers, what ends one is told to the
-    others.
+    That is a `UsageError`, a full disk, a file that can't be read, written or looked at, a name that
+    `task/` lacks after a template update, and, with exit code 138, another worker that has ended.
+    Other mistakes in the code of `task/` keep their traceback. Of several workers, what ends one is
+    told to the others.
 
     Args:
         then: what to do when the disk is full; the default is that of training.
@@ -139,6 +139,8 @@ def _sentence(error: Exception, then: str) -> str:
         )
     if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
         return cannot_write(error.filename or "a file of the run", error, then)
+    if isinstance(error, OSError) and error.filename is not None and not place_of(error):
+        return f"{error.filename}: {error.strerror}."
     return f"{cause_of(error)}." if is_bad_file(error) else missing_name(error)
 
 
