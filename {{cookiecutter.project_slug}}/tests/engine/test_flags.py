@@ -70,6 +70,11 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--profile", "9:5"], "--profile is '9:5'; it is FIRST:LAST"),
         (["--name", "../x"], "--name is '../x'"),
         (["--name", ""], "--name is ''"),
+        (["--name", "\udcff"], "'\\udcff' holds what isn't UTF-8"),
+        (["--runs=z\udcff"], "'--runs=z\\udcff' holds what isn't UTF-8"),
+        (["--runs", "z\0"], "'z\\x00' holds what isn't UTF-8, or a NUL character"),
+        (["--resume", "z\0"], "'z\\x00' holds what isn't UTF-8, or a NUL character"),
+        (["--config", "\udcff"], "'\\udcff' holds what isn't UTF-8"),
     ],
 )
 def test_bad_flags_get_one_sentence(
@@ -184,6 +189,8 @@ def test_an_unknown_name_in_a_file_is_refused(
         b"epochs: 2020-13-45",
         b"a: &a [x, x]\nepochs: [*a, *a]",
         b"epochs: &a [*a]",
+        b'runs: "z\\0"',
+        b'runs: "z\\ud800"',
         b"\xff\xfe",
         b"epochs: !!python/object/apply:os.system [ls]",
         b"#" * 2_000_000,

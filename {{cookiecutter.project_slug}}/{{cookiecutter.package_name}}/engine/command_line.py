@@ -92,6 +92,7 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
     Raises:
         SystemExit: with code 2 and one sentence, for a flag or value that is not allowed.
     """
+    _validate_text(arguments)
     if _take(list(arguments), "--strategy")[1] == "parameter_server":
         fail(f"--strategy parameter_server: {NO_PARAMETER_SERVERS}")
     switches = set(_switches(form))
@@ -133,6 +134,7 @@ def _without_value(argument: str, switches: set[str]) -> str:
 
 def expand(arguments: list[str]) -> list[str]:
     """The arguments after the flags that `--config FILE` and `--resume RUN` stand for."""
+    _validate_text(arguments)
     arguments, file = _take(arguments, "--config")
     _, run = _take(arguments, "--resume")
     if file:
@@ -146,6 +148,13 @@ def expand(arguments: list[str]) -> list[str]:
             fail(f"{run} is not a run directory: it has no config.yaml.")
         arguments = _arguments_in(Path(run), read_run_flags) + arguments
     return arguments
+
+
+def _validate_text(arguments: Sequence[str]) -> None:
+    """Refuse what no name of a file may have, or what neither TensorFlow nor YAML can hold."""
+    for argument in arguments:
+        if re.search(r"[\0\ud800-\udfff]", argument):  # Python has bytes that aren't UTF-8 as these
+            fail(f"{argument!r} holds what isn't UTF-8, or a NUL character; give another name.")
 
 
 def to_yaml(*configs: Any) -> str:
