@@ -64,6 +64,7 @@ def test_a_switch_of_a_command_may_have_a_word_as_in_a_file(word: str, on: bool)
         ("train.py --no-such-flag", 2),
         ("train.py --strategy none --virtual-replicas 2", 2),
         ("train.py --runs z\udcff", 2),
+        ("-m {{ cookiecutter.package_name }} evaluate auto", 2),
         ("-m {{ cookiecutter.package_name }} compare no-such-run", 2),
         ("-m {{ cookiecutter.package_name }} report no-such-run", 2),
         ("-m {{ cookiecutter.package_name }} sweep no-such-file", 2),

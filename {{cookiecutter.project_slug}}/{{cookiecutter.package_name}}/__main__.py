@@ -264,7 +264,8 @@ def _open_with_data(directory: Path) -> Evaluation:
 
 def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:
     """The flags of a run, without a strategy, and what its model has adapted to."""
-    flags = ["--resume", str(directory), "--strategy", "none", "--virtual-replicas", "0"]
+    run = f"{directory}{os.sep}"  # a run that is called `auto` too
+    flags = ["--resume", run, "--strategy", "none", "--virtual-replicas", "0"]
     config, task = parse(flags, training=Config, task=TaskConfig)
     os.environ.pop("TF_CONFIG", None)  # this is one process, wherever the run was trained
     with filtered_tf_import():

@@ -153,6 +153,64 @@ def test_flags_override_a_file_which_overrides_defaults(tmp_path: Path) -> None:
     assert (config.epochs, config.seed, config.strategy) == (7, 5, "auto")
 
 
+PARTNERS = [("epochs", "steps"), ("global_batch_size", "batch_size_per_replica")]
+
+
+@pytest.mark.parametrize(("one", "other"), [*PARTNERS, *((b, a) for a, b in PARTNERS)])
+def test_a_flag_that_is_typed_instead_of_one_in_a_file_replaces_it(
+    one: str, other: str, tmp_path: Path
+) -> None:
+    file, flag = tmp_path / "config.yaml", f"--{one.replace('_', '-')}"
+    file.write_text(to_yaml(Config(**{other: 48})))
+    for typed in ([flag, "4"], [f"--{one}=4"]):
+        for option in (["--config", str(file)], ["--resume", str(tmp_path)]):
+            config = parsed(*option, *typed)
+            assert (getattr(config, one), getattr(config, other)) == (4, None)
+    assert getattr(parsed("--config", str(file), flag, "None"), other) == 48
+
+
+def test_a_file_replaces_what_the_resumed_run_has_instead(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(to_yaml(Config(steps=48)))
+    file = tmp_path / "more.yaml"
+    file.write_text(f"epochs: 4\nresume: {tmp_path}\n")
+    for option in ([], ["--resume", str(tmp_path)]):
+        config = parsed("--config", str(file), *option)
+        assert (config.epochs, config.steps) == (4, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ("epochs: many", "--epochs is many; it must be a whole number"),
+        ("epochs: 0", "--epochs is 0; it must be at least 1"),
+        ("clip_norm: .nan", "--clip-norm is nan; it must be a finite number"),
+        ("jit: onn", "--jit is onn; it must be one of"),
+        ("epochs: 3\nsteps: 5", "give --epochs or --steps, not both"),
+        ("epoch: 7", "Unrecognized options: --epoch=7"),
+        ("strategy: parameter_server", "--strategy parameter_server: "),
+        ('runs: "z\\0"', "'--runs=z\\x00' holds what isn't UTF-8"),
+    ],
+)
+def test_a_sentence_about_a_value_in_a_file_names_the_file(
+    content: str, part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(f"seed: 3\n{content}\n")
+    for option in (["--config", str(file)], ["--resume", str(tmp_path)]):
+        assert error(capsys, *option).startswith(f"error: {file}: {part}")
+    file.write_text("epochs: 7\n")
+    assert error(capsys, "--config", str(file), "--epochs", "0").startswith("error: --epochs is 0")
+
+
+def test_a_run_that_a_file_says_to_resume_must_be_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("resume: nowhere\n")
+    message = error(capsys, "--config", str(file))
+    assert message == "error: nowhere is not a run directory: it has no config.yaml.\n"
+
+
 @pytest.mark.parametrize("word", ["on", "off", "On", "OFF"])
 def test_on_and_off_in_a_file_are_words_and_need_no_quotes(word: str, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import Any, get_args, get_type_hints
+from typing import Any, NoReturn, get_args, get_type_hints
 
 import tyro
 import yaml
@@ -37,9 +37,16 @@ NOT_A_CHOICE = (
     re.compile(r"Unrecognized()\b.*? options: (\w+).*Available subcommands: ([\w, ]+)"),
 )
 HELP = ". (--help shows all flags.)"
+INSTEAD = (("--epochs", "--steps"), ("--global-batch-size", "--batch-size-per-replica"))
 FLAG_LINES = "must hold `flag: value` lines"
 # Around a run's config.yaml, as comments, so that lines may be added to a copy of it.
 FIRST_LINE, LAST_LINE = "# every flag of this run, up to the line `# end`\n", "# end\n"
+
+
+class _OfFile(str):
+    """A flag, with its value, that a file gives."""
+
+    file: Path
 
 
 def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
@@ -68,9 +75,9 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
             for name, form in groups.items()
         )
     except ValueError as error:
-        fail(f"{error}".rstrip(".") + HELP)
+        _refuse(f"{error}".rstrip(".") + HELP, arguments)
     for config in values:
-        _validate_finite(config)
+        _validate_finite(config, arguments)
     if print_config:
         print(to_yaml(*values), end="")
         require_output()
@@ -94,20 +101,20 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
     """
     _validate_text(arguments)
     if _take(list(arguments), "--strategy")[1] == "parameter_server":
-        fail(f"--strategy parameter_server: {NO_PARAMETER_SERVERS}")
+        _refuse(f"--strategy parameter_server: {NO_PARAMETER_SERVERS}", arguments)
     switches = set(_switches(form))
-    arguments = [_without_value(argument, switches) for argument in arguments]
+    plain = [_without_value(argument, switches) for argument in arguments]
     # Both, since Tyro colors and frames errors, too, where standard output is a terminal.
     shown, message = io.StringIO(), io.StringIO()
     try:
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(message):
-            return tyro.cli(form, prog=program, args=arguments, config=(tyro.conf.OmitArgPrefixes,))
+            return tyro.cli(form, prog=program, args=plain, config=(tyro.conf.OmitArgPrefixes,))
     except Signaled:
         sys.stderr.write(message.getvalue())  # what it says of itself
         raise
     except SystemExit as end:
         if end.code:
-            fail(_sentence(message.getvalue()))
+            _refuse(_sentence(message.getvalue()), arguments)
         print(shown.getvalue(), end="")
         require_output()
         raise
@@ -136,25 +143,44 @@ def expand(arguments: list[str]) -> list[str]:
     """The arguments after the flags that `--config FILE` and `--resume RUN` stand for."""
     _validate_text(arguments)
     arguments, file = _take(arguments, "--config")
-    _, run = _take(arguments, "--resume")
     if file:
-        arguments = _arguments_in(Path(file), read_flags) + arguments
+        arguments = _under(_arguments_in(Path(file), read_flags), arguments)
+    _, run = _take(arguments, "--resume")
     if run and run != "auto":
         try:
             is_file = (Path(run) / "config.yaml").is_file()
         except OSError as error:  # such as a name that is too long
-            fail(f"{run} is not a run directory: {error.strerror}.")
+            fail(f"{Path(run)} is not a run directory: {error.strerror}.")
         if not is_file:
-            fail(f"{run} is not a run directory: it has no config.yaml.")
-        arguments = _arguments_in(Path(run), read_run_flags) + arguments
+            fail(f"{Path(run)} is not a run directory: it has no config.yaml.")
+        arguments = _under(_arguments_in(Path(run), read_run_flags), arguments)
     return arguments
+
+
+def _under(lower: list[str], upper: list[str]) -> list[str]:
+    """A file's flags and those over them; one that is given instead of another replaces it."""
+    given = set()
+    for argument, after in itertools.zip_longest(upper, upper[1:], fillvalue=""):
+        flag, has_value, value = argument.partition("=")
+        if (value if has_value else after) != "None":
+            given.add(flag.replace("_", "-"))
+    replaced = {one for a, b in INSTEAD for one, other in ((a, b), (b, a)) if other in given}
+    return [argument for argument in lower if argument.partition("=")[0] not in replaced] + upper
+
+
+def _refuse(sentence: str, arguments: Sequence[str]) -> NoReturn:
+    """Fail with a sentence about a flag, after the name of the file that gives the flag."""
+    flag = re.search(r"--[\w-]+", sentence)
+    given = [one for one in arguments if flag and one.partition("=")[0] == flag[0]]
+    fail(f"{given[-1].file}: {sentence}" if given and isinstance(given[-1], _OfFile) else sentence)
 
 
 def _validate_text(arguments: Sequence[str]) -> None:
     """Refuse what no name of a file may have, or what neither TensorFlow nor YAML can hold."""
     for argument in arguments:
         if re.search(r"[\0\ud800-\udfff]", argument):  # Python has bytes that aren't UTF-8 as these
-            fail(f"{argument!r} holds what isn't UTF-8, or a NUL character; give another name.")
+            sentence = f"{argument!r} holds what isn't UTF-8, or a NUL character; give another name."
+            _refuse(sentence, arguments)
 
 
 def to_yaml(*configs: Any) -> str:
@@ -237,11 +263,14 @@ def _take(arguments: list[str], flag: str) -> tuple[list[str], str]:
 
 
 def _arguments_in(path: Path, flags_of: Callable[[Path], dict[str, Any]]) -> list[str]:
-    """What `flags_of` reads there, as flags."""
+    """What `flags_of` reads there, as flags that know of which file they are."""
     try:
-        return arguments_of(flags_of(path))
+        arguments = [_OfFile(argument) for argument in arguments_of(flags_of(path))]
     except ValueError as error:
         fail(str(error))
+    for argument in arguments:
+        argument.file = path / "config.yaml" if flags_of is read_run_flags else path
+    return [*arguments]
 
 
 def arguments_of(values: dict[str, Any]) -> list[str]:
@@ -309,13 +338,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _validate_finite(config: Any) -> None:
+def _validate_finite(config: Any, arguments: Sequence[str]) -> None:
     """Refuse nan and inf, unless they are what the flag is without being given."""
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if isinstance(value, float) and not math.isfinite(value) and value != field.default:
             flag = f"--{field.name.replace('_', '-')}"
-            fail(f"{flag} is {value}; it must be a finite number.")
+            _refuse(f"{flag} is {value}; it must be a finite number.", arguments)
 
 
 def _sentence(box: str) -> str:
