@@ -195,7 +195,10 @@ def _unreadable_folder(path: Path) -> None:
         (lambda path: Report(LONG)(), f"{LONG}/config.yaml: File name too long."),
         (lambda path: Predict(path, (LONG,))(), f"{LONG}: File name too long."),
         (_unreadable_folder, "y: Permission denied."),
-        (lambda path: list(export_models(build(Toy()).run, path / "export")), "export: File exists."),
+        (
+            lambda path: list(export_models(build(Toy()).run, path / "export")),
+            "export: File exists.",
+        ),
     ],
     ids=["compare", "report", "predict", "folder", "export"],
 )

@@ -161,7 +161,7 @@ def test_a_flag_that_is_typed_instead_of_one_in_a_file_replaces_it(
     one: str, other: str, tmp_path: Path
 ) -> None:
     file, flag = tmp_path / "config.yaml", f"--{one.replace('_', '-')}"
-    file.write_text(to_yaml(Config(**{other: 48})))
+    file.write_text(f"seed: 0\n{one}: null\n{other}: 48\n")
     for typed in ([flag, "4"], [f"--{one}=4"]):
         for option in (["--config", str(file)], ["--resume", str(tmp_path)]):
             config = parsed(*option, *typed)

@@ -179,8 +179,8 @@ def _validate_text(arguments: Sequence[str]) -> None:
     """Refuse what no name of a file may have, or what neither TensorFlow nor YAML can hold."""
     for argument in arguments:
         if re.search(r"[\0\ud800-\udfff]", argument):  # Python has bytes that aren't UTF-8 as these
-            sentence = f"{argument!r} holds what isn't UTF-8, or a NUL character; give another name."
-            _refuse(sentence, arguments)
+            what = f"{argument!r} holds what isn't UTF-8, or a NUL character"
+            _refuse(f"{what}; give another name.", arguments)
 
 
 def to_yaml(*configs: Any) -> str:

@@ -36,8 +36,8 @@ def require_output() -> None:
     """
     sys.stdout.flush()
     if error := getattr(sys.stdout, "lost", None):
-        fail(f"standard output can't be written ({error.strerror}); free the disk, or send it "
-             "elsewhere.")
+        what = f"standard output can't be written ({error.strerror})"
+        fail(f"{what}; free the disk, or send it elsewhere.")
 
 
 def _say(sentence: str) -> None:
@@ -94,10 +94,10 @@ def going_on(sentence: str) -> Iterator[None]:
 def usage_errors(then: str = RESUME) -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
-    That is a `UsageError`, a full disk, a file that can't be read, written or looked at, a name that
-    `task/` lacks after a template update, and, with exit code 138, another worker that has ended.
-    Other mistakes in the code of `task/` keep their traceback. Of several workers, what ends one is
-    told to the others.
+    That is a `UsageError`, a full disk, a file that can't be read, written or looked at, a name
+    that `task/` lacks after a template update, and, with exit code 138, another worker that has
+    ended. Other mistakes in the code of `task/` keep their traceback. Of several workers, what ends
+    one is told to the others.
 
     Args:
         then: what to do when the disk is full; the default is that of training.

@@ -45,9 +45,8 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
                 try:
                     outputs = write(model, Path(new) / path)(inputs)
                 except Exception as error:  # of many: a full disk, a layer that isn't found again
-                    raise UsageError(
-                        f"{file} can't be exported: {cause_of(error)}; mend that, then export again."
-                    ) from error
+                    what = f"{file} can't be exported: {cause_of(error)}"
+                    raise UsageError(f"{what}; mend that, then export again.") from error
                 difference = _difference(expected, outputs)
                 if difference > tolerance and not random:
                     raise UsageError(f"{file} differs from the model by {difference:.1e}.")

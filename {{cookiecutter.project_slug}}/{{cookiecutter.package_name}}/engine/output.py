@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-
 GONE = {errno.EPIPE, errno.EIO, errno.EBADF}  # a closed pipe, a terminal hung up, a closed stream
 
 
