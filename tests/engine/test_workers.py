@@ -32,6 +32,7 @@ SHORT = [
     "--global-batch-size", "24", "--precision", "float64", "--randomness", "global_batch",
     "--validate-every-steps", "8", "--validation-steps", "2", "--last-batch", "pad",
 ]  # fmt: skip
+SAVES = ["--save-every-steps", "11", "--save-every-epochs", "0"]
 
 
 class Started:
@@ -210,9 +211,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     def whole(number: int) -> Path:
         if number not in made:
             runs = tmp_path_factory.mktemp("whole")
-            saves = ["--save-every-steps", "11", "--save-every-epochs", "0"]
             with contextlib.closing(Started(runs)) as processes:
-                run(processes, [*SHORT, *saves, "--steps", "20", "--runs", str(runs)], number)
+                run(processes, [*SHORT, *SAVES, "--steps", "20", "--runs", str(runs)], number)
             made[number] = only(runs)
         return made[number]
 
@@ -533,21 +533,74 @@ def test_the_others_say_who_hangs(started: Started, tmp_path: Path, kind: str, i
 WITHIN_A_STEP = """
     import tensorflow as tf
     from proof.task import steps
-    sound = steps.train_step
-    def step(run, batch, replica):
+    def hang(tensors):
         with tf.control_dependencies([tf.py_function(lambda: time.sleep(1000), [], [])]):
-            return sound(run, tf.nest.map_structure(tf.identity, batch), replica)
-    steps.TRAIN_STEPS = (step,)
+            return tf.nest.map_structure(tf.identity, tensors)
+    {where}
 """
+WITHIN = {
+    "forward": """
+    sound = steps.train_step
+    steps.TRAIN_STEPS = (lambda run, batch, replica: sound(run, hang(batch), replica),)
+    """,
+    "gradients": """
+    from proof.task import optimizer
+    optimizer.process_gradients = lambda gradients, variables: hang(gradients)
+    """,
+    "validation": """
+    sound = steps.validation_step
+    steps.validation_step = lambda run, batch, replica: sound(run, hang(batch), replica)
+    """,
+    "model": """
+    from proof.task import model
+    model.create_model = lambda *_: time.sleep(1000)
+    """,
+}
 
 
-def test_a_hang_within_a_step_ends_all(started: Started, tmp_path: Path) -> None:
-    flags = [*LONG, "--hang-timeout", "6", "--jit", "off"]
-    start_faulty(started, tmp_path, WITHIN_A_STEP, flags)
+@pytest.mark.parametrize("kind", WITHIN)
+def test_the_others_say_who_hangs_within_a_step(
+    started: Started, tmp_path: Path, kind: str
+) -> None:
+    fault = WITHIN_A_STEP.format(where=WITHIN[kind].strip())
+    flags = [*LONG, "--validate-every-steps", "4", "--hang-timeout", "8", "--jit", "off"]
+    start_faulty(started, tmp_path, fault, flags)
     assert started.ends() == [138, 138], last(started, 0)
-    said = "error: Another worker has ended or can't be reached; "
-    assert last(started, 0).startswith(said)
+    said = "hangs: the others have waited 8 seconds (--hang-timeout)"
+    assert last(started, 0).startswith("error: Worker 1 (127.0.0.1:")
+    assert said in last(started, 0)
     assert last(started, 0) == last(started, 1)
+
+
+STOPPED_SHORTLY = LOOP.format(
+    hang="""validate(loop, display)
+        if loop.step == 8:
+            subprocess.Popen(["sh", "-c", f"sleep 4; kill -CONT {os.getpid()}"])
+            os.kill(os.getpid(), signal.SIGSTOP)"""
+).replace("    def hang", "    validate = proof.engine.loop.Loop._validate\n    def hang")
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_worker_that_is_stopped_shortly_goes_on_with_the_same_bits(
+    whole: Callable[[int], Path], started: Started, tmp_path: Path, index: int
+) -> None:
+    flags = [*SHORT, *SAVES, "--steps", "20", "--hang-timeout", "8"]
+    runs = start_faulty(started, tmp_path, STOPPED_SHORTLY, flags, index)
+    assert started.ends() == [0, 0], started.err(0) + started.err(1)
+    assert_same(whole(2), only(runs), tolerance=0)
+
+
+def test_the_threads_of_a_worker_stay_as_many(started: Started, tmp_path: Path) -> None:
+    threads = LOOP.format(
+        hang="""validate(loop, display)
+        print("threads", len(os.listdir("/proc/self/task")), file=sys.stderr)"""
+    ).replace("    def hang", "    validate = proof.engine.loop.Loop._validate\n    def hang")
+    flags = ["--steps", "200", "--validate-every-steps", "40", "--jit", "off"]
+    start_faulty(started, tmp_path, threads, flags, index=None)
+    assert started.ends() == [0, 0], started.err(0)
+    for worker in (0, 1):
+        _, second, *_, final = map(int, re.findall(r"threads (\d+)", started.err(worker)))
+        assert final < second + 100, started.err(worker)
 
 
 def test_a_pause_of_all_workers_is_no_hang(started: Started, tmp_path: Path) -> None:

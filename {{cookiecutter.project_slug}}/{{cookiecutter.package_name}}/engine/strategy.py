@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.distribute import cross_device_utils
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 from . import cluster, link, rendezvous
 from .errors import UsageError
@@ -119,14 +121,56 @@ def _multi_worker(virtual_replicas: int) -> tf.distribute.Strategy:
     # Where a worker is missing, this waits for an hour and holds Python's lock (TF 2.21).
     assert link.current is not None
     link.current.wait_for_all()
-    # For what the link can't see: a worker that hangs within a step, such as its GPU.
-    options = tf.distribute.experimental.CommunicationOptions(
-        timeout_seconds=2 * link.current.hang_timeout
-    )
+    cross_device_utils.CollectiveReplicaLauncher = _Launcher
     with _on_virtual_replicas(virtual_replicas):
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    _count_new_variables(strategy)
     link.accept_sigterm()
     return strategy
+
+
+class _Launcher(cross_device_utils.CollectiveReplicaLauncher):
+    """Makes the collectives of a replica, and lets the link see that it has come to one.
+
+    Not by `CommunicationOptions(timeout_seconds=...)`: each collective would hold a thread for so
+    long, until the process can start no more (TF 2.21).
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        # Of its own, as the token that orders its collectives: replicas don't wait for each other.
+        with tf.init_scope(), tf.device("CPU:0"):  # it can be read while a GPU computes
+            self._begun = ResourceVariable(0, trainable=False, dtype=tf.int64)
+        link.watch(lambda: int(self._begun))
+
+    def all_reduce(self, input_tensor: Any, *arguments: Any, **named: Any) -> Any:
+        """Sum a dense tensor."""
+        self._begin(input_tensor)
+        return super().all_reduce(input_tensor, *arguments, **named)
+
+    def _all_gather(self, input_tensor: Any, *arguments: Any, **named: Any) -> Any:
+        self._begin(input_tensor)
+        return super()._all_gather(input_tensor, *arguments, **named)
+
+    def _begin(self, tensor: tf.Tensor) -> None:
+        """Count, once the tensor is computed; the collective doesn't wait for that."""
+        with tf.device(self._device):
+            first = tf.reshape(tensor, [-1])[:1]
+        with tf.device("CPU:0"):
+            # A control dependency would hold as soon as a GPU has been told to compute it.
+            self._begun.assign_add(tf.size(tf.unique(first).y, tf.int64))
+
+
+def _count_new_variables(strategy: tf.distribute.MultiWorkerMirroredStrategy) -> None:
+    """Let the link see how many variables a worker has made: the chief sends each to the others."""
+    extended = strategy.extended
+    initial_value = extended._get_variable_creator_initial_value
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        link.arrive()
+        return initial_value(*arguments, **named)
+
+    extended._get_variable_creator_initial_value = counted
 
 
 @contextlib.contextmanager
