@@ -52,6 +52,11 @@ def test_tf_config_is_taken_as_it_is() -> None:
     assert workers(environ) == (["a:1", "b:2"], 1)
 
 
+def test_an_ipv6_host_is_in_brackets() -> None:
+    addresses = ["[::1]:1", "[fe80::1%eth0]:65535"]
+    assert workers(of_tf_config({"worker": addresses}, "worker", 0)) == (addresses, 0)
+
+
 def test_a_chief_and_the_first_worker_both_have_index_0() -> None:
     both = {"chief": ["a:1"], "worker": ["b:2", "c:3"]}
     assert workers(of_tf_config(both, "chief", 0)) == (["a:1", "b:2", "c:3"], 0)
@@ -73,6 +78,28 @@ def test_tf_config_of_one_worker_is_a_single_process() -> None:
         (of_tf_config({"worker": ["a:1", "b:2"], "ps": ["c:3"]}, "worker", 0), "multi_worker"),
         (of_tf_config({"chief": ["a:1"], "worker": ["b:2"]}, "evaluator", 0), "'evaluator'"),
         (of_tf_config({"worker": ["a:1", "b:2"]}, "worker", 2), "worker 2 .* only 2: a:1, b:2"),
+        *[
+            (of_tf_config({"worker": ["a:1", address]}, "worker", 0), "worker 1 is at .*host:port")
+            for address in (
+                "",
+                "b",
+                "b:",
+                ":2",
+                "b:x",
+                "b:0",
+                "b:99999",
+                "b:-1",
+                "b:2 ",
+                "::1:2",
+                "a..b:2",
+            )
+        ],
+        (of_tf_config({"worker": ["a", "b:2"]}, "worker", 1), "TF_CONFIG worker 0 is at 'a'; an"),
+        (
+            of_tf_config({"chief": ["a:1"], "worker": ["a:1"]}, "chief", 0),
+            "0 and 1 are both at a:1",
+        ),
+        ({"JOB_COMPLETION_INDEX": "0", "WORKER_HOSTS": "a:x,b"}, "the indexed Job worker 0 is at"),
         (
             OPEN_MPI[0] | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"},
             "Open MPI started 3 workers, 2 of them on this host",

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -758,6 +759,28 @@ def test_a_port_that_is_taken_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
         set_workers(monkeypatch, [other.getsockname()[1], *free_ports(1)])
         with pytest.raises(UsageError, match=r"Worker 0 can't listen at .* another program"):
             rendezvous.meet({}, 1.0)
+
+
+@pytest.mark.quick
+def test_a_start_timeout_may_be_longer_than_the_system_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ports = free_ports(2)
+    set_workers(monkeypatch, ports)
+
+    def say_hello() -> None:
+        with (
+            contextlib.suppress(OSError),  # the chief has failed
+            socket.create_connection(("127.0.0.1", ports[0])) as chief,
+        ):
+            chief.sendall(b'{"worker": 1, "facts": {}}\n')
+            while chief.recv(100):
+                pass
+
+    threading.Timer(1.0, say_hello).start()
+    connections = rendezvous.meet({}, 3e6)
+    assert set(connections) == {1}
+    connections[1].close()
 
 
 WAITING = """

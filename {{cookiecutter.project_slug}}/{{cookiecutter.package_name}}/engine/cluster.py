@@ -18,6 +18,10 @@ from .errors import UsageError
 PORT = 12345  # in a pod, which has a network of its own
 # Below those that Linux gives to outgoing connections, 32768 to 60999.
 FIRST_PORT, PORTS = 12000, 20000
+LAST_PORT = 2**16 - 1
+# "host:port"; any other host, such as "a..b", can't be looked up, and Python raises a UnicodeError.
+HOST = r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?"
+ADDRESS = re.compile(rf"(?:{HOST}|\[[0-9A-Fa-f:.]+(?:%\w+)?\])" + r":([0-9]{1,5})")
 BRACKETS = re.compile(r"(.*?)\[([^\]]*)\](.*)")
 MOST = 2**16  # workers, so that a wrong number can't fill the memory
 REPEATED = re.compile(r"(\d+)(?:\(x(\d+)\))?")  # "4(x2)": 4 tasks on each of two nodes
@@ -37,7 +41,8 @@ def tf_config(environ: Mapping[str, str]) -> dict[str, Any] | None:
     starts its own daemons by `srun`, and its processes inherit their variables.
 
     Raises:
-        UsageError: TF_CONFIG isn't one, or the launcher doesn't say where the workers are.
+        UsageError: TF_CONFIG isn't one, or the launcher doesn't say where the workers are, each
+            at an address of its own.
     """
     for launcher in (_from_tf_config, _open_mpi, _mpich, _slurm, _indexed_job):
         try:
@@ -51,6 +56,7 @@ def tf_config(environ: Mapping[str, str]) -> dict[str, Any] | None:
             addresses, index = found
             if len(addresses) < 2:
                 return None
+            _validate_addresses(addresses, launcher_name(environ))
             if not 0 <= index < len(addresses):
                 raise UsageError(
                     f"This process is worker {index} for its launcher, but there are only "
@@ -207,6 +213,22 @@ def _validate_number(workers: int) -> int:
     if not 0 < workers <= MOST:
         raise ValueError(f"{workers} workers")
     return workers
+
+
+def _validate_addresses(addresses: list[str], launcher: str) -> None:
+    first: dict[str, int] = {}  # worker by address
+    for worker, address in enumerate(addresses):
+        match = ADDRESS.fullmatch(address)
+        if not (match and 1 <= int(match[1]) <= LAST_PORT):
+            raise UsageError(
+                f"By {launcher} worker {worker} is at {address!r}; an address is host:port, such "
+                f"as 10.0.0.1:{PORT} or [fd00::1]:{PORT}, with a port from 1 to {LAST_PORT}."
+            )
+        if first.setdefault(address, worker) != worker:
+            raise UsageError(
+                f"By {launcher} workers {first[address]} and {worker} are both at {address}; give "
+                "each worker a port or a host of its own."
+            )
 
 
 def _expanded(name: str) -> Iterator[str]:

@@ -32,6 +32,7 @@ TIMEOUT = 300.0
 HELLO_SECS = 5.0  # for the first line of a connection: it may be of something else
 PAUSE_SECS = 0.2  # between two attempts to reach the chief
 PORT_SECS = 10.0  # for the port to be free: the process before may still be ending
+WAIT_SECS = 1e6  # the longest of one call: the system counts milliseconds in 32 bits
 LONGEST, CHUNK = 1 << 20, 1 << 16  # bytes of a line, and of a part of it
 Met = tuple[dict[str, str], dict[int, socket.socket]]  # what came out, and connections by worker
 
@@ -146,7 +147,7 @@ def _gather(
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ, 0)
         while len(facts) < len(addresses) and not ended and time.monotonic() < deadline:
-            for key, _ in selector.select(deadline - time.monotonic()):
+            for key, _ in selector.select(min(deadline - time.monotonic(), WAIT_SECS)):
                 if key.data:  # it has nothing to say before it is answered, so this is its end
                     ended = key.data
                 elif (came := _welcome(listener, len(addresses))) and came[0] not in connections:
@@ -207,7 +208,7 @@ def _join(must_match: dict[str, Any], deadline: float, timeout: float) -> Met:
                 if _receive(chiefs):
                     raise ValueError("another program, or this connection itself")
                 welcome = True
-                chiefs.settimeout(left)
+                chiefs.settimeout(min(left, WAIT_SECS))
                 answer = {"lost": "", "error": "", **_receive(chiefs)}
                 if not any(answer.values()):
                     stack.pop_all()  # it stays open
