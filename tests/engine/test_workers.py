@@ -22,6 +22,7 @@ import tensorflow as tf
 from proof.engine import link, rendezvous
 from proof.engine.errors import UsageError
 from proof.engine.lost_worker import is_lost_worker
+from proof.engine.workers import Workers
 
 from . import project
 
@@ -781,6 +782,15 @@ def test_a_start_timeout_may_be_longer_than_the_system_waits(
     connections = rendezvous.meet({}, 3e6)
     assert set(connections) == {1}
     connections[1].close()
+
+
+@pytest.mark.quick
+def test_a_log_that_a_worker_can_not_write_is_one_sentence(tmp_path: Path) -> None:
+    workers = Workers(tf.distribute.get_strategy())
+    workers.index = 1
+    (tmp_path / "worker-1.log").mkdir()
+    with pytest.raises(UsageError, match=r"worker-1.log can't be written \(Is a directory\); "):
+        workers.log_to(tmp_path)
 
 
 WAITING = """

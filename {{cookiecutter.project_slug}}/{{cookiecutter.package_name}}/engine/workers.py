@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from . import cluster, link
 from .errors import UsageError
+from .files import writing
 
 LONGEST_TEXT = 4096  # bytes of what the chief tells
 VISIBLE_SECS = 30.0  # until a new file is seen by all: NFS remembers for so long what isn't there
@@ -132,13 +133,18 @@ class Workers:
             sys.stdout = io.StringIO()
 
     def log_to(self, directory: Path) -> None:
-        """Write what a worker other than the chief prints to worker-<index>.log."""
+        """Write what a worker other than the chief prints to worker-<index>.log.
+
+        Raises:
+            UsageError: it can't be written.
+        """
         if self.is_chief:
             return
         so_far = sys.stdout.getvalue() if isinstance(sys.stdout, io.StringIO) else ""
-        # Open for the rest of the process.
-        log = (directory / f"worker-{self.index}.log").open("a", encoding="utf-8", buffering=1)
-        log.write(so_far)
+        file = directory / f"worker-{self.index}.log"
+        with writing(file):  # open for the rest of the process
+            log = file.open("a", encoding="utf-8", buffering=1)
+            log.write(so_far)
         sys.stdout = log
 
     def _traced_sum(self, values: tf.Tensor) -> tf.Tensor:
