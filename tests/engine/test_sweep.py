@@ -20,6 +20,7 @@ from cookiecutter.main import cookiecutter
 from proof.config import Config
 from proof.engine.command_line import arguments_of, parse
 from proof.engine.errors import RESUMABLE, UsageError
+from proof.engine.interrupts import AT_ONCE
 from proof.engine.sweep import devices
 from proof.engine.sweep_file import MUST, read_sweep
 from proof.task.config import TaskConfig
@@ -151,6 +152,36 @@ def test_a_signal_lets_the_runs_save_themselves_and_the_same_command_resumes(
     said = ended(start(3, 30, 1, jobs=2), code=0)
     assert "[1/3] seed=3: resumed\n" in said
     assert "resuming" in (tmp_path / "runs" / "s" / "seed=3.log").read_text()
+
+
+@pytest.mark.quick
+def test_a_second_signal_leaves_no_run_training(start: Callable[..., Any], tmp_path: Path) -> None:
+    process = start(3, 30, jobs=1)
+    until((run_of(tmp_path, 3) / "started").exists)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGHUP)
+    said = ended(process, code=AT_ONCE)
+    assert "doesn't wait for what still runs (runs/s/seed=3.log); the same" in said
+    until((run_of(tmp_path, 3) / "checkpoints/latest/ckpt-1.index").exists)  # it was told to end
+    assert not run_of(tmp_path, 30).exists()
+
+
+@pytest.mark.quick
+def test_a_signal_says_which_runs_of_an_earlier_sweep_go_on(
+    start: Callable[..., Any], tmp_path: Path
+) -> None:
+    process = start(3)
+    started = run_of(tmp_path, 3) / "started"
+    until(started.exists)
+    process.kill()
+    again = start(3)
+    assert "1 runs" in again.stdout.readline()
+    assert "is still being trained" in again.stdout.readline()
+    again.send_signal(signal.SIGTERM)
+    said = ended(again, code=RESUMABLE)
+    os.kill(int(started.read_text()), signal.SIGTERM)
+    assert "seed=3: goes on, trained by a process of an earlier sweep\ninterrupted; " in said
 
 
 @pytest.mark.quick

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -64,10 +64,14 @@ class Interrupts:
     """Watches for signals while it is entered; to be entered after the strategy is created.
 
     MultiWorkerMirroredStrategy swallows a SIGTERM whose handler was set before it (TF 2.21).
+
+    Args:
+        at_once: called in a thread by a second signal, before the process exits.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: Callable[[], None] = lambda: None) -> None:
         self.received = False
+        self._at_once = at_once
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -99,5 +103,6 @@ class Interrupts:
         while number := os.read(reader, 1):
             seen += number[0] in self._before
             if seen > 1:
+                self._at_once()
                 os._exit(AT_ONCE)
         os.close(reader)

@@ -104,10 +104,10 @@ class _Runner:
             f"{len(found)} runs in {self._directory}, {len(found) - len(waiting)} finished",
             flush=True,
         )
-        with Interrupts() as interrupts:
+        with Interrupts(self._stop_at_once) as interrupts:
             try:
                 while (waiting or self._running) and not interrupts.received:
-                    while waiting and len(self._running) < self._jobs:
+                    while waiting and len(self._running) < self._jobs and not interrupts.received:
                         self._start(waiting.pop(0))
                     time.sleep(PAUSE_SECS)
                     self._look()
@@ -162,11 +162,28 @@ class _Runner:
 
     def _stop(self) -> None:
         """Let what still runs save itself and end."""
-        processes = [job.process for job in self._running.values() if job.process]
-        for process in processes:
-            process.terminate()
+        processes = self._terminate()
+        for name, job in self._running.items():
+            if not job.process:
+                self._say(name, "goes on, trained by a process of an earlier sweep")
         for process in processes:
             process.wait()
+
+    def _stop_at_once(self) -> None:
+        """By a second signal: the runs end by themselves, at once if they have been told before."""
+        self._terminate()
+        logs = [str(_log(self._directory, name)) for name in list(self._running)]
+        sys.stderr.write(
+            "interrupted again; the sweep doesn't wait for what still runs "
+            f"({', '.join(logs) or 'nothing'}); the same command resumes it\n"
+        )
+        sys.stderr.flush()
+
+    def _terminate(self) -> list[subprocess.Popen[bytes]]:
+        processes = [job.process for job in list(self._running.values()) if job.process]
+        for process in processes:
+            process.terminate()
+        return processes
 
     def _say(self, name: str, what: str) -> None:
         print(f"[{self._number[name]}/{len(self._number)}] {name}: {what}", flush=True)
