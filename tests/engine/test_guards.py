@@ -12,8 +12,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.config import Config
 from proof.__main__ import Compare, Predict, Report
+from proof.config import Config
 from proof.engine.callbacks import at_step, every_epochs, every_steps
 from proof.engine.data_errors import data_errors
 from proof.engine.errors import AGAIN, UsageError, usage_errors
@@ -180,6 +180,8 @@ def test_a_full_disk_is_said_in_the_words_of_the_command(
     with pytest.raises(SystemExit), usage_errors(AGAIN):
         raise OSError(errno.ENOSPC, "No space left on device", "main.keras")
     assert capsys.readouterr().err.endswith(f"; {AGAIN}\n")
+
+
 LONG = Path("x" * 300)
 
 

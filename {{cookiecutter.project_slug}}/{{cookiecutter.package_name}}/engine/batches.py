@@ -161,8 +161,9 @@ def gives_batches(split: Split) -> bool:
     for spec in specs:
         if not isinstance(spec, tf.TensorSpec | tf.RaggedTensorSpec):
             raise UsageError(
-                f"A tf.data.Dataset of create_datasets has a part of type {spec.value_type.__name__}; "
-                "leave None out, and make others dense, such as by tf.sparse.to_dense."
+                "A tf.data.Dataset of create_datasets has a part of type "
+                f"{spec.value_type.__name__}; leave None out, and make others dense, such as by "
+                "tf.sparse.to_dense."
             )
     shapes = [spec.shape for spec in specs]
     made = _made_of(split, KEEPS_BATCHES | KEEPS_SOME_BATCHES)

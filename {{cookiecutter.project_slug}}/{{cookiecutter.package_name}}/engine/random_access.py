@@ -252,7 +252,8 @@ class RandomAccess:
         def load_or_leave_out(*row: Any) -> tuple[Any, tf.Tensor]:
             one = tf.data.Dataset.from_tensors(row)
             loaded = one.map(load)
-            other = one.map(note).map(lambda *o: tf.nest.map_structure(cast, o, loaded.element_spec))
+            spec = loaded.element_spec
+            other = one.map(note).map(lambda *o: tf.nest.map_structure(cast, o, spec))
             return loaded.ignore_errors().concatenate(other).take(1).get_single_element()
 
         return load_or_leave_out if bad.most else load

@@ -497,9 +497,9 @@ def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:
     """Of images with two values, one nearly everywhere: this value, its fraction, the other."""
     if array.dtype.kind != "f" or array.ndim < 3 or not array.size:
         return None
-    a, b = array.shape[1:3]
-    sums = array[0].sum(axis=-1)  # a code of one place in each; a graph's edges are symmetric
-    if np.isin(sums, (0, 1)).all() or (a == b and np.array_equal(array[0], array[0].swapaxes(0, 1))):
+    first, (a, b) = array[0], array.shape[1:3]
+    is_code = np.isin(first.sum(axis=-1), (0, 1)).all()
+    if is_code or (a == b and np.array_equal(first, first.swapaxes(0, 1))):  # edges of a graph
         return None
     values, times = np.unique(array.ravel()[:MANY_VALUES], return_counts=True)
     share = times.max() / times.sum()
