@@ -144,7 +144,7 @@ def predicted(directory: Path) -> None:
         ("pathlib.Path.mkdir", swept, "s"),
         ("os.open", swept, "s"),
         ("pathlib.Path.mkdir", predicted, "out"),
-        ("numpy.save", predicted, "out"),
+        ("pathlib.Path.write_bytes", predicted, r"out/inputs\.npy"),
         (
             "pathlib.Path.mkdir",
             lambda path: list(export_models(build(Toy()).run, path / "export")),
@@ -169,7 +169,7 @@ def test_a_command_without_write_permission_says_what_helps_it(
         (path / "s").mkdir()
     with monkeypatch.context() as patch:
         patch.setattr(refused, refuse)
-        sentence = rf"^{path}/{what} can't be written \(Permission denied\); make it writable, then"
+        sentence = rf"^{path}/{what} can't be written \(Permission denied\); mend that, then"
         with pytest.raises(UsageError, match=sentence):
             command(path)
 
@@ -199,7 +199,7 @@ def _unreadable_folder(path: Path) -> None:
         (_unreadable_folder, "y: Permission denied."),
         (
             lambda path: list(export_models(build(Toy()).run, path / "export")),
-            "export: File exists.",
+            f"export can't be written (File exists); {AGAIN}",
         ),
     ],
     ids=["compare", "report", "predict", "folder", "export"],

@@ -76,6 +76,12 @@ def test_files_of_one_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(second), model(INPUTS + 1))
 
 
+def test_why_there_is_no_table_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "inputs.npy", INPUTS)
+    list(predict_files(model_with(FORMS["one"]), [tmp_path / "inputs.npy"], tmp_path / "out"))
+    assert capsys.readouterr().err.startswith("no table: describe in task/predictions.py returns")
+
+
 WEIGHTS = np.arange(300) % 3  # of an example, not of padding
 SPLITS = {
     "labels": (np.zeros(300),),

@@ -58,7 +58,7 @@ FULL_OR_READ_ONLY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
 RESUME = "the checkpoints so far are intact: fix the disk, then resume."
-AGAIN = "make it writable, then start the same command again."
+AGAIN = "mend that, then start the same command again."
 
 
 def cannot_write(what: object, error: Exception, then: str = RESUME) -> str:
@@ -106,7 +106,7 @@ def usage_errors(then: str = RESUME) -> Iterator[None]:
     from .lost_worker import end_together
 
     try:
-        with forgiving_output(), ending_in_order(RESUMABLE):
+        with forgiving_output(), ending_in_order(RESUMABLE, trains=then == RESUME):
             yield
     except LostWorkerError as error:
         _say(str(error))

@@ -26,11 +26,15 @@ class Signaled(SystemExit):
 
 
 @contextlib.contextmanager
-def ending_in_order(code: int) -> Iterator[None]:
+def ending_in_order(code: int, *, trains: bool) -> Iterator[None]:
     """End by SIGTERM or SIGHUP with a sentence and `code`, not silently by the signal itself.
 
     Ctrl-C raises KeyboardInterrupt, as ever; a second signal exits at once, without tracebacks from
     what was being closed.
+
+    Args:
+        code: the exit code.
+        trains: whether something may have been saved to continue from.
     """
     received = False
 
@@ -42,8 +46,8 @@ def ending_in_order(code: int) -> Iterator[None]:
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         sys.stderr.write(
-            f"interrupted by {signal.Signals(number).name}; start the same command again, with "
-            "--resume auto to continue from what was saved\n"
+            f"interrupted by {signal.Signals(number).name}; start the same command again"
+            f"{', with --resume auto to continue from what was saved' * trains}\n"
         )
         raise Signaled(code)
 
