@@ -298,7 +298,7 @@ def shared_dropout() -> Toy:
             for name, inner in models.items()
         }
 
-    return replace(toy, model=create)
+    return replace(toy, model=create, optimizer=lambda: keras.optimizers.Adam(0.03))
 
 
 def divided() -> Toy:

@@ -56,6 +56,9 @@ from . import (
     blind_45,
     blind_46,
     blind_47,
+    blind_48,
+    blind_49,
+    blind_50,
     data,
     losses,
     models,
@@ -119,6 +122,9 @@ EXAMINED = (
     blind_45,
     blind_46,
     blind_47,
+    blind_48,
+    blind_49,
+    blind_50,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

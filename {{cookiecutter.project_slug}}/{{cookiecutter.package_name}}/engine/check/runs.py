@@ -593,8 +593,9 @@ def state_of(created: Created) -> list[keras.Variable]:
 
 def _telling_numbers(num_steps: int) -> list[int]:
     """The numbers of the real steps: among the last ones is what a step does now and then."""
-    most = max(range(num_steps), key=lambda n: sum(n % period == 0 for period in PERIODS))
-    return [*range(REAL_STEPS - 2), most - 1, most] if most else [*range(REAL_STEPS)]
+    numbers = range(REAL_STEPS - 1, max(REAL_STEPS, num_steps))
+    most = max(numbers, key=lambda n: sum(n % period == 0 for period in PERIODS))
+    return [*range(REAL_STEPS - 2), most - 1, most]
 
 
 def _apart(run: Run, variables: list[keras.Variable]) -> float:

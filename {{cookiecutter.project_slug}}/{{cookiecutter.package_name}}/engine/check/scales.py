@@ -497,9 +497,9 @@ def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:
     """Of images with two values, one nearly everywhere: this value, its fraction, the other."""
     if array.dtype.kind != "f" or array.ndim < 3 or not array.size:
         return None
-    first, (a, b) = array[0], array.shape[1:3]
-    is_code = np.isin(first.sum(axis=-1), (0, 1)).all()
-    if is_code or (a == b and np.array_equal(first, first.swapaxes(0, 1))):  # edges of a graph
+    some, (a, b) = array[:MOST_IMAGES], array.shape[1:3]
+    is_code = array.shape[-1] > 2 and np.isin(some.sum(axis=-1), (0, 1)).all()
+    if is_code or (a == b and np.array_equal(some, some.swapaxes(1, 2))):  # edges of a graph
         return None
     values, times = np.unique(array.ravel()[:MANY_VALUES], return_counts=True)
     share = times.max() / times.sum()
