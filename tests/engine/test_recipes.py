@@ -27,11 +27,12 @@ from proof.engine.batches import (
 )
 from proof.engine.callbacks import learning_rates
 from proof.engine.export import export_models
+from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 
 from . import ROOT
 from .test_keras_callbacks import loop
-from .toys import CLASSES, FEATURES, Toy, assert_parity, train
+from .toys import CLASSES, FEATURES, Toy, assert_parity, plain_step, train
 
 pytestmark = pytest.mark.quick
 
@@ -49,6 +50,7 @@ BLOCKS = {name: code for file in PAGES for name, code in BLOCK.findall(page(file
 LAYOUT = BatchLayout(8, 2, 0, 2)
 GIVEN: dict[str, Any] = {  # imports of the files that the blocks belong to
     "np": np, "tf": tf, "keras": keras, "csv": csv, "Any": Any, "TaskConfig": TaskConfig,
+    "Run": Run, "Replica": Replica,
     "Callback": callbacks.Callback, "Event": callbacks.Event, "at_step": callbacks.at_step,
     "every_steps": callbacks.every_steps, "every_epochs": callbacks.every_epochs,
 }  # fmt: skip
@@ -304,6 +306,15 @@ def nan_gradient_at_zero() -> keras.Model:
 
     x = keras.Input((FEATURES,))
     return keras.Model(x, keras.layers.Dense(CLASSES)(Root()(x)))
+
+
+def test_weights_that_are_moved_before_the_loss_come_back() -> None:
+    names = recipe("sharpness")
+    names |= {"RADIUS": 0.05, "loss_of": lambda *arguments: plain_step(*arguments)["main"]}
+    sharp = assert_parity(Toy(train_steps=(names["train_step"],)), (2,))
+    plain = train(Toy())
+    apart = max(np.abs(a - b).max() for a, b in zip(sharp.weights, plain.weights, strict=True))
+    assert 1e-4 < apart < 0.05  # moved by less than the radius, and not by all steps together
 
 
 def test_nan_to_zero_saves_a_step_whose_loss_is_finite() -> None:

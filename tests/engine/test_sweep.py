@@ -159,7 +159,6 @@ def test_a_second_signal_leaves_no_run_training(start: Callable[..., Any], tmp_p
     process = start(3, 30, jobs=1)
     until((run_of(tmp_path, 3) / "started").exists)
     process.send_signal(signal.SIGTERM)
-    time.sleep(0.05)
     process.send_signal(signal.SIGHUP)
     said = ended(process, code=AT_ONCE)
     assert "doesn't wait for what still runs (runs/s/seed=3.log); the same" in said

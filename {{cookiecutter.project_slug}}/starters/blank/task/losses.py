@@ -22,9 +22,9 @@ def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     )
 
 
-# TODO(10): the number that the loss of a batch is divided by, or a dict of one for each term.
+# TODO(10): the number that the loss of a batch is divided by.
 def count(batch: Any) -> tf.Tensor:
-    """How many examples, tokens or pixels of `batch` count, an int32 scalar."""
+    """How many examples, tokens or pixels of `batch` count: int32, or a dict, one for each term."""
     raise TodoError(
         10,
         "count in task/losses.py must return how many examples (tokens, pixels) of a batch count, "
