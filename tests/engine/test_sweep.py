@@ -156,7 +156,9 @@ def test_a_signal_lets_the_runs_save_themselves_and_the_same_command_resumes(
 
 @pytest.mark.quick
 def test_a_second_signal_leaves_no_run_training(start: Callable[..., Any], tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
     process = start(3, 30, jobs=1)
+    signal.signal(signal.SIGHUP, before)
     until((run_of(tmp_path, 3) / "started").exists)
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGHUP)
