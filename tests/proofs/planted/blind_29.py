@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .edits import Change, Edit, Fault
-from .tasks import PICTURES
+from .tasks import PICTURES, VALIDATION_BY_STEP
 from .unusual import change_of
 
 UPDATE = 'run.metrics["accuracy"].update_state(labels, predictions, weights)'
@@ -978,15 +978,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
 ''',
             "train_step",
         ),
-        Edit(
-            "steps.py",
-            "",
-            '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-''',
-            "validation_step",
-        ),
+        VALIDATION_BY_STEP,
     ),
 )
 
@@ -1096,15 +1088,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
 ''',
             "train_step",
         ),
-        Edit(
-            "steps.py",
-            "",
-            '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-''',
-            "validation_step",
-        ),
+        VALIDATION_BY_STEP,
     ),
 )
 

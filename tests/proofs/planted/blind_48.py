@@ -2,106 +2,15 @@
 
 from __future__ import annotations
 
+from . import blank
 from .edits import Change, Edit, Fault
 from .unusual import change_of, fault_in
 
 
 def whole(**files: str) -> tuple[Edit, ...]:
     """Edits that replace files of task/, by their names without .py."""
-    return tuple(Edit(f"{name}.py", "", text.lstrip("\n")) for name, text in files.items())
+    return blank.fill({name: text.lstrip("\n") for name, text in files.items()})
 
-
-NO_CALLBACKS = '''
-"""Functions that are called during training."""
-
-from __future__ import annotations
-
-from ..engine.callbacks import Callback
-from .config import TaskConfig
-
-
-def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """None."""
-    return []
-'''
-
-NO_PICTURES = '''
-"""No pictures."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-'''
-
-COSINE = '''
-"""The optimizer, and what happens to the gradients before it applies them."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """Adam with a cosine schedule over the whole run.
-
-    Args:
-        task: the flags of the task.
-        steps: train steps in the whole run, for schedules.
-    """
-    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.Adam(schedule)
-
-
-def process_gradients(
-    gradients: list[tf.Tensor], variables: list[keras.Variable]
-) -> list[tf.Tensor]:
-    """One gradient for each of `variables`, the same on every replica."""
-    return gradients
-'''
-
-COMPUTE_LOSS = '''
-
-def compute_loss(
-    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
-) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
-
-    Args:
-        per_example: float (batch,).
-        weights: float (batch,), 0 for padding.
-        model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
-
-    Raises:
-        ValueError: `per_example` isn't one number per weight.
-    """
-    if per_example.shape != weights.shape:
-        raise ValueError(f"The loss has shape {per_example.shape}, its weights {weights.shape}.")
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
-'''
-
-COUNT = '''
-def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-'''
 
 # ------------------------------------------------------------------------------------------------
 # Transcription: connectionist temporal classification of utterances of several speakers.
@@ -297,8 +206,9 @@ def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
     return {"main": ctc}
 
 '''
-    + COUNT
-    + COMPUTE_LOSS,
+    + "\n"
+    + blank.COUNT
+    + blank.COMPUTE_LOSS,
     metrics='''
 """The metrics, and the decoder."""
 
@@ -352,9 +262,9 @@ def update_metrics(
     metrics["symbol_error_rate"].update_state(edits / symbols, weights * symbols)
     metrics["exact"].update_state(tf.cast(edits == 0, weights.dtype), weights)
 ''',
-    optimizer=COSINE,
-    callbacks=NO_CALLBACKS,
-    pictures=NO_PICTURES,
+    optimizer=blank.OPTIMIZER_FILE,
+    callbacks=blank.CALLBACKS,
+    pictures=blank.PICTURES,
     predictions='''
 """What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
 
@@ -590,8 +500,9 @@ def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     return {"main": keras.losses.MeanSquaredError(reduction="none")}
 
 '''
-    + COUNT
-    + COMPUTE_LOSS,
+    + "\n"
+    + blank.COUNT
+    + blank.COMPUTE_LOSS,
     metrics='''
 """The metrics."""
 
@@ -629,8 +540,8 @@ def update_metrics(
         own = weights * tf.cast(inside, weights.dtype)
         metrics[f"error_{band}"].update_state(per_example, own)
 ''',
-    optimizer=COSINE,
-    callbacks=NO_CALLBACKS,
+    optimizer=blank.OPTIMIZER_FILE,
+    callbacks=blank.CALLBACKS,
     pictures='''
 """Pictures of training examples and of what is sampled."""
 
@@ -1061,7 +972,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     )
     return [keras_callback(plateau)]
 ''',
-    pictures=NO_PICTURES,
+    pictures=blank.PICTURES,
     predictions='''
 """What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
 
@@ -1356,8 +1267,9 @@ def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     return {"main": keras.losses.Huber(delta=1.0, reduction="none")}
 
 '''
-    + COUNT
-    + COMPUTE_LOSS,
+    + "\n"
+    + blank.COUNT
+    + blank.COMPUTE_LOSS,
     metrics='''
 """The metrics."""
 
@@ -1400,9 +1312,9 @@ def update_metrics(
     metrics["best_action"].update_state(tf.cast(lost < TIE, weights.dtype), weights)
     metrics["value_error"].update_state(best, values, weights)
 ''',
-    optimizer=COSINE,
-    callbacks=NO_CALLBACKS,
-    pictures=NO_PICTURES,
+    optimizer=blank.OPTIMIZER_FILE,
+    callbacks=blank.CALLBACKS,
+    pictures=blank.PICTURES,
     predictions='''
 """What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .edits import Change, Edit, Fault
+from .tasks import TEST_BY_STEP, VALIDATION_BY_STEP
 from .unusual import change_of
 
 # ---------------------------------------------------------------------------------------------
@@ -416,15 +417,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
 ''',
             "train_step",
         ),
-        Edit(
-            "steps.py",
-            "",
-            '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-''',
-            "validation_step",
-        ),
+        VALIDATION_BY_STEP,
     ),
 )
 
@@ -929,24 +922,8 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
 ''',
             "train_step",
         ),
-        Edit(
-            "steps.py",
-            "",
-            '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-''',
-            "validation_step",
-        ),
-        Edit(
-            "steps.py",
-            "",
-            '''def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-''',
-            "test_step",
-        ),
+        VALIDATION_BY_STEP,
+        TEST_BY_STEP,
     ),
 )
 
@@ -1111,24 +1088,8 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
             "from .losses import compute_loss\n",
             "from .losses import compute_loss\n\nNINETY_PERCENT = 1.645  # deviations to both sides of the mean\n",
         ),
-        Edit(
-            "steps.py",
-            "",
-            '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-''',
-            "validation_step",
-        ),
-        Edit(
-            "steps.py",
-            "",
-            '''def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-''',
-            "test_step",
-        ),
+        VALIDATION_BY_STEP,
+        TEST_BY_STEP,
     ),
 )
 
@@ -1374,15 +1335,7 @@ def _update_accuracy(
 ''',
             "train_step",
         ),
-        Edit(
-            "steps.py",
-            "",
-            '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-''',
-            "validation_step",
-        ),
+        VALIDATION_BY_STEP,
         Edit(
             "steps.py",
             "TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported\n",
@@ -1976,15 +1929,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
 ''',
             "train_step",
         ),
-        Edit(
-            "steps.py",
-            "",
-            '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-''',
-            "validation_step",
-        ),
+        VALIDATION_BY_STEP,
         Edit(
             "steps.py",
             'TERMS = ("error", "kl")  # reported beside the loss\n',

@@ -13,6 +13,18 @@ PICTURES = Edit(
         "Pictures of training examples and of predictions: none.", "No pictures."
     ),
 )
+VALIDATION_BY_STEP, TEST_BY_STEP = (
+    Edit(
+        "steps.py",
+        "",
+        f'''def {name}_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
+    """The {name} loss of this replica's part of a batch."""
+    return _step(run, batch, replica, training=False)
+''',
+        f"{name}_step",
+    )
+    for name in ("validation", "test")
+)
 LOWEST_LOSS = (
     Edit("config.py", '"validation_accuracy"', '"validation_loss"'),
     Edit("config.py", "larger_is_better: bool = True", "larger_is_better: bool = False"),
