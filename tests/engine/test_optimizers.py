@@ -15,9 +15,9 @@ from .toys import (
     Toy,
     assert_parity,
     build,
-    compute_loss,
     plain_model,
-    plain_step,
+    shared_models,
+    step_of,
     train,
 )
 
@@ -112,28 +112,16 @@ def test_a_changed_learning_rate_holds_from_the_next_step_without_a_trace() -> N
         assert trained.steps.num_traces() == 1
 
 
-def _step_of(name: str) -> Any:
-    """The plain train step, of one of several models."""
-
-    def step(run: Any, batch: Any, replica: Any) -> dict[str, tf.Tensor]:
-        inputs, labels, weights = batch
-        loss = run.losses["main"](labels, run.models[name](inputs, training=True))
-        (optimizer,) = run.optimizers
-        return {optimizer: compute_loss(loss, weights, run.models[name], replica)}
-
-    return step
-
-
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_layer_of_two_models_is_trained_once(replicas: int) -> None:
-    def models() -> dict[str, keras.Model]:
-        whole = plain_model()
-        encoder = keras.Model(whole.inputs, whole.get_layer("hidden").output)
-        return {"whole": whole, "encoder": encoder}
+    def alone_model() -> dict[str, keras.Model]:
+        return {"whole": shared_models()["whole"]}
 
     flags: dict[str, Any] = {"steps": 3, "steps_per_call": 1, "clip_norm": 0.5}
-    alone = train(Toy(train_steps=(plain_step,)), replicas, **flags)
-    both = train(Toy(models, train_steps=(_step_of("whole"),)), replicas, **flags)
+    alone, both = (
+        train(Toy(model, train_steps=(step_of("whole"),)), replicas, **flags)
+        for model in (alone_model, shared_models)
+    )
     for a, b in zip(alone.weights, both.weights, strict=True):
         np.testing.assert_array_equal(a, b)
     assert float(alone.progress.latest.gradient_norm) == float(both.progress.latest.gradient_norm)
@@ -146,7 +134,7 @@ def test_an_optimizer_that_is_called_like_a_model_trains_that_one(
     toy = Toy(
         lambda: {"student": plain_model(), "other": plain_model()},
         lambda: {name: optimizers.AdamW(0.1, weight_decay=0.5)},
-        train_steps=(_step_of("student"),),
+        train_steps=(step_of("student"),),
     )
     before = build(toy).run.models["other"].get_weights()[0]
     trained = train(toy, steps=1, steps_per_call=1)

@@ -112,7 +112,16 @@ from .faulty import (
     with_noise,
     with_terms,
 )
-from .toys import BATCH, CLASSES, FEATURES, Toy, laboratory, several_samples_step
+from .toys import (
+    BATCH,
+    CLASSES,
+    FEATURES,
+    Toy,
+    laboratory,
+    several_samples_step,
+    shared_models,
+    step_of,
+)
 from .worked import CONTRASTIVE, GAN
 
 # Keras saves weights so.
@@ -2166,26 +2175,8 @@ def test_a_variable_of_a_loss_that_is_not_saved_is_found() -> None:
     assert "in a run that is resumed" in str(finding)
 
 
-def shared() -> dict[str, keras.Model]:
-    """A model, and another of its first layers, which are regularized."""
-    x = inputs = keras.Input((FEATURES,))
-    l2 = keras.regularizers.L2(1e-3)
-    x = keras.layers.Dense(8, "relu", kernel_regularizer=l2, name="hidden")(x)
-    whole = keras.Model(inputs, keras.layers.Dense(CLASSES, name="logits")(x))
-    return {"whole": whole, "features": keras.Model(inputs, x)}
-
-
-def step_of_whole(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-    """Trains the first model."""
-    inputs, labels, weights = batch
-    predictions = run.models["whole"](inputs, training=True)
-    run.metrics["accuracy"].update_state(labels, predictions, weights)
-    loss = run.losses["main"](labels, predictions)
-    return {"main": compute_loss(loss, weights, run.models["whole"], replica)}
-
-
 def test_models_that_share_layers_are_not_accused() -> None:
-    steps = {"train_steps": (step_of_whole,), "validation_step": step_of_whole}
-    lab = laboratory(sound(model=shared, **steps))
+    steps = {"train_steps": (step_of("whole"),), "validation_step": step_of("whole")}
+    lab = laboratory(sound(model=shared_models, **steps))
     found = dict(check(lab, select(())))
     assert not {claim: str(f) for claim, f in found.items() if f.verdict != "ok"}

@@ -12,7 +12,8 @@ import tensorflow as tf
 from proof.engine.errors import UsageError
 from proof.engine.types import Replica, Run
 
-from .toys import Toy, build, compute_loss, plain_model, plain_step, train
+from .faulty import copied_every
+from .toys import Toy, build, plain_model, plain_step, train
 
 optimizers, metrics = keras.optimizers, keras.metrics
 
@@ -121,22 +122,8 @@ def test_a_write_that_would_always_be_made(change: Callable[[Run], None]) -> Non
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_write_now_and_then_by_tf_where(replicas: int) -> None:
-    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        inputs, labels, weights = batch
-        pairs = zip(run.models["target"].weights, run.models["student"].weights, strict=True)
-        for target, weight in pairs:
-            target.assign(tf.where(replica.step % 2 == 0, weight.value, target.value))
-        loss = run.losses["main"](labels, run.models["student"](inputs))
-        return {"main": compute_loss(loss, weights, run.models["student"], replica)}
-
-    def models() -> dict[str, keras.Model]:
-        target = plain_model()
-        target.trainable = False
-        return {"student": plain_model(), "target": target}
-
-    toy = Toy(models, train_steps=(step,))
-    before, _, _ = build(toy, replicas)
-    first = before.models["student"].get_weights()
+    toy = copied_every(2)
+    first = build(toy, replicas).run.models["online"].get_weights()
     for steps, is_first in ((1, True), (2, True), (3, False)):
         trained = train(toy, replicas, steps=steps, steps_per_call=1)
         weights = trained.run.models["target"].get_weights()

@@ -41,14 +41,33 @@ def plain_data(rows: int = 2 * BATCH) -> tuple[np.ndarray, ...]:
     return random.normal(size=(rows, FEATURES)) + labels[:, np.newaxis], labels
 
 
+def step_of(name: str) -> Callable[..., dict[str, tf.Tensor]]:
+    """The train step of the default project, of one of several models."""
+
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        predictions = run.models[name](inputs, training=True)
+        per_example = run.losses["main"](labels, predictions)
+        for metric in run.metrics.values():
+            metric.update_state(labels, predictions, weights)
+        (optimizer,) = run.optimizers
+        return {optimizer: compute_loss(per_example, weights, run.models[name], replica)}
+
+    return step
+
+
 def plain_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-    """The train step of the default project."""
-    inputs, labels, weights = batch
-    predictions = run.model(inputs, training=True)
-    per_example = run.losses["main"](labels, predictions)
-    for metric in run.metrics.values():
-        metric.update_state(labels, predictions, weights)
-    return {"main": compute_loss(per_example, weights, run.model, replica)}
+    """That of the only model."""
+    return step_of("main")(run, batch, replica)
+
+
+def shared_models() -> dict[str, keras.Model]:
+    """A model, and another of its first layers, which are regularized."""
+    x = inputs = keras.Input((FEATURES,))
+    l2 = keras.regularizers.L2(1e-3)
+    x = keras.layers.Dense(8, "relu", kernel_regularizer=l2, name="hidden")(x)
+    whole = keras.Model(inputs, keras.layers.Dense(CLASSES, name="logits")(x))
+    return {"whole": whole, "features": keras.Model(inputs, x)}
 
 
 def several_samples_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
