@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 TASK = Path(__file__).with_name("task")
 
 
-NOT_LOOKED_AT = "not looked at"  # since the task lacks what a relation is about
-
-
 @dataclass
 class Todo:
     """List the TODOs that are still in the task."""
@@ -61,7 +58,14 @@ class Check:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # it makes graphs and drops them
         os.environ.pop("TF_CONFIG", None)  # this is one process, wherever it is started
         with filtered_tf_import():
-            from .engine.check import RELATIONS, Laboratory, check, one_and_two_replicas, select
+            from .engine.check import (
+                NOT_LOOKED_AT,
+                RELATIONS,
+                Laboratory,
+                check,
+                one_and_two_replicas,
+                select,
+            )
         names = select(self.only)
         if self.list:
             print("\n".join(f"{name}: {RELATIONS[name].claim}" for name in names))
@@ -77,8 +81,7 @@ class Check:
         laboratory = Laboratory(*make, self.training, self.task, readers)
         found: dict[str, list[str]] = {"ok": [], NOT_LOOKED_AT: [], "look": [], "WRONG": []}
         for name, finding in check(laboratory, names):
-            was_looked_at = not finding.seen.startswith(NOT_LOOKED_AT)
-            found[finding.verdict if was_looked_at else NOT_LOOKED_AT].append(name)
+            found[finding.verdict if finding.was_looked_at else NOT_LOOKED_AT].append(name)
             print(f"{finding.verdict:5}  {name}: {finding}".rstrip(": "), flush=True)
         totals = [f"{len(found[verdict])} {verdict}" for verdict in found if found[verdict]]
         worst = ", ".join(found["WRONG"] or found["look"])

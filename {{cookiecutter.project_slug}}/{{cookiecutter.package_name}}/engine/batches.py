@@ -153,6 +153,9 @@ def gives_batches(split: Split) -> bool:
     """Whether a split is a tf.data.Dataset of batches, as Keras takes it, and not of examples.
 
     Of those that `batch(..., drop_remainder=True)` makes it can't be known: they may be sequences.
+
+    Raises:
+        UsageError: a part of it is None or sparse.
     """
     split = _own_shard(split)
     if not isinstance(split, tf.data.Dataset):

@@ -105,7 +105,7 @@ def state_of(function: Any) -> dict[str, Any]:
     """
     name, state = _kind(function), function.get_state()
     try:
-        return {"of": name, "state": json.loads(to_json_text(state))}
+        return {"of": name, "state": to_json_text(state)}
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(
             f"{name}.get_state() returns what JSON can't hold: {error}; return numbers, text, "
@@ -119,14 +119,15 @@ def restore_state(function: Any, saved: Any) -> None:
     Raises:
         UsageError: it is the state of another callback.
     """
-    if not isinstance(saved, dict) or "state" not in saved:  # of an older project
-        saved = {"state": saved}
-    if saved.get("of", _kind(function)) != _kind(function):
+    if not isinstance(saved, dict) or saved.keys() != {"of", "state"}:  # of an older project
+        function.set_state(saved)
+        return
+    if saved["of"] != _kind(function):
         raise UsageError(
             "The run can't be resumed: create_callbacks in task/callbacks.py returns other "
             "callbacks than before, or in another order; start a new run, or set it back."
         )
-    function.set_state(from_json_text(json.dumps(saved["state"])))
+    function.set_state(from_json_text(saved["state"]))
 
 
 def to_json_text(value: Any) -> str:

@@ -35,12 +35,13 @@ from . import (
     training,
 )
 from .explain import explain
-from .findings import RELATIONS, Finding, Relation, look, ok, wrong
+from .findings import NOT_LOOKED_AT, RELATIONS, Finding, Relation, look, ok, wrong
 from .laboratory import Laboratory
 from .numbers import relative_difference
 from .runs import Created, Failed, one_and_two_replicas
 
 __all__ = [
+    "NOT_LOOKED_AT",
     "RELATIONS",
     "Created",
     "Finding",

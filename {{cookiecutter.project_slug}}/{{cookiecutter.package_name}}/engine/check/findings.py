@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from .laboratory import Laboratory
 
 
+NOT_LOOKED_AT = "not looked at"  # how what was seen begins where a task lacks that
+
+
 class Finding(NamedTuple):
     """One line of the report.
 
@@ -23,6 +26,11 @@ class Finding(NamedTuple):
     seen: str
     cause: str = ""
     fix: str = ""
+
+    @property
+    def was_looked_at(self) -> bool:
+        """Whether the task has what the relation is about."""
+        return not self.seen.startswith(NOT_LOOKED_AT)
 
     def __str__(self) -> str:
         """One sentence."""
