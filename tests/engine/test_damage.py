@@ -22,7 +22,7 @@ from proof.config import Config
 from proof.engine import checkpoints
 from proof.engine.checkpoints import BestWeights, Checkpoints
 from proof.engine.command_line import parse, to_yaml
-from proof.engine.errors import AGAIN, UsageError, usage_errors
+from proof.engine.errors import UsageError, usage_errors
 from proof.engine.files import to_json
 from proof.engine.interrupts import SIGNALS, Interrupts
 from proof.engine.run_directory import RunDirectory, find_resumed
@@ -463,7 +463,7 @@ def test_a_signal_while_flags_are_read_is_no_wrong_flag(
 def test_a_command_that_saves_nothing_offers_nothing_to_resume(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit, match="138"), usage_errors(AGAIN):
+    with pytest.raises(SystemExit, match="138"), usage_errors(trains=False):
         signal.raise_signal(signal.SIGTERM)
     assert capsys.readouterr().err == "interrupted by SIGTERM; start the same command again\n"
 

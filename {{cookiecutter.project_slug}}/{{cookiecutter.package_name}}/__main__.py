@@ -16,7 +16,7 @@ from tyro.conf import Positional, subcommand
 
 from .config import Config
 from .engine.command_line import expand, parse, read, to_yaml
-from .engine.errors import AGAIN, fail, require_output, usage_errors
+from .engine.errors import fail, require_output, usage_errors
 from .engine.tf_log_filter import filtered_tf_import
 from .engine.todo import find_todos
 from .task.config import TaskConfig
@@ -299,6 +299,6 @@ def _split(evaluation: Evaluation, name: str) -> Any:
 
 if __name__ == "__main__":
     name, *flags = sys.argv[1:] or ["--help"]
-    with usage_errors(AGAIN):
+    with usage_errors(trains=False):
         read(Command, [name, *expand(flags)], program=f"python -m {__package__}")()
         require_output()

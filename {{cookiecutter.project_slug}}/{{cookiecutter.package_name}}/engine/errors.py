@@ -91,7 +91,7 @@ def going_on(sentence: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def usage_errors(then: str = RESUME) -> Iterator[None]:
+def usage_errors(*, trains: bool = True) -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
     That is a `UsageError`, a full disk, a file that can't be read, written or looked at, a name
@@ -100,13 +100,13 @@ def usage_errors(then: str = RESUME) -> Iterator[None]:
     one is told to the others.
 
     Args:
-        then: what to do when the disk is full; the default is that of training.
+        trains: whether something may have been saved to continue from.
     """
     from .interrupts import AT_ONCE, Signaled, ending_in_order  # these need this module
     from .lost_worker import end_together
 
     try:
-        with forgiving_output(), ending_in_order(RESUMABLE, trains=then == RESUME):
+        with forgiving_output(), ending_in_order(RESUMABLE, trains=trains):
             yield
     except LostWorkerError as error:
         _say(str(error))
@@ -120,7 +120,7 @@ def usage_errors(then: str = RESUME) -> Iterator[None]:
         _forget_locals(error)
         raise
     except Exception as error:
-        sentence = _sentence(error, then)
+        sentence = _sentence(error, RESUME if trains else AGAIN)
         end_together(error, sentence)
         _forget_locals(error)
         if sentence:
