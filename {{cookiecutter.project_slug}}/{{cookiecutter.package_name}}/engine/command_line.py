@@ -147,13 +147,14 @@ def expand(arguments: list[str]) -> list[str]:
         arguments = _under(_arguments_in(Path(file), read_flags), arguments)
     _, run = _take(arguments, "--resume")
     if run and run != "auto":
+        settings = Path(run) / "config.yaml"
         try:
-            is_file = (Path(run) / "config.yaml").is_file()
+            is_file = settings.is_file()
         except OSError as error:  # such as a name that is too long
             fail(f"{Path(run)} is not a run directory: {error.strerror}.")
         if not is_file:
             fail(f"{Path(run)} is not a run directory: it has no config.yaml.")
-        arguments = _under(_arguments_in(Path(run), read_run_flags), arguments)
+        arguments = _under(_arguments_in(settings, read_run_flags), arguments)
     return arguments
 
 
@@ -218,13 +219,12 @@ def read_flags(file: Path) -> dict[str, Any]:
     return _read(file)[0]
 
 
-def read_run_flags(run: Path) -> dict[str, Any]:
-    """The flags in config.yaml of a run directory.
+def read_run_flags(file: Path) -> dict[str, Any]:
+    """The flags in config.yaml of a run directory, which is `file`.
 
     Raises:
         ValueError: they aren't all that the run wrote, or the file can't be read.
     """
-    file = run / "config.yaml"
     flags, text = _read(file)
     # Older versions wrote neither line, and fewer flags, but the seed always.
     is_cut = text.startswith(FIRST_LINE) and LAST_LINE not in text.splitlines(keepends=True)
@@ -262,14 +262,14 @@ def _take(arguments: list[str], flag: str) -> tuple[list[str], str]:
     return arguments, ""
 
 
-def _arguments_in(path: Path, flags_of: Callable[[Path], dict[str, Any]]) -> list[str]:
-    """What `flags_of` reads there, as flags that know of which file they are."""
+def _arguments_in(file: Path, flags_of: Callable[[Path], dict[str, Any]]) -> list[str]:
+    """What `flags_of` reads in a file, as flags that know of which file they are."""
     try:
-        arguments = [_OfFile(argument) for argument in arguments_of(flags_of(path))]
+        arguments = [_OfFile(argument) for argument in arguments_of(flags_of(file))]
     except ValueError as error:
         fail(str(error))
     for argument in arguments:
-        argument.file = path / "config.yaml" if flags_of is read_run_flags else path
+        argument.file = file
     return [*arguments]
 
 

@@ -100,7 +100,7 @@ def read_run(path: Path) -> RunFiles:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} isn't as a run wrote it.") from error
     try:
-        return RunFiles(path, read_run_flags(path), history, results)
+        return RunFiles(path, read_run_flags(path / "config.yaml"), history, results)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
