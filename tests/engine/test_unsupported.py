@@ -26,6 +26,11 @@ def test_a_loss_with_a_reduction(reduction: str) -> None:
         build(toy)
 
 
+def test_a_step_that_is_a_graph_of_its_own() -> None:
+    with pytest.raises(UsageError, match=r"plain_step in task/steps\.py is decorated .* leave"):
+        build(Toy(train_steps=(tf.function(plain_step),)))
+
+
 @pytest.mark.parametrize(
     ("arguments", "fix"),
     [

@@ -25,6 +25,7 @@ from .engine.predict import NO_READERS, Describe, Reader, no_columns
 from .engine.replicas import synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
 from .engine.unsupported import (
+    validate_functions,
     validate_losses,
     validate_metrics,
     validate_models,
@@ -113,6 +114,7 @@ def create_run(
         for name, optimizer in optimizers.items():
             # Before the first trace, or more than one replica fails (keras #23085, Keras 3.15).
             optimizer.build(run.variables_of(name))
+    validate_functions(run.functions)
     validate_losses(run.losses)
     validate_metrics(run.metrics)
     for optimizer in optimizers.values():
