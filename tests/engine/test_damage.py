@@ -343,7 +343,7 @@ def test_only_flags_that_matter_make_another_run_and_they_are_said(
     assert find_resumed(tmp_path, "auto", to_yaml(Config(epochs=5))) is None
     (said,) = capsys.readouterr().out.splitlines()
     which = "--epochs (None, now 5), --seed (3, now 0)"
-    assert said == f"{tmp_path / '3'} is unfinished and another run: it differs in {which}"
+    assert said == f"{tmp_path / '3'} is unfinished, but has other flags: {which}"
 
 
 @pytest.mark.quick

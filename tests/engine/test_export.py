@@ -94,7 +94,7 @@ def test_an_export_is_there_as_a_whole_or_as_it_was(tmp_path: Path) -> None:
     before = files(tmp_path)
     with (
         files_of_at_most(100),
-        pytest.raises(UsageError, match=r"main.keras can't be exported: .*; mend that, then exp"),
+        pytest.raises(UsageError, match=r"main.keras can't be exported: .*; fix that, then exp"),
     ):
         exported(model_with(lambda x: x), tmp_path)
     assert files(tmp_path) == before

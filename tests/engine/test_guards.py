@@ -169,7 +169,7 @@ def test_a_command_without_write_permission_says_what_helps_it(
         (path / "s").mkdir()
     with monkeypatch.context() as patch:
         patch.setattr(refused, refuse)
-        then = "(mend that|make it writable), then"
+        then = "(fix that|make it writable), then"
         sentence = rf"^{path}/{what} can't be written \(Permission denied\); {then}"
         with pytest.raises(UsageError, match=sentence):
             command(path)

@@ -46,7 +46,7 @@ class Todo:
 
 @dataclass
 class Check:
-    """Look for what goes wrong silently; takes the flags of train.py; exit code 1 for a fault."""
+    """Look for silent faults in the task; takes the flags of train.py; exits with 1 for a fault."""
 
     training: Config
     task: TaskConfig
@@ -167,7 +167,7 @@ class Export:
 
 @dataclass
 class Compare:
-    """Show what differs between runs, their results, the best first, and their curves."""
+    """Compare runs: flags that differ, results (the best first), curves."""
 
     runs: Positional[tuple[Path, ...]]  # run directories, finished or not
     # .png, .pdf or .svg file for the curves; default: compare-<time>.png beside the first run
@@ -212,7 +212,7 @@ class Sweep:
 
 @dataclass
 class Report:
-    """Write RUN/report.html anew, a page about the run, and open it in the browser."""
+    """Write RUN/report.html, a page about the run, anew and open it in the browser."""
 
     run: Positional[Path]  # the run directory, of a finished run or not
     open: bool = True  # --no-open only writes it; as where there is no display

@@ -17,7 +17,7 @@ class Length:
 
     epochs: int | None = None  # passes over the training data; 40 if --steps isn't given either
     steps: int | None = None  # train steps of the whole run, instead of --epochs
-    seed: int = 0  # of the initial weights, the order of the data, dropout and augmentation
+    seed: int = 0  # seed of initial weights, order of the data, dropout and augmentation
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Batches:
     batch_size_per_replica: int | None = None
     # gradient-accumulation micro-batches per replica, to save memory; 1 disables
     accumulate: int = 1
-    # a short last training batch is dropped, filled from the next epoch (span), or padded with
+    # a short last training batch: drop it, fill it from the next epoch (span), or pad it with
     # examples of weight zero
     last_batch: Literal["drop", "span", "pad"] = "drop"
     # what the training loss is divided by: the examples in the batch, or the global batch size even
@@ -47,11 +47,11 @@ class Devices:
     # logical devices to split the CPU into, to debug several replicas on a laptop; 0 disables
     virtual_replicas: int = 0
     start_timeout: float = 300.0  # seconds to wait for the other workers when several start
-    # seconds that workers wait for one that does nothing while its process lives, until all end;
-    # longer than any pause of its own: a callback, a shuffle buffer that fills, a slow disk
+    # seconds that workers wait for one that makes no progress, until all end; longer than any pause
+    # of one: a callback, a shuffle buffer that fills, a slow disk
     hang_timeout: float = 300.0
-    # each replica draws dropout and noise for its own rows; or, which costs more, for the whole
-    # global batch, so that they are the same on any number of replicas
+    # replica: each draws its own dropout and noise; global_batch: the same numbers on any number of
+    # replicas, which costs more
     randomness: Literal["replica", "global_batch"] = "replica"
     # dtype of computation; with 16 bits weights stay float32, float64 is for comparing runs
     precision: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
@@ -61,7 +61,7 @@ class Devices:
     # --jit off; 0: all together after it
     bucket_mb: float = 0.0
     steps_per_call: int = 0  # train steps in one graph call; 0: as many as take half a second
-    # same bits in every run, also on GPUs, where it is slower; the CPU needs no flag for that
+    # the same bits in every run on GPUs too, at lower speed; CPUs need no flag for that
     deterministic: bool = False
 
 
@@ -69,8 +69,7 @@ class Devices:
 class Safety:
     """What is cut off, left out or skipped."""
 
-    # examples read by row number that can't be read are left out, with a line for each; more of
-    # them than this end the run
+    # unreadable examples of random access to leave out, with a line for each; more end the run
     max_bad_examples: int = 0
 
     clip_norm: float = 0.0  # largest global norm of the summed gradients; 0 disables clipping

@@ -138,7 +138,7 @@ def create_run(
     )
     drawn = distributed_steps.transaction.capture.random_states
     if strategy.num_replicas_in_sync > 1 and drawn and config.randomness == "replica":
-        say("each replica draws its own dropout; --randomness global_batch draws that of one")
+        say("each replica draws its own dropout; with --randomness global_batch, that of one")
     return run, distributed_steps, batches
 
 

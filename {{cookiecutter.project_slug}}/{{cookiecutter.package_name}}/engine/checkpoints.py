@@ -284,7 +284,7 @@ class BestWeights:
                 f"--monitor {column} would keep {kept} as the best, as is right for "
                 f"{task.monitor}; add {flag}, or change both in task/config.py if it is meant."
             )
-        say(f"{kept} are kept as the best: larger_is_better says so")
+        say(f"{kept} are kept as the best, as larger_is_better says")
 
     def consider(self, row: dict[str, float]) -> None:
         """Write the weights as they are now if this row of the history is the best so far.

@@ -206,7 +206,7 @@ def end_lines(
     )
     run, runs = shlex.quote(str(directory)), shlex.quote(str(directory.parent))
     lines = [
-        f"best *    step {best['step']:.0f} by {monitor.replace('_', ' ')}: the table shows it"
+        f"best *    step {best['step']:.0f} by {monitor.replace('_', ' ')}, whose results are above"
         if best
         else "best *    none was saved: the table shows the latest",
         line.replace("\xa0", " "),

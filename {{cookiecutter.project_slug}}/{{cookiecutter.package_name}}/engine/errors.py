@@ -58,7 +58,7 @@ FULL_OR_READ_ONLY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
 RESUME = "the checkpoints so far are intact: fix the disk, then resume."
-AGAIN = "mend that, then start the same command again."
+AGAIN = "fix that, then start the same command again."
 
 
 def cannot_write(what: object, error: Exception, then: str = RESUME) -> str:

@@ -46,7 +46,7 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
                     outputs = write(model, Path(new) / path)(inputs)
                 except Exception as error:  # of many: a full disk, a layer that isn't found again
                     what = f"{file} can't be exported: {cause_of(error)}"
-                    raise UsageError(f"{what}; mend that, then export again.") from error
+                    raise UsageError(f"{what}; fix that, then export again.") from error
                 difference = _difference(expected, outputs)
                 if difference > tolerance and not random:
                     raise UsageError(f"{file} differs from the model by {difference:.1e}.")

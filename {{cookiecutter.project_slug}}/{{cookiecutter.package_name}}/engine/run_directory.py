@@ -210,7 +210,7 @@ def _find_unfinished(runs: Path, config: str) -> Path | None:
         ]
         if not different:
             return run
-        said = said or f"{run} is unfinished and another run: it differs in {', '.join(different)}"
+        said = said or f"{run} is unfinished, but has other flags: {', '.join(different)}"
     if said:
         say(said)
     return None

@@ -310,10 +310,10 @@ class Transaction:
                 )
             try:
                 return StepResult(*self._compiled[key](*arguments))
-            except CollectiveInXlaError as error:
+            except CollectiveInXlaError:
                 if not self._jit_is_optional:
                     raise
-                say(f"jit: off. {error}")
+                say("jit: off, because replica.all_gather can't be compiled with XLA")
                 self.jit = False
         return StepResult(*self._forward_backward(train_step, *arguments))
 

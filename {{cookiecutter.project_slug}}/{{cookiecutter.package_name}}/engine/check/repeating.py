@@ -57,7 +57,7 @@ def first_step(lab: Laboratory) -> Finding:
             f"the loss {losses[0]} of the first batch is {lab.base.losses[losses[0]]}",
             "NaN in the data (also where the weight is 0: 0 x NaN is NaN), a logarithm of 0, a "
             "division by 0, or no example that counts",
-            "see the relations about data below, and clip the arguments of logarithms",
+            "see the relations about data above, and clip the arguments of logarithms",
         )
     return wrong(
         "the loss of the first batch is finite, but its gradient is not",
