@@ -15,7 +15,7 @@ from typing import Any
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
 from {{ cookiecutter.package_name }}.engine.errors import going_on, usage_errors
-from {{ cookiecutter.package_name }}.engine.output import be_quiet, say
+from {{ cookiecutter.package_name }}.engine.output import say, set_quiet
 from {{ cookiecutter.package_name }}.engine.rendezvous import connect
 from {{ cookiecutter.package_name }}.engine.tf_log_filter import filtered_tf_import
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
@@ -26,7 +26,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
 
     It may be called several times in a process, one run after the other.
     """
-    be_quiet(config.quiet)
+    set_quiet(config.quiet)
     # Several workers meet before the seconds in which TensorFlow is imported: from then on each
     # knows when another one ends.
     runs, given_flags = Path(config.runs), to_yaml(config, task)
@@ -64,7 +64,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         deterministic=config.deterministic,
     )
     workers = Workers(strategy)  # of several, the chief alone prints and writes
-    workers.be_quiet()
+    workers.print_on_chief_only()
     origin = environment()
     datasets = create_datasets(task)
     resumed = find_resumed(runs, config.resume, given_flags, workers)
@@ -122,11 +122,10 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         }
         directory.write_results(results)  # first: a mistake in a picture costs no results
         loop.records.draw_curves(loop.best_row, tested)
-        if workers.is_chief:
+        if workers.is_chief:  # pictures, TensorBoard and the page
             with going_on(f"predictions.png is not drawn; once it can be: {loop.resume_command}"):
                 draw_predictions(run, datasets, directory.path / "predictions.png")
-        loop.records.add_results(flags, results, loop.step)
-        if workers.is_chief:
+            loop.records.add_results(flags, results, loop.step)
             write_report(directory.path, to_yaml(Config(), TaskConfig()))
         print(table(results | loop.best_row))
         print(loop.last_words(results["seconds"]))

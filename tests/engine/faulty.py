@@ -5274,25 +5274,6 @@ def matched(counts_all: bool) -> Toy:
     )  # fmt: skip
 
 
-def turned_divergence() -> Toy:
-    """A model whose divergence is taken with the wrong sign."""
-
-    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        inputs, labels, weights = batch
-        predictions = run.model(inputs, training=True)
-        divergence = -0.5 * tf.reduce_mean(tf.square(predictions), axis=1)
-        parts = run.losses["main"](labels, predictions), divergence
-        terms = [
-            tf.nn.compute_average_loss(
-                part, sample_weight=weights, global_batch_size=replica.global_count
-            )
-            for part in parts
-        ]
-        return {"main": terms[0] + terms[1], "kl": terms[1]}
-
-    return sound(train_steps=(one_step,), validation_step=one_step, terms=("kl",), metrics=dict)
-
-
 def read_picture(file: Path, model: keras.Model) -> np.ndarray:
     """Numbers from 0 to 1, (1, h, w, 1)."""
     image = keras.utils.load_img(file, "grayscale", model.input_shape[1:3])
@@ -5624,7 +5605,6 @@ MODES = [
         "metrics", lambda: matched(counts_all=True),
         "match is 1 where all predictions are right, and 0.5.* where all are wrong",
     ),
-    Fault("signs", turned_divergence, "kl goes from .* a sign is wrong"),
     Fault(
         "augmentation",
         lambda: sound(augment=lambda batch, seed: (

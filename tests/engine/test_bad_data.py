@@ -18,11 +18,10 @@ from proof.engine.batches import BatchLayout, TrainingBatches
 from proof.engine.data_errors import DataError, reading_errors
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
-from proof.engine.predict import predict_split
 from proof.engine.types import Replica, Run
 
 from .test_loop import loop
-from .toys import BATCH, FEATURES, Toy, build, compute_loss, plain_data
+from .toys import BATCH, FEATURES, Toy, build, compute_loss, plain_data, predict_split
 
 ROWS, BAD = 4 * BATCH, 3 * BATCH + 5
 BAD_ROW = "1,x,1,1,1,0"
@@ -289,7 +288,7 @@ def test_evaluation_and_prediction_name_the_split(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=rf"^Example {BAD} .* of the {split} data .* {NUMBER}"):
             evaluation.evaluate(split)
     with pytest.raises(DataError, match=rf"^Example {BAD} .* of the test data .* {NUMBER}"):
-        predict_split(built.run.model, "test", splits.splits["test"], tmp_path)
+        list(predict_split(built.run.model, "test", splits.splits["test"], tmp_path))
 
 
 def test_a_model_that_adapts_to_bad_data() -> None:

@@ -246,10 +246,12 @@ def test_an_error_does_not_keep_what_reads_ahead(error: BaseException) -> None:
 def test_names_that_the_task_lacks_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("proof.task.steps.TERMS")
     monkeypatch.delattr("proof.task.model.adapt")
+    monkeypatch.delattr("proof.task.predictions.READERS")
     with pytest.raises(ImportError) as raised:
         exec("from proof.task.steps import TERMS")
     said = missing_name(raised.value)
     assert "proof/task/model.py must define adapt; proof/task/steps.py must define TERMS; " in said
+    assert "proof/task/predictions.py must define READERS; " in said
 
 
 def draw_samples(datasets: Any, file: Any) -> None:

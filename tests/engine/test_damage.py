@@ -20,7 +20,7 @@ import pytest
 import tensorflow as tf
 from proof.config import Config
 from proof.engine import checkpoints
-from proof.engine.checkpoints import BestWeights, Checkpoints
+from proof.engine.checkpoints import BestWeights
 from proof.engine.command_line import parse, to_yaml
 from proof.engine.errors import UsageError, usage_errors
 from proof.engine.files import to_json
@@ -246,24 +246,6 @@ def test_a_lost_history_is_said_and_the_best_and_latest_rows_are_known(
 
 
 @pytest.mark.quick
-def test_an_older_checkpoint_finds_its_rows_in_the_history(
-    half: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    new = loop(half, resume=True, **SETTINGS)
-    restore = Checkpoints.restore_latest
-
-    def restore_older(self: Checkpoints) -> Any:
-        progress, state = restore(self) or (None, {})
-        names = ("best_row", "latest_row", "validations")
-        return progress, {name: v for name, v in state.items() if name not in names}
-
-    monkeypatch.setattr(Checkpoints, "restore_latest", restore_older)
-    old = loop(half, resume=True, **SETTINGS)
-    assert old.best_row == new.best_row == old.records.latest_row
-    assert old.best_row["step"] == 4
-
-
-@pytest.mark.quick
 def test_a_history_with_all_rows_is_taken_without_a_word(
     half: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -322,7 +304,7 @@ def test_a_run_whose_flags_are_cut_short_is_refused(
 
 
 @pytest.mark.quick
-def test_a_run_of_an_older_version_has_fewer_flags(tmp_path: Path) -> None:
+def test_flags_that_a_tool_has_written_anew_need_no_comments(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("steps: 7\nseed: 3\n")
     assert parse(["--resume", str(tmp_path)], training=Config)[0].steps == 7
 

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 from proof.engine.display import ProgressDisplay, start_lines, table
-from proof.engine.output import be_quiet, say
+from proof.engine.output import say, set_quiet
 
 from .test_loop import loop
 from .toys import BATCH, Toy, build, plain_data
@@ -42,7 +42,7 @@ NUMBERS = [float("nan"), 1e-12, -1e-12, 1e9, -1.23456e9, -1.23456e-120, float("-
 @pytest.fixture(autouse=True)
 def _loud() -> Iterator[None]:
     yield
-    be_quiet(False)
+    set_quiet(False)
 
 
 class Terminal(io.StringIO):
@@ -170,7 +170,7 @@ def test_elsewhere_there_is_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    be_quiet(True)
+    set_quiet(True)
     shown(display_of(["loss"]), ["loss"])
     say("something")
     assert capsys.readouterr() == ("", "")

@@ -19,7 +19,6 @@ from proof.engine.data_errors import data_errors
 from proof.engine.errors import AGAIN, UsageError, usage_errors
 from proof.engine.evaluation import Evaluation
 from proof.engine.export import export_models
-from proof.engine.predict import predict_files
 from proof.engine.report import write_report
 from proof.engine.run_directory import RunDirectory
 from proof.engine.strategy import create_strategy
@@ -27,7 +26,7 @@ from proof.engine.sweep import sweep
 from proof.task.config import TaskConfig
 
 from .test_compare import make
-from .toys import CLASSES, FEATURES, Toy, build, plain_data
+from .toys import CLASSES, FEATURES, Toy, build, plain_data, predict_files
 
 pytestmark = pytest.mark.quick
 
@@ -194,8 +193,8 @@ def _unreadable_folder(path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (lambda path: Compare((LONG,))(), f"{LONG}/config.yaml: File name too long."),
-        (lambda path: Report(LONG)(), f"{LONG}/config.yaml: File name too long."),
+        (lambda path: Compare((LONG,))(), f"{LONG} is not a run directory: File name too long."),
+        (lambda path: Report(LONG)(), f"{LONG} is not a run directory: File name too long."),
         (lambda path: Predict(path, (LONG,))(), f"{LONG}: File name too long."),
         (_unreadable_folder, "y: Permission denied."),
         (

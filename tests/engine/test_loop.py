@@ -21,7 +21,6 @@ from proof.engine.callbacks import (
     every_secs,
     every_steps,
     learning_rates,
-    restore_state,
 )
 from proof.engine.checkpoints import BestWeights
 from proof.engine.errors import UsageError
@@ -244,15 +243,11 @@ def test_a_rate_that_would_be_ignored_is_refused_and_one_that_a_callback_set_is_
 
 
 @pytest.mark.quick
-def test_other_schedules_and_checkpoints_without_a_rate_are_resumed(tmp_path: Path) -> None:
+def test_another_schedule_is_resumed(tmp_path: Path) -> None:
     for path, start in (("a", 0.1), ("b", 0.2)):
         schedule = keras.optimizers.schedules.CosineDecay(start, decay_steps=14)
         loop(tmp_path / path, toy=with_rates(schedule), num_steps=7).train()
     loop(tmp_path / "a", toy=with_rates(schedule), resume=True).train()
-    older = loop(tmp_path / "c", toy=with_rates(0.1), num_steps=7)
-    older.checkpoints._rates = {}  # as in a checkpoint of an older project
-    older.train()
-    loop(tmp_path / "c", toy=with_rates(0.1), resume=True).train()
 
 
 @dataclass(frozen=True)
@@ -391,23 +386,6 @@ def test_seconds_are_those_of_all_processes_of_a_run(
     resumed = loop(tmp_path, callbacks, num_steps=5, resume=True)
     resumed.train()
     assert resumed.seconds == pytest.approx(50, abs=0.1)
-
-
-def test_a_checkpoint_of_an_older_version_has_no_seconds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = loop(tmp_path, num_steps=3)
-    save = run.checkpoints.save
-
-    def save_as_before(progress: Any, state: dict[str, Any]) -> None:
-        save(progress, {k: v for k, v in state.items() if k not in ("seconds", "parts")})
-
-    monkeypatch.setattr(run.checkpoints, "save", save_as_before)
-    run.train()
-    resumed = loop(tmp_path, num_steps=5, resume=True)
-    resumed.train()
-    assert resumed.step == 5
-    assert 0 < resumed.seconds < 1000
 
 
 def test_speed_is_that_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -626,9 +604,3 @@ def test_a_state_that_json_cannot_hold_is_named(tmp_path: Path) -> None:
     counts = [every_steps(1, Counter(np.zeros(3)))]
     with pytest.raises(UsageError, match=r"Counter\.get_state\(\) returns what JSON can't hold"):
         loop(tmp_path, counts, num_steps=1).train()
-
-
-def test_a_state_of_an_older_version_is_taken(tmp_path: Path) -> None:
-    function = Counter(0)
-    restore_state(function, 5)
-    assert function.count == 5

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.replicas import dry_run
 
 from .toys import (
     CLASSES,
@@ -67,7 +68,7 @@ def test_lion_sees_the_same_losses_and_gradients() -> None:
 
 def _gradients(toy: Toy, replicas: int) -> list[np.ndarray]:
     built = build(toy, replicas)
-    (reduced,) = built.steps.dry_run(built.iterator(0, 1), built.steps.start())
+    (reduced,) = dry_run(built.steps, built.iterator(0, 1), built.steps.start())
     return [gradient.numpy() for gradient in reduced.gradients["main"]]
 
 

@@ -19,12 +19,12 @@ from cookiecutter.main import cookiecutter
 from matplotlib.image import imsave
 from proof.engine.errors import UsageError
 from proof.engine.export import export_models
-from proof.engine.predict import model_of, predict_files, predict_split, read_inputs
+from proof.engine.predict import model_of, read_inputs
 from proof.engine.prediction_table import THUMBNAILS
 from proof.task import predictions
 
 from . import ROOT
-from .toys import FEATURES, Toy, build, files_of_at_most
+from .toys import FEATURES, Toy, build, files_of_at_most, predict_files, predict_split
 
 pytestmark = pytest.mark.quick
 layers = keras.layers

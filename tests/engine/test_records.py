@@ -16,6 +16,7 @@ from proof.engine.callbacks import Event, every_epochs
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.loop import Loop, Schedule
+from proof.engine.records import Records
 from proof.engine.run_directory import RunDirectory
 from proof.engine.types import Replica, Run
 from tensorflow.python.summary.summary_iterator import summary_iterator
@@ -113,3 +114,10 @@ def test_each_number_of_a_metric_is_a_column(
 def test_a_metric_of_several_numbers_is_no_column_itself(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'validation_f1' isn't in the history.*validation_f1/0"):
         loop(tmp_path, 1, "validation_f1")
+
+
+def test_numbers_are_as_short_as_they_can_be_read_back(tmp_path: Path) -> None:
+    row = {"epoch": 2.0, "step": 48, "loss": 0.6127946376800537, "large": 1e16, "no": float("nan")}
+    Records(tmp_path).add_validation(row | {"float": np.float64(0.1)})
+    text = (tmp_path / "history.csv").read_text().splitlines()[1]
+    assert text == "2,48,0.6127946376800537,10000000000000000,nan,0.1"

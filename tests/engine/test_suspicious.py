@@ -757,19 +757,6 @@ class Raise:
         self.factor = state
 
 
-def excess() -> Toy:
-    """A term that compares an error with that of a guess."""
-
-    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        inputs, labels, weights = batch
-        error = tf.square(run.model(inputs, training=True)[:, 0] - labels)
-        more = (error - tf.square(labels)) * weights
-        more = tf.reduce_sum(more) / tf.cast(replica.global_count, error.dtype)
-        return {"main": compute_loss(error, weights, run.model, replica), "excess_mse": more}
-
-    return regression(train_steps=(own,), validation_step=own, terms=("excess_mse",))
-
-
 def stacked() -> Toy:
     """Two positions become one, of twice the numbers."""
     inputs, labels = examples()
@@ -1843,7 +1830,6 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             losses=lambda: {"main": Poly()}, callbacks=lambda: [every_epochs(1, Raise())]
         ),
     ),
-    ("signs", excess),
     ("axes", stacked),
     ("axes", shifted_to_relative_positions),
     ("axes", lambda: attending(transposed=True, heads=4)),

@@ -8,6 +8,8 @@ import pytest
 from proof.engine.errors import UsageError
 from proof.engine.todo import find_todos
 
+from . import ROOT
+
 pytestmark = pytest.mark.quick
 
 
@@ -18,6 +20,12 @@ def test_a_file_in_another_encoding_and_links_to_nowhere_are_no_obstacle(tmp_pat
     (tmp_path / "folder.py").mkdir()
     assert [(todo.number, todo.line, todo.text) for todo in find_todos(tmp_path)] == [
         (1, 1, "for a"), (2, 2, "f\N{REPLACEMENT CHARACTER}r b and c")]  # fmt: skip
+
+
+def test_a_semicolon_ends_what_to_put_there() -> None:
+    todos = find_todos(ROOT / "{{cookiecutter.project_slug}}" / "starters")
+    assert len(todos) > 80
+    assert not [todo for todo in todos if todo.text.count(";") > 1]
 
 
 def test_a_file_that_cannot_be_read_gets_a_sentence(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.errors import UsageError
+from proof.engine.gradients import disable_optimizer_allreduce
 from proof.engine.types import Replica, Run
 
 from .faulty import copied_every
@@ -60,10 +62,10 @@ def test_a_loss_scale_optimizer() -> None:
         build(toy)
 
 
-def test_an_optimizer_that_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(optimizers.SGD, "build", lambda self, variables: None)
-    with pytest.raises(UsageError, match=r"call optimizer\.build\(model\.trainable_variables\)"):
-        build(Toy())
+def test_an_optimizer_whose_own_sum_cannot_be_switched_off() -> None:
+    newer: Any = SimpleNamespace(apply=None)
+    with pytest.raises(UsageError, match=r"of Keras 3.* in a way that .* install an older Keras"):
+        disable_optimizer_allreduce(newer)
 
 
 @pytest.mark.parametrize(

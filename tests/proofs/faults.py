@@ -182,12 +182,6 @@ FAULTS = (
         "the optimizer sums the gradients a second time",
     ),
     Fault(
-        "an optimizer that is built late",
-        ((f"{PACKAGE}/run.py", "optimizer.build(run.variables_of(name))", "pass"),),
-        CHECK,
-        r"An optimizer isn't built: call optimizer\.build\(model\.trainable_variables\)",
-    ),
-    Fault(
         "a step that writes though it is not finite",
         (
             (

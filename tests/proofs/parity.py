@@ -12,6 +12,7 @@ import numpy as np
 from engine.toys import BATCH, FEATURES, Toy, Trained, build, differences, plain_data, train
 from engine.worked import CONTRASTIVE, GAN, parts, tokens
 from proof.engine.check import relative_difference
+from tests.replicas import dry_run
 
 from . import Page
 
@@ -154,7 +155,7 @@ def _observe(kind: Kind, strategy: int | str) -> Any:
     if kind.precision == "float64":
         return train(kind.toy, strategy, steps=STEPS, **kind.flags)
     built = build(kind.toy, strategy, **kind.flags)
-    (reduced,) = built.steps.dry_run(built.iterator(0, 1), built.steps.start())
+    (reduced,) = dry_run(built.steps, built.iterator(0, 1), built.steps.start())
     gradients = [gradient.numpy() for gradient in reduced.gradients["main"]]
     return {"losses": float(reduced.losses["main"]), "gradients": gradients}
 

@@ -28,10 +28,12 @@ from {{ cookiecutter.package_name }}.engine.batches import (
     gives_batches,
     is_sharded,
     of_examples,
+    on_replicas,
     random_access,
 )
-from {{ cookiecutter.package_name }}.engine.distributed_steps import DistributedSteps
+from {{ cookiecutter.package_name }}.engine.distributed_steps import DistributedSteps, ReducedStep
 from {{ cookiecutter.package_name }}.engine.errors import UsageError
+from {{ cookiecutter.package_name }}.engine.progress import Progress
 from {{ cookiecutter.package_name }}.engine.random_access import RandomAccess
 from {{ cookiecutter.package_name }}.engine.strategy import create_strategy
 from {{ cookiecutter.package_name }}.engine.types import Run
@@ -158,11 +160,32 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
     if scenario.precision == "float16":
         # A smaller per-replica batch overflows later: with a small scale none does.
         start = start._replace(loss_scale=start.loss_scale._replace(value=tf.constant(128.0)))
-    reduced = steps.dry_run(iter(batches), start)
+    reduced = dry_run(steps, iter(batches), start)
     return {
         "losses": [float(loss) for step in reduced for loss in step.losses.values()],
         "gradients": [g.numpy() for step in reduced for g in tf.nest.flatten(step.gradients)],
     }
+
+
+def dry_run(steps: DistributedSteps, iterator: Any, progress: Progress) -> list[ReducedStep]:
+    """What each train step function gives for the next batch; nothing is committed.
+
+    Training hands out no gradients, and rounding, in less than 64 bits or before an optimizer that
+    takes signs, makes weights differ on several replicas where the summed gradients agree.
+    """
+    run = steps.run
+
+    @tf.function(autograph=False)
+    def graph(stacked: Any) -> list[Any]:
+        batch = on_replicas(stacked, run.strategy, steps.layout)
+        indices = range(len(run.functions.train_steps))
+        return [first(run.strategy.run(steps.reduce, args=(i, batch, progress))) for i in indices]
+
+    def first(reduced: ReducedStep) -> Any:
+        local = run.strategy.experimental_local_results
+        return tf.nest.map_structure(lambda t: None if t is None else local(t)[0], reduced)
+
+    return [ReducedStep(*reduced) for reduced in graph(next(iterator))]
 
 
 def train(

@@ -7,10 +7,11 @@ import tensorflow as tf
 
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.check import Laboratory, check, select
-from {{ cookiecutter.package_name }}.run import create_run, readers_and_columns
+from {{ cookiecutter.package_name }}.run import create_run
 from {{ cookiecutter.package_name }}.task.callbacks import create_callbacks
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
 from {{ cookiecutter.package_name }}.task.data import create_datasets
+from {{ cookiecutter.package_name }}.task.predictions import READERS
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +20,7 @@ def laboratory() -> Laboratory:
     two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
     strategies, task = (tf.distribute.get_strategy(), two), TaskConfig()
     make = create_run, strategies, create_datasets, create_callbacks
-    readers, _ = readers_and_columns()
-    return Laboratory(*make, Config(), task, readers)
+    return Laboratory(*make, Config(), task, READERS)
 
 
 @pytest.mark.parametrize("name", select(()))

@@ -72,13 +72,13 @@ class Check:
             return
         gc.disable()  # what it makes is graphs, which are kept: searching them takes a tenth of it
         strategies = one_and_two_replicas()  # before the task is imported: it may make a variable
-        from .run import create_run, readers_and_columns
+        from .run import create_run
         from .task.callbacks import create_callbacks
         from .task.data import create_datasets
+        from .task.predictions import READERS
 
         make = create_run, strategies, create_datasets, create_callbacks
-        readers, _ = readers_and_columns()
-        laboratory = Laboratory(*make, self.training, self.task, readers)
+        laboratory = Laboratory(*make, self.training, self.task, READERS)
         found: dict[str, list[str]] = {"ok": [], NOT_LOOKED_AT: [], "look": [], "WRONG": []}
         for name, finding in check(laboratory, names):
             found[finding.verdict if finding.was_looked_at else NOT_LOOKED_AT].append(name)
@@ -137,11 +137,10 @@ class Predict:
             evaluation = _open_with_data(self.run) if self.split != "none" else None
             run = evaluation.run if evaluation else _open(self.run)
         from .engine.predict import model_of, predict_files, predict_split
-        from .run import readers_and_columns
+        from .task.predictions import READERS, describe
 
-        readers, describe = readers_and_columns()
         model, directory = model_of(run, self.model), self.run / "predictions"
-        for path in predict_files(model, self.files, directory, readers=readers, describe=describe):
+        for path in predict_files(model, self.files, directory, readers=READERS, describe=describe):
             print(path)
         if evaluation:
             split = _split(evaluation, self.split)

@@ -149,20 +149,24 @@ class Config(Files, Reports, Safety, Devices, Batches, Length):
                 f"--name is {self.name!r}; it is a part of a directory's name: 1 to 100 characters "
                 "without / and \\."
             )
-        first, last = self.steps_to_profile or (1, 1)
-        if not 1 <= first <= last <= MOST:
+        _ = self.steps_to_profile  # raises, if it is something else
+
+    @property
+    def steps_to_profile(self) -> tuple[int, int] | None:
+        """The first and the last one.
+
+        Raises:
+            ValueError: `profile` says no such thing.
+        """
+        if not self.profile:
+            return None
+        steps = re.fullmatch(r"([0-9]{1,10}):([0-9]{1,10})", self.profile)
+        if not steps or not 1 <= int(steps[1]) <= int(steps[2]) <= MOST:
             raise ValueError(
                 f"--profile is {self.profile!r}; it is FIRST:LAST, the first and the last step to "
                 "profile, such as 101:120."
             )
-
-    @property
-    def steps_to_profile(self) -> tuple[int, int] | None:
-        """The first and the last one; (0, 0) if `profile` says no such thing."""
-        if not self.profile:
-            return None
-        steps = re.fullmatch(r"([0-9]{1,10}):([0-9]{1,10})", self.profile)
-        return (int(steps[1]), int(steps[2])) if steps else (0, 0)
+        return int(steps[1]), int(steps[2])
 
 
 def _within(smallest: int, largest: int, name: str, value: float | None) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 import keras
@@ -21,17 +19,9 @@ from .engine.errors import UsageError
 from .engine.gradients import disable_optimizer_allreduce
 from .engine.loop import Schedule
 from .engine.output import say
-from .engine.predict import NO_READERS, Describe, Reader, no_columns
 from .engine.replicas import synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
-from .engine.unsupported import (
-    validate_functions,
-    validate_losses,
-    validate_metrics,
-    validate_models,
-    validate_names,
-    validate_optimizer,
-)
+from .engine.unsupported import validate, validate_models
 from .task.config import TaskConfig
 from .task.data import create_augment
 from .task.losses import count, create_losses
@@ -110,19 +100,14 @@ def create_run(
             adapted=adapted,
             bad_examples=bad_examples,
         )
-        validate_names(run)
+        validate(run)
         for name, optimizer in optimizers.items():
             # Before the first trace, or more than one replica fails (keras #23085, Keras 3.15).
             optimizer.build(run.variables_of(name))
-    validate_functions(run.functions)
-    validate_losses(run.losses)
-    validate_metrics(run.metrics)
-    for optimizer in optimizers.values():
-        validate_optimizer(optimizer)
-        if strategy.num_replicas_in_sync > 1:
-            disable_optimizer_allreduce(optimizer)
     synchronized = []
     if strategy.num_replicas_in_sync > 1:
+        for optimizer in optimizers.values():
+            disable_optimizer_allreduce(optimizer)
         synchronized = synchronize_batch_normalization(run.layers)
         if synchronized:
             say(f"synchronized over the replicas: {', '.join(synchronized)}")
@@ -140,15 +125,6 @@ def create_run(
     if strategy.num_replicas_in_sync > 1 and drawn and config.randomness == "replica":
         say("each replica draws its own dropout; with --randomness global_batch, that of one")
     return run, distributed_steps, batches
-
-
-def readers_and_columns() -> tuple[Mapping[str, Reader], Describe]:
-    """What `predict` uses of task/predictions.py; nothing in an older project, which has none."""
-    if find_spec(f"{__package__}.task.predictions") is None:
-        return NO_READERS, no_columns
-    from .task.predictions import READERS, describe
-
-    return READERS, describe
 
 
 def open_run(config: Config, task: TaskConfig, adapted: dict[str, np.ndarray]) -> Run:

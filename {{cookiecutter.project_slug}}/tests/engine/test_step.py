@@ -14,6 +14,7 @@ from {{ cookiecutter.package_name }}.engine.check import relative_difference
 from {{ cookiecutter.package_name }}.engine.distributed_steps import DistributedSteps
 from {{ cookiecutter.package_name }}.engine.types import Replica, Run
 
+from ..replicas import dry_run
 from .toys import BATCH, INPUTS, create_batches, create_run, step, train
 
 
@@ -89,7 +90,8 @@ def test_float16_losses_are_scaled_so_that_small_gradients_survive() -> None:
     for policy in ("float32", "mixed_float16"):
         keras.config.set_dtype_policy(policy)
         steps = build(2)
-        (reduced,) = steps.dry_run(iter(create_batches(steps.run).dataset(0, 1)), steps.start())
+        batches = create_batches(steps.run).dataset(0, 1)
+        (reduced,) = dry_run(steps, iter(batches), steps.start())
         found.append([gradient.numpy() for gradient in reduced.gradients["main"]])
     difference = relative_difference(*found)
     assert difference < 0.01, (

@@ -13,6 +13,7 @@ from .files import replace_file
 
 FILE = "adapted.npz"
 PREFIX = "adapted "  # of names in the file: np.savez has parameters called `file` and the like
+LOST = "so the model can't be made as it was: restore the file, or start a new run."
 PLAIN = "biufcSU"  # kinds of dtypes that a file gives back as they were, without pickle
 
 
@@ -59,17 +60,11 @@ def read_adapted(directory: Path) -> dict[str, np.ndarray]:
     try:
         content = file.read_bytes()
     except FileNotFoundError as error:
-        raise UsageError(
-            f"{file} is missing, so the model can't be made as it was: a run of an older version "
-            "of this project has none; open it with that version, or start a new run."
-        ) from error
+        raise UsageError(f"{file} is missing, {LOST}") from error
     except OSError as error:
         raise UsageError(f"{file} can't be read: {error.strerror}.") from error
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name.removeprefix(PREFIX): array for name, array in arrays.items()}
     except Exception as error:  # of many kinds: what zipfile and NumPy make of damaged bytes
-        raise UsageError(
-            f"{file} is damaged, so the model can't be made as it was: restore the file, or start "
-            "a new run."
-        ) from error
+        raise UsageError(f"{file} is damaged, {LOST}") from error

@@ -113,15 +113,12 @@ def state_of(function: Any) -> dict[str, Any]:
         ) from error
 
 
-def restore_state(function: Any, saved: Any) -> None:
+def restore_state(function: Any, saved: dict[str, Any]) -> None:
     """Give a callback's function what `state_of` returned.
 
     Raises:
         UsageError: it is the state of another callback.
     """
-    if not isinstance(saved, dict) or saved.keys() != {"of", "state"}:  # of an older project
-        function.set_state(saved)
-        return
     if saved["of"] != _kind(function):
         raise UsageError(
             "The run can't be resumed: create_callbacks in task/callbacks.py returns other "

@@ -124,7 +124,7 @@ def missing_name(error: BaseException) -> str:
     if place := place_of(error):
         return f"{place}: {message_of(error)}; {where}."
     missing: dict[str, list[str]] = {}
-    for module, name in _imported_from_task():
+    for module, name in dict.fromkeys(_imported_from_task()):
         if not _defines(f"{task}.{module}", name):
             missing.setdefault(module, []).append(name)
     lacking = [f"{PACKAGE.name}/task/{m}.py must define {', '.join(n)}" for m, n in missing.items()]
@@ -133,7 +133,7 @@ def missing_name(error: BaseException) -> str:
 
 def _imported_from_task() -> Iterator[tuple[str, str]]:
     """What the project's own files import from `task/`: module and name."""
-    for file in (PACKAGE / "run.py", PROJECT / "train.py"):
+    for file in (PACKAGE / "run.py", PACKAGE / "__main__.py", PROJECT / "train.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module:
                 package, _, module = node.module.rpartition(".")

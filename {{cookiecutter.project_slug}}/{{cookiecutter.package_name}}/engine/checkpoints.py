@@ -14,8 +14,6 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +23,15 @@ import tensorflow as tf
 
 from .auxiliary import hashes, validate_hashes
 from .callbacks import learning_rates
-from .errors import UsageError, cannot_write
-from .files import plain_name
-from .lost_worker import is_lost_worker
+from .errors import UsageError
+from .files import plain_name, writing
 from .output import say
 from .progress import Progress
 from .replicas import is_random_state
 from .types import Run, unique
 from .workers import Workers
 
-METRICS, NOTHING = "list of metrics", "nothing more"
+NOTHING = "nothing more"
 TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # where a checkpoint's reader finds the text
 INDEX = re.compile(r"ckpt-(\d+)\.index")
 NOT_ALLOWED = "{} can't be read: Permission denied; let this user read it, then start again."
@@ -141,9 +138,6 @@ class Checkpoints:
         Resumed from a sum, floats would be rounded in another order.
         """
         replicas, workers = self.run.strategy.num_replicas_in_sync, self._workers
-        if workers.alone:
-            values = [[copy.numpy().tolist() for copy in copies] for copies in self._copies()]
-            return {"replicas": replicas, "values": values}
         copies = self._copies()
         local = replicas // workers.number
         flat = [
@@ -192,7 +186,7 @@ class Checkpoints:
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
             **self._rates,
             **{f"variables of {n}": shapes(o.variables) for n, o in run.optimizers.items()},
-            METRICS: [
+            "list of metrics": [
                 f"{name} {type(metric).__name__} {tuple(variable.shape)}"
                 for name, metric in run.metrics.items()
                 for variable in metric.variables
@@ -203,8 +197,7 @@ class Checkpoints:
         now = self._signature()
         for key in {**saved, **now}:
             before, after = saved.get(key), now.get(key)
-            is_new = key == METRICS or key in self._rates
-            if before == after or (before is None and is_new):  # of an older project
+            if before == after:
                 continue
             if isinstance(before, list) and isinstance(after, list):
                 before, after = _first_difference(before, after)
@@ -379,8 +372,8 @@ def _trainable(run: Run) -> list[bool]:
 
 
 def _set_trainable(run: Run, saved: list[bool]) -> None:
-    """Freeze what was frozen; an older project saved that of layers only."""
-    for each, trainable in zip(_freezable(run)[: len(saved)], saved, strict=True):
+    """Freeze what was frozen."""
+    for each, trainable in zip(_freezable(run), saved, strict=True):
         if each.trainable != trainable:
             each.trainable = trainable
 
@@ -402,13 +395,13 @@ def _write(
     unfinished = directory / "unfinished"
 
     def prepare() -> str:
-        with _disk_errors(step):
+        with writing(f"The checkpoint of step {step}"):
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
         return ""
 
     def write() -> str:
-        with _disk_errors(step):
+        with writing(f"The checkpoint of step {step}"):
             checkpoint.write(str(unfinished / f"ckpt-{step}"))
             for file in sorted(unfinished.glob("ckpt-*.*")):  # the data before the index
                 file.replace(directory / file.name)
@@ -424,7 +417,7 @@ def _write(
     workers.on_chief(prepare)
     if not workers.is_chief:
         # Writing sums the metrics over the replicas, and all workers must take part in that.
-        with _disk_errors(step), tempfile.TemporaryDirectory() as nowhere:
+        with writing(f"The checkpoint of step {step}"), tempfile.TemporaryDirectory() as nowhere:
             checkpoint.write(str(Path(nowhere) / "ckpt"))
     workers.on_chief(write)
 
@@ -462,17 +455,6 @@ def _latest_readable(directory: Path) -> int:
         return step
     # A process that trains may have replaced what was listed, or what a listing has left out.
     return -1 if _steps(directory) == steps else _latest_readable(directory)
-
-
-@contextmanager
-def _disk_errors(step: int) -> Iterator[None]:
-    """A disk that can't be written to as one sentence; not the error of a collective."""
-    try:
-        yield
-    except (OSError, tf.errors.OpError) as error:
-        if is_lost_worker(error):
-            raise
-        raise UsageError(cannot_write(f"The checkpoint of step {step}", error)) from error
 
 
 def _steps(directory: Path) -> list[int]:

@@ -147,14 +147,7 @@ def expand(arguments: list[str]) -> list[str]:
         arguments = _under(_arguments_in(Path(file), read_flags), arguments)
     _, run = _take(arguments, "--resume")
     if run and run != "auto":
-        settings = Path(run) / "config.yaml"
-        try:
-            is_file = settings.is_file()
-        except OSError as error:  # such as a name that is too long
-            fail(f"{Path(run)} is not a run directory: {error.strerror}.")
-        if not is_file:
-            fail(f"{Path(run)} is not a run directory: it has no config.yaml.")
-        arguments = _under(_arguments_in(settings, read_run_flags), arguments)
+        arguments = _under(_arguments_in(Path(run) / "config.yaml", read_run_flags), arguments)
     return arguments
 
 
@@ -223,10 +216,16 @@ def read_run_flags(file: Path) -> dict[str, Any]:
     """The flags in config.yaml of a run directory, which is `file`.
 
     Raises:
-        ValueError: they aren't all that the run wrote, or the file can't be read.
+        ValueError: there is no such file, it can't be read, or it isn't all that the run wrote.
     """
+    try:
+        is_file, why = file.is_file(), "it has no config.yaml"
+    except OSError as error:  # such as a name that is too long
+        is_file, why = False, f"{error.strerror}"
+    if not is_file:
+        raise ValueError(f"{file.parent} is not a run directory: {why}.")
     flags, text = _read(file)
-    # Older versions wrote neither line, and fewer flags, but the seed always.
+    # What has written it anew, such as a YAML tool, may have dropped both lines, but not the seed.
     is_cut = text.startswith(FIRST_LINE) and LAST_LINE not in text.splitlines(keepends=True)
     if is_cut or "seed" not in flags:
         raise ValueError(f"{file} is empty or cut short; restore the file, or start a new run.")

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import UsageError
+from .errors import AGAIN, UsageError
+from .files import writing
 from .run_files import SPLITS, RunFiles, listed, shown
 
 WIDTH, GAP = 80, "  "  # columns of a terminal; what is between two columns of a table
@@ -106,10 +107,8 @@ def draw_comparison(runs: Sequence[RunFiles], file: Path) -> None:
         axes.grid(alpha=0.3)
     lines = [Line2D([], [], **style) for style in styles[:MOST_NAMES]]
     figure.legend(lines, names, loc="outside lower left", frameon=False)
-    try:
+    with writing(file, AGAIN):
         figure.savefig(file, dpi=110)
-    except OSError as error:
-        raise UsageError(f"{file} can't be written: {error.strerror}.") from error
 
 
 def _names(runs: Sequence[RunFiles]) -> list[str]:

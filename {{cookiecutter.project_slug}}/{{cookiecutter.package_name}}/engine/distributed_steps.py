@@ -219,25 +219,6 @@ class DistributedSteps:
         counts = loss_counts(self.run, counts)
         return ReducedStep(counts, losses, norm, finite, gradients, result.writes)
 
-    def dry_run(self, iterator: Iterator, progress: Progress) -> list[ReducedStep]:
-        """What each train step function gives for the next batch; nothing is committed.
-
-        For tests only, those of your task among them (tests/replicas.py): training hands out no
-        gradients, and rounding, in less than 64 bits or before an optimizer that takes signs, makes
-        weights differ on several replicas where the summed gradients agree.
-        """
-
-        @tf.function(autograph=False)
-        def graph(stacked: Any) -> list[Any]:
-            batch = on_replicas(stacked, self.run.strategy, self.layout)
-            indices = range(len(self.run.functions.train_steps))
-            return [
-                self._local(self.run.strategy.run(self.reduce, args=(i, batch, progress)))
-                for i in indices
-            ]
-
-        return [ReducedStep(*reduced) for reduced in graph(next(iterator))]
-
     def num_traces(self) -> int:
         """How often the step was traced; once is right, and again when something is frozen."""
         return sum(graph.experimental_get_tracing_count() for graph in self._graphs.values())

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import RESUME, UsageError, cannot_write
+from .lost_worker import is_lost_worker
 
 PNG = b"\x89PNG\r\n\x1a\n"  # its first bytes; the header ends with width and height at 24
 LARGEST_PNG = 2**26  # bytes: TensorBoard and the page of a run hold each picture as a whole
@@ -73,7 +74,7 @@ def plain_name(directory: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def writing(what: Path, then: str = RESUME) -> Iterator[None]:
+def writing(what: object, then: str = RESUME) -> Iterator[None]:
     """Around what writes `what`; `then` is as in `cannot_write`.
 
     Raises:
@@ -82,6 +83,8 @@ def writing(what: Path, then: str = RESUME) -> Iterator[None]:
     try:
         yield
     except _disk_errors() as error:
+        if is_lost_worker(error):
+            raise
         raise UsageError(cannot_write(what, error, then)) from error
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
+from .errors import UsageError
+
 
 def all_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimizer]:
     """The optimizer, and those inside it if it is a `keras.optimizers.MultiOptimizer`."""
@@ -15,20 +17,18 @@ def disable_optimizer_allreduce(optimizer: keras.optimizers.Optimizer) -> None:
     """Make `optimizer.apply` take gradients that are already summed over the replicas.
 
     There is no public way to hand over summed gradients (Keras 3.15), so this replaces the method
-    that would sum them a second time; where it is missing, `undo_optimizer_allreduce` steps in.
+    that would sum them a second time.
+
+    Raises:
+        UsageError: there is no such method.
     """
     for each in all_optimizers(optimizer):
-        if hasattr(each, "_all_reduce_sum_gradients"):
-            each._all_reduce_sum_gradients = lambda grads_and_vars: grads_and_vars
-
-
-def undo_optimizer_allreduce(
-    optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor], num_replicas: int
-) -> list[tf.Tensor]:
-    """What to give `optimizer.apply` so that a sum it still makes changes nothing."""
-    if num_replicas == 1 or hasattr(optimizer, "_all_reduce_sum_gradients"):
-        return gradients
-    return [gradient / num_replicas for gradient in gradients]
+        if not hasattr(each, "_all_reduce_sum_gradients"):
+            raise UsageError(
+                f"{type(each).__name__} of Keras {keras.__version__} sums gradients in a way that "
+                "the engine can't switch off: install an older Keras, or train on one replica."
+            )
+        each._all_reduce_sum_gradients = lambda grads_and_vars: grads_and_vars
 
 
 def apply_gradients(

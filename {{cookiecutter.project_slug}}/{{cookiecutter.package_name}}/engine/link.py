@@ -30,7 +30,7 @@ BEAT_SECS = 1.0  # between two messages about how far a worker is
 LEAVE_SECS = 5.0  # for a program to end by itself when another worker has; then it is ended
 SEND_SECS = 2.0
 SILENT_SECS = 5.0  # without a beat
-AGAIN = "start all workers again with --resume to continue from the latest checkpoint."
+START_ALL_AGAIN = "start all workers again with --resume to continue from the latest checkpoint."
 
 # Kills the process `pid` when nothing comes from its link for so long: it runs C code that holds
 # Python's lock. A process, not a thread, for that reason; SIGKILL, since TensorFlow swallows
@@ -215,7 +215,7 @@ class Link:
             hangs = "hangs" if len(behind) == 1 else "hang"
             sentence = (
                 f"{_named(behind)} {hangs}: the others have waited {self.hang_timeout:g} seconds "
-                f"(--hang-timeout); {AGAIN}"
+                f"(--hang-timeout); {START_ALL_AGAIN}"
             )
             self._note(End(sentence, RESUMABLE, behind))
 
@@ -283,7 +283,7 @@ def accept_sigterm() -> None:
 def lost(workers: list[int]) -> str:
     """The sentence for workers that have ended, or can't be reached; none for unknown ones."""
     have = "have" if len(workers) > 1 else "has"
-    return f"{_named(workers)} {have} ended or can't be reached; {AGAIN}"
+    return f"{_named(workers)} {have} ended or can't be reached; {START_ALL_AGAIN}"
 
 
 def _named(workers: list[int]) -> str:

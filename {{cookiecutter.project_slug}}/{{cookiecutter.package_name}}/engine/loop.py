@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .batches import TrainingBatches
 from .callbacks import (
@@ -55,6 +55,15 @@ class Schedule:
     max_stop_secs: float = 10.0
     log_graph: bool = False
     profile: tuple[int, int] | None = None
+
+
+class _Agreed(NamedTuple):
+    """What all workers do after a graph call."""
+
+    interrupted: bool
+    log: bool
+    steps: int  # in the next graph call
+    due: list[Callback]
 
 
 class Loop:
@@ -179,8 +188,8 @@ class Loop:
         self._tell("on_train_begin", self.callbacks)
         self._tell("on_step_begin", self.callbacks)
         if not resume:
-            _, _, _, due = self._agree(False, False, 1, False)
-            self._run_callbacks(due)
+            now = self._agree(interrupted=False, log=False, steps=1, validate=False)
+            self._run_callbacks(now.due)
             self._save_as_requested()
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
@@ -230,17 +239,14 @@ class Loop:
                 validate = self.step == last or self.step % self._validation_interval == 0
                 log = validate or self._log.is_due(self.step)
                 steps = max(1, self._next_steps(steps, secs / made))
-                stop, log, steps, due = self._agree(interrupts.received, log, steps, validate)
-                if log:
-                    self._log.write(self.progress)
-                if validate:
-                    self._validate(display)
-                self._run_callbacks(due)
+                now = self._agree(
+                    interrupted=interrupts.received, log=log, steps=steps, validate=validate
+                )
+                stop, steps = now.interrupted, now.steps
+                self._record(display, now.due, log=now.log, validate=validate)
                 if self.stopping and not validate:  # the last row, as of a run that is complete
-                    if not log:
-                        self._log.write(self.progress)
-                    self._validate(display)
-                    self._run_callbacks([c for c in self.callbacks if c.after_validations])
+                    due = [c for c in self.callbacks if c.after_validations]
+                    self._record(display, due, log=not now.log, validate=True)
                 self._save_as_requested()
                 if self.workers.alone:  # one of this moment, too; several stop for what all know
                     stop = interrupts.received
@@ -340,6 +346,16 @@ class Loop:
         for line in self.run.bad_examples.news():
             display.say(line)
 
+    def _record(
+        self, display: ProgressDisplay, due: list[Callback], *, log: bool, validate: bool
+    ) -> None:
+        """Write what the steps so far gave, then call the callbacks that are due."""
+        if log:
+            self._log.write(self.progress)
+        if validate:
+            self._validate(display)
+        self._run_callbacks(due)
+
     def _validate(self, display: ProgressDisplay) -> None:
         """Add a row to the history, save the weights if they are the best, and start new sums."""
         per_epoch = self.batches.steps_per_epoch
@@ -390,14 +406,11 @@ class Loop:
                 f"{self.schedule.num_steps}: give more --steps or --epochs, or start a new run."
             )
         self.stopping = state["stopping"]
-        # Older checkpoints have neither the number of validations nor their rows.
-        self.records.resume(self.step, state.get("validations", 0), state.get("latest_row"))
-        best, history = state["best"], self.records.history
-        rows = [row for row in history if best is not None and row.get(self.best.column) == best]
-        self.best.resume(best, state.get("best_row", rows[0] if rows else {}), self.step)
+        self.records.resume(self.step, state["validations"], state["latest_row"])
+        self.best.resume(state["best"], state["best_row"], self.step)
         self._log.set_state(state["log"])
-        self._started -= state.get("seconds", 0.0)  # older checkpoints have none
-        self._seconds = state.get("parts", self._seconds)
+        self._started -= state["seconds"]
+        self._seconds = state["parts"]
         stateful, saved = self._stateful(), state["callbacks"]
         if len(stateful) != len(saved):
             raise UsageError(
@@ -418,9 +431,7 @@ class Loop:
         functions = [callback.function for callback in self.callbacks]
         return [function for function in functions if hasattr(function, "get_state")]
 
-    def _agree(
-        self, interrupted: bool, log: bool, steps: int, validate: bool
-    ) -> tuple[bool, bool, int, list[Callback]]:
+    def _agree(self, *, interrupted: bool, log: bool, steps: int, validate: bool) -> _Agreed:
         """What depends on clocks and signals, decided alike on all workers by one small sum.
 
         Args:
@@ -442,7 +453,7 @@ class Loop:
             interrupted, log = bool(rows[:, 0].any()), bool(rows[0, 1])
             steps, due = int(rows[:, 2].min()), rows[0, 3:].astype(bool).tolist()
         chosen = [callback for callback, now in zip(self.callbacks, due, strict=True) if now]
-        return interrupted, log, steps, chosen
+        return _Agreed(interrupted, log, steps, chosen)
 
     def _run_callbacks(self, due: list[Callback]) -> None:
         if not due:

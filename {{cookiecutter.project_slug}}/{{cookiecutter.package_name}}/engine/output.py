@@ -51,7 +51,7 @@ class _Forgiving:
 _quiet = False
 
 
-def be_quiet(quiet: bool) -> None:
+def set_quiet(quiet: bool) -> None:
     """Whether `say` says nothing from now on, as --quiet has it: errors and the end are printed."""
     global _quiet
     _quiet = quiet

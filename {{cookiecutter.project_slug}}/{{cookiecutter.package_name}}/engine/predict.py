@@ -26,12 +26,6 @@ ARRAYS = (".npy", ".npz")
 
 Reader = Callable[[Path, keras.Model], Any]
 Describe = Callable[[keras.Model, Any, Any], dict[str, Any]]
-NO_READERS: dict[str, Reader] = {}
-
-
-def no_columns(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """The table of a task that says nothing of its predictions."""
-    return {}
 
 
 def read_inputs(file: Path) -> Any:
@@ -75,8 +69,8 @@ def predict_files(
     paths: Iterable[Path],
     directory: Path,
     *,
-    readers: Mapping[str, Reader] = NO_READERS,
-    describe: Describe = no_columns,
+    readers: Mapping[str, Reader],
+    describe: Describe,
 ) -> Iterator[Path]:
     """Write the predictions for the inputs in files; yields the files written.
 
@@ -96,27 +90,7 @@ def predict_files(
         while name in names:  # files of the same name elsewhere
             name, number = f"{group.name}-{number}", number + 1
         names.add(name)
-        table, parts = PredictionTable(), []
-        for start in range(0, len(group.files), BATCH_SIZE):  # an image each, or a file of many
-            files = group.files[start : start + BATCH_SIZE]
-            read = [_fit(_read_file(file, model, readers), model, file) for file in files]
-            lengths = [len(tf.nest.flatten(inputs)[0]) for inputs in read]
-            try:
-                inputs = tf.nest.map_structure(lambda *rows: tf.concat(rows, axis=0), *read)
-                outputs = model.predict(inputs, batch_size=BATCH_SIZE, verbose=0)
-            except Exception as error:  # whatever a model may raise
-                which = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} others"
-                raise UsageError(f"{which} can't be predicted: {cause_of(error)}.") from error
-            places = [
-                {"file": file.name, "row": row}
-                for file, length in zip(files, lengths, strict=True)
-                for row in range(length)
-            ]
-            table.add(places, inputs, describe(model, inputs, outputs))
-            parts.append(outputs)
-        whole = tf.nest.map_structure(lambda *rows: np.concatenate(rows), *parts)
-        yield _write(model, whole, directory / name)
-        yield from table.write(directory / name)
+        yield from _write(model, _of_files(model, group.files, readers), describe, directory / name)
 
 
 def predict_split(
@@ -125,16 +99,48 @@ def predict_split(
     split: Split,
     directory: Path,
     *,
-    describe: Describe = no_columns,
-) -> list[Path]:
-    """Write the predictions for every example of a split, in its order; returns the files.
+    describe: Describe,
+) -> Iterator[Path]:
+    """Write the predictions for every example of a split, in its order; yields the files.
 
     Raises:
         UsageError: the split can't be read.
     """
-    layout = BatchLayout(BATCH_SIZE, 1, 0, 1)
-    batches, _ = evaluation_batches(split, layout)
-    examples, table, found = num_examples(split), PredictionTable(), []
+    return _write(model, _of_split(model, name, split), describe, directory / name)
+
+
+class _Batch(NamedTuple):
+    """Some predictions: where each input stood, the inputs, and what the model made of them."""
+
+    places: list[dict[str, Any]]
+    inputs: Any
+    outputs: Any
+
+
+def _of_files(
+    model: keras.Model, paths: list[Path], readers: Mapping[str, Reader]
+) -> Iterator[_Batch]:
+    for start in range(0, len(paths), BATCH_SIZE):  # an image each, or a file of many
+        files = paths[start : start + BATCH_SIZE]
+        read = [_fit(_read_file(file, model, readers), model, file) for file in files]
+        lengths = [len(tf.nest.flatten(inputs)[0]) for inputs in read]
+        try:
+            inputs = tf.nest.map_structure(lambda *rows: tf.concat(rows, axis=0), *read)
+            outputs = model.predict(inputs, batch_size=BATCH_SIZE, verbose=0)
+        except Exception as error:  # whatever a model may raise
+            which = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} others"
+            raise UsageError(f"{which} can't be predicted: {cause_of(error)}.") from error
+        places = [
+            {"file": file.name, "row": row}
+            for file, length in zip(files, lengths, strict=True)
+            for row in range(length)
+        ]
+        yield _Batch(places, inputs, outputs)
+
+
+def _of_split(model: keras.Model, name: str, split: Split) -> Iterator[_Batch]:
+    batches, _ = evaluation_batches(split, BatchLayout(BATCH_SIZE, 1, 0, 1))
+    examples = num_examples(split)
     for number, (inputs, *_) in enumerate(_read(name, split, batches)):
         # Cut by position: an example of the owner's may have weight zero, like padding.
         first, rows = number * BATCH_SIZE, min(BATCH_SIZE, examples - number * BATCH_SIZE)
@@ -142,10 +148,20 @@ def predict_split(
         outputs = tf.nest.map_structure(np.asarray, model(one, training=False))
         one, outputs = tf.nest.map_structure(lambda t, n=rows: t[:n], (one, outputs))
         places = [{"file": name, "row": row} for row in range(first, first + rows)]
-        table.add(places, one, describe(model, one, outputs))
-        found.append(outputs)
-    whole = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *found)
-    return [_write(model, whole, directory / name), *table.write(directory / name)]
+        yield _Batch(places, one, outputs)
+
+
+def _write(
+    model: keras.Model, batches: Iterable[_Batch], describe: Describe, path: Path
+) -> Iterator[Path]:
+    """Write the arrays and the table of all batches."""
+    table, parts = PredictionTable(), []
+    for places, inputs, outputs in batches:
+        table.add(places, inputs, describe(model, inputs, outputs))
+        parts.append(outputs)
+    whole = tf.nest.map_structure(lambda *rows: np.concatenate(rows), *parts)
+    yield _write_arrays(model, whole, path)
+    yield from table.write(path)
 
 
 class _Group(NamedTuple):
@@ -284,7 +300,7 @@ def _spec(array: Any) -> str:
     return f"{dtype} {tuple(array.shape[1:])}"
 
 
-def _write(model: keras.Model, outputs: Any, path: Path) -> Path:
+def _write_arrays(model: keras.Model, outputs: Any, path: Path) -> Path:
     """One output as .npy; several as .npz, by their names.
 
     Raises:

@@ -78,16 +78,16 @@ class Records:
             if file.name != "samples.png":
                 self.summaries.picture(file, step)
 
-    def resume(self, step: int, validations: int = 0, latest_row: Row | None = None) -> None:
+    def resume(self, step: int, validations: int, latest_row: Row) -> None:
         """Read back the rows up to `step`; later ones are made again.
 
         Args:
             step: how many are made.
             validations: how many rows history.csv must have up to there.
-            latest_row: that of the latest validation up to there; None: what history.csv has.
+            latest_row: that of the latest validation up to there.
         """
         self.history = self._read(self.directory / "history.csv", step, validations)
-        self.latest_row = (self.history or [{}])[-1] if latest_row is None else latest_row
+        self.latest_row = latest_row
         self.summaries.resumed_step = step
         if self.is_chief and (rows := self._read(self.directory / "steps.csv", step)):
             self._columns = list(rows[0])
@@ -135,5 +135,11 @@ def _write_csv(file: Path, rows: list[Row]) -> None:
 
 
 def _line(row: Row, names: list[str]) -> str:
-    values = [row.get(name, "") for name in names]
-    return ",".join(f"{v:.17g}" if isinstance(v, float) else str(v) for v in values) + "\n"
+    return ",".join(_text(row.get(name, "")) for name in names) + "\n"
+
+
+def _text(value: float | str) -> str:
+    """The shortest text that reads back as the same number; a whole one without a point."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.17g}" if value.is_integer() else repr(float(value))

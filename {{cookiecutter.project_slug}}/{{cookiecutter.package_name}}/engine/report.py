@@ -81,8 +81,7 @@ def write_report(path: Path, defaults: str) -> Path:
     again = f"python train.py --config {shlex.quote(str(path / 'config.yaml'))}"
     model, text = path / "model.txt", ""
     with contextlib.suppress(OSError):
-        if model.is_file():
-            text = model.read_text(encoding="utf-8", errors="replace")
+        text = model.read_text(encoding="utf-8", errors="replace")
     rows = run.history[-MOST_ROWS:]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     pictures = sorted(path.glob("*.png"), key=lambda file: (file.name not in CAPTIONS, file.name))

@@ -167,8 +167,8 @@ def _make(runs: Path, name: str) -> Path:
     except OSError as error:
         raise UsageError(f"{runs} can't be made: {error.strerror}.") from error
     first = runs / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{name}"
-    for number in itertools.count(2):
-        path = first if number == 2 else first.with_name(f"{first.name}-{number - 1}")
+    for number in itertools.count(1):
+        path = first if number == 1 else first.with_name(f"{first.name}-{number}")
         try:
             path.mkdir()
             return path

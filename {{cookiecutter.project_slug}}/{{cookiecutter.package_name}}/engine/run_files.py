@@ -87,8 +87,10 @@ def read_run(path: Path) -> RunFiles:
     Raises:
         UsageError: it isn't one, or a file isn't as a run wrote it.
     """
-    if not (path / "config.yaml").is_file():
-        raise UsageError(f"{path} is not a run directory: it has no config.yaml.")
+    try:
+        flags = read_run_flags(path / "config.yaml")
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     file = path / "results.json"
     try:
         results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
@@ -99,10 +101,7 @@ def read_run(path: Path) -> RunFiles:
         raise UsageError(f"{file} can't be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} isn't as a run wrote it.") from error
-    try:
-        return RunFiles(path, read_run_flags(path / "config.yaml"), history, results)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    return RunFiles(path, flags, history, results)
 
 
 def _validate_results(results: Any) -> None:

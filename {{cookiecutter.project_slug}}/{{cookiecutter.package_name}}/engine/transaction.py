@@ -22,7 +22,7 @@ import keras
 import tensorflow as tf
 
 from .errors import CollectiveInXlaError, UsageError
-from .gradients import apply_gradients, undo_optimizer_allreduce
+from .gradients import apply_gradients
 from .loss_scale import LossScale, LossScaling
 from .output import say
 from .randomness import Place, drawing_for
@@ -245,10 +245,8 @@ class Transaction:
             loss_scale: of float16 training.
         """
         index = tf.distribute.get_replica_context().replica_id_in_sync_group
-        values = self.capture.read()
-        before = now = [*values, *_values(self.run.trainable_variables)]
-        state = slice(len(values))
-        trained = slice(state.stop, None)
+        state, trained = self.capture.read(), _values(self.run.trainable_variables)
+        before = now = [*state, *trained]
         total: StepResult | None = None
         for microbatch in range(self.accumulate):
             seeds = derive_seeds(
@@ -269,10 +267,11 @@ class Transaction:
                 (global_count, index, step),
                 seeds,
                 loss_scale,
-                now[trained],
-                now[state],
+                trained,
+                state,
             )
             now = [old if new is None else new for old, new in zip(now, result.writes, strict=True)]
+            state, trained = now[: len(state)], now[len(state) :]
             total = result if total is None else _add(total, result)
         assert total is not None
         writes = [None if new is old else new for old, new in zip(before, now, strict=True)]
@@ -288,9 +287,6 @@ class Transaction:
         self.capture.write(writes)
         for name, values in gradients.items():
             optimizer, variables = self.run.optimizers[name], self.run.variables_of(name)
-            values = undo_optimizer_allreduce(
-                optimizer, values, self.run.strategy.num_replicas_in_sync
-            )
             if variables:  # none while everything that the optimizer trains is frozen
                 apply_gradients(optimizer, values, variables)
 
@@ -321,14 +317,24 @@ class Transaction:
         self,
         train_step: int,
         batch: Any,
-        place: tuple[Any, tf.Tensor, tf.Tensor],
+        of_replica: tuple[Any, tf.Tensor, tf.Tensor],
         seeds: tf.Tensor,
         loss_scale: LossScale,
         values: list[tf.Tensor],
         state: list[tf.Tensor],
     ) -> tuple[dict[str, tf.Tensor], dict[str, list[tf.Tensor]], Writes]:
-        """The forward and backward pass of a micro-batch; `place`: global count, replica, step."""
-        global_count, index, step = place
+        """The forward and backward pass of a micro-batch.
+
+        Args:
+            train_step: which of the task's train steps.
+            batch: the rows of the micro-batch.
+            of_replica: the global count, the index of the replica, and the step.
+            seeds: of what the step draws.
+            loss_scale: of float16 training.
+            values: of the trainable variables.
+            state: values of what else the step may write.
+        """
+        global_count, index, step = of_replica
         trainable = self.run.trainable_variables
         replica = Replica(
             global_count=global_count,

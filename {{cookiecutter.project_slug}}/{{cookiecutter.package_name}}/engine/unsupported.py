@@ -46,6 +46,20 @@ def validate_models(models: Mapping[str, Any]) -> None:
             )
 
 
+def validate(run: Run) -> None:
+    """Refuse what no run of several replicas gets right; before the optimizers are built.
+
+    Raises:
+        UsageError: a name, a step, a loss, a metric or an optimizer can't be used.
+    """
+    validate_names(run)
+    validate_functions(run.functions)
+    validate_losses(run.losses)
+    validate_metrics(run.metrics)
+    for optimizer in run.optimizers.values():
+        validate_optimizer(optimizer)
+
+
 def validate_losses(losses: Mapping[str, Any]) -> None:
     """Refuse loss objects that average by themselves.
 
@@ -147,8 +161,3 @@ def validate_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
                 f"{type(each).__name__}(use_ema=True): its averages of the weights are never used, "
                 "neither to evaluate nor to predict; docs/tasks.md of the template has one that is"
             )
-    if not optimizer.built:
-        raise UsageError(
-            "An optimizer isn't built: call optimizer.build(model.trainable_variables) under the "
-            "strategy, or the first step fails on more than one replica (keras #23085)."
-        )

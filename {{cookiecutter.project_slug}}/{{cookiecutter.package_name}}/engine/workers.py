@@ -127,7 +127,7 @@ class Workers:
                 "the same name."
             )
 
-    def be_quiet(self) -> None:
+    def print_on_chief_only(self) -> None:
         """Keep what a worker other than the chief prints for its log file, `log_to`."""
         if not self.is_chief:
             sys.stdout = io.StringIO()

@@ -11,7 +11,7 @@ from .next_todo import TodoError
 
 # TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
 # row per example, (inputs, labels) or (inputs, labels, weights), any of them a dict of several, in
-# memory or mapped; or what RandomAccess (engine/random_access.py) reads; or a tf.data.Dataset of
+# memory or mapped, or what RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of
 # single examples.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split."""

@@ -19,8 +19,8 @@ DIGITS = Path(__file__).with_name("digits.npz")
 
 
 # TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
-# row per example, inputs, (inputs, labels) or (inputs, labels, weights), in memory or mapped; or
-# what RandomAccess (engine/random_access.py) reads; or a tf.data.Dataset of single examples;
+# row per example, inputs, (inputs, labels) or (inputs, labels, weights), in memory or mapped, or
+# what RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of single examples;
 # loads digits.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """Images float32 (n, 8, 8, 1) in [0, 1]; in evaluation with latents float32 (n, latent).

@@ -23,8 +23,8 @@ Arrays = tuple[np.ndarray, np.ndarray]  # images and labels
 
 
 # TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
-# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped; or what
-# RandomAccess (engine/random_access.py) reads; or a tf.data.Dataset of single examples; loads the
+# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped, or what
+# RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of single examples; loads the
 # images that --dataset names.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split: images float32 (n, h, w, 1) in [0, 1], labels int64 (n,).

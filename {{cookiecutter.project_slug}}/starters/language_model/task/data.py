@@ -48,8 +48,8 @@ ENDINGS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}  #
 
 
 # TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
-# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped; or what
-# RandomAccess (engine/random_access.py) reads; or a tf.data.Dataset of single examples; makes
+# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped, or what
+# RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of single examples; makes
 # lines of dates, each date in one split only.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split: (tokens, targets, weights), int32, int32 and float32.

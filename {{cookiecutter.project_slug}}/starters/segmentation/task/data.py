@@ -25,8 +25,8 @@ FAINT, DARK = 0.375, 0.5  # ink below FAINT: background; from DARK on: digit; be
 
 
 # TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
-# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped; or what
-# RandomAccess (engine/random_access.py) reads; or a tf.data.Dataset of single examples; places
+# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped, or what
+# RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of single examples; places
 # digits on larger canvases.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split: images float32 (n, h, w, 1) in [0, 1], labels int32 (n, h, w)."""

@@ -41,8 +41,8 @@ MEANINGS = {
 
 
 # TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
-# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped; or what
-# RandomAccess (engine/random_access.py) reads; or a tf.data.Dataset of single examples; loads the
+# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped, or what
+# RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of single examples; loads the
 # diabetes patients and keeps those of --fold for the test.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split: (inputs, labels), in training (inputs, labels, weights).

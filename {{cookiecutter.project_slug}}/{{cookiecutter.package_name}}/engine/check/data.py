@@ -17,7 +17,9 @@ from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import (
+    FEW,
     IGNORED,
+    MOST_COMPARED,
     are_one_apart,
     arrays_of,
     different,
@@ -37,10 +39,8 @@ SHORT = 0.01  # seconds per batch: too few to wait for
 MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
 NEW = 0.05  # of the labels, which may be new, as items and users are
-FEW = 10  # distinct labels, which are then classes
 MOST_LABELS = 4  # arrays of labels whose nearest neighbors are compared
 MOST_CLASSES = 100  # whose frequencies are compared
-MOST_COMPARED = 4_000_000  # numbers of an array, in all splits together
 MANY_NUMBERS = 30  # of an example
 
 

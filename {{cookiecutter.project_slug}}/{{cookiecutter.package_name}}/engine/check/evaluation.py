@@ -11,20 +11,19 @@ import tensorflow as tf
 
 from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import Laboratory
+from .laboratory import NOTHING_TO_EVALUATE, Laboratory
 from .numbers import Numbers, different, equal, named_leaves, of_next_row, with_array
 from .probe import name_of, words_of
 from .runs import stage
 
 AUGMENTING = {"noise", "noisy", "jitter", "augment", "augmentation"}  # in names of layers
-NONE = "there is neither validation nor test data"
 
 
 @relation("evaluation again")
 def evaluation_again(lab: Laboratory) -> Finding:
     """A second evaluation gives the same numbers."""
     if not lab.evaluated_splits:
-        return ok(NONE)
+        return ok(NOTHING_TO_EVALUATE)
     if lab.in_evaluation.stateful:
         return wrong(
             f"{lab.in_evaluation.stateful[0]} gives different numbers each time",
@@ -56,7 +55,7 @@ def evaluation_in_other_batches(lab: Laboratory) -> Finding:
 
 def _same(lab: Laboratory, how: str) -> Finding:
     if not lab.evaluated_splits:
-        return ok(NONE)
+        return ok(NOTHING_TO_EVALUATE)
     once, other = lab.evaluations["once"], lab.evaluations[how]
     names = different(once, other, 1e-3)
     if lab.declared_interacting:
@@ -155,7 +154,7 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
 def padded_inputs(lab: Laboratory) -> Finding:
     """Padding that a mask among the inputs leaves out changes nothing."""
     if not lab.evaluated_splits:
-        return ok(NONE)
+        return ok(NOTHING_TO_EVALUATE)
     for mask, name, padded in _paddings(lab):
         first = lab.validate(lab.evaluation_batch, metrics=True)
         other = lab.validate(padded, metrics=True)
@@ -178,7 +177,7 @@ def padded_inputs(lab: Laboratory) -> Finding:
 def every_example_once(lab: Laboratory) -> Finding:
     """Validation and test count each example once."""
     if not lab.evaluated_splits:
-        return ok(NONE)
+        return ok(NOTHING_TO_EVALUATE)
     found = []
     for name, counted in lab.in_evaluation.counted.items():
         wanted = sum(lab.count(batch) for batch in lab.on_one._batches[name][0])
@@ -220,7 +219,7 @@ def losses_apart(lab: Laboratory) -> Finding:
 def evaluation_changes_nothing(lab: Laboratory) -> Finding:
     """Evaluation changes no weights, statistics or training metrics."""
     if not lab.evaluated_splits:
-        return ok(NONE)
+        return ok(NOTHING_TO_EVALUATE)
     if lab.in_evaluation.moved:
         return wrong(
             f"{lab.in_evaluation.moved[0]} changes",
@@ -234,7 +233,7 @@ def evaluation_changes_nothing(lab: Laboratory) -> Finding:
 def evaluation_mode(lab: Laboratory) -> Finding:
     """Validation calls layers such as dropout with training=False."""
     if not lab.evaluated_splits:
-        return ok(NONE)
+        return ok(NOTHING_TO_EVALUATE)
     layer = _evaluated_in_training(lab)
     if layer and (
         lab.in_evaluation.calls[layer] > 2 * len(lab.evaluated_splits) or _repeats_rows(lab)
@@ -264,7 +263,7 @@ def evaluation_mode(lab: Laboratory) -> Finding:
 def no_answers_in_evaluation(lab: Laboratory) -> Finding:
     """The validation step doesn't give the model the series that it should forecast."""
     if not lab.evaluated_splits:
-        return ok(NONE)
+        return ok(NOTHING_TO_EVALUATE)
     parts = [tf.nest.flatten(part) for part in lab.evaluation_batch]
     if len(parts) != 3 or len(parts[1]) != 1 or not parts[1][0].dtype.is_floating or (
         parts[1][0].shape.rank < 3

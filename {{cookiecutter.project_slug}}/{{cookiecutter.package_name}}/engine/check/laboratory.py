@@ -55,6 +55,7 @@ LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "ce
 # For comparisons of two numbers, larger or smaller may be better.
 OF_TWO = {"gap", "drop", "difference", "excess", "relative", "skill", "change", "ratio",
           "minus"}  # fmt: skip
+NOTHING_TO_EVALUATE = "there is neither validation nor test data"
 WITH_NUMBERS = "a-z0-9"  # of the words in names of losses, metrics and results
 
 

@@ -11,6 +11,8 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import (
+    FEW,
+    MOST_COMPARED,
     TOLERANCE,
     are_one_apart,
     arrays_of,
@@ -20,9 +22,7 @@ from .numbers import (
 )
 from .probe import Look
 
-FEW = 10  # distinct labels, which are then classes
 MOST = 2_000  # rows in which the label is searched for
-MOST_COMPARED = 4_000_000  # numbers of an array in which it is searched for
 AROUND = 4  # positions before and after one, over which a series may be smoothed
 PAST, MOST_NUMBERS = 7, 16  # positions before one in a series, and numbers at each
 MOST_POSITIONS = 20_000  # of all series

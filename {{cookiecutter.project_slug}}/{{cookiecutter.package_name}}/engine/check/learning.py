@@ -14,14 +14,13 @@ from ..callbacks import learning_rates
 from ..types import Run
 from .adversaries import JUDGES
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import ADAPTIVE, OF_TWO, REPEATED_STEPS, WITH_NUMBERS, Laboratory
+from .laboratory import ADAPTIVE, REPEATED_STEPS, Laboratory
 from .numbers import relative_difference
 from .probe import is_own, words_of
 from .runs import REAL_STEPS, state_of
 
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # for rare classes
-NEVER_NEGATIVE = {"kl", "kld", "mse", "mae", "rmse", "penalty"}  # words in names of losses
 
 
 @relation("every weight gets a gradient")
@@ -482,21 +481,6 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
                 f"{after.losses[names[0]]:.3g}, and {name} goes from {old:.3g} to {new:.3g}",
                 "the loss rewards wrong predictions: wrong sign, or swapped arguments",
                 "look at the loss function; the metric must get the same labels and predictions",
-            )
-    return ok()
-
-
-@relation("signs")
-def signs(lab: Laboratory) -> Finding:
-    """A divergence, an error or a penalty is never negative."""
-    for name, before in lab.base.losses.items():
-        after = lab.after_training.losses[name]
-        words = words_of(name, WITH_NUMBERS)
-        if NEVER_NEGATIVE & words and not words & OF_TWO and after < min(before, -0.05):
-            return wrong(
-                f"{name} goes from {before:.3g} to {after:.3g}",
-                "divergences, errors and penalties can't be negative: a sign is wrong",
-                "look at its formula",
             )
     return ok()
 

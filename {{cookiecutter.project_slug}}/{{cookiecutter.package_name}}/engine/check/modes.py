@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ..replicas import is_random_state
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import Laboratory
+from .laboratory import NOTHING_TO_EVALUATE, Laboratory
 from .numbers import different, numbers_of, relative_difference
 from .probe import name_of, words_of
 from .runs import Call
@@ -25,7 +25,7 @@ TAUGHT_BY = {"teacher", "target", "ema", "momentum", "reference"}  # words in na
 def inputs_alike(lab: Laboratory) -> Finding:
     """The train step and the validation step prepare a batch in the same way for the model."""
     if not lab.evaluated_splits:
-        return ok("there is neither validation nor test data")
+        return ok(NOTHING_TO_EVALUATE)
     if seen := _drawn_wider(lab):
         return wrong(
             seen,
@@ -100,7 +100,7 @@ def models_in_training_mode(lab: Laboratory) -> Finding:
 def evaluation_knows_no_step(lab: Laboratory) -> Finding:
     """Evaluation doesn't depend on the number of the batch."""
     if not lab.evaluated_splits:
-        return ok("there is neither validation nor test data")
+        return ok(NOTHING_TO_EVALUATE)
     first, *late = by_step = [lab.validate(lab.evaluation_batch, at) for at in LATE]
     names = dict.fromkeys(name for other in late for name in different(first, other, 1e-3))
     neighbors = [lab.validate(lab.evaluation_batch, at + 1) for at in LATE[1:] if names]

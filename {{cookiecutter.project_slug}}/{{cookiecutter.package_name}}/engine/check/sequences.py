@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import Laboratory
+from .laboratory import NOTHING_TO_EVALUATE, Laboratory
 from .numbers import TOLERANCE, close, different, percent, relative_difference
 from .probe import replaced
 
@@ -102,7 +102,7 @@ def padding(lab: Laboratory) -> Finding:
 def padded_tokens(lab: Laboratory) -> Finding:
     """The embedding of padding changes no loss."""
     if not lab.evaluated_splits:
-        return ok("there is neither validation nor test data")
+        return ok(NOTHING_TO_EVALUATE)
     batch = lab.evaluation_batch
     embeddings = [each for each in lab.run.layers if isinstance(each, keras.layers.Embedding)]
     padded = [
