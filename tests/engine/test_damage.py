@@ -463,21 +463,47 @@ def test_a_signal_while_a_run_is_opened_leaves_nothing(
 
 @pytest.mark.quick
 @pytest.mark.usefixtures("handlers")
-def test_a_second_signal_exits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes: list[int] = []
-    monkeypatch.setattr("os._exit", codes.append)
+@pytest.mark.parametrize(("secs", "codes"), [(0.0, []), (0.6, [130])])
+def test_a_second_signal_exits_at_once_if_it_is_a_second_wish(
+    secs: float,
+    codes: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    exits: list[int] = []
+    monkeypatch.setattr("os._exit", exits.append)
 
     def close_slowly() -> None:
         with usage_errors():
             try:
                 os.kill(os.getpid(), signal.SIGTERM)
             finally:
-                with contextlib.suppress(KeyboardInterrupt):
-                    os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(secs)
+                os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(SystemExit):
         close_slowly()
-    assert codes == [130]
+    assert exits == codes
+    assert ("ended at once by a second signal" in capfd.readouterr().err) == bool(codes)
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize(("secs", "codes"), [(0.0, []), (0.6, [130])])
+def test_two_signals_in_training(
+    secs: float, codes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `timeout` sends them to a process and then to its group."""
+    exits: list[int] = []
+    monkeypatch.setattr("os._exit", exits.append)
+    with contextlib.suppress(SystemExit), Interrupts() as interrupts:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(secs)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.3)  # for the thread that watches
+        assert interrupts.received
+        raise SystemExit
+    assert exits == codes
 
 
 @pytest.mark.quick

@@ -29,7 +29,7 @@ from proof.engine.loop import Loop, Schedule
 from proof.engine.run_directory import RunDirectory
 from proof.engine.types import Run
 
-from .toys import BATCH, CLASSES, FEATURES, Toy, build, plain_data
+from .toys import BATCH, CLASSES, FEATURES, Toy, build, plain_data, plain_model
 
 COSINE = keras.optimizers.schedules.CosineDecay(0.1, decay_steps=14)
 TOY = Toy(data=plain_data(7 * BATCH))  # seven steps an epoch
@@ -44,6 +44,8 @@ def loop(
     epochs: int = 2,
     flags: dict[str, Any] | None = None,
     resume: bool = False,
+    monitor: str = "train_loss",
+    larger_is_better: bool = False,
     **schedule: Any,
 ) -> Loop:
     """A started run, with up to 20 steps in a call."""
@@ -56,8 +58,8 @@ def loop(
         RunDirectory(path),
         Schedule(**defaults | schedule),
         callbacks=callbacks,
-        monitor="train_loss",
-        larger_is_better=False,
+        monitor=monitor,
+        larger_is_better=larger_is_better,
     )
     run.start(resume=resume)
     return run
@@ -494,6 +496,17 @@ def test_a_variable_that_is_frozen_by_itself_stays_frozen_after_a_resume(tmp_pat
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.quick
+def test_a_layer_without_weights_that_was_added_is_refused(tmp_path: Path) -> None:
+    def added() -> keras.Model:
+        model = plain_model()
+        return keras.Model(model.input, keras.layers.Dropout(0.0)(model.output))
+
+    loop(tmp_path, num_steps=2).train()
+    with pytest.raises(UsageError, match=r"had \d+ layers and variables when .* start a new run"):
+        loop(tmp_path, num_steps=3, toy=replace(TOY, model=added), resume=True)
+
+
 def test_best_weights_of_steps_that_are_made_again_are_forgotten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -509,6 +522,30 @@ def test_best_weights_of_steps_that_are_made_again_are_forgotten(
     assert not list((saved / "best").glob("*"))
     run.train()
     assert list((saved / "best").glob("ckpt-6.*"))
+
+
+@pytest.mark.quick
+def test_another_column_is_monitored_from_a_resume_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop(tmp_path, num_steps=7).train()
+    run = loop(tmp_path, num_steps=14, resume=True, monitor="train_accuracy", larger_is_better=True)
+    assert "train_accuracy is monitored now: that of the best weights so" in capsys.readouterr().out
+    assert run.best.value == run.best.row["train_accuracy"]
+    run.train()
+    assert run.best.value == max(row["train_accuracy"] for row in run.records.history)
+
+
+@pytest.mark.quick
+def test_a_finished_run_that_goes_on_is_unfinished(tmp_path: Path) -> None:
+    loop(tmp_path, num_steps=7).train()
+    files = [tmp_path / name for name in ("results.json", "report.html")]
+    for file in files:
+        file.touch()
+    loop(tmp_path, num_steps=7, resume=True)
+    assert all(file.exists() for file in files)
+    loop(tmp_path, num_steps=14, resume=True)
+    assert not any(file.exists() for file in files)
 
 
 class Calls(keras.metrics.Metric):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ import pytest
 import tensorflow as tf
 from tests.replicas import dry_run
 
+from .test_loop import loop
 from .toys import (
     CLASSES,
     FEATURES,
@@ -141,3 +143,57 @@ def test_an_optimizer_that_is_called_like_a_model_trains_that_one(
     trained = train(toy, steps=1, steps_per_call=1)
     after = trained.run.models["other"].get_weights()[0]
     assert np.array_equal(before, after) != trains_others
+
+
+class Slow(optimizers.Optimizer):
+    """Lookahead (Zhang et al., 2019): each fifth step of another goes half of its way."""
+
+    def __init__(self, inner: keras.optimizers.Optimizer) -> None:
+        super().__init__(learning_rate=1.0)
+        self.inner = inner
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        self.slow = [self.add_variable_from_reference(v, "slow", "zeros") for v in variables]
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+        self.inner.apply(grads, trainable_variables)
+        is_due = tf.cast(self.iterations % 5 == 4, trainable_variables[0].dtype)
+        for variable, slow in zip(trainable_variables, self.slow, strict=True):
+            slow.assign(slow + is_due * 0.5 * (variable - slow))
+            variable.assign(is_due * slow + (1 - is_due) * variable)
+        self.iterations.assign_add(1)
+
+
+class Centralized(optimizers.SGD):
+    """Gradients of matrices without their mean (Yong et al., 2020)."""
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+        grads = [g - tf.reduce_mean(g, 0, keepdims=True) if len(g.shape) > 1 else g for g in grads]
+        super().apply(grads, trainable_variables)
+
+
+OWN = {
+    "one around Adam": lambda: Slow(optimizers.Adam(0.05)),
+    "one around one": lambda: Slow(Slow(optimizers.SGD(0.1, momentum=0.9))),
+    "changed gradients": lambda: Centralized(0.1, momentum=0.9),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_optimizer_of_ones_own(name: str) -> None:
+    assert_parity(Toy(optimizer=OWN[name]))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_optimizer_of_ones_own_is_resumed(name: str, tmp_path: Path) -> None:
+    def run(directory: str, steps: int, *, resume: bool = False) -> list[np.ndarray]:
+        toy = Toy(optimizer=OWN[name])
+        trained = loop(tmp_path / directory, toy=toy, num_steps=steps, resume=resume)
+        trained.train()
+        return [v.numpy() for v in trained.run.model.variables]
+
+    whole = run("whole", 8)
+    run("parts", 4)
+    for a, b in zip(whole, run("parts", 8, resume=True), strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -116,6 +116,7 @@ def test_a_metric_of_several_numbers_is_no_column_itself(tmp_path: Path) -> None
         loop(tmp_path, 1, "validation_f1")
 
 
+@pytest.mark.quick
 def test_numbers_are_as_short_as_they_can_be_read_back(tmp_path: Path) -> None:
     row = {"epoch": 2.0, "step": 48, "loss": 0.6127946376800537, "large": 1e16, "no": float("nan")}
     Records(tmp_path).add_validation(row | {"float": np.float64(0.1)})

@@ -58,6 +58,21 @@ def test_moving_statistics_are_the_same_on_every_replica() -> None:
             np.testing.assert_array_equal(copy, copies[0])
 
 
+def test_batch_normalization_with_a_mask_takes_its_statistics_over_all_replicas() -> None:
+    """Of the words of sentences that are more or less padded, so that replicas have fewer."""
+
+    def model() -> keras.Model:
+        x = words = keras.Input((6,))
+        x = layers.Embedding(9, 4, mask_zero=True)(x)
+        x = layers.GlobalAveragePooling1D()(layers.BatchNormalization()(x))
+        return keras.Model(words, layers.Dense(CLASSES)(x))
+
+    random = np.random.default_rng(0)
+    lengths = np.sort(random.integers(1, 7, 48))
+    words = np.where(np.arange(6) < lengths[:, np.newaxis], random.integers(1, 9, (48, 6)), 0)
+    assert_parity(Toy(model, data=(words, lengths % CLASSES)))
+
+
 def test_batch_normalization_is_synchronized_aloud(capsys: pytest.CaptureFixture[str]) -> None:
     build(NORMALIZED, 2)
     assert "synchronized over the replicas: batch_normalization" in capsys.readouterr().out

@@ -20,7 +20,7 @@ from cookiecutter.main import cookiecutter
 from proof.config import Config
 from proof.engine.command_line import arguments_of, parse
 from proof.engine.errors import RESUMABLE, UsageError
-from proof.engine.interrupts import AT_ONCE
+from proof.engine.interrupts import AT_ONCE, ONE_WISH_SECS
 from proof.engine.sweep import devices
 from proof.engine.sweep_file import MUST, read_sweep
 from proof.task.config import TaskConfig
@@ -47,6 +47,7 @@ seed = int(run.name.rpartition("=")[2])
 if seed == 2:
     sys.exit("error: a sentence")
 def save(*_):
+    time.sleep(4 * (seed == 5))
     (run / "checkpoints/latest").mkdir(parents=True)
     (run / "checkpoints/latest/ckpt-1.index").touch()
     sys.exit(138)
@@ -54,7 +55,7 @@ signal.signal(signal.SIGTERM, save)
 with FileLock(run / "lock", timeout=0):
     (run / "started.new").write_text(str(os.getpid()))
     (run / "started.new").rename(run / "started")
-    time.sleep({3: 600, 4: 8}.get(seed, 0) if words[0] != "--resume" else 0)
+    time.sleep({3: 600, 4: 8, 5: 600}.get(seed, 0) if words[0] != "--resume" else 0)
     (run / "history.csv").write_text(f"epoch,step,validation_loss\\n1,1,{seed}\\n")
     (run / "results.json").write_text('{"best_step": 1}')
 """
@@ -157,14 +158,15 @@ def test_a_signal_lets_the_runs_save_themselves_and_the_same_command_resumes(
 @pytest.mark.quick
 def test_a_second_signal_leaves_no_run_training(start: Callable[..., Any], tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
-    process = start(3, 30, jobs=1)
+    process = start(5, 30, jobs=1)
     signal.signal(signal.SIGHUP, before)
-    until((run_of(tmp_path, 3) / "started").exists)
+    until((run_of(tmp_path, 5) / "started").exists)
     process.send_signal(signal.SIGTERM)
+    time.sleep(2 * ONE_WISH_SECS)
     process.send_signal(signal.SIGHUP)
     said = ended(process, code=AT_ONCE)
-    assert "doesn't wait for what still runs (runs/s/seed=3.log); the same" in said
-    until((run_of(tmp_path, 3) / "checkpoints/latest/ckpt-1.index").exists)  # it was told to end
+    assert "doesn't wait for what still runs (runs/s/seed=5.log); the same" in said
+    until((run_of(tmp_path, 5) / "checkpoints/latest/ckpt-1.index").exists)  # it was told to end
     assert not run_of(tmp_path, 30).exists()
 
 

@@ -496,6 +496,29 @@ def test_parts_of_the_data_that_do_not_fit_are_one_sentence_on_all(
     assert said in last(started, 0)
 
 
+ADAPTED = """
+    from proof.task import model
+    import numpy as np
+    sound, index = model.create_model, json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+    model.adapt = lambda task, datasets: {"sum": np.arange(7.0 + index), "name": f"n{index}"}
+    def create(task, adapted):
+        print("adapted:", adapted["name"], adapted["sum"].sum())
+        return sound(task, adapted | {"shape": (8, 8, 1)})
+    model.create_model = create
+"""
+
+
+def test_models_of_all_workers_are_made_of_what_that_of_the_chief_adapts_to(
+    started: Started, tmp_path: Path
+) -> None:
+    """On the others it may be another: of a shard, or in the order of a set."""
+    start_faulty(started, tmp_path, ADAPTED, index=None, flags=["--steps", "2"])
+    assert started.ends() == [0, 0], started.err(0) + started.err(1)
+    (log,) = (tmp_path / "runs").glob("*/worker-1.log")
+    for printed in (started.out(0), log.read_text()):
+        assert "adapted: n0 21.0" in printed
+
+
 # What hangs, in Python; in C, with Python's lock or without it; in the input pipeline.
 LOOP = """
     import proof.engine.loop

@@ -10,18 +10,19 @@ import numpy as np
 import tensorflow as tf
 
 from .config import Config
-from .engine.adapted import as_arrays
+from .engine.adapted import of_chief
 from .engine.bad_examples import BadExamples
 from .engine.batches import TrainingBatches, create_layout, gives_batches
 from .engine.data_errors import reading_errors, split_label
 from .engine.distributed_steps import DistributedSteps
 from .engine.errors import UsageError
-from .engine.gradients import disable_optimizer_allreduce
+from .engine.gradients import build_optimizer
 from .engine.loop import Schedule
 from .engine.output import say
 from .engine.replicas import synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
 from .engine.unsupported import validate, validate_models
+from .engine.workers import Workers
 from .task.config import TaskConfig
 from .task.data import create_augment
 from .task.losses import count, create_losses
@@ -76,7 +77,7 @@ def create_run(
             say(f"the {split_label(name)} comes in batches: they are taken apart into examples")
     if adapted is None:
         with reading_errors(datasets):
-            adapted = as_arrays(adapt(task, datasets))
+            adapted = of_chief(adapt(task, datasets), Workers(strategy))
     models = _create_models(strategy, adapted, config, task)
     steps = num_steps(config, batches)
     with strategy.scope():
@@ -102,12 +103,9 @@ def create_run(
         )
         validate(run)
         for name, optimizer in optimizers.items():
-            # Before the first trace, or more than one replica fails (keras #23085, Keras 3.15).
-            optimizer.build(run.variables_of(name))
+            build_optimizer(optimizer, run.variables_of(name))
     synchronized = []
     if strategy.num_replicas_in_sync > 1:
-        for optimizer in optimizers.values():
-            disable_optimizer_allreduce(optimizer)
         synchronized = synchronize_batch_normalization(run.layers)
         if synchronized:
             say(f"synchronized over the replicas: {', '.join(synchronized)}")

@@ -14,7 +14,7 @@ from {{ cookiecutter.package_name }}.engine.batches import LastBatch, TrainingBa
 from {{ cookiecutter.package_name }}.engine.callbacks import Callback
 from {{ cookiecutter.package_name }}.engine.distributed_steps import DistributedSteps
 from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
-from {{ cookiecutter.package_name }}.engine.gradients import disable_optimizer_allreduce
+from {{ cookiecutter.package_name }}.engine.gradients import build_optimizer
 from {{ cookiecutter.package_name }}.engine.loop import Loop, Schedule
 from {{ cookiecutter.package_name }}.engine.replicas import synchronize_batch_normalization
 from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory
@@ -55,9 +55,8 @@ def create_run(
         layers = [keras.layers.Dense(FEATURES, name="dense"), *([layer] if layer else [])]
         model = keras.Sequential([keras.Input((FEATURES,)), *layers], name="model")
         optimizer = keras.optimizers.SGD(1e5, momentum=0.9, name="sgd")
-        optimizer.build(model.trainable_variables)
         metrics, evaluation_metrics = ({"mean": keras.metrics.Mean()} for _ in range(2))
-    disable_optimizer_allreduce(optimizer)
+    build_optimizer(optimizer, model.trainable_variables)
     run = Run(
         strategy=strategy,
         models={"main": model},

@@ -10,6 +10,7 @@ import numpy as np
 
 from .errors import UsageError
 from .files import replace_file
+from .workers import Workers
 
 FILE = "adapted.npz"
 PREFIX = "adapted "  # of names in the file: np.savez has parameters called `file` and the like
@@ -39,15 +40,25 @@ def as_arrays(adapted: Any) -> dict[str, np.ndarray]:
     return arrays
 
 
-def write_adapted(directory: Path, adapted: dict[str, Any]) -> None:
+def of_chief(adapted: Any, workers: Workers) -> dict[str, np.ndarray]:
+    """What `adapt` returned on the chief, as arrays: the models of all workers are made of it.
+
+    On the others it may differ, as where each reads its own shard, or takes the order of a set.
+
+    Raises:
+        UsageError: as of `as_arrays`.
+    """
+    arrays = as_arrays(adapted)
+    return arrays if workers.alone else _from_bytes(workers.share(_to_bytes(arrays)))
+
+
+def write_adapted(directory: Path, adapted: dict[str, np.ndarray]) -> None:
     """Write what `as_arrays` returned to a run directory.
 
     Raises:
         UsageError: it can't be written.
     """
-    content = io.BytesIO()
-    np.savez(content, **{PREFIX + name: value for name, value in adapted.items()})
-    replace_file(directory / FILE, content.getvalue())
+    replace_file(directory / FILE, _to_bytes(adapted))
 
 
 def read_adapted(directory: Path) -> dict[str, np.ndarray]:
@@ -64,7 +75,17 @@ def read_adapted(directory: Path) -> dict[str, np.ndarray]:
     except OSError as error:
         raise UsageError(f"{file} can't be read: {error.strerror}.") from error
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return {name.removeprefix(PREFIX): array for name, array in arrays.items()}
+        return _from_bytes(content)
     except Exception as error:  # of many kinds: what zipfile and NumPy make of damaged bytes
         raise UsageError(f"{file} is damaged, {LOST}") from error
+
+
+def _to_bytes(arrays: dict[str, Any]) -> bytes:
+    content = io.BytesIO()
+    np.savez(content, **{PREFIX + name: array for name, array in arrays.items()})
+    return content.getvalue()
+
+
+def _from_bytes(content: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return {name.removeprefix(PREFIX): array for name, array in arrays.items()}

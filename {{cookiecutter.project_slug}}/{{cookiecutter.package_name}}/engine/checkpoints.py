@@ -25,6 +25,7 @@ from .auxiliary import hashes, validate_hashes
 from .callbacks import learning_rates
 from .errors import UsageError
 from .files import plain_name, writing
+from .gradients import all_optimizers
 from .output import say
 from .progress import Progress
 from .replicas import is_random_state
@@ -77,7 +78,7 @@ class Checkpoints:
         }
         self._everything = tf.train.Checkpoint(
             models=_weights(run),
-            optimizers={name: list(o.variables) for name, o in run.optimizers.items()},
+            optimizers={name: _variables(o) for name, o in run.optimizers.items()},
             metrics={name: list(m.variables) for name, m in run.metrics.items()},
             progress=tf.nest.flatten(self._progress),
             text=self._text,
@@ -185,7 +186,7 @@ class Checkpoints:
             **{f"model {n}": shapes(m.variables) for n, m in run.trained_models.items()},
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
             **self._rates,
-            **{f"variables of {n}": shapes(o.variables) for n, o in run.optimizers.items()},
+            **{f"variables of {n}": shapes(_variables(o)) for n, o in run.optimizers.items()},
             "list of metrics": [
                 f"{name} {type(metric).__name__} {tuple(variable.shape)}"
                 for name, metric in run.metrics.items()
@@ -318,10 +319,14 @@ class BestWeights:
         saved = _latest_of_all(self.directory, self._workers)
         if saved > step:  # of steps that are made again
             self._workers.on_chief(self._delete)
-        self.value, self.row = (value, row) if 0 <= saved <= step else (None, {})
-        if value is not None and self.value is None:
+        self.row = row if 0 <= saved <= step else {}
+        self.value = self.row.get(self.column)  # which may be another column than it was
+        if value is not None and not self.row:
             why = "are of a later step" if saved > step else "can't be read"
             say(f"the best weights so far {why}: the next validation selects anew")
+        elif value != self.value:
+            now = "unknown" if self.value is None else f"{self.value:g}"
+            say(f"{self.column} is monitored now: that of the best weights so far is {now}")
 
     def _delete(self) -> str:
         shutil.rmtree(self.directory)
@@ -367,13 +372,29 @@ def _weights(run: Run) -> dict[str, list[keras.Variable]]:
     return {n: [v for v in m.variables if not is_random_state(v)] for n, m in models}
 
 
+def _variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Those of the optimizer and of all that it holds."""
+    return unique(v for each in all_optimizers(optimizer) for v in each.variables)
+
+
 def _trainable(run: Run) -> list[bool]:
     return [each.trainable for each in _freezable(run)]
 
 
 def _set_trainable(run: Run, saved: list[bool]) -> None:
-    """Freeze what was frozen."""
-    for each, trainable in zip(_freezable(run), saved, strict=True):
+    """Freeze what was frozen.
+
+    Raises:
+        UsageError: a layer without weights, which no signature has, was added or removed.
+    """
+    freezable = _freezable(run)
+    if len(freezable) != len(saved):
+        raise UsageError(
+            f"The weights can't be read: the models had {len(saved)} layers and variables when "
+            f"they were saved, and now they have {len(freezable)}; start a new run, or set the "
+            "models back."
+        )
+    for each, trainable in zip(freezable, saved, strict=True):
         if each.trainable != trainable:
             each.trainable = trainable
 

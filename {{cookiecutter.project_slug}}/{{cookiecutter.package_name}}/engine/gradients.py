@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import keras
 import tensorflow as tf
 
@@ -9,24 +11,44 @@ from .errors import UsageError
 
 
 def all_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimizer]:
-    """The optimizer, and those inside it if it is a `keras.optimizers.MultiOptimizer`."""
-    return [optimizer, *getattr(optimizer, "optimizers", [])]
+    """The optimizer, and those that it holds, as a `MultiOptimizer` or a wrapper of one's own."""
+    found = {id(optimizer): optimizer}
+    waiting = [optimizer]
+    while waiting:
+        held = list(_held(waiting.pop(0)))
+        waiting += [each for each in held if id(each) not in found]
+        found |= {id(each): each for each in held}
+    return list(found.values())
 
 
-def disable_optimizer_allreduce(optimizer: keras.optimizers.Optimizer) -> None:
-    """Make `optimizer.apply` take gradients that are already summed over the replicas.
+def _held(optimizer: keras.optimizers.Optimizer) -> Iterator[keras.optimizers.Optimizer]:
+    """The optimizers among its attributes, and in their lists and dicts."""
+    for value in [getattr(optimizer, "optimizers", ()), *vars(optimizer).values()]:
+        parts: Iterable[object] = value if isinstance(value, list | tuple) else [value]
+        if isinstance(value, dict):
+            parts = value.values()
+        yield from (each for each in parts if isinstance(each, keras.optimizers.Optimizer))
 
-    There is no public way to hand over summed gradients (Keras 3.15), so this replaces the method
-    that would sum them a second time.
+
+def build_optimizer(optimizer: keras.optimizers.Optimizer, variables: list[keras.Variable]) -> None:
+    """Make the optimizer's slots, and make it take gradients that are summed over the replicas.
+
+    Before the first trace, or more than one replica fails (keras #23085, Keras 3.15). There is no
+    public way to hand over summed gradients (Keras 3.15), so this replaces the method that would
+    sum them a second time. On one replica, too, where that method fails on gradients of which
+    `apply` has changed some (TF 2.21).
 
     Raises:
         UsageError: there is no such method.
     """
+    optimizer.build(variables)
     for each in all_optimizers(optimizer):
+        if not (each.built or hasattr(optimizer, "_var_to_optimizer_idx")):
+            each.build(variables)  # of a wrapper that leaves it to the first step
         if not hasattr(each, "_all_reduce_sum_gradients"):
             raise UsageError(
                 f"{type(each).__name__} of Keras {keras.__version__} sums gradients in a way that "
-                "the engine can't switch off: install an older Keras, or train on one replica."
+                "the engine can't switch off; install an older Keras."
             )
         each._all_reduce_sum_gradients = lambda grads_and_vars: grads_and_vars
 
@@ -47,7 +69,7 @@ def apply_gradients(
         optimizer.apply(gradients, variables)
         return
     pairs = list(zip(gradients, variables, strict=True))
-    for i, each in enumerate(all_optimizers(optimizer)[1:]):
+    for i, each in enumerate(optimizer.optimizers):
         own = [(g, v) for g, v in pairs if inside[optimizer._var_key(v)] == i]
         if own:
             each.apply([g for g, _ in own], [v for _, v in own])

@@ -11,11 +11,13 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 AT_ONCE = 130
+ONE_WISH_SECS = 0.5  # `timeout` and batch systems signal a process, and then its group
 SIGNALS: list[signal.Signals] = [signal.SIGTERM, signal.SIGINT]
 if hasattr(signal, "SIGHUP"):  # a closed terminal, a dropped ssh connection; not on Windows
     SIGNALS.append(signal.SIGHUP)
@@ -29,20 +31,22 @@ class Signaled(SystemExit):
 def ending_in_order(code: int, *, trains: bool) -> Iterator[None]:
     """End by SIGTERM or SIGHUP with a sentence and `code`, not silently by the signal itself.
 
-    Ctrl-C raises KeyboardInterrupt, as ever; a second signal exits at once, without tracebacks from
-    what was being closed.
+    Ctrl-C raises KeyboardInterrupt, as ever; a second signal, if it isn't the same wish, exits at
+    once, without tracebacks from what was being closed.
 
     Args:
         code: the exit code.
         trains: whether something may have been saved to continue from.
     """
-    received = False
+    received = 0.0
 
     def end(number: int, frame: FrameType | None) -> None:
         nonlocal received
         if received:
-            os._exit(AT_ONCE)
-        received = True
+            if time.monotonic() - received > ONE_WISH_SECS:
+                exit_at_once()
+            return
+        received = time.monotonic()
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         sys.stderr.write(
@@ -62,6 +66,13 @@ def ending_in_order(code: int, *, trains: bool) -> Iterator[None]:
         for number, handler in before.items():
             if signal.getsignal(number) == end:  # or ignored, by `Interrupts`
                 signal.signal(number, signal.SIG_IGN if received else handler)
+
+
+def exit_at_once() -> NoReturn:
+    """End this process, by a second signal."""
+    with contextlib.suppress(OSError):
+        os.write(2, b"error: ended at once by a second signal.\n")
+    os._exit(AT_ONCE)
 
 
 class Interrupts:
@@ -103,10 +114,12 @@ class Interrupts:
         self.received, self._number = True, number
 
     def _watch(self, reader: int) -> None:
-        seen = 0
+        first = 0.0
         while number := os.read(reader, 1):
-            seen += number[0] in self._before
-            if seen > 1:
+            if number[0] not in self._before:
+                continue
+            first = first or time.monotonic()
+            if time.monotonic() - first > ONE_WISH_SECS:
                 self._at_once()
-                os._exit(AT_ONCE)
+                exit_at_once()
         os.close(reader)

@@ -195,6 +195,7 @@ class Loop:
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
         if self.step < last and not self.stopping:
             if self.workers.is_chief:
+                self.directory.forget_results()
                 say_on_terminal("compiling")
             with self._timed("compiling"):
                 self._train_call(0)

@@ -23,8 +23,31 @@ def synchronize_batch_normalization(layers: Iterable[keras.layers.Layer]) -> lis
         # A frozen one normalizes by its moving statistics, which are the same everywhere.
         if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
             layer.synchronized = True
+            layer._moments = _masked_moments(layer, layer._moments)
             names.append(layer.name)
     return names
+
+
+def _masked_moments(layer: keras.layers.BatchNormalization, without_mask: Any) -> Any:
+    """`layer._moments`, also over all replicas where there is a mask (not so in Keras 3.15)."""
+
+    def moments(inputs: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+        if mask is None:
+            return without_mask(inputs, mask)
+        context = tf.distribute.get_replica_context()
+        keep = tf.broadcast_to(tf.cast(mask, "bool")[..., tf.newaxis], tf.shape(inputs))
+
+        def total(values: tf.Tensor) -> tf.Tensor:  # of each channel
+            own = tf.where(keep, values, tf.zeros((), inputs.dtype))
+            own = tf.reduce_sum(own, layer._reduction_axes, keepdims=True)
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+
+        count = total(tf.ones_like(inputs)) + keras.config.epsilon()
+        mean = total(inputs) / count
+        variance = total(tf.square(inputs - mean)) / count
+        return tf.squeeze(mean), tf.squeeze(variance)
+
+    return moments
 
 
 def shorten_traces(context: tf.distribute.ReplicaContext) -> None:

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from .command_line import FIRST_LINE, LAST_LINE, flags_in, read_flags
 from .errors import UsageError
-from .files import replace_file, to_json
+from .files import replace_file, to_json, writing
 from .output import say
 from .workers import Workers
 
@@ -116,6 +116,16 @@ class RunDirectory:
         for model in models.values():
             model.summary(print_fn=lines.append, line_length=100)
         self._write("model.txt", "\n".join(lines) + "\n")
+
+    def forget_results(self) -> None:
+        """Be unfinished again: what a finished run has written is wrong once it goes on.
+
+        Raises:
+            UsageError: it can't be deleted.
+        """
+        for file in (self.path / "results.json", self.path / "report.html"):
+            with writing(file):
+                file.unlink(missing_ok=True)
 
     def write_results(self, results: dict[str, Any]) -> None:
         """results.json; a run that has it is finished."""

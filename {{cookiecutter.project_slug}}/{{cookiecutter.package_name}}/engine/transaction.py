@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from .errors import CollectiveInXlaError, UsageError
 from .gradients import apply_gradients
+from .inner_functions import StepScope, inlined
 from .loss_scale import LossScale, LossScaling
 from .output import say
 from .randomness import Place, drawing_for
@@ -106,7 +107,8 @@ class Capture:
         mapping = [*zip(random_states, seed_of_each, strict=True), *states, *trained]
         rows = tf.nest.flatten(batch)[0].shape[0]
         place = Place(rows, replica.index, replica.num_replicas, self.run.randomness)
-        with drawing_for(place), _Scope(mapping, step.__name__) as scope, _gradients(step):
+        scope = _Scope(mapping, [variable for variable, _ in trained], step.__name__)
+        with drawing_for(place), inlined(), scope, _gradients(step):
             losses = step(self.run, batch, replica)
         losses = self._valid(step, losses)
         if set(scope.state_mapping) - {id(variable) for variable, _ in mapping}:
@@ -172,12 +174,16 @@ def _gradients(step: Step) -> Iterator[None]:
         ) from error
 
 
-class _Scope(keras.StatelessScope):
+class _Scope(StepScope):
     """Keeps what a step would write, and refuses what it would write only now and then."""
 
-    def __init__(self, mapping: list[tuple[keras.Variable, tf.Tensor]], step: str) -> None:
-        # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
-        super().__init__(mapping, collect_losses=True)
+    def __init__(
+        self,
+        mapping: list[tuple[keras.Variable, tf.Tensor]],
+        trained: list[keras.Variable],
+        step: str,
+    ) -> None:
+        super().__init__(mapping, trained)
         self._step, self._graph = step, tf.compat.v1.get_default_graph()
 
     def add_update(self, update: tuple[keras.Variable, Any]) -> None:
@@ -190,9 +196,9 @@ class _Scope(keras.StatelessScope):
         is_inside = tf.compat.v1.get_default_graph() is not self._graph
         if is_inside and not is_random_state(variable):
             raise UsageError(
-                f"{self._step} assigns {variable.path} inside tf.cond, tf.while_loop, tf.map_fn or "
-                "a tf.function, where it can't be kept for the end of the step; assign it outside, "
-                "such as variable.assign(tf.where(condition, new, variable.value))."
+                f"{self._step} assigns {variable.path} inside tf.cond, tf.while_loop or tf.map_fn, "
+                "where it can't be kept for the end of the step; assign it outside, such as "
+                "variable.assign(tf.where(condition, new, variable.value))."
             )
         super().add_update(update)
 
@@ -364,8 +370,12 @@ class Transaction:
         gradients = {}
         for name, loss in scaled.items():
             sources = [by_id[id(v)] for v in self.run.variables_of(name)]
-            found = tape.gradient(loss, sources, unconnected_gradients="zero")
-            gradients[name] = [tf.convert_to_tensor(g) for g in found]  # embeddings' slices too
+            found = tape.gradient(loss, sources)
+            gradients[name] = [
+                # Those of embeddings are slices.
+                tf.zeros_like(value) if gradient is None else tf.convert_to_tensor(gradient)
+                for value, gradient in zip(sources, found, strict=True)
+            ]
         return losses, gradients, writes
 
 

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from .errors import UsageError
 from .gradients import all_optimizers
 from .output import say
-from .types import Run, TaskFunctions
+from .types import Run
 
 # What Keras does inside `apply` comes too early or fails on more than one replica (Keras 3.15).
 OPTIMIZER_ARGUMENTS = {
@@ -50,10 +49,9 @@ def validate(run: Run) -> None:
     """Refuse what no run of several replicas gets right; before the optimizers are built.
 
     Raises:
-        UsageError: a name, a step, a loss, a metric or an optimizer can't be used.
+        UsageError: a name, a loss, a metric or an optimizer can't be used.
     """
     validate_names(run)
-    validate_functions(run.functions)
     validate_losses(run.losses)
     validate_metrics(run.metrics)
     for optimizer in run.optimizers.values():
@@ -72,20 +70,6 @@ def validate_losses(losses: Mapping[str, Any]) -> None:
             raise UsageError(
                 f"The loss {name!r} has reduction={reduction!r}, which averages over one replica's "
                 'batch only; create it with reduction="none" and leave averaging to compute_loss.'
-            )
-
-
-def validate_functions(functions: TaskFunctions) -> None:
-    """Refuse steps that are graphs of their own: what they write can't be taken back.
-
-    Raises:
-        UsageError: a step is decorated with `tf.function`.
-    """
-    for step in (*functions.train_steps, functions.validation_step, functions.test_step):
-        if isinstance(step, tf.types.experimental.PolymorphicFunction):
-            raise UsageError(
-                f"{step.__name__} in task/steps.py is decorated with tf.function; leave that out, "
-                "because the engine makes one graph of the whole step (and --jit compiles it)."
             )
 
 
