@@ -1887,6 +1887,13 @@ def scaled_together(scaled: Callable[[np.ndarray], np.ndarray]) -> Toy:
     )
 
 
+def with_gaps(x: np.ndarray) -> np.ndarray:
+    """Standardized, with missing values that the statistics leave out."""
+    x = x.copy()
+    x[::7, 0] = x[::5, 2] = np.nan
+    return (x - np.nanmean(x, axis=0)) / np.nanstd(x, axis=0, ddof=1)
+
+
 def drawn_with_replacement() -> Toy:
     """Splits of rows that were drawn from a few, each of them several times."""
     toy = regression()
@@ -2090,6 +2097,7 @@ def two_heads(
     divided: Callable[..., Any] = lambda total, count: total / count,
     decay: Callable[[Replica], Any] = lambda replica: 1.0,
     counted: Callable[[Any], Any] = lambda labels: labels >= 0,
+    by: Callable[[str], str] = lambda name: name,
 ) -> Toy:
     """`two_labels`, each head with a count of its own, and a regularizer.
 
@@ -2097,6 +2105,7 @@ def two_heads(
         divided: (sum of the losses of the second head, its count) -> its term.
         decay: what the regularization is multiplied by, 0 or more.
         counted: which labels count.
+        by: whose count divides the term of a head.
     """
     names = ("class", "even")
 
@@ -2121,7 +2130,7 @@ def two_heads(
             per_example = run.losses["main"](tf.maximum(labels[name], 0), logits[name])
             total = tf.reduce_sum(weights[name] * per_example)
             divide = divided if name == "even" else tf.divide
-            terms[name] = divide(total, tf.cast(replica.global_count[name], total.dtype))
+            terms[name] = divide(total, tf.cast(replica.global_count[by(name)], total.dtype))
         own = tf.nn.scale_regularization_loss(replica.regularization(run.model))
         return {"main": tf.add_n([*terms.values()]) + decay(replica) * own, **terms}
 
@@ -2129,6 +2138,14 @@ def two_heads(
         two_labels(), model=create_model, train_steps=(one_step,), validation_step=one_step,
         count=count, terms=names, metrics=dict,
     )  # fmt: skip
+
+
+def two_heads_of(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """Two heads that are easy to learn, of which the labels of one are changed."""
+    inputs, labels = examples(ROWS)
+    is_large = (inputs.sum(axis=1) > 0).astype("int64")
+    heads = {"class": labels, "even": change(is_large)}
+    return replace(two_heads(), data=(inputs, heads), optimizer=lambda: keras.optimizers.Adam(0.01))
 
 
 def heads_by(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
@@ -2849,6 +2866,14 @@ DATA = [
         "of train and validation and test data together have mean 0 .*: all are scaled with",
     ),
     Fault(
+        "scaled by training data", lambda: scaled_together(with_gaps),
+        "of train and validation and test data together have mean 0 .*: all are scaled with",
+    ),
+    Fault(
+        "scaled by training data", lambda: validated(0, with_gaps),
+        "inputs of validation data have mean 0 and standard deviation 1 exactly",
+    ),
+    Fault(
         "scaled by training data",
         lambda: scaled_together(lambda x: (x - x.min(0)) / np.ptp(x, axis=0)),
         "together range from 0 to 1 exactly: .*: all are scaled",
@@ -3252,6 +3277,10 @@ LOSS = [
         r"labels of 33% of the examples are missing \(-1\), and the loss class is divided",
     ),
     Fault(
+        "denominator", lambda: two_heads(counted=lambda labels: labels > -9, by=lambda _: "class"),
+        "even is divided by the count of 'class', and not by its own", LOOK,
+    ),
+    Fault(
         "denominator", lambda: two_heads(divided=lambda total, count: 0.5 * total),
         "the loss even is divided by the same number, however many examples count",
     ),
@@ -3539,6 +3568,10 @@ TRAINING = [
     Fault(
         "loss falls on one batch", lambda: sound(optimizer=lambda: SGD(1e3)),
         "the learning rate is too high",
+    ),
+    Fault(
+        "loss falls on fresh batches", lambda: two_heads_of(np.random.default_rng(1).permutation),
+        "even is as low with the labels of other examples after 60 steps", LOOK,
     ),
     Fault(
         "loss falls on fresh batches", shuffled_labels,
@@ -4492,6 +4525,39 @@ def masked_sets(keys: bool) -> Toy:
         for part in (slice(ROWS), slice(ROWS, None))
     )
     return sound(model=create, data=train, others={"validation": other})
+
+
+def masked_pictures(masked: bool) -> Toy:
+    """Bright pixels of pictures of 5 to 8 pixels a side, filled up by zeros."""
+
+    def split(seed: int, rows: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        numbers = np.random.default_rng(seed)
+        inside = np.arange(8) < numbers.integers(5, 9, (rows, 1))
+        mask = inside[:, :, None] & inside[:, None, :]
+        images = numbers.uniform(0.2, 1, (rows, 8, 8, 1)) * mask[..., None]
+        inputs = {"images": images.astype("float32"), "mask": mask}
+        return inputs, (images[..., 0] > 0.6).astype("float32")
+
+    def create() -> keras.Model:
+        x = {
+            "images": keras.Input((8, 8, 1), name="images"),
+            "mask": keras.Input((8, 8), dtype="bool", name="mask"),
+        }
+        y = layers.Conv2D(4, 3, padding="same", activation="relu")(x["images"])
+        return keras.Model(x, dense(1)(y)[..., 0])
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.model(inputs, training=True)
+        errors = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits)
+        counts = tf.cast(inputs["mask"], logits.dtype) if masked else tf.ones_like(logits)
+        per_example = tf.reduce_sum(errors * counts, (1, 2)) / tf.reduce_sum(counts, (1, 2))
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        model=create, data=split(1, ROWS), others={"validation": split(2, 60)},
+        train_steps=(one_step,), validation_step=one_step, losses=dict, metrics=dict,
+    )  # fmt: skip
 
 
 def ranked_sets(masked: bool) -> Toy:
@@ -5695,6 +5761,10 @@ MODES = [
     ),
     Fault("units differ", lambda: sound(model=twins), "same random numbers, and stay the same"),
     Fault("padded inputs", lambda: masked_sets(keys=False), "which inputs.'mask'. leaves out"),
+    Fault(
+        "padded inputs", lambda: masked_pictures(masked=False),
+        "the loss main of validation .* in the padding of inputs.'images'",
+    ),
     Fault("padded inputs", lambda: ranked_sets(masked=False), "the metric accuracy of validation"),
     Fault(
         "outputs reach the targets", lambda: with_several_labels("softmax"),

@@ -58,6 +58,7 @@ from .faulty import (
     louder,
     mapped,
     marked_binary,
+    masked_pictures,
     matched,
     measured_by,
     mirrored_along,
@@ -85,6 +86,7 @@ from .faulty import (
     recurrent,
     regression,
     repeated,
+    scaled_together,
     scans,
     segmented,
     set_rate,
@@ -103,6 +105,7 @@ from .faulty import (
     texts,
     thawed_in_a_loop,
     two_heads,
+    two_heads_of,
     two_labels,
     two_words_ahead,
     visits,
@@ -755,6 +758,13 @@ class Raise:
 
     def set_state(self, state: float) -> None:
         self.factor = state
+
+
+def of_training(x: np.ndarray) -> np.ndarray:
+    """Scaled by what is known of the training data; some values are missing."""
+    x = x.copy()
+    x[::7, 0] = x[::5, 2] = np.nan
+    return (x - np.nanmean(x[:ROWS], axis=0)) / np.nanstd(x[:ROWS], axis=0)
 
 
 def stacked() -> Toy:
@@ -1751,6 +1761,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("noise averages out", masked_positions),
     ("rows in two splits", questionnaires),
     ("rows in two splits", lambda: visits(by_chance=False)),
+    ("padded inputs", lambda: masked_pictures(masked=True)),
     ("padded inputs", lambda: late_hours(flat=True)),
     ("padded inputs", lambda: late_hours(flat=False)),
     ("sizes", bytes_minus_mean),
@@ -1784,6 +1795,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ),
     ("scaled by training data", lambda: parts_of_series(lambda train, part: train)),
     ("scaled by training data", lambda: scans(4)),
+    ("scaled by training data", lambda: scaled_together(of_training)),
     ("predictions differ", masked_class),
     ("outputs reach the targets", marked_numbers),
     ("scale", noisy_training),
@@ -1904,6 +1916,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("metrics", only_some_are_unlabeled),
     ("regularization", lambda: two_heads(decay=late)),
     ("denominator", halves_of_a_batch),
+    ("denominator", two_heads),
+    ("loss falls on fresh batches", lambda: two_heads_of(lambda labels: labels)),
     ("weights enter once", masses),
     ("every weight moves", key_of_frozen_weights),
     ("micro-batches", lambda: with_loss(compared_later)),

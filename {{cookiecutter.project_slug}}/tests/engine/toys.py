@@ -55,8 +55,8 @@ def create_run(
         layers = [keras.layers.Dense(FEATURES, name="dense"), *([layer] if layer else [])]
         model = keras.Sequential([keras.Input((FEATURES,)), *layers], name="model")
         optimizer = keras.optimizers.SGD(1e5, momentum=0.9, name="sgd")
+        build_optimizer(optimizer, model.trainable_variables)
         metrics, evaluation_metrics = ({"mean": keras.metrics.Mean()} for _ in range(2))
-    build_optimizer(optimizer, model.trainable_variables)
     run = Run(
         strategy=strategy,
         models={"main": model},

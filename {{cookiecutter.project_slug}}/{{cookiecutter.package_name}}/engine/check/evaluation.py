@@ -158,6 +158,12 @@ def padded_inputs(lab: Laboratory) -> Finding:
     for mask, name, padded in _paddings(lab):
         first = lab.validate(lab.evaluation_batch, metrics=True)
         other = lab.validate(padded, metrics=True)
+        given = dict(named_leaves(lab.evaluation_batch))[mask]
+        if np.ndim(given[0]) - (given.shape[-1] == 1) > 2:
+            # Convolutions see the padding of pictures; so a mask that is used at all will do.
+            nothing_left_out = with_array(lab.evaluation_batch, mask, tf.ones_like(given))
+            if different(first, lab.validate(nothing_left_out, metrics=True), 1e-3):
+                continue
         for result in different(first, other, 1e-3):
             kind = "metric" if result.partition("/")[0] in lab.run.metrics else "loss"
             # A layer that gets the mask as numbers may learn what is there.
@@ -407,17 +413,18 @@ def _normalizes_by_batch(lab: Laboratory) -> str:
 
 
 def _is_beside_others(lab: Laboratory, mask: str) -> bool:
-    """Whether a layer gets a mask (rows, positions) as numbers with others that it weighs."""
+    """Whether a layer gets a mask as numbers with others that it weighs."""
     batch = lab.evaluation_batch
     zeros_and_ones = np.asarray(dict(named_leaves(batch))[mask][0], "f8")
     for call in lab.validation_calls(batch, lab.layers_with_matrices):
         x = np.asarray(tf.nest.flatten(call.arguments)[0], "f8")
-        if x.ndim == 2 and x.shape[1] > zeros_and_ones.shape[1]:
-            columns = {column.tobytes() for column in x.T}
-            if all(column.tobytes() in columns for column in zeros_and_ones.T):
+        flat, own = x.reshape(len(x), -1), zeros_and_ones.reshape(len(x), -1)
+        if x.ndim == 2 and flat.shape[1] > own.shape[1]:
+            columns = {column.tobytes() for column in flat.T}
+            if all(column.tobytes() in columns for column in own.T):
                 return True
-        elif x.shape[:2] == zeros_and_ones.shape and x.ndim == 3 and x.shape[2] > 1 and (
-            (x == zeros_and_ones[..., np.newaxis]).all(axis=(0, 1)).any()
+        elif x.shape[:-1] == zeros_and_ones.shape and x.shape[-1] > 1 and (
+            (x == zeros_and_ones[..., np.newaxis]).reshape(-1, x.shape[-1]).all(axis=0).any()
         ):  # fmt: skip
             return True
     return False
@@ -426,22 +433,30 @@ def _is_beside_others(lab: Laboratory, mask: str) -> bool:
 def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
     """Masks, what they leave out, and the batch of an evaluation with other numbers there.
 
-    A mask is zeros and ones (rows, positions). The end of each row is padding if it is the same
-    number everywhere and rows end at different positions: otherwise it may be the target.
+    A mask is zeros and ones (rows, positions), also of several axes, as (rows, height, width), the
+    last of which may be of 1. The end of each row is padding if it is the same number everywhere
+    and rows end at different positions: otherwise it may be the target.
     """
     batch, found = lab.evaluation_batch, []
     inputs = dict(named_leaves(batch[:1]))
     for mask_name, mask in inputs.items():
         zeros_and_ones = np.asarray(mask[0])
-        if zeros_and_ones.ndim != 2 or not np.isin(zeros_and_ones, (0, 1)).all():
+        if zeros_and_ones.ndim > 2 and zeros_and_ones.shape[-1] == 1:
+            zeros_and_ones = zeros_and_ones[..., 0]
+        if zeros_and_ones.ndim < 2 or not np.isin(zeros_and_ones, (0, 1)).all():
             continue
         is_there = zeros_and_ones.astype(bool)
         for keep in (is_there, ~is_there):  # a mask may say what is padding
-            if not np.ptp(keep.sum(axis=1)) or (keep[:, 1:] > keep[:, :-1]).any():
+            axes = range(1, keep.ndim)
+            if not np.ptp(keep.reshape(len(keep), -1).sum(axis=1)) or any(
+                (np.diff(keep.astype(int), axis=axis) > 0).any() for axis in axes
+            ):
                 continue
             for name, array in inputs.items():
                 x = np.asarray(array[0])
-                if name == mask_name or x.dtype.kind not in "iuf" or x.shape[:2] != keep.shape:
+                if name == mask_name or x.dtype.kind not in "iuf":
+                    continue
+                if x.shape[: keep.ndim] != keep.shape:
                     continue
                 if np.ptp(x[~keep]) == 0 < np.ptp(x[keep]):
                     changed = x.copy()

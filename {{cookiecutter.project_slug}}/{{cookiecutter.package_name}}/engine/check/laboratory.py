@@ -328,10 +328,13 @@ class Laboratory(Runs):
         """How the validation step calls some models or layers, on a batch."""
         return self.calls(self.run.functions.validation_step, self.on_one.run, batch, watched)
 
-    def validate(self, batch: Any, at: int = 0, *, metrics: bool = False) -> Numbers:
+    def validate(
+        self, batch: Any, at: int = 0, *, metrics: bool = False, twice: str = ""
+    ) -> Numbers:
         """The result of the validation step for a batch, see `compute`."""
         functions, run = self.run.functions, self.on_one.run
-        return self.compute(functions.validation_step, run, batch, at, metrics=metrics)
+        step = functions.validation_step
+        return self.compute(step, run, batch, at, metrics=metrics, twice=twice)
 
     def validated(self, batch: Any) -> tuple[Numbers, dict[str, list[tf.Tensor]]]:
         """The losses and metrics of a batch in validation, and the arguments of each metric."""
@@ -570,6 +573,17 @@ class Laboratory(Runs):
         ((name, of_others),) = mixed.items()
         gain = of_others - right[name]
         return bool(gain) and gain < 0.02 * abs(right[name] - self.total_regularization)
+
+    @property
+    def terms_without_labels(self) -> list[str]:
+        """Terms that are about as low with the labels of other examples, after training."""
+        _, right, mixed = self.fresh
+        if not mixed or self.rows < 4:
+            return []
+        gains = {name: self.with_labels_of_others.losses[name] - loss
+                 for name, loss in right.items() if name in self.run.terms}  # fmt: skip
+        # A term without labels is the same.
+        return [name for name, gain in gains.items() if gain and gain < 0.02 * abs(right[name])]
 
     @property
     def after_training(self) -> Look:

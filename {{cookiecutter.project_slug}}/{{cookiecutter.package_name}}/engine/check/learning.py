@@ -450,6 +450,12 @@ def falls_on_fresh_batches(lab: Laboratory) -> Finding:
             "other",
             "compare some of them in samples.png",
         )
+    if terms := lab.terms_without_labels:
+        return look(
+            f"{terms[0]} is as low with the labels of other examples after {len(losses)} steps",
+            "its labels don't belong to their inputs, as where axes are swapped, or it is hard",
+            "compare some of them in samples.png, and train longer",
+        )
     return ok(detail)
 
 

@@ -223,7 +223,28 @@ def denominator(lab: Laboratory) -> Finding:
                 "it is a sum, or divided by a constant or by all rows of the batch",
                 "divide it by replica.global_count",
             )
-    return ok()
+    return _divided_by_another(lab) or ok()
+
+
+def _divided_by_another(lab: Laboratory) -> Finding | None:
+    """Of several counts, one that divides what another one is named like."""
+    if not isinstance(lab.counts, dict) or not lab.evaluated_splits:
+        return None
+    batch = lab.evaluation_batch
+    once = lab.validate(batch)
+    with_twice = {name: lab.validate(batch, twice=name) for name in lab.counts}
+    for name in set(lab.counts) & set(once):
+        if not once[name] or not close(with_twice[name][name], once[name], TOLERANCE):
+            continue
+        for other, losses in with_twice.items():
+            if close(2 * losses[name], once[name], 10 * TOLERANCE):
+                # It may be meant, as where pixels count and the loss is a sum over them.
+                return look(
+                    f"{name} is divided by the count of {other!r}, and not by its own",
+                    "another name is looked up in replica.global_count",
+                    f"divide it by replica.global_count[{name!r}]",
+                )
+    return None
 
 
 @relation("missing labels", after="the same step again")

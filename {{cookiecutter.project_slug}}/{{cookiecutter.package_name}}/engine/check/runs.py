@@ -33,6 +33,7 @@ from ..causes import cause_of
 from ..data_errors import reading_errors
 from ..distributed_steps import DistributedSteps, denominators
 from ..evaluation import Evaluation
+from ..inner_functions import inlined
 from ..predict import Reader
 from ..progress import Progress
 from ..random_access import RandomAccess
@@ -291,15 +292,24 @@ class Runs:
         return (0, self.num_steps - 1) if self.traced.losses_know_step else (0,)
 
     def compute(
-        self, step: Step, run: Run, batch: Any, at: int = 0, seed: int = 1, *, metrics: bool = False
+        self,
+        step: Step,
+        run: Run,
+        batch: Any,
+        at: int = 0,
+        seed: int = 1,
+        *,
+        metrics: bool = False,
+        twice: str = "",
     ) -> Numbers:
         """The result of a step for a batch, as step number `at`; without a graph, and undone.
 
-        With the metrics of the batch if they are requested.
+        With the metrics of the batch if they are requested; with twice the count of a name.
         """
         local = tf.nest.map_structure(lambda t: t[0], batch)
+        counts = denominators(run.functions.count(local))
         replica = Replica(
-            global_count=denominators(run.functions.count(local)),
+            global_count=counts | {twice: 2 * counts[twice]} if twice else counts,
             index=tf.constant(0),
             num_replicas=1,
             step=tf.constant(at, tf.int64),
@@ -310,7 +320,7 @@ class Runs:
             metric.reset_state()
         read = [(v, tf.convert_to_tensor(v.value)) for v in self.run.trainable_variables]
         try:  # a step may take a gradient of its inputs, as it can when the engine calls it
-            with keras.StatelessScope(read, collect_losses=True):
+            with inlined(), keras.StatelessScope(read, collect_losses=True):
                 losses = {name: float(loss) for name, loss in step(run, local, replica).items()}
                 return losses | run.metric_results() if metrics else losses
         finally:

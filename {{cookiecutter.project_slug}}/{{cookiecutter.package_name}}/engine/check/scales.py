@@ -210,11 +210,11 @@ def scaled_by_training_data(lab: Laboratory) -> Finding:
             filled = _filled(array)
             if array.ndim <= 2 and _has_groups(filled):
                 continue  # a split may be one of these groups
-            if not name.startswith("inputs") or _scaled_by_itself(filled):
+            if not name.startswith("inputs") or _scaled_by_itself(array):
                 same = []  # that is correct
         for names in (same, *([split] for split in same if len(same) > 1)):
             together = np.concatenate([array, *(others[split] for split in names)])
-            if names and (how := _scaled_by_itself(_filled(together))):
+            if names and (how := _scaled_by_itself(together)):
                 return wrong(
                     f"{name} of train and {' and '.join(names)} data together {how}",
                     "data leakage between splits: all are scaled with statistics that include "
@@ -222,7 +222,7 @@ def scaled_by_training_data(lab: Laboratory) -> Finding:
                     "split the data first, then scale with the statistics of the training data",
                 )
         for split, other in others.items():
-            how = _scaled_by_itself(_filled(other)) if other.dtype.kind == "f" else ""
+            how = _scaled_by_itself(other) if other.dtype.kind == "f" else ""
             # Each scan may be scaled by itself, and a split be one scan.
             if how and not _has_groups(_filled(array[: MOST_NUMBERS // array[0].size + 1])):
                 return wrong(
@@ -518,16 +518,22 @@ def _filled(array: np.ndarray) -> np.ndarray:
     return np.where(there, x, np.where(there, x, 0).sum(axis=0) / number)
 
 
-def _scaled_by_itself(x: np.ndarray) -> str:
-    """How a split is scaled, so exactly that its own statistics were used; "" if it isn't."""
+def _scaled_by_itself(array: np.ndarray) -> str:
+    """How a split is scaled, so exactly that its own statistics were used; "" if it isn't.
+
+    Statistics leave missing values out.
+    """
+    x, there = _filled(array), np.isfinite(array)
     by_row = x.reshape(len(x), -1)
     if len(x) < 30 or (x.ndim > 2 and np.abs(by_row.mean(axis=1)).max() < EXACT):
         return ""  # too few rows, or each example is scaled by itself
     columns = by_row if x.ndim <= 2 else by_row.reshape(-1, 1)
-    changing = np.ptp(columns, axis=0) > 0
+    changing, number = np.ptp(columns, axis=0) > 0, there.reshape(columns.shape).sum(axis=0)
+    means = columns.mean(axis=0)
+    squares = np.square(columns - means).sum(axis=0)
     if any(
-        (changing & (np.abs(columns.mean(axis=0)) < EXACT)
-         & (np.abs(columns.std(axis=0, ddof=ddof) - 1) < EXACT)).any()
+        (changing & (np.abs(means) < EXACT)
+         & (np.abs(np.sqrt(squares / np.maximum(1, number - ddof)) - 1) < EXACT)).any()
         for ddof in (0, 1)  # the defaults of NumPy and of pandas
     ):  # fmt: skip
         groups = _has_groups(x if x.ndim > 2 else columns[:, changing])

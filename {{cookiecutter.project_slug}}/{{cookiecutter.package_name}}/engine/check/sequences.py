@@ -105,21 +105,21 @@ def padded_tokens(lab: Laboratory) -> Finding:
         return ok(NOTHING_TO_EVALUATE)
     batch = lab.evaluation_batch
     embeddings = [each for each in lab.run.layers if isinstance(each, keras.layers.Embedding)]
-    padded = [
-        (call, padding)
+    padded = {  # a loop that decodes may call one for each position
+        (id(call.of), padding): call.of
         for call in lab.validation_calls(batch, embeddings)
         if (padding := _padding_of(np.asarray(call.arguments[0]))) is not None
-    ]
+    }
     before = lab.validate(batch) if padded else {}
-    for call, padding in padded:
-        with _moved_where(call.of, padding):
+    for (_, padding), embedding in padded.items():
+        with _moved_where(embedding, padding):
             after = lab.validate(batch)
         for name in different(before, after, 1e-3):
-            return (wrong if call.of.mask_zero and not padding else look)(
+            return (wrong if embedding.mask_zero and not padding else look)(
                 f"the loss {name} of validation is {before[name]:.4g}, and {after[name]:.4g} when "
-                f"{call.of.name} gives other vectors for the padding ({padding})",
+                f"{embedding.name} gives other vectors for the padding ({padding})",
                 "the padding mask of mask_zero is lost on the way, or a later layer ignores it"
-                if call.of.mask_zero
+                if embedding.mask_zero
                 else "a mean, attention or recurrence includes padding in the sequence",
                 "multiply by the mask before a mean, and pass it to attention and recurrent layers",
             )
