@@ -3,7 +3,7 @@
 MOMENT=name CALL=number SIGNALS=SIGTERM,SIGINT python strike.py FLAGS
 
 The signals come when the function of that moment (see MOMENTS) is called for the n-th time, the
-second one 0.05 s after the first. They come once.
+second one 0.6 s after the first. They come once.
 """
 
 import os
@@ -26,7 +26,7 @@ def strike():
     calls += 1
     if calls == number:
         for late in second:
-            threading.Timer(0.05, os.kill, (os.getpid(), late)).start()
+            threading.Timer(0.6, os.kill, (os.getpid(), late)).start()
         os.kill(os.getpid(), first)
 
 
