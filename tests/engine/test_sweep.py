@@ -35,6 +35,10 @@ import os, pathlib, signal, sys, time
 from filelock import FileLock
 words = sys.argv[1:]
 flags = dict(word[2:].split("=", 1) for word in words if "=" in word)
+if pathlib.Path("before").exists():
+    pathlib.Path("came").touch()
+    while pathlib.Path("before").exists():
+        time.sleep(0.05)
 if words[0] == "--resume":
     run = pathlib.Path(words[1])
     print("resuming")
@@ -185,6 +189,25 @@ def test_a_signal_says_which_runs_of_an_earlier_sweep_go_on(
     said = ended(again, code=RESUMABLE)
     os.kill(int(started.read_text()), signal.SIGTERM)
     assert "seed=3: goes on, trained by a process of an earlier sweep\ninterrupted; " in said
+
+
+@pytest.mark.quick
+def test_a_run_that_has_no_directory_yet_is_not_started_twice(
+    start: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "before").touch()
+    process = start(1)
+    until((tmp_path / "came").exists)
+    process.kill()
+    process.wait()
+    again = start(1)
+    assert "1 runs" in again.stdout.readline()
+    assert "is still being trained by a process of an earlier sweep" in again.stdout.readline()
+    (tmp_path / "before").unlink()
+    assert "seed=1: finished, validation_loss 1" in ended(again, code=0)
+    assert [path.name for path in (tmp_path / "runs" / "s").glob("2026*")] == [
+        run_of(tmp_path, 1).name
+    ]
 
 
 @pytest.mark.quick

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,11 @@ from .files import replace_file, writing
 from .interrupts import Interrupts
 from .run_files import find_run, is_finished, read_run, shown
 from .sweep_file import Sweep, read_sweep
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
 
 TRAIN = Path(__file__).parents[2] / "train.py"
 PAUSE_SECS = 0.2  # between two looks at the processes
@@ -121,7 +127,7 @@ class _Runner:
     def _start(self, name: str) -> None:
         slot = min(set(range(self._jobs)) - {job.slot for job in self._running.values()})
         path = find_run(self._directory, name)
-        if path and _is_locked(path):
+        if self._is_trained(name):
             self._running[name] = Job(slot, None)
             self._say(name, "is still being trained by a process of an earlier sweep")
             return
@@ -129,13 +135,15 @@ class _Runner:
         flags = flags | self._planned.fixed | self._planned.runs[name]
         resumed = path and any(path.glob("checkpoints/latest/*.index"))
         arguments = ["--resume", str(path)] if resumed else arguments_of(flags)
-        with writing(log := _log(self._directory, name), AGAIN), log.open("ab") as output:
+        log = _log(self._directory, name)
+        with writing(log, AGAIN), log.open("ab") as output, _lock(log) as lock:
             process = subprocess.Popen(
                 [sys.executable, str(TRAIN), *arguments],
                 env=os.environ | devices(os.environ, slot, self._jobs),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                pass_fds=lock or (),
                 start_new_session=True,  # Ctrl-C comes to the sweep alone, which passes it on
             )
         self._running[name] = Job(slot, process)
@@ -146,7 +154,7 @@ class _Runner:
         for name, job in list(self._running.items()):
             code = job.process.poll() if job.process else 0
             path = find_run(self._directory, name)
-            if code is None or (job.process is None and path and _is_locked(path)):
+            if code is None or (job.process is None and self._is_trained(name)):
                 continue
             del self._running[name]
             if path and is_finished(path):
@@ -159,6 +167,16 @@ class _Runner:
                 self._failed.append(name)
                 last = _last_line(_log(self._directory, name))
                 self._say(name, f"failed with exit code {code}: {last}")
+
+    def _is_trained(self, name: str) -> bool:
+        """Whether a process trains this run, or has been started for it and has no directory yet."""
+        path, log = find_run(self._directory, name), _log(self._directory, name)
+        if path and _is_locked(path):
+            return True
+        if not log.exists():
+            return False
+        with writing(log, AGAIN), _lock(log) as lock:
+            return lock is None
 
     def _stop(self) -> None:
         """Let what still runs save itself and end."""
@@ -227,6 +245,25 @@ def _is_locked(path: Path) -> bool:
         return True
     except PermissionError as error:
         raise UsageError(cannot_write(path, error, AGAIN)) from error
+
+
+@contextlib.contextmanager
+def _lock(log: Path) -> Iterator[list[int] | None]:
+    """Lock the log of a run, until this process and those that inherit what is given have ended.
+
+    None if such a process lives; nothing to inherit where there are no such locks.
+    """
+    with log.open("ab") as file:
+        held: list[int] | None = []
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held = [file.fileno()]
+            except BlockingIOError:
+                held = None
+            except OSError:  # a file system without them
+                pass
+        yield held
 
 
 def _log(sweep: Path, name: str) -> Path:
