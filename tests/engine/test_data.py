@@ -219,13 +219,53 @@ def test_sources_of_grain_have_rows() -> None:
 
 
 @pytest.mark.quick
-def test_an_index_is_made_again_if_the_file_is_newer() -> None:
-    inputs, labels = plain("train")
+def test_an_index_is_made_again_if_the_file_has_changed() -> None:
+    file, index = Path("data/train.csv"), Path("data/train.ends.npy")
     Lines = block("csv")["Lines"]
-    for rows in (20, 30):
-        write_csv("train", inputs[:rows], labels[:rows])
-        assert len(Lines(Path("data/train.csv"))) == rows
-        os.utime("data/train.ends.npy", (0, 0))
+    for text in ("x\n1\n2\n", "x\n1\n2\n3\n", "x\n12\n345\n", "x\n345\n12\n"):
+        file.write_text(text)
+        os.utime(file, (0, 0))  # as a copy that keeps its date
+        assert [*map(Lines(file).__getitem__, range(len(Lines(file))))] == text.encode().split()[1:]
+    assert {path.name for path in Path("data").iterdir()} == {file.name, index.name}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", ["csv", "tfrecord_index"])
+def test_an_index_that_could_not_be_written_is_none(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_the_disk(file: Path, array: np.ndarray) -> None:
+        file.write_bytes(b"cut")
+        raise OSError(28, "No space left on device", str(file))
+
+    {"csv": write_csv, "tfrecord_index": write_tfrecord}[name]("train", *plain("train"))
+    names = block(name)
+    make = {"csv": lambda: names["Lines"](Path("data/train.csv")),
+            "tfrecord_index": lambda: names["Records"]("train")}[name]  # fmt: skip
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", fill_the_disk)
+        with pytest.raises(OSError, match="No space left"):
+            make()
+    assert len(make()) == ROWS["train"]
+
+
+@pytest.mark.quick
+def test_an_index_is_made_again_if_shards_have_changed() -> None:
+    inputs, labels = plain("train")
+    Records, index = block("tfrecord_index")["Records"], Path("data/train.index.npy")
+    for rows in (20, 12):
+        write_tfrecord("train", inputs[:rows], labels[:rows])
+        for shard in Path("data").glob("train-*"):
+            os.utime(shard, (0, 0))
+        assert len(Records("train")) == rows
+    before = index.read_bytes()
+    shards = sorted(Path("data").glob("train-*"))
+    shards[0].write_bytes(shards[-1].read_bytes() * 2)
+    os.utime(shards[0], (0, 0))
+    Records("train")
+    assert index.read_bytes() != before
+    shards[-1].unlink()
+    assert Records("train").places[-1][0] == len(shards) - 2
 
 
 @pytest.mark.quick
