@@ -537,6 +537,32 @@ def test_another_column_is_monitored_from_a_resume_on(
 
 
 @pytest.mark.quick
+def test_a_column_that_was_not_finite_at_the_best_selects_anew(tmp_path: Path) -> None:
+    first = loop(tmp_path, num_steps=7)
+    consider = first.best.consider
+    first.best.consider = lambda row: consider(  # type: ignore[method-assign]
+        row | {"train_accuracy": float("nan")}
+    )
+    first.train()
+    run = loop(tmp_path, num_steps=14, resume=True, monitor="train_accuracy", larger_is_better=True)
+    run.train()
+    assert run.best.value == run.best_row["train_accuracy"]
+
+
+@pytest.mark.quick
+def test_a_run_that_a_callback_stopped_says_why_it_makes_no_more_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop(tmp_path, [at_step(3, lambda event: event.stop())]).train()
+    (tmp_path / "results.json").touch()
+    run = loop(tmp_path, epochs=3, resume=True)
+    run.train()
+    assert run.step == 3
+    assert "a callback had stopped the run there" in capsys.readouterr().out
+    assert (tmp_path / "results.json").exists()
+
+
+@pytest.mark.quick
 def test_a_finished_run_that_goes_on_is_unfinished(tmp_path: Path) -> None:
     loop(tmp_path, num_steps=7).train()
     files = [tmp_path / name for name in ("results.json", "report.html")]

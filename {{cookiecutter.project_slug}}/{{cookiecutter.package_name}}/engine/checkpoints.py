@@ -320,7 +320,8 @@ class BestWeights:
         if saved > step:  # of steps that are made again
             self._workers.on_chief(self._delete)
         self.row = row if 0 <= saved <= step else {}
-        self.value = self.row.get(self.column)  # which may be another column than it was
+        number = self.row.get(self.column)  # which may be another column than it was
+        self.value = number if number is not None and math.isfinite(number) else None
         if value is not None and not self.row:
             why = "are of a later step" if saved > step else "can't be read"
             say(f"the best weights so far {why}: the next validation selects anew")

@@ -422,6 +422,11 @@ class Loop:
         for function, one in zip(stateful, saved, strict=True):
             restore_state(function, one)
         say(f"resuming {self.directory.path} after step {self.step} (epoch {self.epoch})")
+        if self.stopping and self.step < self.schedule.num_steps:
+            say(
+                "a callback had stopped the run there, so it makes no more steps; to train for "
+                "longer start a new run, without it or with more patience"
+            )
         if again := self.batches.examples_read_again(self.step):
             say(
                 f"a stream can't start in its middle: {again} examples are read and thrown away; "
