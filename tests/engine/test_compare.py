@@ -10,6 +10,7 @@ from typing import Any
 
 import matplotlib.image
 import pytest
+from conftest import files
 from proof import __main__ as commands
 from proof.engine import environment
 from proof.engine.compare import compare, draw_comparison
@@ -202,6 +203,24 @@ def test_curves_of_all_runs_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixt
     for name, sentence in (("x.jpg", "ends in .png"), ("nowhere/x.png", "can't be written")):
         with pytest.raises(UsageError, match=sentence):
             draw_comparison([read_run(runs[0])], tmp_path / name)
+
+
+def test_a_picture_that_cannot_be_written_costs_no_table_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make(tmp_path / "run", [1.0])
+    write = Path.write_bytes
+
+    def fill_the_disk(path: Path, content: bytes) -> int:
+        write(path, content[:10])
+        raise OSError(28, "No space left on device", str(path))
+
+    before = files(tmp_path)
+    monkeypatch.setattr(Path, "write_bytes", fill_the_disk)
+    with pytest.raises(UsageError, match=r"can't be written .No space left on device.; fix"):
+        commands.Compare((run,))()
+    assert "best step" in capsys.readouterr().out
+    assert files(tmp_path) == before
 
 
 @pytest.mark.parametrize("command", ["train.py --print-config", "train.py --help", "compare RUN"])

@@ -507,9 +507,14 @@ def test_a_layer_without_weights_that_was_added_is_refused(tmp_path: Path) -> No
         loop(tmp_path, num_steps=3, toy=replace(TOY, model=added), resume=True)
 
 
+@pytest.mark.parametrize("is_link", [False, True])
 def test_best_weights_of_steps_that_are_made_again_are_forgotten(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_link: bool
 ) -> None:
+    if is_link:  # to another disk
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "checkpoints").mkdir()
+        (tmp_path / "checkpoints" / "best").symlink_to(tmp_path / "elsewhere")
     schedule = {"validate_every_steps": 2, "num_steps": 6, "save_every_steps": 4}
     loop(tmp_path, **schedule).train()
     saved = tmp_path / "checkpoints"

@@ -187,8 +187,9 @@ class Compare:
         output = self.output or self.runs[0].parent / name
         if self.mean_over:
             text += f"\n\n{compare_means(runs, self.mean_over)}"
+        print(text)
         draw_comparison(runs, output)
-        print(f"{text}\n\ncurves: {output}")
+        print(f"\ncurves: {output}")
 
 
 @dataclass

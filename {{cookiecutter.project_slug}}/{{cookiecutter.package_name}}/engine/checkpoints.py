@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -330,7 +331,7 @@ class BestWeights:
             say(f"{self.column} is monitored now: that of the best weights so far is {now}")
 
     def _delete(self) -> str:
-        shutil.rmtree(self.directory)
+        _remove(self.directory)
         return ""
 
     def restore(self) -> bool:
@@ -430,9 +431,7 @@ def _write(
             unfinished.rmdir()
             # Later ones are damaged: training resumed from before them.
             kept = {f"ckpt-{n}" for n in [n for n in _steps(directory) if n <= step][:keep]}
-            for file in sorted(directory.glob("ckpt-*.*"), reverse=True):  # the index first
-                if OURS.fullmatch(file.name) and file.name.partition(".")[0] not in kept:
-                    file.unlink()
+            _remove(directory, kept)
         return ""
 
     # By itself: writing would fail here before it sums the metrics, while others wait in the sum.
@@ -442,6 +441,13 @@ def _write(
         with writing(f"The checkpoint of step {step}"), tempfile.TemporaryDirectory() as nowhere:
             checkpoint.write(str(Path(nowhere) / "ckpt"))
     workers.on_chief(write)
+
+
+def _remove(directory: Path, kept: Collection[str] = ()) -> None:
+    """Delete checkpoints; the directory may be a link, and hold files of others."""
+    for file in sorted(directory.glob("ckpt-*.*"), reverse=True):  # the index first
+        if OURS.fullmatch(file.name) and file.name.partition(".")[0] not in kept:
+            file.unlink()
 
 
 def _latest_of_all(directory: Path, workers: Workers) -> int:

@@ -142,6 +142,10 @@ def _without_value(argument: str, switches: set[str]) -> str:
 def expand(arguments: list[str]) -> list[str]:
     """The arguments after the flags that `--config FILE` and `--resume RUN` stand for."""
     _validate_text(arguments)
+    for flag in ("--config", "--resume", "--runs"):
+        typed = zip(arguments, arguments[1:], strict=False)
+        if f"{flag}=" in arguments or (flag, "") in typed:
+            fail(f"{flag} is empty, as by a shell's variable that isn't set; give it a value.")
     arguments, file = _take(arguments, "--config")
     if file:
         arguments = _under(_arguments_in(Path(file), read_flags), arguments)

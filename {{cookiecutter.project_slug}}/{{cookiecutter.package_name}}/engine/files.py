@@ -34,8 +34,13 @@ def replace_file(file: Path, content: str | bytes, then: str = RESUME) -> None:
     """
     new = file.with_suffix(".new")
     with writing(file, then):
-        new.write_bytes(content if isinstance(content, bytes) else content.encode())
-        new.replace(file)
+        try:
+            new.write_bytes(content if isinstance(content, bytes) else content.encode())
+            new.replace(file)
+        except OSError:
+            with contextlib.suppress(OSError):
+                new.unlink()
+            raise
 
 
 def read_png(file: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import tensorflow as tf
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .files import writing
+from .files import replace_file
 
 DPI = 110
 PART = 100  # examples that are predicted at once
@@ -77,5 +78,6 @@ def save(figure: Figure, file: Path) -> None:
     Raises:
         UsageError: the file can't be written.
     """
-    with writing(file):
-        figure.savefig(file, dpi=DPI)
+    content = io.BytesIO()
+    figure.savefig(content, format=file.suffix[1:] or "png", dpi=DPI)
+    replace_file(file, content.getvalue())

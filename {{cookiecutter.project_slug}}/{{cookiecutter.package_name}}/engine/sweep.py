@@ -84,8 +84,9 @@ def sweep(file: Path, runs: Path, jobs: int, **forms: type) -> int:
     found = [path for name in planned.runs if (path := find_run(directory, name))]
     if found:
         text, ordered = compare([read_run(path) for path in found])
+        print(f"\n{text}", flush=True)
         draw_comparison(ordered, directory / "compare.png")
-        print(f"\n{text}\n\ncurves: {directory / 'compare.png'}")
+        print(f"\ncurves: {directory / 'compare.png'}")
     for name in failed:
         print(f"failed: {name}, see {_log(directory, name)}")
     return int(bool(failed))
