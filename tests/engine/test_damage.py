@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from filelock import FileLock
 from proof.config import Config
 from proof.engine import checkpoints
 from proof.engine.checkpoints import BestWeights
@@ -25,6 +26,7 @@ from proof.engine.command_line import parse, to_yaml
 from proof.engine.errors import UsageError, usage_errors
 from proof.engine.files import to_json
 from proof.engine.interrupts import SIGNALS, Interrupts
+from proof.engine.locks import is_locked
 from proof.engine.run_directory import RunDirectory, find_resumed
 from proof.engine.run_files import read_run
 from proof.engine.tf_log_filter import filtered_tf_import
@@ -423,6 +425,26 @@ def test_a_signal_outside_of_training_ends_in_order(
     assert not list(tmp_path.iterdir())
     assert ("--resume auto" in capsys.readouterr().err) == (code == 138)
     assert signal.getsignal(number) == signal.SIG_IGN  # the process is about to exit
+
+
+@pytest.mark.quick
+def test_on_a_file_system_without_locks_the_holder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    (tmp_path / "lock").write_text("4711\nanother-host\n")
+    writes = hasattr(FileLock, "fallback_to_soft")
+    said = "by another process, process 4711 on another-host; if it has ended, delete .*lock\\.$"
+    with pytest.raises(UsageError, match=said if writes else "on a file system without locks"):
+        RunDirectory.open(tmp_path, "x", tmp_path, "")
+    (tmp_path / "lock").unlink()
+    if writes:
+        with RunDirectory.open(tmp_path, "x", tmp_path, ""):
+            assert is_locked(tmp_path)
+        assert not is_locked(tmp_path)
 
 
 @pytest.mark.quick

@@ -143,7 +143,7 @@ def expand(arguments: list[str]) -> list[str]:
     """The arguments after the flags that `--config FILE` and `--resume RUN` stand for."""
     _validate_text(arguments)
     for flag in ("--config", "--resume", "--runs"):
-        typed = zip(arguments, arguments[1:], strict=False)
+        typed = itertools.pairwise(arguments)
         if f"{flag}=" in arguments or (flag, "") in typed:
             fail(f"{flag} is empty, as by a shell's variable that isn't set; give it a value.")
     arguments, file = _take(arguments, "--config")

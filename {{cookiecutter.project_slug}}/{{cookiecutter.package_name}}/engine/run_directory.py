@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import keras
-from filelock import FileLock, Timeout
 
 from .command_line import FIRST_LINE, LAST_LINE, flags_in, read_flags
 from .errors import UsageError
 from .files import replace_file, to_json, writing
+from .locks import acquire, lock_of
 from .output import say
 from .workers import Workers
 
@@ -40,7 +40,7 @@ class RunDirectory:
         self.path = path
         self.is_new = is_new
         self.is_chief = is_chief
-        self._lock_file = FileLock(path / "lock")  # the system's own: gone when the process is
+        self._lock_file = lock_of(path)
 
     @classmethod
     def open(
@@ -100,9 +100,7 @@ class RunDirectory:
 
     def _lock(self) -> None:
         try:
-            self._lock_file.acquire(timeout=0)
-        except Timeout as error:
-            raise UsageError(f"{self.path} is being trained by another process.") from error
+            acquire(self._lock_file, "process")
         except OSError as error:
             raise UsageError(f"{self.path} can't be written to: {error.strerror}.") from error
 

@@ -12,13 +12,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from filelock import FileLock, Timeout
-
 from .command_line import arguments_of, flags_in, parse, to_yaml
 from .compare import compare, draw_comparison
 from .errors import AGAIN, RESUMABLE, UsageError, cannot_write
 from .files import replace_file, writing
 from .interrupts import Interrupts
+from .locks import acquire, is_locked, lock_of
 from .run_files import find_run, is_finished, read_run, shown
 from .sweep_file import Sweep, read_sweep
 
@@ -74,10 +73,7 @@ def sweep(file: Path, runs: Path, jobs: int, **forms: type) -> int:
     directory = runs / file.stem
     with writing(directory, AGAIN):
         directory.mkdir(parents=True, exist_ok=True)
-        try:
-            locked = FileLock(directory / "lock", timeout=0).acquire()
-        except Timeout as error:
-            raise UsageError(f"{directory} is being trained by another sweep.") from error
+        locked = acquire(lock_of(directory), "sweep")
     with locked:
         _keep(file, planned, directory / "sweep.yaml")
         failed = _Runner(planned, directory, jobs).run()
@@ -170,7 +166,7 @@ class _Runner:
                 self._say(name, f"failed with exit code {code}: {last}")
 
     def _is_trained(self, name: str) -> bool:
-        """Whether a process trains this run, or has been started for it and has no directory yet."""
+        """Whether a process trains this run, or has been started for it."""
         path, log = find_run(self._directory, name), _log(self._directory, name)
         if path and _is_locked(path):
             return True
@@ -240,10 +236,7 @@ def _is_locked(path: Path) -> bool:
         UsageError: this user must not lock it.
     """
     try:
-        with FileLock(path / "lock", timeout=0):
-            return False
-    except Timeout:
-        return True
+        return is_locked(path)
     except PermissionError as error:
         raise UsageError(cannot_write(path, error, AGAIN)) from error
 
