@@ -4433,6 +4433,17 @@ def by_hash(task: TaskConfig) -> dict[str, Any]:
     return {"train": (inputs[20:], labels[20:]), "validation": (inputs[:20], labels[:20])}
 
 
+def splits_in_memory(task: TaskConfig) -> dict[str, Any]:
+    """The same examples in each process."""
+    inputs, labels = examples()
+    return {"train": (inputs[20:], labels[20:]), "validation": (inputs[:20], labels[:20])}
+
+
+def vocabulary(datasets: dict[str, Any]) -> dict[str, Any]:
+    """Words in the order of a set, which is another one in each process."""
+    return {"words": list({f"word {i}" for i in range(50)})}
+
+
 def learned_scale() -> Toy:
     """The loss has a variable of its own."""
     scale = keras.Variable(0.5, name="scale")
@@ -5694,6 +5705,11 @@ MODES = [
     Fault(
         "the same data in another process", lambda: Toy(create_datasets=by_hash),
         "different train and validation data in another process: it depends on hash()",
+    ),
+    Fault(
+        "the same data in another process",
+        lambda: Toy(create_datasets=splits_in_memory, adapt=vocabulary),
+        "adapt returns another 'words' in another process: it depends on hash()",
     ),
     Fault("variables", learned_scale, "the step reads scale, which is part of no"),
     Fault(

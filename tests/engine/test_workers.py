@@ -519,6 +519,24 @@ def test_models_of_all_workers_are_made_of_what_that_of_the_chief_adapts_to(
         assert "adapted: n0 21.0" in printed
 
 
+UNREADABLE = """
+    from proof.task import model
+    def adapt(task, datasets):
+        raise OSError(5, "Input/output error", "words.txt")
+    model.adapt = adapt
+"""
+
+
+def test_what_the_chief_alone_cannot_adapt_to_is_one_sentence_on_all(
+    started: Started, tmp_path: Path
+) -> None:
+    start_faulty(started, tmp_path, UNREADABLE, index=0)
+    assert started.ends(120) == [2, 2], started.err(0) + started.err(1)
+    assert "words.txt" in last(started, 0)
+    assert last(started, 1).startswith("error: Worker 0 has ended: ")
+    assert "words.txt" in last(started, 1)
+
+
 # What hangs, in Python; in C, with Python's lock or without it; in the input pipeline.
 LOOP = """
     import proof.engine.loop

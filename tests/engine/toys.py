@@ -7,6 +7,7 @@ import functools
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -96,6 +97,18 @@ def cross_entropy() -> dict[str, Any]:
     return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
 
 
+def adapt_to_nothing(datasets: dict[str, Any]) -> dict[str, Any]:
+    """What most models need to know of the data."""
+    return {}
+
+
+def adapted(
+    adapt: Callable[[Any], dict[str, Any]], task: TaskConfig, datasets: dict[str, Any]
+) -> dict[str, Any]:
+    """A toy's `adapt`, called as that of task/model.py; another process can import this."""
+    return adapt(datasets)
+
+
 @dataclass(frozen=True)
 class Toy:
     """A task of a few weights; every part has a default."""
@@ -113,7 +126,7 @@ class Toy:
     validation_step: Callable[..., Any] | None = None  # the first train step
     test_step: Callable[..., Any] | None = None  # the validation step
     augment: Callable[[Any, tf.Tensor], Any] | None = None
-    adapt: Callable[[Any], dict[str, Any]] = lambda datasets: {}
+    adapt: Callable[[Any], dict[str, Any]] = adapt_to_nothing
     callbacks: Callable[[], list[Callback]] = list
     create_datasets: Callable[[TaskConfig], dict[str, Any]] | None = None  # what gives `splits`
     terms: tuple[str, ...] = ()
@@ -230,6 +243,7 @@ def laboratory(toy: Toy, task: TaskConfig | None = None, **flags: Any) -> Labora
         Config(**{"global_batch_size": BATCH} | flags),
         task or TaskConfig(),
         toy.readers,
+        partial(adapted, toy.adapt),
     )
 
 

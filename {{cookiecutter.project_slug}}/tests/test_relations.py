@@ -11,6 +11,7 @@ from {{ cookiecutter.package_name }}.run import create_run
 from {{ cookiecutter.package_name }}.task.callbacks import create_callbacks
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
 from {{ cookiecutter.package_name }}.task.data import create_datasets
+from {{ cookiecutter.package_name }}.task.model import adapt
 from {{ cookiecutter.package_name }}.task.predictions import READERS
 
 
@@ -20,7 +21,7 @@ def laboratory() -> Laboratory:
     two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
     strategies, task = (tf.distribute.get_strategy(), two), TaskConfig()
     make = create_run, strategies, create_datasets, create_callbacks
-    return Laboratory(*make, Config(), task, READERS)
+    return Laboratory(*make, Config(), task, READERS, adapt)
 
 
 @pytest.mark.parametrize("name", select(()))

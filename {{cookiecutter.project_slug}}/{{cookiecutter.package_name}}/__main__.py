@@ -75,10 +75,11 @@ class Check:
         from .run import create_run
         from .task.callbacks import create_callbacks
         from .task.data import create_datasets
+        from .task.model import adapt
         from .task.predictions import READERS
 
         make = create_run, strategies, create_datasets, create_callbacks
-        laboratory = Laboratory(*make, self.training, self.task, READERS)
+        laboratory = Laboratory(*make, self.training, self.task, READERS, adapt)
         found: dict[str, list[str]] = {"ok": [], NOT_LOOKED_AT: [], "look": [], "WRONG": []}
         for name, finding in check(laboratory, names):
             found[finding.verdict if finding.was_looked_at else NOT_LOOKED_AT].append(name)

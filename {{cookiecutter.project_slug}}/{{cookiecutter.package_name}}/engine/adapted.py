@@ -49,7 +49,7 @@ def of_chief(adapted: Any, workers: Workers) -> dict[str, np.ndarray]:
         UsageError: as of `as_arrays`.
     """
     arrays = as_arrays(adapted)
-    return arrays if workers.alone else _from_bytes(workers.share(_to_bytes(arrays)))
+    return arrays if workers.alone else from_bytes(workers.share(to_bytes(arrays)))
 
 
 def write_adapted(directory: Path, adapted: dict[str, np.ndarray]) -> None:
@@ -58,7 +58,7 @@ def write_adapted(directory: Path, adapted: dict[str, np.ndarray]) -> None:
     Raises:
         UsageError: it can't be written.
     """
-    replace_file(directory / FILE, _to_bytes(adapted))
+    replace_file(directory / FILE, to_bytes(adapted))
 
 
 def read_adapted(directory: Path) -> dict[str, np.ndarray]:
@@ -75,17 +75,19 @@ def read_adapted(directory: Path) -> dict[str, np.ndarray]:
     except OSError as error:
         raise UsageError(f"{file} can't be read: {error.strerror}.") from error
     try:
-        return _from_bytes(content)
+        return from_bytes(content)
     except Exception as error:  # of many kinds: what zipfile and NumPy make of damaged bytes
         raise UsageError(f"{file} is damaged, {LOST}") from error
 
 
-def _to_bytes(arrays: dict[str, Any]) -> bytes:
+def to_bytes(arrays: dict[str, Any]) -> bytes:
+    """What `as_arrays` returned, as the content of a file."""
     content = io.BytesIO()
     np.savez(content, **{PREFIX + name: array for name, array in arrays.items()})
     return content.getvalue()
 
 
-def _from_bytes(content: bytes) -> dict[str, np.ndarray]:
+def from_bytes(content: bytes) -> dict[str, np.ndarray]:
+    """What `to_bytes` was given."""
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return {name.removeprefix(PREFIX): array for name, array in arrays.items()}

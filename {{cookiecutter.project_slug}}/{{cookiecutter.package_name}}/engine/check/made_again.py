@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ..adapted import as_arrays, from_bytes, to_bytes
 from ..batches import Split, first_examples, worker_split
 from .numbers import bytes_of
 
@@ -25,13 +27,14 @@ LONGEST_IN_PROCESS = 10.0  # and in another process, during the other checks
 MOST_BYTES = 2**30  # of arrays in memory, which a second copy of the data needs again
 FIRST_ROWS = 64  # of each split, that are compared
 MOST_COMPARED = 2**24  # bytes of a split's arrays in memory; of larger ones, rows spread over them
+Adapt = Callable[[dict[str, Any]], dict[str, Any]]
 CHILD = """
 import gc, json, pickle, sys
 gc.disable()
-make = pickle.load(sys.stdin.buffer)
-from {module} import starts
+make, adapt = pickle.load(sys.stdin.buffer)
+from {module} import facts
 print()
-print(json.dumps(starts(make())))
+print(json.dumps(facts(make(), adapt)))
 """
 
 
@@ -40,14 +43,19 @@ class MadeAgain:
 
     Args:
         make: calls create_datasets of task/data.py with the flags of the task.
+        adapt: calls adapt of task/model.py with these and the data; None: not looked at.
         datasets: what it made.
         secs: how long that took; data that takes long, or much memory, isn't created again.
     """
 
     def __init__(
-        self, make: Callable[[], dict[str, Any]], datasets: dict[str, Any], secs: float
+        self,
+        make: Callable[[], dict[str, Any]],
+        adapt: Adapt | None,
+        datasets: dict[str, Any],
+        secs: float,
     ) -> None:
-        self._make, self._datasets = make, datasets
+        self._make, self._adapt, self._datasets = make, adapt, datasets
         leaves = tf.nest.flatten([*datasets.values()])
         in_memory = sum(leaf.nbytes for leaf in leaves if type(leaf) is np.ndarray)
         self._secs = secs if in_memory < MOST_BYTES else float("inf")
@@ -70,7 +78,7 @@ class MadeAgain:
         if self._secs > LONGEST_IN_PROCESS:
             return
         with contextlib.suppress(Exception):  # functions that can't be pickled
-            make = pickle.dumps(self._make)
+            make = pickle.dumps((self._make, self._adapt))
             with tempfile.TemporaryFile() as stdin:
                 stdin.write(make)
                 stdin.seek(0)
@@ -85,6 +93,16 @@ class MadeAgain:
     @cached_property
     def others_in_process(self) -> list[str] | None:
         """The splits that differ in another process; None if that isn't known."""
+        return None if self._in_process is None else self._others(self._in_process["starts"])
+
+    @property
+    def adapted_in_process(self) -> dict[str, np.ndarray] | None:
+        """What `adapt` returns in another process; None if that isn't known."""
+        text = self._in_process and self._in_process["adapted"]
+        return from_bytes(base64.b64decode(text)) if text else None
+
+    @cached_property
+    def _in_process(self) -> dict[str, Any] | None:
         if self._process is None:
             self.start_process()
         if self._process is None:
@@ -92,7 +110,7 @@ class MadeAgain:
         printed, _ = self._process.communicate()
         if self._process.returncode:
             return None
-        return self._others(json.loads(printed.splitlines()[-1]))
+        return dict(json.loads(printed.splitlines()[-1]))
 
     @cached_property
     def _starts(self) -> dict[str, str]:
@@ -101,6 +119,12 @@ class MadeAgain:
     def _others(self, made: dict[str, str]) -> list[str]:
         """The splits that differ from those here."""
         return [name for name, start in self._starts.items() if start != made[name]]
+
+
+def facts(datasets: dict[str, Any], adapt: Adapt | None) -> dict[str, Any]:
+    """What another process tells of the data that it has made."""
+    text = base64.b64encode(to_bytes(as_arrays(adapt(datasets)))).decode() if adapt else ""
+    return {"starts": starts(datasets), "adapted": text}
 
 
 def starts(datasets: dict[str, Any]) -> dict[str, str]:

@@ -38,6 +38,7 @@ EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # of callbacks, at most
 COMPARED = (2, 5, 8)  # epochs whose factor of the learning rate is looked at
 FEWEST_CALLS = 4  # of each callback, in later epochs if necessary
 RETRACED = 1e-6  # by how much a loss may differ in another trace of the same step
+SORTED = "use sorted(...) for a set, and zlib.crc32 for hash()"
 IN_ANOTHER_PROCESS = "the same data in another process"
 SIMPLE = int | float | str | bool | bytes | None | np.ndarray | np.generic
 
@@ -289,7 +290,7 @@ def _starts_anew(
 
 @relation(IN_ANOTHER_PROCESS)
 def same_data_in_another_process(lab: Laboratory) -> Finding:
-    """In a new process, `create_datasets` gives the same examples."""
+    """In a new process, `create_datasets` gives the same examples, and `adapt` the same arrays."""
     others = lab.made_again.others_in_process
     if others is None:
         return ok("not looked at: it takes long or much memory, or can't be made there")
@@ -298,9 +299,27 @@ def same_data_in_another_process(lab: Laboratory) -> Finding:
             f"create_datasets gives different {' and '.join(others)} data in another process",
             "it depends on hash() or on the order of a set, which Python randomizes in each "
             "process: a resumed run trains on other examples or labels, and evaluate tests on them",
-            "use sorted(...) for a set, and zlib.crc32 for hash()",
+            SORTED,
         )
+    again = lab.made_again.adapted_in_process
+    for name, array in lab.run.adapted.items():
+        if again is not None and not _same(array, again.get(name)):
+            return wrong(
+                f"adapt returns another {name!r} in another process",
+                "it depends on hash() or on the order of a set, which Python randomizes in each "
+                "process, or on random numbers: a run that is started again has another model",
+                SORTED,
+            )
     return ok()
+
+
+def _same(array: np.ndarray, other: np.ndarray | None) -> bool:
+    """Whether both are the same, up to rounding."""
+    if other is None or array.shape != other.shape:
+        return False
+    if array.dtype.kind in "fc":
+        return np.allclose(array, other, rtol=1e-5, equal_nan=True)
+    return np.array_equal(array, other)
 
 
 def _differ(a: Acts, b: Acts) -> bool:

@@ -127,6 +127,7 @@ class Runs:
     config: Any  # the flags of training
     task: Any  # those of the task
     readers: Mapping[str, Reader] = field(default_factory=dict)  # of task/predictions.py
+    adapt: Callable[[Any, dict[str, Any]], dict[str, Any]] | None = None  # of task/model.py
 
     def __post_init__(self) -> None:
         """Create the data, and record how long that takes."""
@@ -135,7 +136,8 @@ class Runs:
         self._all_datasets = make()
         secs = time.perf_counter() - started
         self.datasets = {n: split for n, split in self._all_datasets.items() if split is not None}
-        self.made_again = MadeAgain(make, self.datasets, secs)
+        adapt = partial(self.adapt, self.task) if self.adapt else None
+        self.made_again = MadeAgain(make, adapt, self.datasets, secs)
         self.precision = self.config.precision  # of the run; 32 bits replace 16 here
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
         self.loaded: list[np.ndarray] = []  # what create_model loads from its last file
