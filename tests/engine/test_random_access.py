@@ -412,6 +412,10 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
         (tf.data.Dataset.from_tensors((1, None)), "part of type NoneTensor; leave None out"),
         (tf.data.Dataset.from_tensors(tf.sparse.eye(3)), r"SparseTensor; .* tf\.sparse\.to_dense"),
         (
+            tf.data.Dataset.from_tensor_slices(tf.ragged.constant([[[1], [2, 3]], [[4], []]])),
+            r"RaggedTensor; .* by \.to_tensor\(shape=\.\.\.\) of a ragged one",
+        ),
+        (
             tf.data.Dataset.range(3).map(lambda i: tf.numpy_function(np.copy, [i], tf.int64)),
             r"int64 tensor of a tf\.data\.Dataset .* has an unknown shape; .* tf\.ensure_shape",
         ),
@@ -428,6 +432,7 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
         "list of dicts",
         "none",
         "sparse",
+        "ragged",
         "unknown shape",
     ],
 )

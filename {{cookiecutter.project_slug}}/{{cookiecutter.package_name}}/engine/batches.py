@@ -155,18 +155,18 @@ def gives_batches(split: Split) -> bool:
     Of those that `batch(..., drop_remainder=True)` makes it can't be known: they may be sequences.
 
     Raises:
-        UsageError: a part of it is None or sparse.
+        UsageError: a part of it is None, sparse or ragged.
     """
     split = _own_shard(split)
     if not isinstance(split, tf.data.Dataset):
         return False
     specs = tf.nest.flatten(split.element_spec)
     for spec in specs:
-        if not isinstance(spec, tf.TensorSpec | tf.RaggedTensorSpec):
+        if not isinstance(spec, tf.TensorSpec):
             raise UsageError(
                 "A tf.data.Dataset of create_datasets has a part of type "
                 f"{spec.value_type.__name__}; leave None out, and make others dense, such as by "
-                "tf.sparse.to_dense."
+                "tf.sparse.to_dense, or by .to_tensor(shape=...) of a ragged one."
             )
     shapes = [spec.shape for spec in specs]
     made = _made_of(split, KEEPS_BATCHES | KEEPS_SOME_BATCHES)
