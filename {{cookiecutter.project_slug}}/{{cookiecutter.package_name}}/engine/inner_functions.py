@@ -6,6 +6,7 @@ from the loss, so it would never train, and nothing would say so (TF 2.21, Keras
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,8 +14,11 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras.src.backend.common import global_state
 from keras.src.backend.common.stateless_scope import get_stateless_scope  # nothing public tells it
 
+# What layers look up while they run: their precision, and whether they train (Keras 3.15).
+KERAS_STATE = "autocast_scope", "current_call_ctx"
 _depth = 0
 
 
@@ -37,26 +41,50 @@ def inlined() -> Iterator[None]:
 
 
 class StepScope(keras.StatelessScope):
-    """The values of variables in a step.
+    """A scope in which recomputing finds gradients for what was read in it."""
 
-    Args:
-        mapping: variables, and the values that are read from them.
-        trained: those of them that gradients are taken of.
-    """
+    _read: set[int] | None = None  # ids of variables
 
-    def __init__(
-        self, mapping: list[tuple[keras.Variable, tf.Tensor]], trained: list[keras.Variable]
-    ) -> None:
-        # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
-        super().__init__(mapping, collect_losses=True)
-        self.variables, self.trained = [variable for variable, _ in mapping], trained
+    def get_current_value(self, variable: keras.Variable) -> Any:
+        """The value that is read here."""
+        if self._read is not None:
+            self._read.add(id(variable))
+        return super().get_current_value(variable)
+
+    @contextmanager
+    def recorded(self) -> Iterator[set[int]]:
+        """The ids of the variables that are read inside."""
+        outer, own = self._read, set[int]()
+        self._read = own
+        try:
+            yield own
+        finally:
+            self._read = outer
+            if outer is not None:
+                outer |= own
+
+    def again(self, values: dict[int, Any]) -> Any:
+        """A context as it is now, in which variables have `values`; its writes are dropped."""
+        raise NotImplementedError
+
+
+@contextmanager
+def _keras_state(state: dict[str, Any]) -> Iterator[None]:
+    before = {name: global_state.get_global_attribute(name) for name in state}
+    for name, value in state.items():
+        global_state.set_global_attribute(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            global_state.set_global_attribute(name, value)
 
 
 def recomputing(function: Callable[..., Any]) -> Callable[..., Any]:
     """`tf.recompute_grad`, which `keras.remat` and `keras.RematScope` use, for steps too.
 
-    TensorFlow's own gives gradients to arguments and to variables only: here the values of what is
-    trained are arguments.
+    TensorFlow's own gives gradients to arguments and to variables only: here the values that
+    `function` reads are arguments, and no others, which would cost zeros for each.
     """
 
     @functools.wraps(function)
@@ -64,28 +92,26 @@ def recomputing(function: Callable[..., Any]) -> Callable[..., Any]:
         scope = get_stateless_scope()
         if not isinstance(scope, StepScope):
             return RECOMPUTE_GRAD(function)(*arguments, **named)
-        now = {id(v): scope.get_current_value(v) for v in scope.variables}
-        of_gradients = {id(v) for v in scope.trained}
-        others = [(v, now[id(v)]) for v in scope.variables if id(v) not in of_gradients]
-        first: list[StepScope] = []  # the pass forward; the backward pass computes the same again
+        before = dict(scope.state_mapping)
+        state = {n: copy.copy(global_state.get_global_attribute(n)) for n in KERAS_STATE}
+        with scope.recorded() as read:
+            result = function(*arguments, **named)
+        found = [i for i in before if i in read and before[i].dtype.is_floating]
+        made = [result]
 
-        def compute(values: list[tf.Tensor], *arguments: Any) -> Any:
-            mapping = [*others, *zip(scope.trained, values, strict=True)]
-            inside = StepScope(mapping, scope.trained)
-            first.append(inside)
-            with inside:
-                return function(*arguments, **named)
+        def compute(*tensors: tf.Tensor) -> Any:
+            if made:  # the pass forward; and what was before isn't searched for variables
+                return tf.nest.map_structure(tf.stop_gradient, made.pop())
+            values = before | dict(zip(found, tensors, strict=False))
+            with scope.again(values), _keras_state(state):
+                return function(*tensors[len(found) :], **named)
 
-        result = RECOMPUTE_GRAD(compute)([now[id(v)] for v in scope.trained], *arguments)
-        for variable in scope.variables:
-            value = first[0].get_current_value(variable)
-            if id(variable) not in of_gradients and value is not now[id(variable)]:
-                scope.add_update((variable, value))
-        scope.losses += first[0].losses
-        return result
+        return RECOMPUTE_GRAD(compute)(*(before[i] for i in found), *arguments)
 
     return call
 
 
+# A vectorized_map in what XLA compiles says so, and works (TF 2.21).
+tf.get_logger().addFilter(lambda record: "behavior was disabled" not in record.getMessage())
 RECOMPUTE_GRAD = tf.recompute_grad
 tf.recompute_grad = recomputing

@@ -200,6 +200,8 @@ class Loop:
             with self._timed("compiling"):
                 self._train_call(0)
                 self.evaluation.trace()
+            if self.workers.is_chief and (unreached := self.steps.transaction.unreached):
+                say(f"no gradient of a train step reaches: {', '.join(unreached)}")
             if self.schedule.log_graph and self.workers.is_chief and not resume:
                 graph = self.steps.graph(self._iterator, self.progress)
                 self.records.summaries.graph(graph, self.run.trained_models)

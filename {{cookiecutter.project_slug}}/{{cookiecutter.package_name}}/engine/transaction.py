@@ -15,12 +15,13 @@ and normalization statistics change while it runs. Here:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
+from .causes import place_of
 from .errors import CollectiveInXlaError, UsageError
 from .gradients import apply_gradients
 from .inner_functions import StepScope, inlined
@@ -107,8 +108,7 @@ class Capture:
         mapping = [*zip(random_states, seed_of_each, strict=True), *states, *trained]
         rows = tf.nest.flatten(batch)[0].shape[0]
         place = Place(rows, replica.index, replica.num_replicas, self.run.randomness)
-        scope = _Scope(mapping, [variable for variable, _ in trained], step.__name__)
-        with drawing_for(place), inlined(), scope, _gradients(step):
+        with _Scope(mapping, step.__name__, place).entered() as scope, _explained(step):
             losses = step(self.run, batch, replica)
         losses = self._valid(step, losses)
         if set(scope.state_mapping) - {id(variable) for variable, _ in mapping}:
@@ -161,10 +161,17 @@ class Capture:
 
 
 @contextmanager
-def _gradients(step: Step) -> Iterator[None]:
-    """Explain what a tape of the step itself lacks."""
+def _explained(step: Step) -> Iterator[None]:
+    """Explain what a tape of the step itself lacks, and where AutoGraph is missed."""
     try:
         yield
+    except tf.errors.OperatorNotAllowedInGraphError as error:
+        where = f" at {place}" if (place := place_of(error)) else ""
+        raise UsageError(
+            f"{step.__name__} uses the value of a tensor in Python{where}, "
+            "as `if` and `for` do: AutoGraph isn't used for a step, nor for functions in it that "
+            "are decorated with tf.function; use tf.where, tf.cond, tf.while_loop or tf.map_fn."
+        ) from error
     except AttributeError as error:
         if "'handle'" not in str(error):
             raise
@@ -178,13 +185,24 @@ class _Scope(StepScope):
     """Keeps what a step would write, and refuses what it would write only now and then."""
 
     def __init__(
-        self,
-        mapping: list[tuple[keras.Variable, tf.Tensor]],
-        trained: list[keras.Variable],
-        step: str,
+        self, mapping: list[tuple[keras.Variable, tf.Tensor]], step: str, place: Place
     ) -> None:
-        super().__init__(mapping, trained)
-        self._step, self._graph = step, tf.compat.v1.get_default_graph()
+        # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
+        super().__init__(mapping, collect_losses=True)
+        self._step, self._place = step, place
+        self._graph = tf.compat.v1.get_default_graph()
+
+    @contextmanager
+    def entered(self) -> Iterator[_Scope]:
+        """All that holds while a step is traced."""
+        with drawing_for(self._place), inlined(), self:
+            yield self
+
+    def again(self, values: dict[int, tf.Tensor]) -> AbstractContextManager[_Scope]:
+        """The same for a part of the step that is computed again."""
+        scope = _Scope([], self._step, self._place)
+        scope.state_mapping = values
+        return scope.entered()
 
     def add_update(self, update: tuple[keras.Variable, Any]) -> None:
         """Keep a new value.
@@ -229,6 +247,7 @@ class Transaction:
         self.capture = Capture(run)
         self._jit_is_optional = jit_is_optional
         self._loss_scaling = loss_scaling
+        self._reached: set[int] = set()  # ids of variables
         # By train step and by what trains, which shapes alone don't tell.
         self._compiled: dict[tuple[int, ...], Any] = {}
 
@@ -295,6 +314,11 @@ class Transaction:
             optimizer, variables = self.run.optimizers[name], self.run.variables_of(name)
             if variables:  # none while everything that the optimizer trains is frozen
                 apply_gradients(optimizer, values, variables)
+
+    @property
+    def unreached(self) -> list[str]:
+        """The weights that train now, but no gradient of a traced step reaches."""
+        return [v.path for v in self.run.trainable_variables if id(v) not in self._reached]
 
     def _rows(self, t: tf.Tensor, microbatch: int) -> tf.Tensor:
         rows = t.shape[0] // self.accumulate
@@ -371,6 +395,8 @@ class Transaction:
         for name, loss in scaled.items():
             sources = [by_id[id(v)] for v in self.run.variables_of(name)]
             found = tape.gradient(loss, sources)
+            pairs = zip(self.run.variables_of(name), found, strict=True)
+            self._reached |= {id(v) for v, gradient in pairs if gradient is not None}
             gradients[name] = [
                 # Those of embeddings are slices.
                 tf.zeros_like(value) if gradient is None else tf.convert_to_tensor(gradient)
