@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -12,6 +13,7 @@ import tensorflow as tf
 from proof.engine.evaluation import Evaluation
 from proof.engine.types import Replica, Run
 
+from .test_loop import loop
 from .toys import (
     CLASSES,
     FEATURES,
@@ -304,3 +306,48 @@ def test_a_layer_that_writes_to_its_weights_can_be_frozen() -> None:
         iterator = trained.built.iterator(2, 3)
         progress = trained.steps.distributed_train_step(iterator, 1, trained.progress)
         assert int(progress.step) == 3
+
+
+class Average(keras.layers.Layer):
+    """Keeps a moving mean of what it sees, and takes it off."""
+
+    def __init__(self, over_replicas: bool) -> None:
+        super().__init__(name="average")
+        self.over_replicas = over_replicas
+
+    def build(self, shape: tuple[int | None, ...]) -> None:
+        self.ema = self.add_weight(
+            shape=shape[1:], initializer="zeros", trainable=False, name="ema"
+        )
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        context = tf.distribute.get_replica_context()
+        mean = tf.reduce_mean(x, axis=0)
+        if self.over_replicas and context is not None:
+            mean = context.all_reduce("mean", tf.stop_gradient(mean))
+        self.ema.assign(0.9 * self.ema + 0.1 * mean)
+        return x - self.ema
+
+
+@pytest.mark.parametrize(("replicas", "accumulate"), [(1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize("over_replicas", [False, True])
+def test_what_each_replica_assigns_otherwise_is_named_and_resumed(
+    over_replicas: bool,
+    replicas: int,
+    accumulate: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    toy = Toy(model_with(lambda: Average(over_replicas)))
+    flags = {"accumulate": accumulate}
+    ends = []
+    for name, stops in (("whole", [8]), ("parts", [4, 8])):
+        for i, steps in enumerate(stops):
+            settings: dict[str, Any] = {"toy": toy, "num_steps": steps, "resume": i > 0}
+            run = loop(tmp_path / name, replicas=replicas, flags=flags, **settings)
+            run.train()
+        ends.append(run.run.model.get_weights())
+    for a, b in zip(*ends, strict=True):
+        np.testing.assert_array_equal(a, b)
+    said = "average/ema: each replica assigns other values" in capsys.readouterr().out
+    assert said == (replicas > 1 and not over_replicas)

@@ -59,16 +59,25 @@ class Checkpoints:
         start: the progress of a run that has made no step.
         keep: how many of the latest are kept.
         order: what the order of the examples depends on, beside seed and batch size.
+        assigned: ids of the variables that steps assign, known when they are traced.
     """
 
     def __init__(
-        self, directory: Path, run: Run, start: Progress, keep: int, order: dict[str, Any]
+        self,
+        directory: Path,
+        run: Run,
+        start: Progress,
+        keep: int,
+        order: dict[str, Any],
+        assigned: set[int],
     ) -> None:
         self.run = run
         self.directory = directory
         self.saved_step = -1
         self._workers = run.workers
         self._order = order
+        self._assigned = assigned
+        self._has_said = False
         self._keep = keep
         self._progress = tf.nest.map_structure(lambda v: tf.Variable(v, trainable=False), start)
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
@@ -101,6 +110,7 @@ class Checkpoints:
             "trainable": _trainable(self.run),
             "auxiliary": hashes(self.run.models),
             "metrics": self._metrics_by_replica(),
+            "differing": self._differing_by_replica(),
         }
         self._text.assign(json.dumps(text))
         _write(self._everything, self.directory, step, self._keep, self._workers)
@@ -124,23 +134,28 @@ class Checkpoints:
             status = self._everything.read(path)
             status.assert_existing_objects_matched().expect_partial()
         self._restore_metrics_by_replica(saved["metrics"])
+        self._restore_differing_by_replica(saved.get("differing", {}))
         _set_trainable(self.run, saved["trainable"])
         self.saved_step = step
         return tf.nest.map_structure(tf.convert_to_tensor, self._progress), saved["loop"]
 
-    def _copies(self) -> list[tuple[tf.Variable, ...]]:
-        """The variables of the metrics, each as its copies on the replicas of this worker."""
-        metrics = self.run.metrics.values()
-        local = self.run.strategy.experimental_local_results
-        return [local(variable.value) for metric in metrics for variable in metric.variables]
+    @property
+    def _metrics(self) -> list[keras.Variable]:
+        return [v for metric in self.run.metrics.values() for v in metric.variables]
 
-    def _metrics_by_replica(self) -> dict[str, Any]:
-        """What each replica has added to the metrics; TensorFlow itself saves the sums.
+    @property
+    def _variables(self) -> list[keras.Variable]:
+        """Those of all models."""
+        return unique(v for m in self.run.trained_models.values() for v in m.variables)
 
-        Resumed from a sum, floats would be rounded in another order.
-        """
+    def _copies(self, variables: list[keras.Variable]) -> list[tuple[tf.Variable, ...]]:
+        """Each variable as its copies on the replicas of this worker."""
+        return [self.run.strategy.experimental_local_results(v.value) for v in variables]
+
+    def _by_replica(self, variables: list[keras.Variable]) -> list[np.ndarray]:
+        """The values of each variable on all replicas, (replicas, ...)."""
         replicas, workers = self.run.strategy.num_replicas_in_sync, self._workers
-        copies = self._copies()
+        copies = self._copies(variables)
         local = replicas // workers.number
         flat = [
             np.concatenate([[], *(np.ravel(c[i].numpy()) for c in copies)]) for i in range(local)
@@ -149,11 +164,50 @@ class Checkpoints:
         rows[workers.index * local :][:local] = flat
         rows = workers.sum(rows)  # exact in float64: all others add zero
         ends = np.cumsum([c[0].shape.num_elements() for c in copies])
-        values = [
-            [part.reshape(c[0].shape).astype(c[0].dtype.as_numpy_dtype).tolist() for part in parts]
-            for c, parts in zip(copies, np.split(rows, ends, axis=1)[:-1], strict=True)
+        return [
+            part.reshape((replicas, *c[0].shape)).astype(c[0].dtype.as_numpy_dtype)
+            for c, part in zip(copies, np.split(rows, ends, axis=1)[:-1], strict=True)
         ]
-        return {"replicas": replicas, "values": values}
+
+    def _metrics_by_replica(self) -> dict[str, Any]:
+        """What each replica has added to the metrics; TensorFlow itself saves the sums.
+
+        Resumed from a sum, floats would be rounded in another order.
+        """
+        values = [parts.tolist() for parts in self._by_replica(self._metrics)]
+        return {"replicas": self.run.strategy.num_replicas_in_sync, "values": values}
+
+    def _differing_by_replica(self) -> dict[str, Any]:
+        """What steps assign otherwise on each replica; TensorFlow saves that of the first one."""
+        replicas = self.run.strategy.num_replicas_in_sync
+        indices = [i for i, v in enumerate(self._variables) if id(v) in self._assigned]
+        if replicas == 1 or not indices:
+            return {}
+        found = {}
+        parts_of_each = self._by_replica([self._variables[i] for i in indices])
+        for i, parts in zip(indices, parts_of_each, strict=True):
+            if not np.allclose(parts, parts[:1], 1e-5, 1e-8, equal_nan=True):
+                found[str(i)] = parts.tolist()
+        if found and not self._has_said and self._workers.is_chief:
+            paths = ", ".join(self._variables[int(i)].path for i in found)
+            say(
+                f"{paths}: each replica assigns other values, and weights are those of replica 0; "
+                "take sums or means over all replicas, as by "
+                'tf.distribute.get_replica_context().all_reduce("mean", value)'
+            )
+            self._has_said = True
+        return found and {"replicas": replicas, "values": found}
+
+    def _restore_differing_by_replica(self, saved: dict[str, Any]) -> None:
+        """On as many replicas as before each gets its own; else all have those of the first."""
+        replicas = self.run.strategy.num_replicas_in_sync
+        if saved.get("replicas") != replicas:
+            return
+        first = self._workers.index * (replicas // self._workers.number)
+        for i, values in saved["values"].items():
+            (copies,) = self._copies([self._variables[int(i)]])
+            for copy, value in zip(copies, values[first:], strict=False):
+                copy.assign(tf.constant(value, copy.dtype))
 
     def _restore_metrics_by_replica(self, saved: dict[str, Any]) -> None:
         """On as many replicas as before each gets its own; else the first one gets the sums.
@@ -163,7 +217,7 @@ class Checkpoints:
         replicas = self.run.strategy.num_replicas_in_sync
         local = replicas // self._workers.number
         mine = slice(self._workers.index * local, (self._workers.index + 1) * local)
-        for copies, values in zip(self._copies(), saved["values"], strict=True):
+        for copies, values in zip(self._copies(self._metrics), saved["values"], strict=True):
             parts = np.asarray(values, copies[0].dtype.as_numpy_dtype)
             if saved["replicas"] != replicas:
                 sums = parts.sum(axis=0, keepdims=True)

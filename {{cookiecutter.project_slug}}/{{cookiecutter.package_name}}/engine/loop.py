@@ -128,7 +128,12 @@ class Loop:
         checkpoints = directory.path / "checkpoints"
         keep = schedule.keep_checkpoints
         self.checkpoints = Checkpoints(
-            checkpoints / "latest", run, self.progress, keep, batches.signature
+            checkpoints / "latest",
+            run,
+            self.progress,
+            keep,
+            batches.signature,
+            steps.transaction.capture.assigned,
         )
         self.best = BestWeights(checkpoints / "best", run)
         self.best.monitor(

@@ -47,10 +47,14 @@ class Capture:
 
     Args:
         run: what the factories made; the metrics written to are those of this run.
+
+    Attributes:
+        assigned: ids of the variables that traced steps assign.
     """
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.assigned: set[int] = set()
 
     @property
     def _frozen(self) -> list[keras.Variable]:
@@ -120,6 +124,8 @@ class Capture:
         writes: Writes = []
         for variable, before in [*states, *trained]:
             after = scope.get_current_value(variable)
+            if after is not before:
+                self.assigned.add(id(variable))
             writes.append(None if after is before else tf.cast(after, variable.dtype))
         return losses, writes
 
