@@ -1622,18 +1622,20 @@ def measured_in_a_trial() -> Toy:
     return sound(data=changed(examples(), 0, of_care))
 
 
-def late_hours(flat: bool) -> Toy:
+def late_hours(flat: bool, *last: int) -> Toy:
     """What hasn't come yet is 0, and a layer gets a mask that says so, by hour or all at once."""
 
     def create_model() -> keras.Model:
-        x = {"past": keras.Input((8, 2), name="past"), "there": keras.Input((8,), name="there")}
-        parts = [x["past"], x["there"][..., None]]
+        there = keras.Input((8, *last), name="there")
+        x = {"past": keras.Input((8, 2), name="past"), "there": there}
+        parts = [x["past"], there if last else there[..., None]]
         both = layers.Concatenate()([layers.Flatten()(each) for each in parts] if flat else parts)
         return keras.Model(x, dense(1)(layers.Flatten()(dense()(both))))
 
     def split(rows: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
         there = np.arange(8) < NUMBERS.integers(4, 9, (rows, 1))
         past = NUMBERS.normal(size=(rows, 8, 2)) * there[..., np.newaxis]
+        there = there.reshape(rows, 8, *last)
         parts = {"past": past.astype("float32"), "there": there.astype("float32")}
         return parts, past.sum(axis=(1, 2)).astype("float32")
 
@@ -1764,6 +1766,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("padded inputs", lambda: masked_pictures(masked=True)),
     ("padded inputs", lambda: late_hours(flat=True)),
     ("padded inputs", lambda: late_hours(flat=False)),
+    ("padded inputs", lambda: late_hours(True, 1)),
+    ("padded inputs", lambda: late_hours(False, 1)),
     ("sizes", bytes_minus_mean),
     ("sizes", large_for_small_weights),
     ("labels", open_set),

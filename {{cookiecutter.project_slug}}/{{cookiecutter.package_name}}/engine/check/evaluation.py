@@ -155,13 +155,14 @@ def padded_inputs(lab: Laboratory) -> Finding:
     """Padding that a mask among the inputs leaves out changes nothing."""
     if not lab.evaluated_splits:
         return ok(NOTHING_TO_EVALUATE)
-    for mask, name, padded in _paddings(lab):
-        first = lab.validate(lab.evaluation_batch, metrics=True)
+    paddings = _paddings(lab)
+    first = lab.validate(lab.evaluation_batch, metrics=True) if paddings else {}
+    for mask, name, padded in paddings:
         other = lab.validate(padded, metrics=True)
-        given = dict(named_leaves(lab.evaluation_batch))[mask]
-        if np.ndim(given[0]) - (given.shape[-1] == 1) > 2:
+        if _mask_in(lab.evaluation_batch, mask).ndim > 2:
             # Convolutions see the padding of pictures; so a mask that is used at all will do.
-            nothing_left_out = with_array(lab.evaluation_batch, mask, tf.ones_like(given))
+            ones = tf.ones_like(dict(named_leaves(lab.evaluation_batch))[mask])
+            nothing_left_out = with_array(lab.evaluation_batch, mask, ones)
             if different(first, lab.validate(nothing_left_out, metrics=True), 1e-3):
                 continue
         for result in different(first, other, 1e-3):
@@ -415,7 +416,7 @@ def _normalizes_by_batch(lab: Laboratory) -> str:
 def _is_beside_others(lab: Laboratory, mask: str) -> bool:
     """Whether a layer gets a mask as numbers with others that it weighs."""
     batch = lab.evaluation_batch
-    zeros_and_ones = np.asarray(dict(named_leaves(batch))[mask][0], "f8")
+    zeros_and_ones = _mask_in(batch, mask).astype("f8")
     for call in lab.validation_calls(batch, lab.layers_with_matrices):
         x = np.asarray(tf.nest.flatten(call.arguments)[0], "f8")
         flat, own = x.reshape(len(x), -1), zeros_and_ones.reshape(len(x), -1)
@@ -430,6 +431,12 @@ def _is_beside_others(lab: Laboratory, mask: str) -> bool:
     return False
 
 
+def _mask_in(batch: Any, name: str) -> np.ndarray:
+    """What may be a mask, (rows, positions, ...), without a last axis of 1."""
+    numbers = np.asarray(dict(named_leaves(batch))[name][0])
+    return numbers[..., 0] if numbers.ndim > 2 and numbers.shape[-1] == 1 else numbers
+
+
 def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
     """Masks, what they leave out, and the batch of an evaluation with other numbers there.
 
@@ -439,10 +446,8 @@ def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
     """
     batch, found = lab.evaluation_batch, []
     inputs = dict(named_leaves(batch[:1]))
-    for mask_name, mask in inputs.items():
-        zeros_and_ones = np.asarray(mask[0])
-        if zeros_and_ones.ndim > 2 and zeros_and_ones.shape[-1] == 1:
-            zeros_and_ones = zeros_and_ones[..., 0]
+    for mask_name in inputs:
+        zeros_and_ones = _mask_in(batch, mask_name)
         if zeros_and_ones.ndim < 2 or not np.isin(zeros_and_ones, (0, 1)).all():
             continue
         is_there = zeros_and_ones.astype(bool)
