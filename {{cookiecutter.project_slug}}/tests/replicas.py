@@ -179,11 +179,8 @@ def dry_run(steps: DistributedSteps, iterator: Any, progress: Progress) -> list[
     def graph(stacked: Any) -> list[Any]:
         batch = on_replicas(stacked, run.strategy, steps.layout)
         indices = range(len(run.functions.train_steps))
-        return [first(run.strategy.run(steps.reduce, args=(i, batch, progress))) for i in indices]
-
-    def first(reduced: ReducedStep) -> Any:
-        local = run.strategy.experimental_local_results
-        return tf.nest.map_structure(lambda t: None if t is None else local(t)[0], reduced)
+        made = (run.strategy.run(steps.reduce, args=(i, batch, progress)) for i in indices)
+        return [steps._local(reduced) for reduced in made]
 
     return [ReducedStep(*reduced) for reduced in graph(next(iterator))]
 

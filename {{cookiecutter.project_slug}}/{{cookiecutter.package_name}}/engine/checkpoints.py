@@ -134,7 +134,7 @@ class Checkpoints:
             status = self._everything.read(path)
             status.assert_existing_objects_matched().expect_partial()
         self._restore_metrics_by_replica(saved["metrics"])
-        self._restore_differing_by_replica(saved.get("differing", {}))
+        self._restore_differing_by_replica(saved["differing"])
         _set_trainable(self.run, saved["trainable"])
         self.saved_step = step
         return tf.nest.map_structure(tf.convert_to_tensor, self._progress), saved["loop"]
@@ -148,21 +148,27 @@ class Checkpoints:
         """Those of all models."""
         return unique(v for m in self.run.trained_models.values() for v in m.variables)
 
+    @property
+    def _mine(self) -> slice:
+        """The replicas of this worker, among all."""
+        local = self.run.strategy.num_replicas_in_sync // self._workers.number
+        return slice(self._workers.index * local, (self._workers.index + 1) * local)
+
     def _copies(self, variables: list[keras.Variable]) -> list[tuple[tf.Variable, ...]]:
         """Each variable as its copies on the replicas of this worker."""
         return [self.run.strategy.experimental_local_results(v.value) for v in variables]
 
     def _by_replica(self, variables: list[keras.Variable]) -> list[np.ndarray]:
         """The values of each variable on all replicas, (replicas, ...)."""
-        replicas, workers = self.run.strategy.num_replicas_in_sync, self._workers
+        replicas = self.run.strategy.num_replicas_in_sync
         copies = self._copies(variables)
-        local = replicas // workers.number
         flat = [
-            np.concatenate([[], *(np.ravel(c[i].numpy()) for c in copies)]) for i in range(local)
+            np.concatenate([[], *(np.ravel(c[i].numpy()) for c in copies)])
+            for i in range(replicas // self._workers.number)
         ]
         rows = np.zeros((replicas, len(flat[0])))
-        rows[workers.index * local :][:local] = flat
-        rows = workers.sum(rows)  # exact in float64: all others add zero
+        rows[self._mine] = flat
+        rows = self._workers.sum(rows)  # exact in float64: all others add zero
         ends = np.cumsum([c[0].shape.num_elements() for c in copies])
         return [
             part.reshape((replicas, *c[0].shape)).astype(c[0].dtype.as_numpy_dtype)
@@ -200,13 +206,11 @@ class Checkpoints:
 
     def _restore_differing_by_replica(self, saved: dict[str, Any]) -> None:
         """On as many replicas as before each gets its own; else all have those of the first."""
-        replicas = self.run.strategy.num_replicas_in_sync
-        if saved.get("replicas") != replicas:
+        if saved.get("replicas") != self.run.strategy.num_replicas_in_sync:
             return
-        first = self._workers.index * (replicas // self._workers.number)
         for i, values in saved["values"].items():
             (copies,) = self._copies([self._variables[int(i)]])
-            for copy, value in zip(copies, values[first:], strict=False):
+            for copy, value in zip(copies, values[self._mine], strict=True):
                 copy.assign(tf.constant(value, copy.dtype))
 
     def _restore_metrics_by_replica(self, saved: dict[str, Any]) -> None:

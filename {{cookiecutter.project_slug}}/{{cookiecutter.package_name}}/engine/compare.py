@@ -5,7 +5,6 @@ Imports no TensorFlow.
 
 from __future__ import annotations
 
-import io
 import math
 import statistics
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import AGAIN, UsageError
-from .files import replace_file
+from .files import replace_picture
 from .run_files import SPLITS, RunFiles, listed, shown
 
 WIDTH, GAP = 80, "  "  # columns of a terminal; what is between two columns of a table
@@ -108,9 +107,7 @@ def draw_comparison(runs: Sequence[RunFiles], file: Path) -> None:
         axes.grid(alpha=0.3)
     lines = [Line2D([], [], **style) for style in styles[:MOST_NAMES]]
     figure.legend(lines, names, loc="outside lower left", frameon=False)
-    content = io.BytesIO()
-    figure.savefig(content, format=file.suffix[1:], dpi=110)
-    replace_file(file, content.getvalue(), AGAIN)
+    replace_picture(file, figure, 110, AGAIN)
 
 
 def _names(runs: Sequence[RunFiles]) -> list[str]:

@@ -6,16 +6,20 @@ Imports no TensorFlow.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import RESUME, UsageError, cannot_write
 from .lost_worker import is_lost_worker
+
+if TYPE_CHECKING:  # to import it takes long
+    from matplotlib.figure import Figure
 
 PNG = b"\x89PNG\r\n\x1a\n"  # its first bytes; the header ends with width and height at 24
 LARGEST_PNG = 2**26  # bytes: TensorBoard and the page of a run hold each picture as a whole
@@ -41,6 +45,17 @@ def replace_file(file: Path, content: str | bytes, then: str = RESUME) -> None:
             with contextlib.suppress(OSError):
                 new.unlink()
             raise
+
+
+def replace_picture(file: Path, figure: Figure, dpi: int, then: str = RESUME) -> None:
+    """Draw a figure into a file, as a whole or not at all; `then` is as in `cannot_write`.
+
+    Raises:
+        UsageError: it can't be written.
+    """
+    content = io.BytesIO()
+    figure.savefig(content, format=file.suffix[1:] or "png", dpi=dpi)
+    replace_file(file, content.getvalue(), then)
 
 
 def read_png(file: Path) -> bytes:

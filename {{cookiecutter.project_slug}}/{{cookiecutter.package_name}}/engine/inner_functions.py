@@ -19,7 +19,7 @@ from keras.src.backend.common.stateless_scope import get_stateless_scope  # noth
 
 # What layers look up while they run: their precision, and whether they train (Keras 3.15).
 KERAS_STATE = "autocast_scope", "current_call_ctx"
-_depth = 0
+_depth, _were_eager = 0, False
 
 
 @contextmanager
@@ -28,8 +28,9 @@ def inlined() -> Iterator[None]:
 
     Its own graph is that of the first call, when the model was made, and reads the variables.
     """
-    global _depth
+    global _depth, _were_eager
     if _depth == 0:
+        _were_eager = tf.config.functions_run_eagerly()  # to debug, if the owner has said so
         tf.config.run_functions_eagerly(True)
     _depth += 1  # where replicas wait for each other, one is traced inside the step of another
     try:
@@ -37,7 +38,7 @@ def inlined() -> Iterator[None]:
     finally:
         _depth -= 1
         if _depth == 0:
-            tf.config.run_functions_eagerly(False)
+            tf.config.run_functions_eagerly(_were_eager)
 
 
 class StepScope(keras.StatelessScope):

@@ -33,19 +33,12 @@ def acquire(lock: FileLock, who: str) -> AcquireReturnProxy:
     """
     file = Path(lock.lock_file)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that it writes to the file
-            return lock.acquire()
+        return _try(lock)
     except Timeout as error:
         sentence = f"{file.parent} is being trained by another {who}"
         if holder := _holder(file):
             sentence += f", {holder}; if it has ended, delete {file}"
         raise UsageError(f"{sentence}.") from error
-    except NotImplementedError as error:  # by an older filelock
-        raise UsageError(
-            f"{file.parent} is on a file system without locks: use another --runs, or a newer "
-            "filelock."
-        ) from error
 
 
 def is_locked(directory: Path) -> bool:
@@ -55,15 +48,23 @@ def is_locked(directory: Path) -> bool:
         UsageError: there can be no lock.
         OSError: this user must not lock it.
     """
-    lock = lock_of(directory)
     try:
-        acquire(lock, "process")
-    except UsageError as error:
-        if isinstance(error.__cause__, Timeout):
-            return True
-        raise
-    lock.release()
-    return False
+        with _try(lock_of(directory)):
+            return False
+    except Timeout:
+        return True
+
+
+def _try(lock: FileLock) -> AcquireReturnProxy:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that it writes to the file
+            return lock.acquire()
+    except NotImplementedError as error:  # by an older filelock
+        raise UsageError(
+            f"{Path(lock.lock_file).parent} is on a file system without locks: use another --runs, "
+            "or a newer filelock."
+        ) from error
 
 
 def _holder(file: Path) -> str:

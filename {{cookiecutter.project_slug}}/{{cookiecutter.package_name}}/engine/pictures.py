@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import tensorflow as tf
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .files import replace_file
+from .files import replace_picture
 
 DPI = 110
 PART = 100  # examples that are predicted at once
@@ -78,6 +77,4 @@ def save(figure: Figure, file: Path) -> None:
     Raises:
         UsageError: the file can't be written.
     """
-    content = io.BytesIO()
-    figure.savefig(content, format=file.suffix[1:] or "png", dpi=DPI)
-    replace_file(file, content.getvalue())
+    replace_picture(file, figure, DPI)

@@ -572,7 +572,7 @@ class Laboratory(Runs):
             return False
         ((name, of_others),) = mixed.items()
         gain = of_others - right[name]
-        return bool(gain) and gain < 0.02 * abs(right[name] - self.total_regularization)
+        return _is_slight(gain, right[name] - self.total_regularization)
 
     @property
     def terms_without_labels(self) -> list[str]:
@@ -582,8 +582,7 @@ class Laboratory(Runs):
             return []
         gains = {name: self.with_labels_of_others.losses[name] - loss
                  for name, loss in right.items() if name in self.run.terms}  # fmt: skip
-        # A term without labels is the same.
-        return [name for name, gain in gains.items() if gain and gain < 0.02 * abs(right[name])]
+        return [name for name, gain in gains.items() if _is_slight(gain, right[name])]
 
     @property
     def after_training(self) -> Look:
@@ -613,6 +612,11 @@ class Laboratory(Runs):
         labels = parts[0][0] if len(parts) == 1 and tf.is_tensor(parts[0]) else None
         (name,) = self.run.trained_models
         return {name: (labels, look.outputs[0], None)}
+
+
+def _is_slight(gain: float, loss: float) -> bool:
+    """Whether the right labels hardly make a loss smaller; one without labels doesn't count."""
+    return bool(gain) and gain < 0.02 * abs(loss)
 
 
 def _counted(named: dict[str, np.ndarray]) -> list[np.ndarray]:

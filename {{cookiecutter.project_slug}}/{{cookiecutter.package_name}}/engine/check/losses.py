@@ -233,8 +233,8 @@ def _divided_by_another(lab: Laboratory) -> Finding | None:
     batch = lab.evaluation_batch
     once = lab.validate(batch)
     with_twice = {name: lab.validate(batch, twice=name) for name in lab.counts}
-    for name in set(lab.counts) & set(once):
-        if not once[name] or not close(with_twice[name][name], once[name], TOLERANCE):
+    for name in lab.counts:
+        if not once.get(name) or not close(with_twice[name][name], once[name], TOLERANCE):
             continue
         for other, losses in with_twice.items():
             if close(2 * losses[name], once[name], 10 * TOLERANCE):
