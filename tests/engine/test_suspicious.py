@@ -2184,3 +2184,56 @@ def test_models_that_share_layers_are_not_accused() -> None:
     lab = laboratory(sound(model=shared_models, **steps))
     found = dict(check(lab, select(())))
     assert not {claim: str(f) for claim, f in found.items() if f.verdict != "ok"}
+
+
+def nothing_to_see() -> Toy:
+    """A step that computes its loss by itself of inputs alone, and nothing beside it."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, weights = batch
+        per_example = tf.reduce_mean(tf.square(run.model(inputs, training=True) - 1), axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(data=(examples()[0],), train_steps=(own,), others={}, losses=dict, metrics=dict)
+
+
+NOT_THERE = (
+    "loss per example", "labels of weight zero", "missing labels", "size of the loss",
+    "first loss", "right and wrong", "regularization", "moving averages",
+    "metrics follow the loss", "pairs", "outputs reach the targets", "metrics", "later positions",
+    "padding", "padded tokens", "evaluation again", "evaluation on two replicas",
+    "evaluation in other batches", "padded inputs", "every example once", "losses apart",
+    "evaluation changes nothing", "evaluation mode", "no answers in evaluation",
+    "labels in evaluation", "validation and test alike", "inputs alike in evaluation",
+    "evaluation knows no step", "noise averages out", "inputs as they are", "readers", "callbacks",
+)  # fmt: skip
+TOO_LITTLE: list[tuple[Callable[[], Toy], tuple[str, ...]]] = [
+    (nothing_to_see, NOT_THERE),
+    (lambda: with_loss(lambda *given: 0 * compute_loss(*given)), ("denominator",)),
+    (lambda: with_loss(plus(lambda replica: 1.0)), ("size of the loss",)),
+    (
+        sound,
+        ("evaluation mode", "losses apart", "padded inputs", "padded tokens", "missing labels"),
+    ),
+    (lambda: GAN, ("examples apart in evaluation", "inputs as they are", "readers")),
+]
+
+
+@pytest.mark.parametrize(("toy", "names"), TOO_LITTLE)
+def test_where_nothing_is_looked_at_it_says_so(
+    toy: Callable[[], Toy], names: tuple[str, ...]
+) -> None:
+    lab = laboratory(toy())
+    looked_at = {n: f for n in names if (f := RELATIONS[n].observe(lab)).was_looked_at}
+    assert not looked_at
+
+
+def test_what_is_looked_at_is_not_said_not_to_be() -> None:
+    names = (
+        "denominator", "first loss", "right and wrong", "size of the loss", "units differ",
+        "labels in evaluation", "examples apart", "examples apart in evaluation",
+        "predictions differ", "inputs as they are", "inputs alike in evaluation",
+        "outputs reach the targets", "metrics", "monitor",
+    )  # fmt: skip
+    lab = laboratory(sound())
+    assert not {n: f for n in names if not (f := RELATIONS[n].observe(lab)).was_looked_at}

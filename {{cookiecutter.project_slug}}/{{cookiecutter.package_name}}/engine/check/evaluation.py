@@ -147,6 +147,8 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
             "the model computes something over the batch, as by a mean over axis 0",
             "compute it per example, or use BatchNormalization and its moving averages",
         )
+    if lab.evaluation_sees is None:
+        return ok("not looked at: the inputs don't go to one model alone, or there are few rows")
     return ok()
 
 
@@ -177,7 +179,7 @@ def padded_inputs(lab: Laboratory) -> Finding:
                 "mask keys, as with attention_mask=mask[:, None, :], divide sums by the number of "
                 "elements, and let padding come last",
             )
-    return ok()
+    return ok("" if paddings else "not looked at: no input is a mask of padding")
 
 
 @relation("every example once")
@@ -198,7 +200,7 @@ def every_example_once(lab: Laboratory) -> Finding:
 def losses_apart(lab: Laboratory) -> Finding:
     """Validation reports a separate value for each loss and each term."""
     if not lab.evaluated_splits or len(lab.run.returned) < 2:
-        return ok("there is one")
+        return ok("not looked at: there is one, or nothing to evaluate")
     losses = [n for n in lab.run.loss_names if n.endswith("_loss")]
     for split in lab.evaluated_splits:
         values = [lab.evaluations["once"][f"{split}_{n}"] for n in losses]
@@ -263,7 +265,7 @@ def evaluation_mode(lab: Laboratory) -> Finding:
             "without it, predictions are random",
             "remove that: Keras passes the mode on",
         )
-    return ok()
+    return ok("" if lab.sensitive_layers else "not looked at: no layer has two modes")
 
 
 @relation("no answers in evaluation")
@@ -281,6 +283,8 @@ def no_answers_in_evaluation(lab: Laboratory) -> Finding:
         seen = f"{name} of validation data are the labels, each one position later"
     elif len(lab.run.trained_models) != 1 or any(x.shape == labels.shape for x in parts[0]):
         return ok("not looked at: labels are as inputs are, or there are several models")
+    elif not lab.calls_in_validation:
+        return ok("not looked at: the validation step doesn't call the model")
     else:
         turned = with_array(lab.evaluation_batch, "labels", tf.roll(labels, 1, axis=1))
         others = lab.validation_calls(turned, lab.run.trained_models.values())
@@ -313,7 +317,7 @@ def _answers_among(batch: Any) -> str:
 def labels_in_evaluation(lab: Laboratory) -> Finding:
     """A metric that depends on labels in training depends on them in validation."""
     if not lab.evaluated_splits or len(lab.batch) != 3 or len(lab.evaluation_batch) != 3:
-        return ok("there are no labels, or there is nothing to evaluate")
+        return ok("not looked at: there are no labels, or there is nothing to evaluate")
     if lab.augments_labels:
         return ok("not looked at: an augmentation makes the labels of training")
     inputs, labels, weights = lab.evaluation_batch
@@ -334,7 +338,8 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
                 "the validation step compares with something else, such as the output of a teacher",
                 "pass the labels of the batch",
             )
-    return ok()
+    is_known = any(name in first for name in of_labels)
+    return ok("" if is_known else "not looked at: no metric depends on labels in training")
 
 
 @relation("validation and test alike")
@@ -342,7 +347,7 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
     """Both steps give the same numbers for the same data."""
     functions = lab.run.functions
     if functions.validation_step is functions.test_step or not lab.evaluated_splits:
-        return ok("one step for both")
+        return ok("not looked at: one step is for both, or there is nothing to evaluate")
     evaluation, split = lab.on_one, next(iter(lab.evaluated_splits))
     results, updated = list[Numbers](), list[set[str]]()
     with stage("a validation step runs"):

@@ -16,6 +16,7 @@ import tensorflow as tf
 from ..batches import TrainingBatches, on_replicas
 from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
+from .findings import NOT_LOOKED_AT
 from .numbers import (
     TOLERANCE,
     Numbers,
@@ -55,7 +56,8 @@ LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "ce
 # For comparisons of two numbers, larger or smaller may be better.
 OF_TWO = {"gap", "drop", "difference", "excess", "relative", "skill", "change", "ratio",
           "minus"}  # fmt: skip
-NOTHING_TO_EVALUATE = "there is neither validation nor test data"
+NOTHING_TO_EVALUATE = f"{NOT_LOOKED_AT}: there is neither validation nor test data"
+TOO_FEW_ROWS = f"{NOT_LOOKED_AT}: the batch has too few rows"
 WITH_NUMBERS = "a-z0-9"  # of the words in names of losses, metrics and results
 
 
@@ -222,13 +224,17 @@ class Laboratory(Runs):
         return found
 
     @cached_property
-    def interacts(self) -> bool:
-        """Whether a loss is neither the mean nor the sum of its halves."""
+    def has_halves(self) -> bool:
+        """Whether the first batch has two halves whose counts add up to the denominator."""
         if self.rows < 4 or self.has_other_denominators or self.counts_weights:
             return False
-        if self.count(self.with_zeros) + self.count(self.with_the_other_half) != self.base.counted:
-            return False
-        return any(
+        halves = self.with_zeros, self.with_the_other_half
+        return sum(map(self.count, halves)) == self.base.counted
+
+    @cached_property
+    def interacts(self) -> bool:
+        """Whether a loss is neither the mean nor the sum of its halves."""
+        return self.has_halves and any(
             not any(close(half, self.base.losses[name], 10 * TOLERANCE) for half in halves)
             for name, halves in self.means_of_halves.items()
         )
@@ -372,13 +378,14 @@ class Laboratory(Runs):
         return {name for name, modes in seen.items() if True in modes}
 
     @cached_property
-    def evaluation_sees(self) -> str:
+    def evaluation_sees(self) -> str | None:
         """What the outputs of the only model depend on in evaluation, other than their own row.
 
-        That is "chance", "the other rows", "the position in the batch" or nothing.
+        That is "chance", "the other rows", "the position in the batch" or nothing; None if it can't
+        be told.
         """
         if len(self.run.trained_models) != 1 or self.rows < 4:
-            return ""
+            return None
         rows = max(2, self.rows // 3)
 
         def outputs(change: Callable[[tf.Tensor], tf.Tensor]) -> list[tf.Tensor]:
@@ -389,7 +396,7 @@ class Laboratory(Runs):
             whole, again = outputs(tf.identity), outputs(tf.identity)
             first, turned = outputs(lambda t: t[:rows]), outputs(lambda t: tf.reverse(t, [0]))
         except Exception:  # a step may pass something other than the inputs
-            return ""
+            return None
         if relative_difference(whole, again) > 10 * TOLERANCE:
             return "chance"
         if relative_difference([t[:rows] for t in whole], first) > 10 * TOLERANCE:

@@ -150,7 +150,7 @@ def units_differ(lab: Laboratory) -> Finding:
                 "an initializer with a fixed random seed gives the same numbers each time",
                 "remove the seed: --seed makes all initializers reproducible",
             )
-    return ok()
+    return ok("" if kernels else "not looked at: no matrix of weights moves")
 
 
 @relation("learning rate")
@@ -376,25 +376,29 @@ def moving_averages(lab: Laboratory) -> Finding:
             "the decay is too close to 1 for so few steps",
             "use a smaller decay, such as 0.99, or let it grow: min(decay, (1 + t) / (10 + t))",
         )
-    for layer in lab.run.layers:
-        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
-            if layer.momentum < 0.5:
-                return (wrong if 0 < layer.momentum <= 0.2 else look)(
-                    f"the moving averages of {layer.path} keep only {layer.momentum:.0%} of their "
-                    "values at each step, so evaluation normalizes by the last batches alone",
-                    "momentum is the share of the old value here, and of the new value in PyTorch",
-                    f"use momentum={1 - layer.momentum:.3g}",
-                )
-            share = layer.momentum**lab.num_steps
-            if share > 0.5 and not lab.was_trained(layer):
-                return (wrong if lab.num_steps >= 100 else look)(
-                    f"after all {lab.num_steps} steps, the moving averages of {layer.path} are "
-                    f"still {share:.0%} of their initial values",
-                    f"a momentum of {layer.momentum:g} is too slow for so few steps, and "
-                    "evaluation normalizes by these averages",
-                    "use a smaller one, such as 0.9 or 0.99",
-                )
-    return ok()
+    normalizations = [
+        layer for layer in lab.run.layers
+        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
+    ]  # fmt: skip
+    for layer in normalizations:
+        if layer.momentum < 0.5:
+            return (wrong if 0 < layer.momentum <= 0.2 else look)(
+                f"the moving averages of {layer.path} keep only {layer.momentum:.0%} of their "
+                "values at each step, so evaluation normalizes by the last batches alone",
+                "momentum is the share of the old value here, and of the new value in PyTorch",
+                f"use momentum={1 - layer.momentum:.3g}",
+            )
+        share = layer.momentum**lab.num_steps
+        if share > 0.5 and not lab.was_trained(layer):
+            return (wrong if lab.num_steps >= 100 else look)(
+                f"after all {lab.num_steps} steps, the moving averages of {layer.path} are "
+                f"still {share:.0%} of their initial values",
+                f"a momentum of {layer.momentum:g} is too slow for so few steps, and "
+                "evaluation normalizes by these averages",
+                "use a smaller one, such as 0.9 or 0.99",
+            )
+    there_are = normalizations or any(_averages(lab))
+    return ok("" if there_are else "not looked at: there are none")
 
 
 @relation("loss falls on one batch")
@@ -488,7 +492,7 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
                 "the loss rewards wrong predictions: wrong sign, or swapped arguments",
                 "look at the loss function; the metric must get the same labels and predictions",
             )
-    return ok()
+    return ok("" if lab.directions else "not looked at: no metric is known to rise or to fall")
 
 
 @relation("one trace")

@@ -10,7 +10,7 @@ import tensorflow as tf
 from .explain import COARSE
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts
-from .laboratory import Laboratory
+from .laboratory import TOO_FEW_ROWS, Laboratory
 from .numbers import IGNORED, TOLERANCE, Numbers, close, different, named_leaves, with_array
 from .probe import Look
 
@@ -33,7 +33,7 @@ def loss_per_example(lab: Laboratory) -> Finding:
                 'create it with reduction="none"',
             )
         found.append(f"{name} {shape}")
-    return ok(", ".join(found))
+    return ok(", ".join(found) or "not looked at: no loss function is given rows")
 
 
 def _is_of_rows(lab: Laboratory, name: str) -> bool:
@@ -59,7 +59,7 @@ def shapes(lab: Laboratory) -> Finding:
 def rows_of_weight_zero(lab: Laboratory) -> Finding:
     """The contents of a row of weight zero change nothing, in the first step and in the last."""
     if lab.rows < 4:
-        return ok("too few rows to say")
+        return ok(TOO_FEW_ROWS)
     if lab.looks_at_batch:
         return ok(f"not looked at: {lab.looks_at_batch} sees all rows")
     first, other = lab.look_with_zeros, lab.look_with_other_rows
@@ -98,7 +98,7 @@ def labels_of_weight_zero(lab: Laboratory) -> Finding:
     """Within an example, labels of weight zero change nothing."""
     batch = _other_labels_of_weight_zero(lab)
     if batch is None:
-        return ok("there are none")
+        return ok("not looked at: there are none, or there are several labels")
     other = lab.look(batch)
     if other.counted != lab.base.counted:
         return wrong("count changes with labels of weight 0", "count ignores the weights")
@@ -123,7 +123,7 @@ def labels_of_weight_zero(lab: Laboratory) -> Finding:
 def count_leaves_out_zeros(lab: Laboratory) -> Finding:
     """Rows of weight zero aren't counted, and rows that aren't counted aren't trained on."""
     if lab.rows < 4 or not lab.base.counted:
-        return ok("too few rows to say")
+        return ok(TOO_FEW_ROWS)
     all_count = lab.base.counted
     if (
         lab.counts_weights
@@ -209,6 +209,7 @@ def denominator(lab: Laboratory) -> Finding:
     halves = lab.counts_of(lab.with_zeros), lab.counts_of(lab.with_the_other_half)
     if sum(max(half.values()) for half in halves) != lab.base.counted:
         return ok("not looked at: see count")
+    compared = False
     for name, loss in lab.base.losses.items():
         if isinstance(lab.counts, dict) and (
             name not in lab.counts or not all(half[name] for half in halves)
@@ -216,6 +217,7 @@ def denominator(lab: Laboratory) -> Finding:
         ):  # fmt: skip
             continue  # parts that are present in only one half add up as well
         mean, total = lab.means_of_halves[name]
+        compared |= not close(mean, total, 10 * TOLERANCE)
         if not close(mean, loss, 10 * TOLERANCE) and close(total, loss, 10 * TOLERANCE):
             # A loss that is only reported, such as a number of boxes, may be a sum.
             return (wrong if name in lab.run.optimizers or lab.adds_terms else look)(
@@ -223,7 +225,8 @@ def denominator(lab: Laboratory) -> Finding:
                 "it is a sum, or divided by a constant or by all rows of the batch",
                 "divide it by replica.global_count",
             )
-    return _divided_by_another(lab) or ok()
+    nothing = "not looked at: no loss counts examples of both halves"
+    return _divided_by_another(lab) or ok("" if compared else nothing)
 
 
 def _divided_by_another(lab: Laboratory) -> Finding | None:
@@ -250,6 +253,7 @@ def _divided_by_another(lab: Laboratory) -> Finding | None:
 @relation("missing labels", after="the same step again")
 def missing_labels(lab: Laboratory) -> Finding:
     """The loss is divided by the number of labels that aren't missing."""
+    seen = "not looked at: few or none are missing"
     for label, array in named_leaves(lab.batch):
         if not label.startswith("labels"):
             continue
@@ -257,7 +261,14 @@ def missing_labels(lab: Laboratory) -> Finding:
         elements = np.isnan(y) if y.dtype.kind == "f" else np.isin(y, IGNORED)
         missing = np.flatnonzero(np.reshape(elements, (lab.rows, -1)).all(axis=1))
         share = len(missing) / lab.rows
-        if share >= RARELY and (name := _divided_alike(lab, label, y, missing)):
+        if share < RARELY:
+            continue
+        name = _divided_alike(lab, label, y, missing)
+        if name is not None:
+            seen = ""
+        elif seen:
+            seen = "not looked at: no loss leaves them out"
+        if name:
             # With one count for all losses, this may be a choice.
             return (wrong if isinstance(lab.counts, dict) else look)(
                 f"labels of {share:.0%} of the examples are missing ({y[missing].flat[0]}), and "
@@ -266,14 +277,17 @@ def missing_labels(lab: Laboratory) -> Finding:
                 "smaller the loss",
                 "count labels that aren't missing; for several labels, return a dict",
             )
-    return ok()
+    return ok(seen)
 
 
-def _divided_alike(lab: Laboratory, label: str, y: np.ndarray, missing: np.ndarray) -> str:
-    """A loss that ignores missing labels, but is the same sum however many more are missing."""
+def _divided_alike(lab: Laboratory, label: str, y: np.ndarray, missing: np.ndarray) -> str | None:
+    """A loss that ignores missing labels, but is the same sum however many more are missing.
+
+    None if no loss ignores them, or if few are known.
+    """
     known = np.setdiff1d(np.arange(lab.rows), missing)
     if len(known) < 6 or not (names := _indifferent_to(lab, missing, known)):
-        return ""
+        return None
 
     def without(rows: np.ndarray) -> Numbers:
         fewer = y.copy()
@@ -308,8 +322,10 @@ def size_of_the_loss(lab: Laboratory) -> Finding:
     if lab.traced.adds_losses:
         return ok("not looked at: layers add losses of their own")
     ratio, other = _loss_over_mean(lab, lab.batch), _loss_over_mean(lab, lab.second_batch)
-    if ratio is None or other is None or not close(ratio, other, 1e-3):
-        return ok()
+    if ratio is None or other is None:
+        return ok("not looked at: there isn't one loss, with one value for each example")
+    if not close(ratio, other, 1e-3):
+        return ok("not looked at: the loss has other parts, too")
     arrays = [labels for labels, _, _ in lab.base.calls.values() if np.ndim(labels)]
     # The sum over the elements of an example, as in a variational autoencoder.
     if any(close(ratio, number, COARSE) for number in (1, *(a[0].size for a in arrays))):
@@ -329,8 +345,10 @@ def size_of_the_loss(lab: Laboratory) -> Finding:
 @relation("first loss", after="the same step again")
 def first_loss(lab: Laboratory) -> Finding:
     """Before training, a cross-entropy is about log(classes), the value of a guess."""
+    compared = False
     for name, (labels, predictions, values) in lab.base.calls.items():
         part = _part_of_cross_entropy(labels, predictions, values)
+        compared |= part is not None
         if part is not None and not close(part, 1, COARSE):
             classes = predictions.shape[-1]
             seen = f"the loss {name} is {part:.3g} times the cross-entropy of {classes} classes"
@@ -346,6 +364,7 @@ def first_loss(lab: Laboratory) -> Finding:
         if "CategoricalCrossentropy" not in kind or classes < 2 or len(lab.base.losses) != 1:
             continue
         ((optimizer, value),) = lab.base.losses.items()
+        compared = True
         guessing = float(np.log(classes))
         times = (value - lab.regularization(optimizer)) / guessing
         seen = f"{value:.4g}, where guessing among {classes} classes gives {guessing:.3g}"
@@ -358,16 +377,18 @@ def first_loss(lab: Laboratory) -> Finding:
                 "it is a sum where a mean is needed, the logits are too large, or it has a factor",
                 "look at the denominator, and at the scale of inputs and of the last layer",
             )
-    return ok()
+    return ok("" if compared else "not looked at: no loss is a cross-entropy of classes")
 
 
 @relation("right and wrong", after="the same step again")
 def right_and_wrong(lab: Laboratory) -> Finding:
     """A prediction that is a guess has a smaller loss than one that is confident and wrong."""
+    compared = False
     for name in lab.base.calls:
         answers = lab.losses_of_answers(name)
         if answers is None:
             continue
+        compared = True
         right, guess, doubtful, wrong_one = answers
         if right < guess and wrong_one < 0.8 * guess:
             # What is far too large may be clipped, for labels that are probably wrong.
@@ -378,7 +399,7 @@ def right_and_wrong(lab: Laboratory) -> Finding:
                 "it is smallest at both ends, so many examples are trained towards the wrong label",
                 "look at its formula, such as p where 1 - p is needed",
             )
-    return ok()
+    return ok("" if compared else "not looked at: no loss is one of labels that are classes")
 
 
 @relation("regularization", after="the same step again")
@@ -386,7 +407,7 @@ def regularization(lab: Laboratory) -> Finding:
     """The regularization of the layers is in the loss exactly once."""
     total = lab.total_regularization
     if total < 1e-9:
-        return ok("none")
+        return ok("not looked at: there is none")
     whole = sum(lab.base.losses[name] for name in lab.run.optimizers)
     if total > 0.9 * whole > 0:
         return look(

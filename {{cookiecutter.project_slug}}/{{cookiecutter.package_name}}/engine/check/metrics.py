@@ -70,7 +70,8 @@ def metrics(lab: Laboratory) -> Finding:
     for name in lab.base.updates:
         if found := _misjudges(lab, name) or _misnamed(lab, name):
             return found
-    return _is_one_at_first(lab) or _beyond_range(lab) or ok()
+    found = _is_one_at_first(lab) or _beyond_range(lab)
+    return found or ok("" if lab.run.metrics else "not looked at: there are none")
 
 
 def _misused_mean(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | None:
@@ -478,7 +479,7 @@ def monitor(lab: Laboratory) -> Finding:
             "use the predictions of the model that is trained",
         )
     is_loss = name == "loss" or name.endswith("_loss")
-    better = lab.larger_is_better(name)
+    better, results = lab.larger_is_better(name), None
     if better is None and column.startswith("validation_") and (
         results := _evaluated_by_answers(lab, name)
     ):  # fmt: skip
@@ -502,7 +503,8 @@ def monitor(lab: Laboratory) -> Finding:
                 "losses of adversaries compare the two models, and don't measure how good one is",
                 "monitor a metric of the generated examples, such as a distance to real examples",
             )
-        return ok(column)
+        is_known = better is not None or results
+        return ok(column if is_known else f"not looked at: is a larger {column} better?")
     side = "largest" if larger_is_better else "smallest"
     return wrong(
         f"the weights with the {side} {column} are kept as the best",

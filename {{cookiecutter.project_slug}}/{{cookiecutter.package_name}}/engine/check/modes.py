@@ -40,7 +40,7 @@ def inputs_alike(lab: Laboratory) -> Finding:
     if before is not None and _how_far(before, raw[0]) > 0.5:
         by_augment = _rescaled(before[0], raw[0][0])
     data = raw[0] if before is None or by_augment is None else before
-    apart = _how_far(data, raw[1])
+    apart, compared = _how_far(data, raw[1]), False
     for name, model in lab.run.trained_models.items():
         of_model = [
             [numbers_of(call.arguments) for call in calls if call.of is model]
@@ -55,6 +55,7 @@ def inputs_alike(lab: Laboratory) -> Finding:
             continue
         if any(_hides(raw[0], x) for x in given):
             continue
+        compared = True
         for other in others:
             if min(_how_far(x, other) for x in given) > 1.0 + apart and (
                 min((_how_far(x, other, s) for x, s in _with_noise(lab, model)), default=0)
@@ -69,7 +70,7 @@ def inputs_alike(lab: Laboratory) -> Finding:
                     "prepare them in create_datasets, with one function for all steps, or with a "
                     "layer of the model",
                 )
-    return ok()
+    return ok("" if compared else "not looked at: no model gets all inputs alone in both steps")
 
 
 @relation("models in training mode")
@@ -87,7 +88,9 @@ def models_in_training_mode(lab: Laboratory) -> Finding:
         if model.trainable_variables  # a teacher that is an average of its student has none
     }
     never = [name for name, seen in modes.items() if seen == {False}]
-    if not never or not any(True in seen for seen in modes.values()):
+    if not modes or (never and not any(True in seen for seen in modes.values())):
+        return ok("not looked at: there are none, or see training mode")
+    if not never:
         return ok()
     return (wrong if TAUGHT_BY & words_of(never[0]) else look)(
         f"{never[0]!r} is trained, and the train steps call it with training=False",
@@ -125,12 +128,14 @@ def evaluation_knows_no_step(lab: Laboratory) -> Finding:
 def noise_averages_out(lab: Laboratory) -> Finding:
     """A layer that drops something in training compensates for it."""
     if not lab.own_layers:
-        return ok("no layer of your own behaves differently in training")
+        return ok("not looked at: no layer of your own behaves differently in training")
+    compared = False
     of_data = {t.shape[1:] for t in tf.nest.flatten(lab.batch[0])}
     for layer in lab.own_layers:
         calls = [call for call in lab.calls_in_training if call.of is layer]
         ratio, error = _training_over_evaluation(calls[0]) if calls else (1.0, 0.0)
         lab.reset()
+        compared |= (ratio, error) != (1.0, 0.0)
         if abs(ratio - 1) > max(0.04, 4 * error):
             # Hiding parts of the inputs, or positions of features, is an augmentation.
             is_hiding = any(getattr(x, "shape", None) in of_data for x in calls[0].arguments)
@@ -141,7 +146,7 @@ def noise_averages_out(lab: Laboratory) -> Finding:
                 "what it drops isn't compensated, so later layers see another scale in evaluation",
                 "divide the kept values by the share that is kept, like Dropout",
             )
-    return ok()
+    return ok("" if compared else "not looked at: training doesn't scale what they give")
 
 
 def _drawn_wider(lab: Laboratory) -> str:

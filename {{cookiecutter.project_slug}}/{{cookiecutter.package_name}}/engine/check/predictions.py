@@ -238,7 +238,8 @@ def pairs(lab: Laboratory) -> Finding:
             "both views of an example are the same, so each finds the other whatever was learned",
             OWN_VIEWS,
         )
-    return ok()
+    there_are = lab.base.pairs or any(equal_parts(lab.batch))
+    return ok("" if there_are else "not looked at: no softmax compares rows")
 
 
 def _equal_views(batch: Any, calls: list[Call]) -> list[str]:
@@ -259,6 +260,7 @@ def _equal_views(batch: Any, calls: list[Call]) -> list[str]:
 @relation("predictions differ")
 def predictions_differ(lab: Laboratory) -> Finding:
     """After some steps, different examples have different predictions."""
+    compared = False
     for name, calls in lab.calls_after_training.items():
         seen = [predictions for _, predictions, _ in calls]
         if any(p is None or np.ndim(p) < 1 or len(p) != lab.rows for p in seen):
@@ -271,6 +273,7 @@ def predictions_differ(lab: Laboratory) -> Finding:
         same = tf.nest.map_structure(np.array_equal, labels, calls[0][0])
         if labels is not None and not all(tf.nest.flatten(same)):
             continue  # here something other than the labels changes, so there may be another reason
+        compared |= lab.rows > 1
         if lab.rows > 1 and _are_alike(p):
             before = np.asarray(predictions, "f8").reshape(lab.rows, -1)
             # Noise that all rows share here, such as dropout, and a large rate may do this.
@@ -280,7 +283,7 @@ def predictions_differ(lab: Laboratory) -> Finding:
                 "inputs that are all the same or far too large",
                 "look at the inputs' scale and at the last layers",
             )
-    return ok()
+    return ok("" if compared else "not looked at: no loss is given a prediction for each row")
 
 
 @relation("outputs reach the targets")
@@ -318,7 +321,10 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
             "cosines or bounded activations without a temperature, or multiplied by it",
             "divide them by a temperature such as 0.1, or remove the activation",
         )
-    return _beyond_activation(lab) or ok()
+    labels = [y for calls in lab.calls_after_training.values() for y, *_ in calls]
+    is_known = any(y is not None for y in labels) or any(_imitations(lab))
+    nothing = "not looked at: no loss function is given labels"
+    return _beyond_activation(lab) or ok("" if is_known else nothing)
 
 
 def _beyond_activation(lab: Laboratory) -> Finding | None:

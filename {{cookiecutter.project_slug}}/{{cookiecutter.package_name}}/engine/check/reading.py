@@ -29,7 +29,9 @@ def inputs_as_they_are(lab: Laboratory) -> Finding:
     data = numbers_of((lab.evaluation_batch[0],))
     numbers = [numbers_of(call.arguments) for call in lab.calls_in_validation]
     given = [x for x in numbers if x is not None and data is not None and x.shape == data.shape[1:]]
-    if data is None or any(np.array_equal(x, data[0], equal_nan=True) for x in given):
+    if data is None or not given:
+        return ok("not looked at: the model doesn't get the inputs as one array of numbers")
+    if any(np.array_equal(x, data[0], equal_nan=True) for x in given):
         return ok()  # the step may use other versions of the inputs as well
     if change := next(filter(None, (_affine(data[0], x) for x in given)), ""):
         return wrong(
@@ -46,11 +48,13 @@ def readers_as_data(lab: Laboratory) -> Finding:
     """The READERS of task/predictions.py prepare inputs in the same way as the data."""
     if len(lab.run.models) != 1:
         return ok("not looked at: there are several models")
+    compared = False
     with tempfile.TemporaryDirectory() as directory:
         for suffix, read in lab.readers.items():
-            found, is_sure = "", False
+            found, is_sure = None, False
             with contextlib.suppress(Exception):  # the reader may need files of another form
                 found, is_sure = _read_otherwise(lab, read, Path(directory) / f"try{suffix}")
+            compared |= found is not None
             if found:
                 return (wrong if is_sure else look)(
                     f"{getattr(read, '__name__', 'READERS')} reads a {suffix} file {found}",
@@ -58,11 +62,14 @@ def readers_as_data(lab: Laboratory) -> Finding:
                     "predictions are wrong",
                     "use the same function to prepare both",
                 )
-    return ok()
+    return ok("" if compared else "not looked at: none reads what the data looks like")
 
 
-def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str, bool]:
-    """How a reader prepares inputs differently from the data, or ""; and whether that is sure."""
+def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str | None, bool]:
+    """How a reader prepares inputs differently from the data, or ""; and whether that is sure.
+
+    None if it reads another kind of inputs.
+    """
     split = next((n for n in lab.examples if n != "train"), "train")  # which nothing augments
     inputs = {n: a for n, a in lab.examples[split].items() if n.startswith("inputs")}
     array, (model,) = inputs.get("inputs", np.zeros(0)), lab.run.models.values()
@@ -86,7 +93,8 @@ def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str, boo
             file.write_text(f"{text}\n", encoding="utf-8")
             if found := _other_padding(array, np.asarray(read(file, model))):
                 return found, False
-    return "", False
+        return "", False
+    return None, False
 
 
 def _affine(data: np.ndarray, given: np.ndarray) -> str:

@@ -93,7 +93,7 @@ def callbacks(lab: Laboratory) -> Finding:
     """The step sees what a callback changes, and the state of callbacks is saved."""
     made = lab.create_callbacks()
     if not made:
-        return ok("there are none")
+        return ok("not looked at: there are none")
     if found := _begin_behind_the_run(lab, made):
         return found
     # Before anything is called; the same operations are rounded alike.

@@ -69,7 +69,7 @@ def padding(lab: Laboratory) -> Finding:
     """The padding at the end of sequences isn't trained on."""
     found = _padded_labels(lab)
     if found is None:
-        return ok("none")
+        return ok("not looked at: there is none")
     padded, in_inputs = found
     inputs, labels, weights = lab.batch
     (y,), (w,) = tf.nest.flatten(labels), tf.nest.flatten(weights)
@@ -123,7 +123,7 @@ def padded_tokens(lab: Laboratory) -> Finding:
                 else "a mean, attention or recurrence includes padding in the sequence",
                 "multiply by the mask before a mean, and pass it to attention and recurrent layers",
             )
-    return ok()
+    return ok("" if padded else "not looked at: no embedding gets padding")
 
 
 def _padding_of(tokens: np.ndarray) -> int | None:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from .explain import COARSE, explain
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import ADAPTIVE, LOOKS, Laboratory
+from .laboratory import ADAPTIVE, LOOKS, TOO_FEW_ROWS, Laboratory
 from .numbers import (
     TOLERANCE,
     close,
@@ -30,7 +30,7 @@ def processed_gradients(lab: Laboratory) -> Finding:
     """It doesn't multiply gradients by constants."""
     processed = _processed(lab)
     if not processed or any(a.shape != b.shape or not a.size for _, a, b in processed):
-        return ok()
+        return ok("not looked at: it needs other arguments than random gradients")
     given, made = (np.concatenate([each[i] for each in processed]) for i in (1, 2))
     nothing = [path for path, a, b in processed if not (np.abs(b) > 1e-6 * np.abs(a)).any()]
     if nothing:  # small ones next to others may be left out on purpose
@@ -90,7 +90,7 @@ def processed_gradients(lab: Laboratory) -> Finding:
 def order_of_rows(lab: Laboratory) -> Finding:
     """The order of the rows doesn't matter."""
     if lab.rows < 2:
-        return ok("too few rows to say")
+        return ok(TOO_FEW_ROWS)
     turned = tf.nest.map_structure(lambda t: tf.reverse(t, [1]), lab.batch)
     other = lab.look(turned)
     differences = lab.base.differences(other)
@@ -111,7 +111,7 @@ def order_of_rows(lab: Laboratory) -> Finding:
 def examples_apart(lab: Laboratory) -> Finding:
     """The loss of an example doesn't depend on the other examples of its batch."""
     if lab.declared_interacting:
-        return ok("the task says that its examples interact; --accumulate is refused")
+        return ok("not looked at: the task says that they interact; --accumulate is refused")
     if lab.interacts and _sees_rows_of_weight_zero(lab):
         return ok("not looked at: see rows of weight zero")
     if lab.interacts:
@@ -121,7 +121,7 @@ def examples_apart(lab: Laboratory) -> Finding:
             "and the loss depends on the batch size",
             "if this is intended, set EXAMPLES_INTERACT = True in task/steps.py",
         )
-    return ok()
+    return ok("" if lab.has_halves else "not looked at: halves of the batch aren't comparable")
 
 
 @relation("micro-batches", after="the same step again", exact=True)
@@ -238,7 +238,8 @@ def two_replicas(lab: Laboratory) -> Finding:
 @relation("inputs matter", after="the same step again")
 def inputs_matter(lab: Laboratory) -> Finding:
     """The loss depends on the inputs; if there are several inputs or labels, on each of them."""
-    if not equal(lab.batch[0], lab.second_batch[0]) and _ignores_inputs(lab):
+    are_same = equal(lab.batch[0], lab.second_batch[0])
+    if not are_same and _ignores_inputs(lab):
         return wrong(
             "every loss is the same with the inputs of another batch",
             "no train step uses them, such as a discriminator that sees only generated examples",
@@ -250,7 +251,7 @@ def inputs_matter(lab: Laboratory) -> Finding:
             "no train step uses them, such as a mask that isn't applied or labels that aren't used",
             "use them in the model or the loss; labels may be there only for metrics",
         )
-    return ok()
+    return ok("not looked at: two batches have the same inputs" if are_same else "")
 
 
 def _slots_and_state(lab: Laboratory, seen: str) -> Finding:
