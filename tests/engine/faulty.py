@@ -2233,6 +2233,18 @@ def with_terms(rate: float, of_validation: Callable[[Any, Any], tuple[Any, Any]]
     )  # fmt: skip
 
 
+def averaged_term() -> Toy:
+    """A step reports the mean over one replica's rows beside the loss."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels, run.model(inputs, training=True))
+        entropy = own_mean(per_example, weights)
+        return {"main": compute_loss(per_example, weights, run.model, replica), "entropy": entropy}
+
+    return sound(train_steps=(own,), validation_step=own, metrics=dict, terms=("entropy",))
+
+
 def hinge_gan(sign: float) -> Toy:
     """A discriminator with margins; the generator wants them exceeded, or the other way round."""
 
@@ -3890,6 +3902,10 @@ EVALUATION = [
             metrics=lambda: {"mean": metrics.Mean()},
         ),
         "validation_mean .* on two replicas: the metric averages over a replica's rows",
+    ),
+    Fault(
+        "evaluation on two replicas", averaged_term,
+        "validation_entropy .*: the term averages over a replica's rows, .*; use compute_loss with",
     ),
     Fault(
         "evaluation in other batches",

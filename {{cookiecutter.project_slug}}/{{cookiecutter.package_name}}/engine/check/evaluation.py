@@ -79,32 +79,39 @@ def _same(lab: Laboratory, how: str) -> Finding:
     # Parts of a loss may have their own counts; batches are weighted by one of them.
     has_parts = isinstance(lab.counts, dict) and len(lab.counts) > 1
     for name in names:
-        if how == "in other batches" and name.endswith("loss") and has_parts:
+        of = name.partition("_")[2]
+        is_whole = of in lab.run.loss_names and of not in lab.run.terms
+        if how == "in other batches" and is_whole and has_parts:
             continue
         seen = f"{name} is {once[name]:.5g}, and {other[name]:.5g} {how}"
-        fix = "give losses and metrics per-example values and the weights of the batch"
-        if name.endswith("loss"):
-            if lab.interacts:
-                return look(
-                    seen, "examples interact, so a loss depends on the batch",
-                    "if this is intended, set EXAMPLES_INTERACT = True in task/steps.py",
-                )  # fmt: skip
-            cause = "the validation step averages over a replica's rows, or padding counts"
-            if lab.traced.adds_losses:
-                cause = (
-                    "a layer adds a loss of its own (activity_regularizer, add_loss) for all rows"
-                )
-            fix = "use compute_loss with replica.global_count, as in the train step"
-        else:
-            cause = "the metric averages over a replica's rows, or padding counts"
-        if lab.evaluation_sees:
-            cause = f"predictions depend on {lab.evaluation_sees}"
-            fix = "compute them per example: see examples apart in evaluation"
-        if _evaluated_in_training(lab):
-            cause = "the model is called with training=True"
-            fix = "call it with training=False in validation and test steps"
-        return wrong(seen, cause, fix)
+        if of in lab.run.loss_names and lab.interacts:
+            return look(
+                seen, "examples interact, so a loss depends on the batch",
+                "if this is intended, set EXAMPLES_INTERACT = True in task/steps.py",
+            )  # fmt: skip
+        return wrong(seen, *_why_unlike(lab, of))
     return ok()
+
+
+def _why_unlike(lab: Laboratory, result: str) -> tuple[str, str]:
+    """Why a result depends on how examples are divided, and what to do about it."""
+    if _evaluated_in_training(lab):
+        fix = "call it with training=False in validation and test steps"
+        return "the model is called with training=True", fix
+    if lab.evaluation_sees:
+        fix = "compute them per example: see examples apart in evaluation"
+        return f"predictions depend on {lab.evaluation_sees}", fix
+    if result in lab.run.loss_names:
+        fix = "use compute_loss with replica.global_count, as in the train step"
+        if lab.traced.adds_losses:
+            adds = "a layer adds a loss of its own (activity_regularizer, add_loss) for all rows"
+            return adds, fix
+        averages = "term" if result in lab.run.terms else "validation step"
+        return f"the {averages} averages over a replica's rows, or padding counts", fix
+    return (
+        "the metric averages over a replica's rows, or padding counts",
+        "give metrics per-example values and the weights of the batch",
+    )
 
 
 def _trains_alike_on_two(lab: Laboratory) -> bool:
