@@ -674,6 +674,15 @@ def test_what_fails_is_reported_once() -> None:
         assert found[claim].endswith("no such thing")
 
 
+def test_a_slow_validation_step_that_uses_no_step_is_not_run_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = laboratory(sound())
+    _ = lab.evaluation_batch
+    monkeypatch.setattr(lab, "validate", pytest.fail)
+    assert RELATIONS["evaluation knows no step"].observe(lab).verdict == "ok"
+
+
 def test_what_another_fault_spoils_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
     random_step = "the same step again"
     spoiled = [name for name, relation in RELATIONS.items() if relation.after == random_step]

@@ -110,6 +110,7 @@ class Noted:
 
     drawn: list[str] = field(default_factory=list)  # names of random operations
     stateful: list[str] = field(default_factory=list)  # and of those without a seed
+    knows_step: bool = False  # whether a step uses the number of the batch
     sees_training: dict[str, set[bool]] = field(default_factory=dict)  # as in `Probe`
     calls: Counter[str] = field(default_factory=Counter)  # of layers with two modes, by path
     moved: list[str] = field(default_factory=list)  # variables of training that it changed
@@ -455,13 +456,15 @@ class Runs:
             )
 
     def _recorded(self, step: Step) -> Step:
-        """The step, whose random operations are recorded while it is traced."""
+        """The step, whose random operations and use of its number are recorded in its trace."""
 
         @wraps(step)
         def recorded(*args: Any) -> dict[str, tf.Tensor]:
             graph = tf.compat.v1.get_default_graph()
-            before = len(graph.get_operations())
+            before, number = len(graph.get_operations()), args[-1].step
+            uses = len(number.consumers())
             losses = step(*args)
+            self._noted.knows_step |= len(number.consumers()) > uses
             seeded, stateful = random_numbers(graph, before)
             self._noted.drawn += seeded + stateful
             self._noted.stateful += stateful
