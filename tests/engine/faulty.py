@@ -2245,6 +2245,30 @@ def averaged_term() -> Toy:
     return sound(train_steps=(own,), validation_step=own, metrics=dict, terms=("entropy",))
 
 
+def heads_validated(change: Callable[[np.ndarray], np.ndarray], *names: str) -> Toy:
+    """Two labels in a dict, of which validation data has some in another order."""
+    toy = two_heads()
+    inputs, labels, *weights = (part.copy() for part in toy.others["validation"])
+    labels |= {name: change(labels[name]) for name in names}
+    return replace(toy, others={"validation": (inputs, labels, *weights)})
+
+
+def regression_validated(change: Callable[[np.ndarray], np.ndarray], part: int = 1) -> Toy:
+    """A number to predict, in validation from other inputs or with other labels."""
+    toy = regression()
+    return replace(toy, others={"validation": changed(toy.others["validation"], part, change)})
+
+
+def tags_validated(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """A class for each token, which tells it; validation data has the classes in another order."""
+    numbers = np.random.default_rng(0)
+    train, others = (numbers.integers(1, 7, (rows, FEATURES)) for rows in (ROWS, 60))
+    return replace(
+        tokens(), optimizer=lambda: keras.optimizers.Adam(0.05), data=(train, train % CLASSES),
+        others={"validation": (others, change(others % CLASSES))},
+    )  # fmt: skip
+
+
 def hinge_gan(sign: float) -> Toy:
     """A discriminator with margins; the generator wants them exceeded, or the other way round."""
 
@@ -3584,6 +3608,28 @@ TRAINING = [
     Fault(
         "loss falls on fresh batches", lambda: two_heads_of(np.random.default_rng(1).permutation),
         "even is as low with the labels of other examples after 60 steps", LOOK,
+    ),
+    Fault(
+        "loss falls on fresh batches", lambda: heads_validated(np.flip, "class", "even"),
+        r"labels\['class'\] of training examples fit better .*; in reverse order they do",
+    ),
+    Fault(
+        "loss falls on fresh batches", lambda: heads_validated(partial(np.roll, shift=2), "class"),
+        r"labels\['class'\] of training .*, but those of validation data don't .* learns by heart",
+        LOOK,
+    ),
+    Fault(
+        "loss falls on fresh batches", lambda: regression_validated(partial(np.roll, shift=1)),
+        "of validation data don't .*; of the next row they do .* labels .* were reordered, shifted",
+    ),
+    Fault(
+        "loss falls on fresh batches", lambda: tags_validated(partial(np.flip, axis=0)),
+        "of validation data don't .*; in reverse order they do",
+    ),
+    Fault(
+        "loss falls on fresh batches",
+        lambda: regression_validated(np.random.default_rng(5).permutation),
+        "of validation data were shuffled without their inputs", LOOK,
     ),
     Fault(
         "loss falls on fresh batches", shuffled_labels,

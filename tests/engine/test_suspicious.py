@@ -49,6 +49,7 @@ from .faulty import (
     frozen_model,
     grown,
     heads_by,
+    heads_validated,
     hinge_gan,
     in_rows,
     indicated,
@@ -85,6 +86,7 @@ from .faulty import (
     reading_statistics,
     recurrent,
     regression,
+    regression_validated,
     repeated,
     scaled_together,
     scans,
@@ -100,6 +102,7 @@ from .faulty import (
     step_with_noise,
     stream,
     tagged,
+    tags_validated,
     taught,
     tenfold_drop,
     texts,
@@ -1922,6 +1925,10 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("denominator", halves_of_a_batch),
     ("denominator", two_heads),
     ("loss falls on fresh batches", lambda: two_heads_of(lambda labels: labels)),
+    (  # examples of another kind
+        "loss falls on fresh batches",
+        lambda: regression_validated(np.random.default_rng(0).permutation, part=0),
+    ),
     ("weights enter once", masses),
     ("every weight moves", key_of_frozen_weights),
     ("micro-batches", lambda: with_loss(compared_later)),
@@ -2084,6 +2091,9 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
+    ("loss falls on fresh batches", lambda: heads_validated(np.copy, "class")),
+    ("loss falls on fresh batches", regression),
+    ("loss falls on fresh batches", lambda: tags_validated(np.copy)),
     ("sizes", lambda: of_codes(of_edges=True)),
     ("sizes", lambda: of_codes(of_edges=False)),
     ("inputs without the answer", lambda: interpolated_windows(digits=1, gaps=0.0)),

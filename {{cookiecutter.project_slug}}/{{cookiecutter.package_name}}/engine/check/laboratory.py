@@ -555,6 +555,7 @@ class Laboratory(Runs):
         """Losses on new batches; then on the first batch, also with labels of other examples."""
         try:
             losses = self.train_longer(self.batches.dataset(0, FRESH_STEPS), FRESH_STEPS)
+            self._trained_on_fresh = {id(v): v.numpy() for v in self.variables(self.one)}
             inputs, *labels, weights = self.batch
             for metric in self.run.metrics.values():  # of this look only, not of earlier steps
                 metric.reset_state()
@@ -569,6 +570,18 @@ class Laboratory(Runs):
                 mixed = {name: losses_of_others[name] for name in self.run.optimizers}
             return losses, self._after_training[0].losses, mixed
         finally:
+            self.reset()
+
+    @contextlib.contextmanager
+    def trained_on_fresh(self) -> Iterator[None]:
+        """The state after the steps on new batches, to which `reset` returns."""
+        _ = self.fresh, self.evaluations
+        initial, self.initial = self.initial, self._trained_on_fresh
+        try:
+            self.reset()
+            yield
+        finally:
+            self.initial = initial
             self.reset()
 
     @property
