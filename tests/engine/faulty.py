@@ -980,6 +980,36 @@ def next_words(mixed: Callable[[Any], Any], shift: int = 1) -> Toy:
     )
 
 
+def translated(shift: int, corrected: float = 0.0) -> Toy:
+    """Sentences that a decoder is given with some words changed, shifted by some positions.
+
+    Args:
+        shift: of the decoder's words against the labels; 1 is right.
+        corrected: the share of the words that are those of the other sentence.
+    """
+    numbers = np.random.default_rng(0)
+    words = numbers.integers(1, 7, (ROWS, FEATURES + 3))
+    words[:, 5:] *= numbers.random((ROWS, FEATURES - 2)) < 0.6  # padding
+    given = np.where(numbers.random(words.shape) < 0.1, 1 + words % 6, words) * (words > 0)
+    given = np.pad(given, ((0, 0), (shift, 0)))[:, : words.shape[1]]
+    others = numbers.integers(1, 7, words.shape)
+    others = np.where(numbers.random(words.shape) < corrected, words, others)
+
+    def create_model() -> keras.Model:
+        inputs = [keras.Input((words.shape[1],), dtype="int64") for _ in range(2)]
+        return keras.Model(
+            inputs, dense(7)(layers.Add()([layers.Embedding(7, 4)(x) for x in inputs]))
+        )
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        both, labels, weights = batch
+        per_word = run.losses["main"](labels, run.model(both, training=True))
+        return {"main": compute_loss(per_word, weights, run.model, replica)}
+
+    data = (others, given), words, (words > 0).astype("float32")
+    return sound(model=create_model, data=data, train_steps=(own,), others={}, metrics=dict)
+
+
 def shifted_again(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
     """A step for words whose labels are the next words already."""
     words, labels, weights = batch
@@ -3826,7 +3856,11 @@ PREDICTIONS = [
     ),
     Fault(
         "later positions", lambda: next_words(lambda x: x, shift=0),
-        "labels are the inputs, element by element: targets aren't shifted", LOOK,
+        "100% of the labels that count are the input at the same position: targets, or", LOOK,
+    ),
+    Fault(
+        "later positions", lambda: translated(0),
+        "of the labels that count are the input at the same position: .* decoder, aren't sh", LOOK,
     ),
     Fault(
         "later positions",

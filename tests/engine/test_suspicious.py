@@ -107,6 +107,7 @@ from .faulty import (
     tenfold_drop,
     texts,
     thawed_in_a_loop,
+    translated,
     two_heads,
     two_heads_of,
     two_labels,
@@ -2091,6 +2092,7 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
+    ("later positions", lambda: translated(1, corrected=0.9)),
     ("loss falls on fresh batches", lambda: heads_validated(np.copy, "class")),
     ("loss falls on fresh batches", regression),
     ("loss falls on fresh batches", lambda: tags_validated(np.copy)),

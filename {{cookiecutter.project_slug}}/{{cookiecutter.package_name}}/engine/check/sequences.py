@@ -17,34 +17,34 @@ from .numbers import TOLERANCE, close, different, percent, relative_difference
 from .probe import replaced
 
 MOST_PLACES, MOST_CHANNELS = 64, 8  # of a series that are looked at
+COPIED = 0.8  # of the labels that count
 
 
 @relation("later positions")
 def later_positions(lab: Laboratory) -> Finding:
     """A model that predicts the next element of a sequence doesn't see it."""
     x, y, _ = _tokens(lab)
+    if x is not None and (share := _answers_moved_into_inputs(lab, x, y)):
+        return wrong(
+            f"before the augmentation labels are the inputs shifted by one; after it {share:.0%} "
+            "of the inputs are at the position where they are predicted",
+            "the augmentation moves the inputs after the labels were made from them",
+            "move the sequence first, and make inputs and labels from the result",
+        )
+    if (share := _share_copied(lab)) > COPIED:
+        return look(
+            f"{share:.0%} of the labels that count are the input at the same position",
+            "targets, or the inputs of a decoder, aren't shifted, so the model learns to copy",
+            "shift them by one: inputs [:-1], labels [1:]; or is this intended, as to denoise?",
+        )
     if x is None:
         return ok("not looked at: labels aren't the next inputs")
-    # The inputs of an autoencoder are real numbers.
-    if x.dtype.kind == "i" and np.mean(x == y) > 0.99 and np.ptp(x) > 0:
-        return look(
-            "labels are the inputs, element by element",
-            "targets aren't shifted, so the model learns to copy",
-            "shift them by one: inputs [:-1], labels [1:]",
-        )
     predicts_the_next = _is_next(x, y)
     if np.mean(y[:, 1:] == x[:, :-1]) > 0.9 and not predicts_the_next:
         return wrong(
             "labels are the inputs shifted by one in the wrong direction",
             "each label is the previous element, which the model has seen",
             "shift them in the other direction: inputs [:-1], labels [1:]",
-        )
-    if share := _answers_moved_into_inputs(lab, x, y):
-        return wrong(
-            f"before the augmentation labels are the inputs shifted by one; after it {share:.0%} "
-            "of the inputs are at the position where they are predicted",
-            "the augmentation moves the inputs after the labels were made from them",
-            "move the sequence first, and make inputs and labels from the result",
         )
     if not predicts_the_next or len(lab.run.trained_models) != 1:
         return ok("not looked at: labels aren't the next inputs")
@@ -164,6 +164,26 @@ def _is_next(x: np.ndarray, y: np.ndarray) -> bool:
     return bool(np.mean(y[:, :-1] == x[:, 1:]) > 0.9)
 
 
+def _share_copied(lab: Laboratory) -> float:
+    """The share of labels that count which are an integer input at the same position.
+
+    0 if more of them are the next input, as where things change slowly, or where another input is
+    corrected. The most frequent label is left out, because it may be padding.
+    """
+    weights = tf.nest.flatten(lab.batch[-1])
+    same, following = [0.0], [0.0]
+    for x, y, _ in _pairs(lab):
+        if x.dtype.kind == y.dtype.kind == "i":
+            numbers, times = np.unique(y, return_counts=True)
+            counts = y != numbers[times.argmax()]
+            if len(weights) == 1 and weights[0].shape[1:] in (y.shape, y.shape[:1]):
+                counts &= np.reshape(weights[0] != 0, (len(y), -1))
+            for shares, a, b in ((same, x, y), (following, x[:, 1:], y[:, :-1])):
+                some = counts[:, : b.shape[1]]
+                shares.append(float(np.mean((a == b)[some])) if some.any() else 0.0)
+    return max(same) if max(same) > max(following) else 0.0
+
+
 def _answers_moved_into_inputs(lab: Laboratory, x: np.ndarray, y: np.ndarray) -> float:
     """The share of the next elements that the augmentation moves into the inputs; or 0."""
     flat = [tf.nest.flatten(part) for part in lab.plain_batch[:-1]]
@@ -262,19 +282,31 @@ def _adds_up_all(lab: Laboratory, weights: np.ndarray, padded: np.ndarray) -> bo
 def _tokens(lab: Laboratory) -> tuple[Any, Any, int]:
     """Inputs and labels of a sequence, (rows, positions); None if there aren't any.
 
-    They are integers, or, in a series, one of the numbers at each position. Of several inputs,
-    such as those of an encoder and a decoder, one with the shape of the labels; its number comes
-    last. Of several numbers or labels, those where one is the next element of the other.
+    Of several inputs, such as those of an encoder and a decoder, one with the shape of the labels;
+    its number comes last. Of several numbers or labels, those where one is the next element of the
+    other.
+    """
+    found = _pairs(lab)
+    # Two of several may have the same shape by chance.
+    following = [each for each in found if _is_next(*each[:2])]
+    has_one_label = len(tf.nest.flatten(lab.batch[1:-1])) == 1
+    return (following or (found if has_one_label else []) or [(None, None, 0)])[0]
+
+
+def _pairs(lab: Laboratory) -> list[tuple[Any, Any, int]]:
+    """Inputs and labels of the same shape (rows, positions), and the number of the input.
+
+    They are integers, or, in a series, one of the numbers at each position.
     """
     parts = [tf.nest.flatten(part) for part in lab.batch[:-1]]
     if len(parts) != 2:
-        return None, None, 0
+        return []
     found: list[tuple[Any, Any, int]] = []
     for (i, leaf), label in itertools.product(enumerate(parts[0]), parts[1]):
         for x, y in itertools.product(*(_numbers_at_positions(t[0]) for t in (leaf, label))):
             if x.dtype.kind == y.dtype.kind == "f" and x.shape == y.shape:
                 if np.array_equal(x, y):  # an autoencoder sees its targets
-                    return None, None, 0
+                    return []
                 if np.mean(x == y) > 0.5:  # such as the many zeros of another autoencoder
                     continue
             fits = x.shape == y.shape and x.ndim == 2 and x.shape[1] > 3
@@ -282,9 +314,7 @@ def _tokens(lab: Laboratory) -> tuple[Any, Any, int]:
                 continue
             if len(np.unique(x[:, :MOST_PLACES])) > 2:  # otherwise it is a mask
                 found.append((x, y, i))
-    # Two of several may have the same shape by chance.
-    following = [each for each in found if _is_next(*each[:2])]
-    return (following or (found if len(parts[1]) == 1 else []) or [(None, None, 0)])[0]
+    return found
 
 
 def _numbers_at_positions(array: tf.Tensor) -> list[np.ndarray]:
