@@ -522,10 +522,34 @@ def test_two_signals_in_training(
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(secs)
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(0.3)  # for the thread that watches
+        time.sleep(0.6)  # for the thread that watches
         assert interrupts.received
         raise SystemExit
     assert exits == codes
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("handlers")
+def test_two_signals_at_once_are_one_wish_on_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the thread that watches gets no time between reading the first and the second."""
+    exits, read = list[int](), os.read
+
+    def slowly(reader: int, most: int) -> bytes:
+        content = read(reader, most)
+        time.sleep(0.7)
+        return content
+
+    monkeypatch.setattr("os._exit", exits.append)
+    monkeypatch.setattr("os.read", slowly)
+    with contextlib.suppress(SystemExit), Interrupts():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1.6)
+        raise SystemExit
+    assert exits == []
 
 
 @pytest.mark.quick

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine.callbacks import at_step
 from proof.engine.evaluation import Evaluation
 from proof.engine.types import Replica, Run
 
@@ -351,3 +352,47 @@ def test_what_each_replica_assigns_otherwise_is_named_and_resumed(
         np.testing.assert_array_equal(a, b)
     said = "average/ema: each replica assigns other values" in capsys.readouterr().out
     assert said == (replicas > 1 and not over_replicas)
+
+
+def _outside(kind: str) -> tuple[Toy, Callable[[float], None]]:
+    """A toy whose steps read a variable that no model has, made anew, and a function to set it."""
+    make = keras.Variable if kind == "keras" else tf.Variable
+    made: list[Any] = [make(1.0)]  # outside of the strategy's scope
+
+    class Schedule(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.factor = make(1.0)  # of the same name
+            made.append(self.factor)
+
+        def __call__(self, step: Any) -> tf.Tensor:
+            return 0.1 * tf.cast(self.factor, tf.float32)
+
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        losses = plain_step(run, batch, replica)
+        return {name: loss * tf.cast(made[0], loss.dtype) for name, loss in losses.items()}
+
+    def set_all(value: float) -> None:
+        for i, variable in enumerate(made):
+            variable.assign(value + i)
+
+    toy = Toy(optimizer=lambda: keras.optimizers.SGD(Schedule()), train_steps=(step,))
+    return toy, set_all
+
+
+@pytest.mark.parametrize("kind", ["keras", "tf"])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_what_callbacks_change_outside_of_models_is_resumed(
+    replicas: int, kind: str, tmp_path: Path
+) -> None:
+    ends = []
+    for name, stops in (("whole", [9]), ("parts", [4, 9])):
+        for i, steps in enumerate(stops):
+            toy, set_all = _outside(kind)
+            # Not again between the two parts.
+            callbacks = [at_step(2, lambda event, set_all=set_all: set_all(0.25))]
+            settings: dict[str, Any] = {"toy": toy, "num_steps": steps, "resume": i > 0}
+            run = loop(tmp_path / name, callbacks, replicas, **settings)
+            run.train()
+        ends.append(run.run.model.get_weights())
+    for a, b in zip(*ends, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -28,6 +28,7 @@ from .errors import UsageError
 from .files import plain_name, writing
 from .gradients import all_optimizers
 from .output import say
+from .outside import Outside
 from .progress import Progress
 from .replicas import is_random_state
 from .types import Run, unique
@@ -60,6 +61,7 @@ class Checkpoints:
         keep: how many of the latest are kept.
         order: what the order of the examples depends on, beside seed and batch size.
         assigned: ids of the variables that steps assign, known when they are traced.
+        outside: what steps read beside models, optimizers and metrics.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Checkpoints:
         keep: int,
         order: dict[str, Any],
         assigned: set[int],
+        outside: Outside,
     ) -> None:
         self.run = run
         self.directory = directory
@@ -77,6 +80,7 @@ class Checkpoints:
         self._workers = run.workers
         self._order = order
         self._assigned = assigned
+        self._outside = outside
         self._has_said = False
         self._keep = keep
         self._progress = tf.nest.map_structure(lambda v: tf.Variable(v, trainable=False), start)
@@ -111,6 +115,7 @@ class Checkpoints:
             "auxiliary": hashes(self.run.models),
             "metrics": self._metrics_by_replica(),
             "differing": self._differing_by_replica(),
+            "outside": self._outside.changed(),
         }
         self._text.assign(json.dumps(text))
         _write(self._everything, self.directory, step, self._keep, self._workers)
@@ -135,6 +140,7 @@ class Checkpoints:
             status.assert_existing_objects_matched().expect_partial()
         self._restore_metrics_by_replica(saved["metrics"])
         self._restore_differing_by_replica(saved["differing"])
+        self._outside.restore(saved["outside"])
         _set_trainable(self.run, saved["trainable"])
         self.saved_step = step
         return tf.nest.map_structure(tf.convert_to_tensor, self._progress), saved["loop"]

@@ -17,6 +17,7 @@ from .batches import BatchLayout, on_replicas
 from .errors import UsageError
 from .gradients import all_optimizers, clip, global_norm, sum_over_replicas
 from .loss_scale import LossScaling
+from .outside import Outside
 from .progress import Progress, start
 from .replicas import shorten_traces
 from .transaction import Transaction, Writes
@@ -81,6 +82,7 @@ class DistributedSteps:
         with tf.device("CPU:0"):  # it can be read while a GPU computes
             self._fetched = tf.Variable([0.0, 0.0], trainable=False, dtype=tf.float64)  # n, seconds
         link.watch(lambda: int(self._fetched[0]))
+        self.outside = Outside()
         self._built_for = set(run.what_trains)
         self._rates = self._learning_rates()
         self._graphs: dict[tuple[int, ...], Any] = {}  # by what trains
@@ -114,6 +116,14 @@ class DistributedSteps:
         """The graph of the train steps, traced if it wasn't."""
         arguments = (iterator, tf.constant(0, tf.int64), progress)
         return self._function().get_concrete_function(*arguments).graph
+
+    def find_outside(self, iterator: Iterator, progress: Progress) -> None:
+        """Find what the steps read beside models, optimizers and metrics, once they are traced.
+
+        Raises:
+            UsageError: what a checkpoint had of it isn't there.
+        """
+        self.outside.find(self.run, self.graph(iterator, progress), self._fetched)
 
     def _function(self) -> Any:
         what_trains = self.run.what_trains

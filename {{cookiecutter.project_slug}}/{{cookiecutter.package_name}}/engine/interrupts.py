@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 AT_ONCE = 130
 ONE_WISH_SECS = 0.5  # `timeout` and batch systems signal a process, and then its group
+PIPE_BYTES = 1 << 16  # more than signals ever wait to be read
 SIGNALS: list[signal.Signals] = [signal.SIGTERM, signal.SIGINT]
 if hasattr(signal, "SIGHUP"):  # a closed terminal, a dropped ssh connection; not on Windows
     SIGNALS.append(signal.SIGHUP)
@@ -114,12 +115,18 @@ class Interrupts:
         self.received, self._number = True, number
 
     def _watch(self, reader: int) -> None:
-        first = 0.0
-        while number := os.read(reader, 1):
-            if number[0] not in self._before:
+        asked = False
+        while numbers := os.read(reader, PIPE_BYTES):
+            if not self._before.keys() & set(numbers):
                 continue
-            first = first or time.monotonic()
-            if time.monotonic() - first > ONE_WISH_SECS:
+            if asked:
                 self._at_once()
                 exit_at_once()
+            asked = True
+            # By what has come until then, not by its time: this thread may get none for a while.
+            time.sleep(ONE_WISH_SECS)
+            os.set_blocking(reader, False)
+            with contextlib.suppress(BlockingIOError):
+                os.read(reader, PIPE_BYTES)
+            os.set_blocking(reader, True)
         os.close(reader)

@@ -134,6 +134,7 @@ class Loop:
             keep,
             batches.signature,
             steps.transaction.capture.assigned,
+            steps.outside,
         )
         self.best = BestWeights(checkpoints / "best", run)
         self.best.monitor(
@@ -205,6 +206,7 @@ class Loop:
             with self._timed("compiling"):
                 self._train_call(0)
                 self.evaluation.trace()
+            self.steps.find_outside(self._iterator, self.progress)
             if self.workers.is_chief and (unreached := self.steps.transaction.unreached):
                 say(f"no gradient of a train step reaches: {', '.join(unreached)}")
             if self.schedule.log_graph and self.workers.is_chief and not resume:

@@ -357,9 +357,7 @@ def _acts(
     """
     trainable = [layer.trainable for layer in lab.run.layers]
     variables = [v for v in lab.variables(lab.one) if v.dtype.startswith("float")]
-    others = [  # which a new process creates anew
-        (v, v.numpy()) for v in lab.unknown_variables if v.dtype.is_floating
-    ]
+    others = [(v, v.numpy()) for v in lab.unknown_variables if v.dtype.is_floating]
     evaluated = lab.evaluations["once"] if lab.evaluated_splits else {}
     row = {f"train_{n}": v for n, v in lab.run.by_loss_name(lab.base.losses.values()).items()}
     row |= {f"train_{name}": value for name, value in lab.base.metrics.items()} | evaluated
@@ -383,8 +381,6 @@ def _acts(
                 if stops and stops[-1] < called:  # the run has ended
                     break
                 if called == resumed_at:
-                    for other, initial in others:
-                        other.assign(initial)
                     callbacks = _resumed(callbacks, lab.create_callbacks())
                     _begin(callbacks, loop)
                 for variable in lab.run.trainable_variables:

@@ -1,0 +1,90 @@
+"""Variables that train steps read, though no model, optimizer or metric of the run has them.
+
+Such as the factor of a learning rate schedule, or the weight of a term, which a callback changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .errors import UsageError
+from .gradients import all_optimizers
+from .types import Run
+
+NUMBERS = {tf.bool, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64}  # as JSON has them
+COPY = re.compile(r"/replica_\d+(?=:0$)")
+
+
+class Outside:
+    """What a checkpoint keeps of these variables: the values of those that have changed.
+
+    They are known once a step is traced, by their names, and where several have the same, by the
+    order of the trace.
+    """
+
+    def __init__(self) -> None:
+        self._copies: dict[str, list[tf.Variable]] = {}  # on the replicas
+        self._as_made: dict[str, np.ndarray] = {}
+        self._restored: dict[str, Any] = {}
+
+    def find(self, run: Run, graph: tf.Graph, own: tf.Variable) -> None:
+        """Take up those that a graph reads, and set them to what was restored.
+
+        Args:
+            run: whose variables aren't meant.
+            graph: of train steps.
+            own: a variable of the engine.
+
+        Raises:
+            UsageError: one that was restored isn't there, or has another shape.
+        """
+        local = run.strategy.experimental_local_results
+        optimizers = (each for o in run.optimizers.values() for each in all_optimizers(o))
+        owners = [*run.models.values(), *run.metrics.values(), *optimizers]
+        known = {id(copy) for each in owners for v in each.variables for copy in local(v.value)}
+        known.add(id(own))
+        others = (v for v in graph.variables if id(v) not in known and v.dtype in NUMBERS)
+        by_handle = {id(v.handle): v for v in others}
+        read = [by_handle[id(t)] for t, _ in graph.captures if id(t) in by_handle]
+        self._copies = _by_name(read)
+        self._as_made = {key: copies[0].numpy() for key, copies in self._copies.items()}
+        for key, value in self._restored.items():
+            if key not in self._copies or np.shape(value) != self._as_made[key].shape:
+                raise UsageError(
+                    f"The run can't be resumed: no train step reads the variable {key} as it was, "
+                    "which belongs to no model; start a new run, or set it back."
+                )
+            for copy in self._copies[key]:
+                copy.assign(tf.constant(value, copy.dtype))
+
+    def changed(self) -> dict[str, Any]:
+        """What `restore` takes: values of those that aren't as they were made, as JSON."""
+        now = {key: copies[0].numpy() for key, copies in self._copies.items()}
+        return {k: v.tolist() for k, v in now.items() if not np.array_equal(v, self._as_made[k])}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Keep what `changed` returned until the variables are found."""
+        self._restored = saved
+
+
+def _by_name(variables: list[tf.Variable]) -> dict[str, list[tf.Variable]]:
+    """Variables in the order of a trace, each with its copies on other replicas, if it has any."""
+    groups: dict[str, list[tf.Variable]] = {}
+    mirrored = defaultdict[str, list[list[tf.Variable]]](list)  # made in the strategy's scope
+    times = Counter[str]()
+    for variable in sorted(variables, key=lambda v: bool(COPY.search(v.name))):
+        name, number = COPY.sub("", variable.name), times[variable.name]
+        times[variable.name] += 1
+        if name != variable.name and number < len(mirrored[name]):
+            mirrored[name][number].append(variable)
+            continue
+        key = variable.name.removesuffix(":0")
+        groups[f"{key} {number + 1}" if number else key] = group = [variable]
+        if getattr(variable, "_distribute_strategy", None) is not None:  # nothing public tells it
+            mirrored[name].append(group)
+    return groups
