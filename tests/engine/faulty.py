@@ -4116,6 +4116,23 @@ def annealed(by: float = 0.5) -> Toy:
     return with_loss(scaled, callbacks=lambda: [every_epochs(1, anneal)])
 
 
+def raised(in_evaluation: bool) -> Toy:
+    """The callback raises a variable of no model, which the losses of training are multiplied by.
+
+    `in_evaluation`: those of validation and test as well.
+    """
+    factor = tf.Variable(0.5, name="factor")
+
+    def scaled(per_example: tf.Tensor, *rest: Any) -> tf.Tensor:
+        return tf.cast(factor, per_example.dtype) * compute_loss(per_example, *rest)
+
+    def increase(event: Event) -> None:
+        factor.assign(1.0)
+
+    toy = with_loss(scaled, callbacks=lambda: [every_epochs(1, increase)])
+    return toy if in_evaluation else replace(toy, validation_step=step(training=False))
+
+
 def patient() -> list[Callback]:
     """A callback that counts in a closure."""
     waited = 0
@@ -5861,6 +5878,10 @@ MODES = [
     ),
     Fault(
         "callbacks", lambda: annealed(0.999999), "after 12 calls of callbacks, a new trace",
+    ),
+    Fault(
+        "callbacks", lambda: raised(in_evaluation=True),
+        "callbacks change factor, which validation reads and no model has", LOOK,
     ),
     Fault(
         "callbacks", lambda: sound(callbacks=patient), "wait remembers waited .* starts it anew",

@@ -51,6 +51,7 @@ class Acts(NamedTuple):
         stops: the numbers of the calls that ended the run.
         rates: the learning rates after each call.
         values: weights, statistics and slots at the end.
+        outside: variables that a step reads and no model has, at the end.
         trainable: whether each layer is trainable.
     """
 
@@ -58,6 +59,7 @@ class Acts(NamedTuple):
     stops: list[int]
     rates: list[list[float]]
     values: list[np.ndarray]
+    outside: list[np.ndarray]
     trainable: list[bool]
 
     @property
@@ -144,6 +146,13 @@ def callbacks(lab: Laboratory) -> Finding:
         return found
     if found := _starts_anew(lab, whole, forgotten):
         return found
+    if name := _lost_to_evaluate(lab, whole):
+        return look(
+            f"callbacks change {name}, which validation reads and no model has",
+            "a resumed run has its value, but the weights that are tested and exported come without "
+            "it: `evaluate` would give other results than the run",
+            "create it in a layer of a model, with add_weight(trainable=False)",
+        )
     # What happens only in the last epochs, such as an average of these.
     late = lab.num_steps // lab.batches.steps_per_epoch - EPOCHS
     if late > 0 and any(_may_forget(callback.function) for callback in made):
@@ -154,6 +163,27 @@ def callbacks(lab: Laboratory) -> Finding:
         if forgotten and (found := _starts_anew(lab, whole_end, forgotten, late)):
             return found
     return ok(f"{whole.calls} calls")
+
+
+def _lost_to_evaluate(lab: Laboratory, acts: Acts) -> str:
+    """A variable of no model that callbacks change, and evaluation depends on; "" if none."""
+    outside = _outside(lab)
+    before = [v.numpy() for v in outside]
+    try:
+        for variable, value in zip(outside, acts.outside, strict=True):
+            variable.assign(value)
+            now = lab.evaluate(lab.on_one) if lab.evaluated_splits else {}
+            if different(now, lab.evaluations["once"] if now else {}, RETRACED):
+                return variable.name.partition(":")[0]
+    finally:
+        for variable, value in zip(outside, before, strict=True):
+            variable.assign(value)
+    return ""
+
+
+def _outside(lab: Laboratory) -> list[tf.Variable]:
+    """Variables that a train step reads and no model has; a checkpoint keeps what they become."""
+    return [v for v in lab.unknown_variables if v.dtype.is_floating]
 
 
 def _begin_behind_the_run(lab: Laboratory, made: list[Callback]) -> Finding | None:
@@ -325,7 +355,7 @@ def _same(array: np.ndarray, other: np.ndarray | None) -> bool:
 def _differ(a: Acts, b: Acts) -> bool:
     if a.stops != b.stops or a.trainable != b.trainable:
         return True
-    pairs = zip(a.values, b.values, strict=True)
+    pairs = zip(a.values + a.outside, b.values + b.outside, strict=True)
     same = all(np.allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=True) for x, y in pairs)
     return not (same and np.allclose(a.rates, b.rates, rtol=1e-5))
 
@@ -357,7 +387,8 @@ def _acts(
     """
     trainable = [layer.trainable for layer in lab.run.layers]
     variables = [v for v in lab.variables(lab.one) if v.dtype.startswith("float")]
-    others = [(v, v.numpy()) for v in lab.unknown_variables if v.dtype.is_floating]
+    outside = _outside(lab)
+    initial = [v.numpy() for v in outside]
     evaluated = lab.evaluations["once"] if lab.evaluated_splits else {}
     row = {f"train_{n}": v for n, v in lab.run.by_loss_name(lab.base.losses.values()).items()}
     row |= {f"train_{name}": value for name, value in lab.base.metrics.items()} | evaluated
@@ -403,11 +434,11 @@ def _acts(
                 called += 1
                 rates.append([*learning_rates(lab.run).values()])
         now = [layer.trainable for layer in lab.run.layers]
-        values = [v.numpy() for v in (*variables, *(v for v, _ in others))]
-        return Acts(called, stops, rates, values, now)
+        values, others = ([v.numpy() for v in each] for each in (variables, outside))
+        return Acts(called, stops, rates, values, others, now)
     finally:
-        for other, initial in others:
-            other.assign(initial)
+        for variable, value in zip(outside, initial, strict=True):
+            variable.assign(value)
         for layer, was in zip(lab.run.layers, trainable, strict=True):
             layer.trainable = was  # outer layers come first, and set inner ones
         lab.reset()

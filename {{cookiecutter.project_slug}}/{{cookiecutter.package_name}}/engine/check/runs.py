@@ -501,16 +501,16 @@ class Runs:
         with stage("a validation step runs"):
             two = Evaluation(self.two[0], self.evaluated_splits, self.two[1].layout)
             with layers_recorded(self.run, self._noted.sees_training, self._noted.calls):
-                once = self._evaluate(self.on_one)
+                once = self.evaluate(self.on_one)
             self._noted.moved = [
                 v.path
                 for v in self.variables(self.one)
                 if v.numpy().tobytes() != self.initial[id(v)].tobytes()
             ]
             return {
-                "on two replicas": self._evaluate(two),
-                "in other batches": self._evaluate(self.in_other_batches),
-                "once more": self._evaluate(self.on_one),
+                "on two replicas": self.evaluate(two),
+                "in other batches": self.evaluate(self.in_other_batches),
+                "once more": self.evaluate(self.on_one),
                 "once": once,
             }
 
@@ -520,7 +520,8 @@ class Runs:
         _ = self.evaluations
         return self._noted
 
-    def _evaluate(self, evaluation: Evaluation) -> Numbers:
+    def evaluate(self, evaluation: Evaluation) -> Numbers:
+        """Losses and metrics of its splits."""
         results: Numbers = {}
         for split in evaluation.splits:
             values, sums = evaluation.measure(split)
