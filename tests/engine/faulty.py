@@ -180,6 +180,27 @@ def within(labels: Any, predictions: Any) -> Any:
     return tf.abs(labels - predictions) < 1
 
 
+def shares_or_unknown(left_out: bool) -> Toy:
+    """Three shares of 0 to 1 for each example, a third of them -1: unknown, and left out or not."""
+
+    def labels_of(inputs: np.ndarray) -> np.ndarray:
+        unknown = np.random.default_rng(4).random((len(inputs), 3)) < 1 / 3
+        return np.where(unknown, -1, 1 / (1 + np.exp(-inputs[:, :3]))).astype("float32")
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        losses = run.losses["main"](labels, run.model(inputs, training=True))
+        known = tf.cast(labels >= 0, losses.dtype) if left_out else tf.ones_like(losses)
+        per_example = tf.reduce_mean(losses * known, axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return several_numbers(
+        labels_of, model=model(last=lambda: dense(3, activation="sigmoid")),
+        train_steps=(one_step,), validation_step=one_step,
+        losses=lambda: {"main": lambda y, p: tf.square(p - tf.cast(y, p.dtype))},
+    )  # fmt: skip
+
+
 def several_numbers(labels_of: Callable[[np.ndarray], np.ndarray], **changes: Any) -> Toy:
     """Several numbers to predict for each example, that are made of its inputs."""
     splits = [(x, labels_of(x)) for x, _ in (examples(), examples(60, 2))]
@@ -3784,6 +3805,10 @@ PREDICTIONS = [
             lambda: dense(1, activation="tanh"), optimizer=lambda: keras.optimizers.Adam(0.005)
         ),
         "go from -1 to 1 for any weights, and .* of the labels are outside",
+    ),
+    Fault(
+        "outputs reach the targets", lambda: shares_or_unknown(left_out=False),
+        "go from 0 to 1 for any weights, and .* of the labels are outside",
     ),
     Fault(
         "outputs reach the targets",

@@ -96,6 +96,7 @@ from .faulty import (
     segmented,
     series_that_drops,
     series_with_gaps,
+    shares_or_unknown,
     sharpness_aware,
     shown,
     slower_first_layer,
@@ -572,6 +573,7 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
         ),
         ("every weight moves", late_penalty),
         ("callbacks", lambda: raised(in_evaluation=False)),
+        ("outputs reach the targets", lambda: shares_or_unknown(left_out=True)),
         ("size of the loss", summed),
         ("later positions", with_one_number),
         ("rows in two splits", lambda: parts_of_one_graph(same=False)),
@@ -594,7 +596,8 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
     ],
 )
 def test_a_relation_holds(name: str, toy: Callable[[], Toy]) -> None:
-    assert RELATIONS[name].observe(laboratory(toy())).verdict == "ok"
+    finding = RELATIONS[name].observe(laboratory(toy()))
+    assert finding.verdict == "ok", finding
 
 
 @pytest.mark.parametrize(("toy", "flags"), SOUND.values(), ids=SOUND)
@@ -822,3 +825,14 @@ def test_a_tensor_inside_a_loop_ends_no_check(monkeypatch: pytest.MonkeyPatch) -
     ((_, finding),) = check(laboratory(sound()), ["axes"])
     assert finding.verdict == "look", finding
     assert "can't be looked at" in str(finding)
+
+
+def test_nothing_is_said_of_the_short_batches_of_a_check(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    split = CONTRASTIVE.data
+    toy = replace(CONTRASTIVE, others={"validation": split}, examples_interact=True)
+    lab = laboratory(toy)
+    assert lab.run.functions.examples_interact
+    _ = lab.evaluations
+    assert "the last batch" not in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -19,7 +20,7 @@ from .graph import (
     softmax_along,
 )
 from .laboratory import Laboratory
-from .numbers import equal, equal_parts
+from .numbers import Numbers, different, equal, equal_parts
 from .probe import Look, is_own
 from .runs import Call
 
@@ -350,6 +351,9 @@ def _beyond_activation(lab: Laboratory) -> Finding | None:
         )
         for side, bound, beyond in sides:
             if beyond.mean() > 0.05 and np.sum(p == bound) > max(2, 0.2 * p.size):
+                ends = (bound, np.inf) if side == "below" else (-np.inf, bound)
+                if _leaves_out_beyond(lab, name, *ends):
+                    continue
                 return wrong(
                     f"{np.mean(p == bound):.0%} of the predictions for {name!r} are {bound:g}, and "
                     f"{beyond.mean():.0%} of the labels lie {side}",
@@ -358,7 +362,8 @@ def _beyond_activation(lab: Laboratory) -> Finding | None:
                 )
         if name in lab.base.calls and max(np.mean(beyond) for _, _, beyond in sides) > 0.05:
             low, high = _bounds(lab, name)
-            if (share := _beyond_bounds(lab, name, low, high)) > 0.05:
+            share = _beyond_bounds(lab, name, low, high)
+            if share > 0.05 and not _leaves_out_beyond(lab, name, low, high):
                 return wrong(
                     f"predictions for {name!r} go from {low:.3g} to {high:.3g} for any weights, "
                     f"and {share:.0%} of the labels are outside",
@@ -438,6 +443,28 @@ def _beyond_bounds(lab: Laboratory, name: str, low: float, high: float) -> float
         counts = np.reshape(tf.nest.flatten(lab.batch[-1])[0], (lab.rows, -1)).any(axis=1)
         return float(np.mean(far & (of_near > of_right) & counts))
     return 0.0
+
+
+def _leaves_out_beyond(lab: Laboratory, name: str, low: float, high: float) -> bool:
+    """Whether losses depend on no prediction whose label is outside of these bounds, but on others.
+
+    Such labels mark what isn't known, and the step leaves them out.
+    """
+    function, steps = lab.run.losses[name], lab.run.functions.train_steps
+
+    def losses(moved: bool | None) -> Numbers:
+        def elsewhere(labels: Any, predictions: Any, *others: Any) -> Any:
+            is_beyond = tf.reshape((labels < low) | (labels > high), tf.shape(predictions))
+            there = 0.5 * predictions + 0.1
+            return function(labels, tf.where(is_beyond == moved, there, predictions), *others)
+
+        function_of = {name: function if moved is None else elsewhere}
+        run = replace(lab.run, losses=lab.run.losses | function_of)
+        results = [lab.compute(step, run, lab.batch) for step in steps]
+        return {f"{i} {n}": value for i, each in enumerate(results) for n, value in each.items()}
+
+    now = losses(None)
+    return not different(now, losses(True)) and bool(different(now, losses(False)))
 
 
 def _are_classes(labels: Any, predictions: Any) -> bool:

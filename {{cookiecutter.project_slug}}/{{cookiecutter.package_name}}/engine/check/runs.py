@@ -449,11 +449,12 @@ class Runs:
             test_step=self._recorded(functions.test_step),
         )
         with stage("a validation step runs"):
-            return Evaluation(
-                replace(self.run, functions=recorded),
-                self.evaluated_splits,
-                self.one[1].layout,
-            )
+            return self._evaluation(replace(self.run, functions=recorded), self.one[1].layout)
+
+    def _evaluation(self, run: Run, layout: BatchLayout) -> Evaluation:
+        """Of `evaluated_splits`, of which nothing is said: their last batch is always short."""
+        functions = replace(run.functions, examples_interact=False)
+        return Evaluation(replace(run, functions=functions), self.evaluated_splits, layout)
 
     def _recorded(self, step: Step) -> Step:
         """The step, whose random operations and use of its number are recorded in its trace."""
@@ -499,7 +500,7 @@ class Runs:
             for variable, copy in zip(model.variables, other.variables, strict=True):
                 copy.assign(variable.numpy())
         with stage("a validation step runs"):
-            two = Evaluation(self.two[0], self.evaluated_splits, self.two[1].layout)
+            two = self._evaluation(self.two[0], self.two[1].layout)
             with layers_recorded(self.run, self._noted.sees_training, self._noted.calls):
                 once = self.evaluate(self.on_one)
             self._noted.moved = [
