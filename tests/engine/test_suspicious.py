@@ -47,12 +47,9 @@ from .faulty import (
     focal,
     forecaster,
     frozen_model,
-    grown,
     heads_by,
     heads_validated,
     hinge_gan,
-    in_rows,
-    indicated,
     interpolated_windows,
     judged_by,
     labeled_in_part,
@@ -68,7 +65,6 @@ from .faulty import (
     moved_images,
     near_views,
     noisy,
-    of_channels,
     of_forms,
     of_numbers,
     of_several_tags,
@@ -116,7 +112,6 @@ from .faulty import (
     warmed_up,
     with_gradient_penalty,
     with_loss,
-    with_noise,
     with_terms,
 )
 from .toys import (
@@ -915,18 +910,6 @@ def least_squares() -> Toy:
     )
 
 
-def channels() -> Toy:
-    """Series in channels that know nothing of each other."""
-    time = np.linspace(0, 4, 40)[np.newaxis, np.newaxis]
-    offsets = NUMBERS.normal(size=(96, 10, 1), scale=3)
-    series = (np.sin(time + offsets) + offsets).astype("float32")
-
-    def create_model() -> keras.Model:
-        return keras.Sequential([keras.Input((10, 40)), layers.Flatten(), dense(CLASSES)])
-
-    return sound(model=create_model, data=(series, examples(96)[1]), others={})
-
-
 def thousandths() -> Toy:
     """Weights that aren't whole numbers, counted in thousandths."""
     inputs, labels = examples()
@@ -1675,14 +1658,10 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("every weight moves", lambda: sound(optimizer=lambda: chosen_by("kernel", "rest"))),
     ("loop variables", lambda: sound(callbacks=lambda: thawed_in_a_loop(own=True))),
     ("loop variables", lambda: sound(callbacks=named_in_a_loop)),
-    ("missing values", lambda: sound(model=lambda: indicated(late=False))),
     ("readers", lambda: of_tables(read_rows())),
     ("labels", lambda: marked_binary(left_out=True)),
     ("random numbers differ", lambda: sound(process_gradients=pushed(lambda g, noise: g * noise))),
     ("random numbers differ", coded),
-    ("pixels", lambda: of_channels(turned=False)),
-    ("noise on both sides", lambda: with_noise(0, 1)),
-    ("noise on both sides", lambda: with_noise()),
     ("gradient penalty", lambda: with_gradient_penalty((1, 2, 3))),
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, dropped)])),
     (
@@ -1691,8 +1670,6 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             optimizer=lambda: keras.optimizers.SGD(0.0), callbacks=lambda: [every_epochs(1, slowed)]
         ),
     ),
-    ("whole numbers", lambda: grown(lambda step: 1 + step // 50)),
-    ("whole numbers", lambda: grown(lambda step: tf.minimum(step / 120, 1))),
     ("labels are mixed", mixed_stream),
     ("evaluation mode", drops_of_repeated_rows),
     ("metrics", lambda: sound(metrics=lambda: {"recall": Recall()})),
@@ -1857,18 +1834,10 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("shapes", centers),
     ("size of the loss", posterior),
     ("units differ", two_towers),
-    (
-        "last layer",
-        lambda: sound(
-            model=model(dense, lambda: dense(CLASSES), last=lambda: layers.GaussianNoise(0.1))
-        ),
-    ),
     ("logits", of_evidence),
     ("predictions differ", shared_scale),
     ("metrics", turned_metric),
     ("metrics", least_squares),
-    ("pixels", channels),
-    ("pixels", lambda: in_rows(turned=False)),
     ("count", thousandths),
     ("two replicas make the same step as one", by_sign),
     ("inputs alike in evaluation", hidden_parts),

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .graph import norms_of_gradients
 from .laboratory import Laboratory
-from .runs import Failed
 
 DRAWS = 16  # of random numbers, such as latents, which all rows share here
 SHARED = 0.1  # of the fall of the generator's loss
@@ -60,23 +56,6 @@ def train_steps_apart(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("noise on both sides", after="the same step again")
-def noise_on_both_sides(lab: Laboratory) -> Finding:
-    """A step that adds noise to real examples adds it to generated ones as well, or the reverse."""
-    for step in lab.run.functions.train_steps:
-        sides = _changed_at_random(lab, step)
-        for side, other in (("real", "generated"), ("generated", "real")):
-            if sides.get(side) and sides.get(other) is False:
-                return wrong(
-                    f"{step.__name__} changes {side} examples at random before "
-                    f"{sides['judge']!r} sees them, and {other} examples not",
-                    "the noise tells real from generated examples, so the generator learns nothing "
-                    "of the data from it, or learns to make noise",
-                    "change both in the same way",
-                )
-    return ok()
-
-
 @relation("gradient penalty", after="the same step again")
 def gradient_penalty(lab: Laboratory) -> Finding:
     """The norm of a gradient in a loss is that of a whole example, and of one example."""
@@ -106,51 +85,6 @@ def _gives_several(lab: Laboratory, optimizer: str) -> bool:
         if len(outputs) > 1 or any(len(t.shape) > 1 and t.shape[-1] != 1 for t in outputs):
             return True
     return False
-
-
-def _changed_at_random(lab: Laboratory, step: Any) -> dict[str, Any]:
-    """Which examples a step changes by random numbers before a discriminator sees them.
-
-    Keys "real" and "generated", as far as the discriminator gets such examples: whether all of its
-    calls with them get changed ones; and "judge", the name of the model. Nothing if it isn't clear.
-    """
-    models = lab.run.trained_models
-    judges = [name for name in models if any(word in name.lower() for word in JUDGES)]
-    images = tf.nest.flatten(lab.batch[0])
-    if len(judges) != 1 or len(models) < 2 or len(images) != 1 or not lab.base.drawn:
-        return {}
-    judge, real = models[judges[0]], np.asarray(images[0][0], "f8")
-    seen: list[list[tuple[str, np.ndarray, bool]]] = []
-    for seed in (1, 2):
-        try:
-            calls = lab.calls(step, lab.run, lab.batch, models.values(), seed=seed)
-        except Failed:
-            return {}
-        made = [
-            np.asarray(call.made, "f8") for call in calls
-            if call.of is not judge and tf.is_tensor(call.made) and call.made.shape == real.shape
-        ]  # fmt: skip
-        kinds = []
-        for call in (call for call in calls if call.of is judge):
-            given = [t for t in tf.nest.flatten(call.arguments) if np.shape(t) == real.shape]
-            if len(given) != 1 or not made:
-                return {}
-            x = np.asarray(given[0], "f8")
-            far = {"real": np.abs(x - real).mean(), "generated": min(
-                np.abs(x - each).mean() for each in made
-            )}  # fmt: skip
-            kind = min(far, key=far.__getitem__)
-            kinds.append((kind, x, bool(far[kind] > 1e-6)))
-        seen.append(kinds)
-    if [kind for kind, *_ in seen[0]] != [kind for kind, *_ in seen[1]]:
-        return {}
-    found: dict[str, Any] = {"judge": judges[0]}
-    for (kind, x, is_changed), (_, y, _) in zip(*seen, strict=True):
-        is_random = is_changed and not np.array_equal(x, y)
-        if is_changed and not is_random:
-            return {}  # scaled, cropped or mixed, which is something else
-        found[kind] = found.get(kind, True) and is_random
-    return found
 
 
 def _trained_by_several_steps(lab: Laboratory) -> list[str]:

@@ -162,26 +162,6 @@ def _formula(tensor: tf.Tensor, known: dict[str, int]) -> int:
     return hash((known[op.name], tensor.value_index))
 
 
-def asked_when_filled(ops: Iterable[tf.Operation], of_losses: set[str]) -> str:
-    """The operation that looks for NaN where NaN was replaced before, and whose answer is used."""
-    for op in ops:
-        if op.type != "IsNan" or op.name not in of_losses:
-            continue
-        uses = list(op.outputs[0].consumers())
-        for use in uses:  # which grows
-            uses += [u for t in use.outputs for u in t.consumers() if use.type == "LogicalNot"]
-        if {use.type for use in uses} <= {"SelectV2", "LogicalNot"}:
-            continue  # it replaces NaN once more, which does no harm
-        source = op.inputs[0].op
-        while source.type in RESHAPES | ARITHMETIC and source.inputs:
-            source = source.inputs[0].op
-        if source.type == "SelectV2" and any(
-            o.type == "IsNan" for o in upstream(source.inputs[:1]).values()
-        ):
-            return str(op.name)
-    return ""
-
-
 def norms_of_gradients(
     ops: Iterable[tf.Operation], of_losses: set[str]
 ) -> list[tuple[str, list[int], list[int | None]]]:

@@ -7,15 +7,13 @@ import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
-from .graph import asked_when_filled, assigned_variables, captured, exchanged_by_reshape
+from .graph import assigned_variables, captured, exchanged_by_reshape
 from .laboratory import Laboratory
 from .numbers import close
 from .probe import cares_about_training, is_own, name_of, words_of
 
 MOST_DROPPED = 0.75
 LEAST_SIZE = 32  # of a matrix that can be recognized
-RANDOM = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout,
-          keras.layers.GaussianNoise)  # fmt: skip
 
 
 @relation("training mode")
@@ -67,35 +65,6 @@ def training_mode(lab: Laboratory) -> Finding:
                 f"use Dropout({1 - layer.rate:.2g}) if that is intended",
             )
     return ok(f"{len(seen)} layers" if seen else "no layer needs it")
-
-
-@relation("missing values", after="the same step again")
-def missing_values(lab: Laboratory) -> Finding:
-    """Missing values (NaN) are looked for before they are replaced."""
-    if name := asked_when_filled(lab.traced.ops, lab.traced.ops_of_losses):
-        return wrong(
-            f"{name} looks for NaN in values of which NaN was replaced before",
-            "an indicator of missing values that is always 0: it is computed too late",
-            "call isnan before the missing values are replaced",
-        )
-    return ok()
-
-
-@relation("last layer")
-def last_layer(lab: Laboratory) -> Finding:
-    """The predictions that a loss compares with labels don't pass through a last dropout."""
-    compared = [np.shape(p) for y, p, _ in lab.base.calls.values() if y is not None]
-    for model in lab.run.trained_models.values():
-        for output in tf.nest.flatten(getattr(model, "outputs", None) or []):
-            layer = output._keras_history.operation
-            if isinstance(layer, RANDOM) and (lab.rows, *output.shape[1:]) in compared:
-                is_noise = isinstance(layer, keras.layers.GaussianNoise)  # 0 on average
-                return (look if is_noise else wrong)(
-                    f"{layer.name} is the last layer, so it drops or changes predictions",
-                    "the loss compares these changed predictions with the labels",
-                    "move it before the layer that computes the predictions",
-                )
-    return ok()
 
 
 @relation("axes")

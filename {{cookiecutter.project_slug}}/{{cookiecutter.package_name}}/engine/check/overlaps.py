@@ -1,4 +1,4 @@
-"""Relations between examples: none is in two splits, and none repeats again and again."""
+"""Relations between examples: none is in two splits, and equal inputs have equal labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..batches import worker_split
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .neighbors import squared_distances
@@ -267,26 +266,6 @@ def _tell_labels(keys: list[bytes], labels: np.ndarray) -> bool:
     agreement = np.sum(both.astype("f8") ** 2) / np.sum(sizes.astype("f8") ** 2)
     by_chance = np.sum((times / len(labels)) ** 2)
     return bool(agreement > by_chance + 0.2 * (1 - by_chance))
-
-
-@relation("examples repeat")
-def examples_repeat(lab: Laboratory) -> Finding:
-    """No stream repeats a few examples again and again."""
-    for split, hashes in lab.hashes.items():
-        times = Counter(hashes).values()
-        # Natural duplicates do not repeat each example equally often.
-        is_even = len(times) >= 5 and min(times) >= 2 and max(times) <= min(times) + 1
-        # Arrays may be several passes through the data in one epoch.
-        if not is_even or not isinstance(worker_split(lab.datasets[split]), tf.data.Dataset):
-            continue
-        verdict = wrong if len(times) <= lab.rows else look
-        return verdict(
-            f"{split} data are only {len(times)} different examples, each of them {min(times)} "
-            "times or more",
-            "the stream calls repeat(), and what take() leaves out before it is never used",
-            "leave repetition to the engine: a stream yields each example once, then ends",
-        )
-    return ok()
 
 
 def _repeated_classes(train: dict[str, np.ndarray], wholes: list[tuple[int, ...]]) -> list[float]:

@@ -137,41 +137,6 @@ def sizes(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("pixels")
-def pixels(lab: Laboratory) -> Finding:
-    """Neighboring pixels of an image, or samples of a channel, are similar."""
-    for name, array in lab.examples["train"].items():
-        if name.startswith("inputs") and _has_scrambled_channels(array):
-            return wrong(
-                f"channels of {name}, {array.shape[1:]}, are smoother series if their numbers are "
-                f"read with shape {array.shape[:0:-1]}",
-                "reshape was used where axes should be transposed, so channels and time are "
-                "scrambled",
-                "use np.transpose or np.moveaxis",
-            )
-        if array.dtype.kind not in "uif" or array.ndim not in (3, 4) or name.startswith("weights"):
-            continue
-        images = np.asarray(array[:MOST_IMAGES], "f4")
-        images = images[..., np.newaxis] if images.ndim == 3 else images
-        rows, height, width, channels = images.shape
-        if min(height, width) < 8 or channels > 4 or not np.isfinite(images).all():
-            continue
-        if channels > 1:
-            shape: tuple[int, ...] = (channels, height, width)
-            other = np.moveaxis(images.reshape(rows, *shape), 1, -1)
-        else:
-            shape = (width, height)
-            other = images.reshape(rows, *shape, 1)
-        if _roughness(other) < 0.6 * _roughness(images) and not _ends_with_rows(images):
-            return (wrong if array.ndim == 4 else look)(  # or series in several channels
-                f"{name} are smoother images if their numbers are read with shape {shape} instead "
-                f"of {array.shape[1:]}",
-                "reshape was used where axes should be transposed, so pixels are scrambled",
-                "use np.transpose or np.moveaxis",
-            )
-    return ok()
-
-
 @relation("scaled by training data")
 def scaled_by_training_data(lab: Laboratory) -> Finding:
     """No split is scaled with its own statistics, nor with those of all splits together."""
@@ -361,38 +326,6 @@ def _beyond(a: np.ndarray, b: np.ndarray) -> str:
     if max(below, above) <= MANY:
         return ""
     return f"in {max(below, above):.0%} of all places, {'below' if below > above else 'above'}"
-
-
-def _has_scrambled_channels(array: np.ndarray) -> bool:
-    """Whether series (rows, positions, channels) hold one channel after the other."""
-    if array.dtype.kind not in "uif" or array.ndim != 3 or not len(array):
-        return False
-    _, positions, channels = array.shape
-    if not 1 < channels < 8 or positions < max(16, 4 * channels):
-        return False
-    series = np.asarray(array[:MOST_IMAGES], "f4")
-    other = series.reshape(len(series), channels, positions)
-    steps = [np.abs(np.diff(x, axis=axis)) for x, axis in ((series, 1), (other, 2))]
-    return bool(np.isfinite(series).all() and steps[1].mean() < 0.5 * steps[0].mean())
-
-
-def _roughness(images: np.ndarray) -> float:
-    """The mean difference of a pixel to the one beside it, plus that to the one below."""
-    return float(np.abs(np.diff(images, axis=1)).mean() + np.abs(np.diff(images, axis=2)).mean())
-
-
-def _ends_with_rows(images: np.ndarray) -> bool:
-    """Whether numbers jump between rows, and not where rows of the other size would end.
-
-    This is so for signals in several channels, each of which is a row (rows, height, width, 1).
-    """
-    rows, height, width, channels = images.shape
-    if channels > 1:
-        return False
-    steps = np.abs(np.diff(images.reshape(rows, -1), axis=1)).mean(axis=0)
-    ends = np.arange(1, height * width)
-    jumps, others = steps[ends % width == 0], steps[(ends % height == 0) & (ends % width > 0)]
-    return bool(len(others) and jumps.mean() > 2 * others.mean())
 
 
 def _mark(x: np.ndarray) -> tuple[float, int, bool] | None:

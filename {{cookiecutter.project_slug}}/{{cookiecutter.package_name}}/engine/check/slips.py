@@ -9,14 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
-from .findings import Finding, look, ok, relation, wrong
-from .graph import RESHAPES, upstream
+from .findings import Finding, ok, relation, wrong
 from .laboratory import Laboratory
 
-SCALES = RESHAPES | {"Mul"}
-COUNTS = SCALES | {"Placeholder", "Const", "AddV2", "Sub", "Minimum", "Maximum"}
 MOST = 1_000  # elements of a list that are visited
 DEEP = 6  # attributes, elements and variables on the way to a function
 LIBRARIES = ("keras", "tensorflow", "numpy")
@@ -49,39 +44,6 @@ def loop_variables(lab: Laboratory) -> Finding:
                     "bind the value when the function is created: a parameter "
                     f"{variable}={variable}, or functools.partial",
                 )
-    return ok()
-
-
-@relation("whole numbers")
-def whole_numbers(lab: Laboratory) -> Finding:
-    """A value that grows with the steps isn't rounded down to 0 by integer division."""
-    step, steps = lab.traced.step, lab.num_steps
-    for op in lab.traced.ops:
-        divisor = tf.get_static_value(op.inputs[1]) if op.type == "FloorDiv" else None
-        if divisor is None or not op.inputs[0].dtype.is_integer or not divisor > 1:
-            continue
-        behind = upstream(op.inputs[:1])
-        if step not in behind or not {o.type for o in behind.values()} <= COUNTS:
-            continue
-        used = list(op.outputs[0].consumers())
-        for use in used:  # which grows
-            used += [u for t in use.outputs for u in t.consumers() if use.type in SCALES]
-        ends_at_one = any(
-            tf.get_static_value(t) == 1 for u in used if u.type == "Minimum" for t in u.inputs
-        )
-        if ends_at_one:
-            return wrong(
-                f"a share of {divisor} steps is divided by //, so it is 0 until step {divisor} of "
-                f"{steps}, and then jumps to 1",
-                "integer division (//) rounds down",
-                "use floating-point division: tf.cast(replica.step, tf.float32) / steps",
-            )
-        if divisor >= steps:
-            return look(
-                f"the step is divided by {divisor} with //, which gives 0 in all {steps} steps",
-                "integer division (//) rounds down",
-                "use floating-point division: tf.cast(replica.step, tf.float32) / steps",
-            )
     return ok()
 
 
