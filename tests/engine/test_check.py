@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +89,9 @@ from .faulty import (
     regularized,
     rolled,
     sampled,
-    scaled_channels,
     scaled_together,
-    scaled_windows,
     segmented,
     series_that_drops,
-    series_with_gaps,
     shares_or_unknown,
     sharpness_aware,
     shown,
@@ -533,26 +529,6 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Thinned(TaskConfig):
-    """Flags with a share to drop."""
-
-    dropout: float = 0.3
-
-
-@pytest.mark.parametrize(
-    ("rates", "verdict"),
-    [((0.7,), "WRONG"), ((0.3,), "ok"), ((0.3, 0.7), "ok"), ((0.6,), "ok")],
-)
-def test_a_share_to_keep_is_no_rate(rates: tuple[float, ...], verdict: str) -> None:
-    hidden = [partial(keras.layers.Dropout, rate) for rate in rates]
-    lab = laboratory(sound(model=model(dense, *hidden)), Thinned())
-    finding = RELATIONS["training mode"].observe(lab)
-    assert finding.verdict == verdict, finding
-    if verdict == "WRONG":
-        assert "drops 70% of its inputs, although dropout is 0.3" in str(finding)
-
-
 def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(made_again, "MOST_BYTES", 1)
     for name in ("the same data again", "the same data in another process"):
@@ -580,8 +556,6 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
         ("shapes", ranked),
         ("padded inputs", completed),
         ("rows in two splits", trees),
-        ("scaled by training data", lambda: scaled_windows(answers=False)),
-        ("scaled by training data", lambda: scaled_channels(answers=False)),
         # A class that costs more isn't one of which some are left out.
         (
             "weights",
@@ -591,8 +565,6 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
         ("augmentation", speckled),
         ("monitor", judged_by_average),
         ("marks", lambda: zeros_for_missing(told=True)),
-        ("splits alike", lambda: series_with_gaps(until=200)),  # measured better since then
-        ("splits alike", lambda: series_with_gaps(until=400, in_validation=True)),
     ],
 )
 def test_a_relation_holds(name: str, toy: Callable[[], Toy]) -> None:

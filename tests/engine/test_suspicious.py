@@ -1720,7 +1720,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("splits alike", lambda: sound(data=changed(examples(), 1, lambda y: y.astype("uint8")))),
     (  # splits that share their examples, as the nodes of a graph
         "adapt",
-        lambda: replace(reading_statistics("train"), others={"validation": examples()}),
+        lambda: replace(reading_statistics(), others={"validation": examples()}),
     ),
     ("splits alike", new_column),
     (  # noise of a seed that is the place in the data
@@ -1778,7 +1778,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         "scaled by training data",
         lambda: sound(data=plates(240, 1), others={"validation": plates(60, 2, parts=1)}),
     ),
-    ("scaled by training data", lambda: parts_of_series(lambda train, part: train)),
+    ("scaled by training data", parts_of_series),
     ("scaled by training data", lambda: scans(4)),
     ("scaled by training data", lambda: scaled_together(of_training)),
     ("predictions differ", masked_class),
@@ -1879,7 +1879,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("logits", lambda: counted_events("linear")),
     ("augmentation", lambda: spots(1.0)),
     ("augmentation", lambda: spots(-1.0, upwards=True)),
-    ("augmentation", lambda: pasted(cut_off=False)),
+    ("augmentation", pasted),
     ("no answers in evaluation", lambda: forecaster(own=True)),
     ("no answers in evaluation", lambda: decoded(own=True)),
     ("metrics", two_labels),

@@ -19,14 +19,11 @@ from .laboratory import Laboratory
 from .numbers import (
     FEW,
     IGNORED,
-    MOST_COMPARED,
-    are_one_apart,
     arrays_of,
     different,
     named_leaves,
     numbers_of,
     percent,
-    relative_difference,
     with_array,
 )
 from .probe import Look
@@ -123,15 +120,6 @@ def adapts_to_training_data(lab: Laboratory) -> Finding:
             "validated or tested on",
             'use only datasets["train"]',
         )
-    if of_all := _adapts_to_all(lab):
-        # One may be the scale of a metric.
-        return (wrong if len(of_all) > 1 else look)(
-            f"{' and '.join(map(repr, of_all))}, which adapt returns, are statistics of the "
-            "examples of all splits together, not of the training data",
-            "data leakage between splits: statistics include what the model is validated or "
-            "tested on",
-            'use only datasets["train"]',
-        )
     if layer := _divides_by_variance(lab):
         return wrong(
             f"the variance of the layer {layer!r} is the standard deviation of its inputs",
@@ -162,15 +150,6 @@ def splits_alike(lab: Laboratory) -> Finding:
             "subtract one pattern",
             "draw noise with the shape of all examples",
         )
-    for name in train:
-        if name.startswith("inputs") and (share := _filled_in_others(lab, name)):
-            return look(  # later measurements may be more complete
-                f"values of {name} are missing (NaN) at {share:.1%} of the last positions of the "
-                "training series, but never in the other splits",
-                "missing values are replaced only in validation or test data, perhaps with the "
-                "values to forecast (look-ahead)",
-                "prepare every split with the same code",
-            )
     return ok()
 
 
@@ -215,16 +194,15 @@ def _missing_elsewhere(
         (raw, array, "training", split),
         (array, raw, split, "training"),
     ):
-        column = _missing_in_one(here, there)
-        if column is not None:
-            # Another cohort may have no missing values.
-            return (wrong if _are_filled(here, there, column) else look)(
-                f"values of column {column} of {name} are missing (NaN) in {place} data, but never "
-                f"in {other} data",
-                "missing values are replaced in one split only, so the model treats the "
-                "replacement as a measurement",
-                "prepare every split with the same code",
-            )
+        if (column := _missing_in_one(here, there)) is None:
+            continue
+        return (wrong if _are_filled(here, there, column) else look)(  # or it is another cohort
+            f"values of column {column} of {name} are missing (NaN) in {place} data, but never in "
+            f"{other} data",
+            "missing values are replaced in one split only, so the model treats the replacement as "
+            "a measurement",
+            "prepare every split with the same code",
+        )
     return None
 
 
@@ -249,56 +227,23 @@ def weights(lab: Laboratory) -> Finding:
             "is this intended?",
         )
     labels = train.get("labels", np.zeros(0))
-    if not labels.shape == array.shape == (len(array),) or len(np.unique(labels)) > MOST_CLASSES:
-        return ok()
-    for split, others in lab.examples.items():
-        if split == "train" or "weights" in others:
-            continue
-        apart = _shares_apart(labels, array, others.get("labels", np.zeros(0)))
-        by_number, by_weight, by_inverse = apart
-        if by_number > 0.1 and by_weight > 1.2 * by_number and by_inverse < by_number / 3:
-            # With two classes, a higher cost of one looks the same.
-            return (wrong if len(np.unique(labels)) > 2 else look)(
-                f"the frequencies of labels differ by {by_number:.0%} between training and "
-                f"{split} data, and by {by_weight:.0%} if training examples are weighted",
-                "some training examples are left out, and the weights that should correct for it "
-                "are inverted (turned round)",
-                "use 1 / (the fraction that is kept) as the weight",
-            )
-    if labels.dtype.kind not in "iu":
+    if not labels.shape == array.shape == (len(array),) or labels.dtype.kind not in "iu":
         return ok()
     classes, index, times = np.unique(labels, return_inverse=True, return_counts=True)
     means = np.bincount(index, array) / times
-    if len(classes) > 1 and np.ptp(array - means[index]) < 1e-3 * means.max():  # one each
-        a, b = np.log(times), np.log(np.maximum(means, 1e-9))
-        if min(np.ptp(a), np.ptp(b)) > 0.2 and np.corrcoef(a, b)[0, 1] > 0.9:
-            return look(
-                f"each example of class {classes[times.argmax()]}, the most frequent, has the "
-                f"weight {means[times.argmax()]:.3g}, and of class {classes[times.argmin()]}, the "
-                f"rarest, {means[times.argmin()]:.3g}",
-                "class weights that should balance the sizes of the classes are inverted",
-                "divide by the number of examples of the class",
-            )
+    has_one_each = np.ptp(array - means[index]) < 1e-3 * means.max()
+    if not 1 < len(classes) <= MOST_CLASSES or not has_one_each:
+        return ok()
+    a, b = np.log(times), np.log(np.maximum(means, 1e-9))
+    if min(np.ptp(a), np.ptp(b)) > 0.2 and np.corrcoef(a, b)[0, 1] > 0.9:
+        return look(
+            f"each example of class {classes[times.argmax()]}, the most frequent, has the weight "
+            f"{means[times.argmax()]:.3g}, and of class {classes[times.argmin()]}, the rarest, "
+            f"{means[times.argmin()]:.3g}",
+            "class weights that should balance the sizes of the classes are inverted",
+            "divide by the number of examples of the class",
+        )
     return ok()
-
-
-def _shares_apart(
-    labels: np.ndarray, weights: np.ndarray, others: np.ndarray
-) -> tuple[float, float, float]:
-    """How far the frequencies of labels are from those of another split.
-
-    By number, by weight, and by 1 / weight: the last is small where weights are the fractions kept.
-    """
-    if others.ndim != 1 or not len(others):
-        return 0.0, 0.0, 0.0
-    known, index = np.unique(labels[weights > 0], return_inverse=True)
-    of_others = np.array([np.mean(others == label) for label in known])
-    weights = weights[weights > 0]
-    by_number, by_weight, by_inverse = (
-        float(np.abs(np.bincount(index, w) / w.sum() - of_others).max())
-        for w in (np.ones(len(index)), weights, 1 / weights)
-    )
-    return by_number, by_weight, by_inverse
 
 
 @relation("labels")
@@ -536,15 +481,6 @@ def _label_belongs(lab: Laboratory, label: str) -> Finding:
                 f"labels or inputs of {name} data are encoded differently (train/{name} skew)",
                 "prepare every split with the same code",
             )
-    if scattered := neighbors.scattered_class(splits["train"]):
-        number, same, others = scattered
-        return look(
-            f"nearest neighbors have the same label{of} for {same:.0%} of the training examples "
-            f"with label {number}, the most frequent, and for {others:.0%} with other labels",
-            f"many examples with label {number} belong to other classes, for example because "
-            f"missing labels were stored as {number}",
-            "compare some examples by eye, and give missing labels a weight of 0",
-        )
     # One of several labels may well be hard to predict.
     if label == "labels" and neighbors.tell_nothing(splits["train"]):
         # If training learns something of them, they are only hard to predict.
@@ -676,31 +612,6 @@ def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
     return int(bad.argmax()) if bad.any() else None
 
 
-def _filled_in_others(lab: Laboratory, name: str) -> float:
-    """The fraction of last positions with gaps in training, if no other split has gaps; or 0."""
-
-    def gaps(x: np.ndarray) -> np.ndarray:
-        positions = x.reshape(-1, x.shape[-1])
-        if are_one_apart(x):
-            positions = np.concatenate([x[:, 0], x[-1, 1:]])
-        return np.isnan(positions).any(axis=1)
-
-    given = dict(named_leaves(lab.batch))[name]
-    names = ["train", *(split for split in lab.examples if split != "train")]
-    splits = [lab.examples[split].get(name, np.zeros(0)) for split in names]
-    if any(x.dtype.kind != "f" or x.ndim != 3 or not x.size for x in splits):
-        return 0.0
-    if not given.dtype.is_floating or not np.isnan(given).any():  # an augmentation may fill them
-        return 0.0
-    here, *others = map(gaps, splits)
-    late = here[-len(here) // 3 :]  # early gaps may have stopped later
-    share = float(late.mean())
-    is_scattered = np.count_nonzero(np.diff(late)) > 0.1 * 2 * len(late) * share * (1 - share)
-    by_chance = (1 - share) ** sum(map(len, others))
-    is_gap = is_scattered and by_chance < BY_CHANCE and not any(map(np.any, others))
-    return share if is_gap else 0.0
-
-
 def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> tuple[str, str, str] | None:
     """Two arrays of which one is the other plus a pattern that differs from split to split.
 
@@ -784,37 +695,6 @@ def _adapts_to(lab: Laboratory) -> tuple[str, str, bool]:
                 ):
                     return split, name, _trains_otherwise(lab, other)
     return "", "", False
-
-
-def _adapts_to_all(lab: Laboratory) -> list[str]:
-    """What `adapt` returns that is a mean, variance or deviation over all splits together."""
-    found = []
-    for name, made in lab.run.adapted.items():
-        for key, train in lab.examples["train"].items() if made.dtype.kind == "f" else ():
-            splits = [arrays.get(key, np.zeros(0)) for arrays in lab.examples.values()]
-            is_like = train.dtype.kind == "f" and made.ndim < train.ndim and np.any(made)
-            if not is_like or train.shape[train.ndim - made.ndim :] != made.shape:
-                continue
-            if any(x.shape[1:] != train.shape[1:] for x in splits) or not all(
-                map(lab.is_whole, lab.examples)
-            ) or sum(x.size for x in splits) > MOST_COMPARED:  # fmt: skip
-                continue
-            by = [_statistics(x, made.ndim) for x in (train, np.concatenate(splits))]
-            if any(
-                relative_difference(of_all, made) < 1e-5 and relative_difference(own, made) > 1e-4
-                for own, of_all in zip(*by, strict=True)
-            ):
-                found.append(name)
-                break
-    return found
-
-
-def _statistics(array: np.ndarray, axes: int) -> list[np.ndarray]:
-    """Mean, variances and deviations of the values that aren't missing, along the first axes."""
-    x = np.ma.masked_invalid(np.asarray(array, "f8"))
-    over = tuple(range(x.ndim - axes))
-    variances = [np.ma.filled(x.var(axis=over, ddof=ddof), 0.0) for ddof in (0, 1)]
-    return [np.ma.filled(x.mean(axis=over), 0.0), *variances, *map(np.sqrt, variances)]
 
 
 def _trains_otherwise(lab: Laboratory, other: Run) -> bool:

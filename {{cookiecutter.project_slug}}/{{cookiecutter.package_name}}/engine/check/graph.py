@@ -110,19 +110,6 @@ def noise_of_all_rows(ops: Sequence[tf.Operation], rows: int) -> str:
     return ""
 
 
-def is_added(draw: tf.Operation) -> bool:
-    """Whether drawn numbers, or a multiple of them, are added to something."""
-    scope, uses = draw.name.rpartition("/")[0], list(draw.outputs[0].consumers())
-    for use in uses:  # which grows
-        is_own = f"{use.name}/".startswith(f"{scope}/")  # it brings them to a mean and a deviation
-        if use.type in {"AddV2", "AddN", "Sub"} and not is_own:
-            return True
-        is_scaled = use.type == "Mul" and any(t.shape.num_elements() == 1 for t in use.inputs)
-        if is_own or is_scaled or use.type in RESHAPES:
-            uses += [u for t in use.outputs for u in t.consumers()]
-    return False
-
-
 def _draws_of(tensor: tf.Tensor, draws: frozenset[str]) -> list[tf.Operation]:
     """What a tensor depends on, if on `draws` and constants only; otherwise nothing."""
     before = upstream([tensor], draws)

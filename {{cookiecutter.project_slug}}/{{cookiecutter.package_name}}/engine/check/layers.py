@@ -9,8 +9,7 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables, captured, exchanged_by_reshape
 from .laboratory import Laboratory
-from .numbers import close
-from .probe import cares_about_training, is_own, name_of, words_of
+from .probe import cares_about_training, name_of
 
 MOST_DROPPED = 0.75
 LEAST_SIZE = 32  # of a matrix that can be recognized
@@ -47,15 +46,6 @@ def training_mode(lab: Laboratory) -> Finding:
             f"{overruled} is in training mode although its model is called with training=False",
             "an outer training=True overrides an inner training=False (Keras 3.15)",
             "set trainable = False on it, which also keeps BatchNormalization in inference mode",
-        )
-    if turned := _drops_what_is_kept(lab):
-        name, rate, flag = turned
-        return wrong(
-            f"{name} drops {rate:.0%} of its inputs, although {flag} is "
-            f"{getattr(lab.task, flag):g}",
-            "the rate of Dropout is the share that is dropped, but it gets the share that is "
-            "kept (inverted)",
-            f"use Dropout({1 - rate:.2g})",
         )
     for path, layer in layers.items():
         if isinstance(layer, keras.layers.Dropout) and layer.rate > MOST_DROPPED:
@@ -164,29 +154,6 @@ def _overruled(lab: Laboratory) -> str:
                 if layer.trainable and True in lab.traced.sees_training.get(name_of(layer), set()):
                     return name_of(layer)
     return ""
-
-
-def _drops_what_is_kept(lab: Laboratory) -> tuple[str, float, str] | None:
-    """A layer whose rate is 1 minus that of a flag of the task, its rate, and the flag; or None.
-
-    Only if no layer has the intended rate, and no other flag explains the rate.
-    """
-    shares = {n: v for n, v in vars(lab.task).items() if isinstance(v, float) and 0 < v < 1}
-    rates = {n: float(getattr(layer, "rate", getattr(layer, "dropout", 0)))
-             for n, layer in lab.sensitive_layers.items() if not is_own(layer)}  # fmt: skip
-    for flag, share in shares.items():
-        words = words_of(flag)
-        is_kept = words >= {"keep", "prob"}
-        meant = 1 - share if is_kept else share
-        if not (is_kept or words & {"drop", "dropout"}) or meant >= 0.5:
-            continue
-        if any(close(rate, meant) for rate in rates.values()):
-            continue
-        others = [v for n, v in shares.items() if n != flag]
-        for name, rate in rates.items():
-            if close(rate, 1 - meant) and not any(close(rate, other) for other in others):
-                return name, rate, flag
-    return None
 
 
 def _unused_layer(lab: Laboratory) -> tuple[keras.layers.Layer, bool] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -24,7 +23,6 @@ from .probe import Look
 
 MOST = 2_000  # rows in which the label is searched for
 AROUND = 4  # positions before and after one, over which a series may be smoothed
-PAST, MOST_NUMBERS = 7, 16  # positions before one in a series, and numbers at each
 MOST_POSITIONS = 20_000  # of all series
 
 
@@ -38,23 +36,6 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
             "target leakage: the inputs contain the answer, for example because a history is cut "
             "one step too late (off-by-one)",
             "remove it from the inputs",
-        )
-    if filled := _filled_by_label(train):
-        name, column, values = filled
-        return wrong(
-            f"{values} numbers inside the range of column {column} of {name} occur again and "
-            "again, each with its own range of labels",
-            "target leakage: missing values were replaced by means over examples with the same "
-            "label, or a similar one, which is unknown at prediction time",
-            "replace them by a value computed from inputs only, such as the overall mean",
-        )
-    for name in _sums_of_inputs(train):
-        return look(
-            f"at each position, {name} are the same sum of the inputs at that position and the "
-            f"{PAST} positions before it, to the last digit",
-            "look-ahead: an input was computed from later positions, for example as a centered "
-            "moving mean",
-            "compute it from earlier positions only",
         )
     if smoothed := _smoothed_over_answers(train):
         name, channel, later = smoothed
@@ -157,67 +138,6 @@ def _label_among_ids(train: dict[str, np.ndarray]) -> str:
                 if np.mean(ids == y[:MOST]) > 0.99:
                     return place
     return ""
-
-
-def _filled_by_label(train: dict[str, np.ndarray]) -> tuple[str, int, int] | None:
-    """Numbers that many rows of a table share, in a column of otherwise distinct numbers.
-
-    The labels of the rows with one such number lie in a range of their own. At both ends of the
-    column's range, many rows may share a number because an instrument measures no farther.
-    The name of the inputs, the column, and how many such numbers; None if there are none.
-    """
-    y = np.asarray(train.get("labels", np.zeros(0)))
-    if y.dtype.kind not in "fiu" or y.size != len(y) or len(y) < 100 or not np.isfinite(y).all():
-        return None
-    y = y.ravel()
-    for name, array in arrays_of(train, "inputs", axes=(2,)).items():
-        for column, x in enumerate(array.T):
-            values, index, times = np.unique(x, return_inverse=True, return_counts=True)
-            often = np.flatnonzero((times >= max(5, len(x) / 500)) & np.isfinite(values))
-            often = often[(often > 0) & (often < len(values) - 1)]
-            if len(often) < 2 or sum(times[often]) < 20 or np.sum(times == 1) < len(x) / 2:
-                continue
-            groups = [np.delete(array[index == i], column, axis=1) for i in often]
-            same = np.mean([np.ptp(group, axis=0) == 0 for group in groups], axis=0)
-            if same.max(initial=0) > 0.5:
-                continue  # other numbers repeat too: these are replicates
-            ranges = sorted((y[index == i].min(), y[index == i].max()) for i in often)
-            if not all(a[1] < b[0] for a, b in itertools.pairwise(ranges)):
-                continue
-            # If the label follows from the number, it does so in rows with similar numbers too.
-            beside = []
-            for i in often:
-                near = np.argsort(np.abs(np.where(index == i, np.inf, x - values[i])))[: times[i]]
-                table = np.column_stack([x[near] - values[i], np.ones(len(near))])
-                beside.append(_fitted(table, y[near])[1])
-            if np.median(beside) > 3 * np.median([y[index == i].std() for i in often]):
-                return name, column, len(often)
-    return None
-
-
-def _sums_of_inputs(train: dict[str, np.ndarray]) -> Iterator[str]:
-    """The labels of a series that are weighted sums of inputs, of no later positions.
-
-    Noise in the labels prevents such a sum, unless the inputs contain the labels.
-    """
-    for label, y in arrays_of(train, "labels", axes=(2,)).items():
-        if not np.ptp(y):
-            continue
-        y = y[: 1 + MOST_POSITIONS // y.shape[1]]
-        inputs = [x[: len(y)].reshape(*y.shape, -1) for x in arrays_of(train, "inputs").values()
-                  if x.shape[1:2] == y.shape[1:]]  # fmt: skip
-        x: np.ndarray = np.concatenate(inputs, axis=-1).astype("f8") if inputs else np.zeros(0)
-        if not inputs or y.shape[1] < 2 * PAST or x.shape[-1] > MOST_NUMBERS:
-            continue
-        late = [x[:, PAST - lag : x.shape[1] - lag] for lag in range(PAST + 1)]
-        table = np.concatenate([*late, np.ones_like(late[0][..., :1])], axis=-1)
-        table = table.reshape(-1, table.shape[-1])
-        sought = y[:, PAST:].astype("f8").ravel()
-        is_input = any(np.array_equal(sought, column) for column in table.T)
-        if is_input or len(table) < 4 * table.shape[1] or not np.isfinite(table).all():
-            continue
-        if _fitted(table, sought)[1] < 1e-5 * sought.std():
-            yield label
 
 
 def _smoothed_over_answers(train: dict[str, np.ndarray]) -> tuple[str, int, int] | None:

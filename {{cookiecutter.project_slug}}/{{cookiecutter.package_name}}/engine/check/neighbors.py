@@ -10,7 +10,6 @@ import numpy as np
 
 MOST = 600  # rows of a split
 PLACES = 512  # for words and tokens, by their hash
-MEMBERS = 10  # rows of a class, on average, that tell whether they are alike
 SHUFFLES = 20  # of the labels, to estimate agreement by chance
 
 
@@ -65,28 +64,6 @@ def agreement(of: Points, among: Points, beyond: float = -np.inf) -> float:
     distances = squared_distances(of.inputs, among.inputs)
     nearest = np.where(distances < beyond, np.inf, distances).argmin(axis=1)
     return _agree(of.labels, among.labels, nearest)
-
-
-def scattered_class(of: Points) -> tuple[int, float, float] | None:
-    """The most frequent class, if its rows lie among those of several others, which are apart.
-
-    And how often the nearest row has the same label, in that class and in most of the others.
-    """
-    x, y = of
-    classes, times = np.unique(y, return_counts=True)
-    if y.dtype.kind == "f" or not 3 < len(classes) < len(y) / MEMBERS:
-        return None
-    nearest = squared_distances(x, x).argmin(axis=1)
-    same = np.array([np.mean(y[nearest[y == c]] == c) for c in classes])
-    first = int(times.argmax())
-    others = float(np.median(np.delete(same, first)))
-    mixed_with = np.setdiff1d(y[nearest[y == classes[first]]], classes[first])
-    is_larger = times[first] > 1.3 * np.median(times)
-    if is_larger and others > 0.7 and same[first] < 0.8 * others and (
-        len(mixed_with) > len(classes) / 2
-    ):  # fmt: skip
-        return int(classes[first]), float(same[first]), others
-    return None
 
 
 def distance(of: Points, among: Points) -> float:

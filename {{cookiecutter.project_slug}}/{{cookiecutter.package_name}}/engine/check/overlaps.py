@@ -197,29 +197,10 @@ def _examples_shared(
             "the split, so both splits have copies",
             "split the data first, then repeat training examples, or give them weights",
         )
-    if len(labels) == len(found) and _is_told_by_label(labels, np.isin(found, [*known])):
-        return wrong(
-            f"{seen}, and nearly all of them have large labels, or nearly all small ones",
-            "data leakage between splits: examples were repeated by their labels (oversampled) "
-            "before the split, so both splits have copies",
-            "split the data first, then repeat training examples, or give them weights",
-        )
     is_copied = twice / len(found) > MANY and _never_come_again(lab.examples["train"])
     if twice / len(found) > max(0.02, 2 * natural) or is_copied:
         return look(seen, "the splits overlap, or the data itself contains duplicates")
     return None
-
-
-def _is_told_by_label(labels: np.ndarray, marked: np.ndarray) -> bool:
-    """Whether real labels on one side of some value are marked, and the others are not."""
-    few = min(marked.sum(), (~marked).sum())
-    if labels.dtype.kind != "f" or few < FEW_COPIED:
-        return False
-    in_order = marked[np.argsort(labels)].astype(int)
-    below = np.concatenate([[0], np.cumsum(in_order)])  # marked ones among the smallest k
-    k = np.arange(len(marked) + 1)
-    mistakes = below + (len(marked) - k) - (in_order.sum() - below)
-    return bool(min(mistakes.min(), (len(marked) - mistakes).min()) < few / 4)
 
 
 @relation("inputs differ")

@@ -125,7 +125,6 @@ class Probe:
         self.ops: list[tf.Operation] = []
         self.step = ""  # the name of the operation that holds its number
         self.ops_of_losses: set[str] = set()  # names of operations that losses are computed from
-        self.ops_of_updates: set[str] = set()  # of those that gradients alone are computed from
         self.losses_know_step = False  # not only by the seeds of random numbers
         self.drawn_alike: list[str] = []  # for rows, with the same seed on each replica
         self.follows: dict[str, str] = {}  # trained models, and the models they average
@@ -178,8 +177,6 @@ class Probe:
         self.ops = operations
         losses = [loss for of_step in reduced for loss in of_step.losses.values()]
         self.ops_of_losses = set(upstream(losses))
-        gradients = [g for of_step in reduced for g in tf.nest.flatten(of_step.gradients)]
-        self.ops_of_updates = set(upstream(gradients)) - self.ops_of_losses
         draws = frozenset(op.name for op in operations if op.type.startswith("StatelessRandom"))
         step = self.step = progress.step.op.name
         self.losses_know_step = step in upstream(losses, draws)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from .graph import (
     change_one_result,
     drawn_of_constants,
     drawn_twice,
-    is_added,
     never_the_last,
     noise_of_all_rows,
     random_numbers,
@@ -30,11 +29,8 @@ from .numbers import different, equal, equal_parts, named_leaves
 from .runs import SECS_READ, stage
 
 MOST_SEEDS, SOME_SEEDS = 10, 4
-MOST_LABELS = 8  # arrays of them
 MOST_COLUMNS = 32  # of labels that are compared with each other
 MOST_PLACES = 4  # random numbers that apply to all rows, such as a place in images
-LEAST_ROWS = 10  # of windows without missing values at their ends
-LEAST_SPREAD = 0.05  # of factors; a smaller spread may model measurement errors
 BOXES = ((0, 2), (1, 3))  # the columns of opposite sides
 TURNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # of images (n, height, width, channels)
     "unchanged": lambda x: x,
@@ -122,15 +118,6 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
         if alike:
             later = lab.look(lab.batch, step=step)
             alike = [n for n in alike if np.array_equal(lab.base.drawn[n], later.drawn[n])]
-    updating = lab.traced.ops_of_updates.intersection(alike)
-    if added := [op for op in lab.traced.ops if op.name in updating and is_added(op)]:
-        return wrong(
-            f"process_gradients adds the same random numbers to gradients in every step "
-            f"({added[0].name})",
-            "its seed is a constant, so this isn't noise but a fixed direction, in which all "
-            "weights drift",
-            "use the iterations of the optimizer in the seed",
-        )
     same += alike
     # Numbers without an axis of rows may be a fixed projection or selection.
     of_all = {op.name for op in lab.traced.ops if op.name in same and _is_for_all(op.outputs[0])}
@@ -231,9 +218,8 @@ def augmentation(lab: Laboratory) -> Finding:
                 "both are made with the same random numbers, from one seed",
                 "give each a seed of its own, for example from tf.random.split(seed)",
             )
-    for label, *of_label in _each_label(plain, augment, with_seed[0]):
-        if found := _parted_from_inputs(*of_label):
-            return found._replace(seen=f"{found.seen}{label}")
+    if found := _parted_from_inputs(plain, augment, with_seed[0]):
+        return found
     if turned := _turned_into_others(lab, plain, with_seed[0]):
         return turned
     images = [part for part in tf.nest.flatten(plain) if part.shape.rank > 2]
@@ -280,38 +266,6 @@ def _drawn_alike(plain: Any, with_seed: list[Any], graph: tf.Graph) -> Finding |
     return None
 
 
-def _each_label(
-    plain: Any, augment: Callable[..., Any], made: Any
-) -> Iterator[tuple[str, Any, Callable[..., Any], Any]]:
-    """For each label, a batch with this label alone, its augmentation and the augmented batch.
-
-    None where the augmentation fills in parts that are constant in the data, such as a mixing
-    ratio, a second label or weights; nor for labels that number the examples.
-    """
-    names = [name for name, _ in named_leaves(plain)]
-    labels = tf.nest.flatten(plain[1]) if len(plain) == 3 else []
-    if len(labels) < 2 or len(tf.nest.flatten(plain[0])) > 1:
-        yield "", plain, augment, made
-        return
-    if [name for name, _ in named_leaves(made)] != names or any(
-        np.all(a == a[:1]) and not np.all(b == b[:1])
-        for a, b in zip(*(map(np.asarray, tf.nest.flatten(each[1:])) for each in (plain, made)),
-                        strict=True)
-    ):  # fmt: skip
-        return
-    for i, label in enumerate(labels[:MOST_LABELS]):
-
-        def alone(batch: Any, seed: tf.Tensor, i: int = i) -> Any:
-            leaves = [*labels[:i], batch[1], *labels[i + 1 :]]
-            new = augment((batch[0], tf.nest.pack_sequence_as(plain[1], leaves), batch[2]), seed)
-            return new[0], tf.nest.flatten(new[1])[i], new[2]
-
-        is_number = label.shape.rank == 1 and len(np.unique(label)) == len(label)
-        if label.dtype != tf.string and not (is_number and label.dtype.is_integer):
-            of_made = made[0], tf.nest.flatten(made[1])[i], made[2]
-            yield f" ({names[i + 1]})", (plain[0], label, plain[2]), alone, of_made
-
-
 def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
     """How an augmentation separates labels or weights from their inputs; None if it doesn't."""
     if numbers := _labels_between(plain, augment):
@@ -338,13 +292,6 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
             "right",
             "swap the two columns where an example is mirrored (flipped)",
         )
-    if spread := _scaled_alone(plain, made):
-        return look(  # sensors may have another gain than the values to forecast
-            "labels continue the series of the inputs, and the augmentation multiplies the "
-            f"inputs by {spread[0]:.3g} to {spread[1]:.3g}, but not the labels",
-            "the past is scaled or moved at random, but the values to forecast are not",
-            "apply the same change to both",
-        )
     if column := _moved_apart(plain, made):
         return wrong(
             f"{column} follows what the images show, but the augmentation moves the two apart",
@@ -352,18 +299,11 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
             "are taken from the right moves to the left",
             "move the label by the same distance as the image, with the correct sign",
         )
-    shares = _painted_shares(plain, augment)
-    if shares and _have_other_partners(*shares):
+    if _have_other_partners(plain, augment):
         return wrong(
             "inputs are mixed with those of one example, but labels with those of another",
             "inputs and labels are shuffled into different orders, for example by different seeds",
             "use one permutation for both",
-        )
-    if shares and (share := _boxes_cut_off(*shares)):
-        return wrong(
-            f"labels of mixed examples have {share:.0%} more of the other example than the pixels",
-            "the mixing ratio is the size of a box before it is clipped (cut off) at the border",
-            "use the share of the pixels that are replaced as the mixing ratio",
         )
     moved = _labels_moved(plain, augment)
     if moved:
@@ -373,44 +313,6 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
             "use one permutation and one mixing ratio for both",
         )
     return None
-
-
-def _scaled_alone(plain: Any, made: Any) -> tuple[float, float] | None:
-    """The least and the largest factor of series that labels continue without that factor.
-
-    Inputs are (rows, positions) or (rows, positions, channels), with windows in any order.
-    """
-    flat = [tf.nest.flatten(part) for part in (*plain[:2], *made[:2])]
-    if any(len(part) != 1 or not part[0].dtype.is_floating for part in flat):
-        return None
-    x, y, a, b = (np.asarray(part[0], "f8") for part in flat)
-    if x.ndim not in (2, 3) or y.ndim not in (1, 2) or a.shape != x.shape or x.shape[1] < 4:
-        return None
-    first = y.reshape(len(y), -1)[:, 0]
-    last, before = (x[:, i].reshape(len(x), -1) for i in (-1, -2))
-    there = np.isfinite(np.column_stack([first, last, before])).all(axis=1)
-    if there.sum() < LEAST_ROWS or not np.array_equal(y, b, equal_nan=True):
-        return None
-    first, last, before = first[there, np.newaxis], last[there], before[there]
-    step = (last - before).std(axis=0)
-    # In other units, or of another quantity, the first label is far from the last input.
-    is_same = ((first - last).std(axis=0) < 1.5 * step) & (last.std(axis=0) > 1.2 * step)
-    is_same &= np.abs((first - last).mean(axis=0)) < step
-    if not is_same.any():
-        return None
-    channel = int(np.flatnonzero(is_same)[0])
-    old, new = (each.reshape(*x.shape[:2], -1)[..., channel] for each in (x, a))
-    known, rows = np.isfinite(old), np.arange(len(x))
-    low = np.where(known, old, np.inf).argmin(axis=1)
-    high = np.where(known, old, -np.inf).argmax(axis=1)
-    old, new = (each - each[rows, low][:, np.newaxis] for each in (old, new))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        factors = new[rows, high] / old[rows, high]
-        rest = np.nan_to_num(new - factors[:, np.newaxis] * old)
-        is_scaled = np.isfinite(factors) & (np.abs(rest).max(axis=1) < 1e-3 * old[rows, high])
-    if is_scaled.mean() < 0.5 or factors[is_scaled].std() < LEAST_SPREAD:
-        return None
-    return float(factors[is_scaled].min()), float(factors[is_scaled].max())
 
 
 def _for_all(name: str) -> Finding:
@@ -660,75 +562,52 @@ def _labels_moved(plain: Any, augment: Any) -> str:
     return f"{share} of {len(x)} augmented inputs have the label of another example"
 
 
-def _painted_shares(plain: Any, augment: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """The share of another example in the pixels and labels of each row; None if not mixed.
+def _have_other_partners(plain: Any, augment: Any) -> bool:
+    """Whether many rows have mixed inputs but not labels, and many mixed labels but not inputs.
 
     Rows are two examples at random, one painted black and one white, so that pixels identify them.
     """
     flat = [tf.nest.flatten(part) for part in plain]
     if [len(part) for part in flat] != [1, 1, 1]:
-        return None
+        return False
     (x,), (y,), (weights,) = flat
     numbers = np.asarray(y, "f8").reshape(len(y), -1)
     others = np.flatnonzero((numbers != numbers[0]).any(axis=1))
     is_mask = y.shape.rank > 2  # a mask moves with its image and is not mixed
-    if not x.dtype.is_floating or x.shape.rank < 2 or not len(others) or is_mask:
-        return None
     is_white = np.random.default_rng(0).random(len(numbers)) < 0.5
-    if is_white.all() or not is_white.any():
-        return None
-    painted = tf.constant(
-        np.ones(x.shape) * is_white.reshape(-1, *[1] * (x.shape.rank - 1)), x.dtype
+    if not x.dtype.is_floating or x.shape.rank < 2 or not len(others) or is_mask:
+        return False
+    painted = np.ones(x.shape) * is_white.reshape(-1, *[1] * (x.shape.rank - 1))
+    parts = tf.constant(painted, x.dtype), tf.gather(y, np.where(is_white, others[0], 0)), weights
+    batch = tuple(
+        tf.nest.pack_sequence_as(part, [new]) for part, new in zip(plain, parts, strict=True)
     )
-    labels = tf.gather(y, np.where(is_white, others[0], 0))
-    parts = zip(plain, (painted, labels, weights), strict=True)
-    batch = tuple(tf.nest.pack_sequence_as(part, [new]) for part, new in parts)
     made = [augment(batch, tf.constant([0, n], tf.int64))[:2] for n in range(SOME_SEEDS)]
-    if any(t.dtype.is_integer for each in made for t in tf.nest.flatten(each[1])):
-        return None  # classes, and markers of missing ones, aren't mixed
-    pairs = [[np.asarray(tf.nest.flatten(part)[0], "f8") for part in each] for each in made]
-    if any(a.shape != x.shape or len(b) != len(a) for a, b in pairs):
-        return None
-    a, b = (np.concatenate(each) for each in zip(*pairs, strict=True))
+    pairs = [[tf.nest.flatten(part)[0] for part in each] for each in made]
+    if any(a.shape != x.shape or len(b) != len(a) or b.dtype.is_integer for a, b in pairs):
+        return False  # classes, and markers of missing ones, aren't mixed
+    a, b = (np.concatenate(each).astype("f8") for each in zip(*pairs, strict=True))
     is_white = np.tile(is_white, SOME_SEEDS)
-    if a.min() < -1e-6 or a.max() > 1 + 1e-6:
-        return None
+    if is_white.all() or not is_white.any() or a.min() < -1e-6 or a.max() > 1 + 1e-6:
+        return False
     # If images are moved too, their borders are no longer white: then the median tells.
-    for middle in (np.mean, np.median):
-        of_inputs = np.abs(middle(a.reshape(len(a), -1), axis=1) - is_white)
-        if np.mean(of_inputs < 1e-6) > 0.2:
-            break
-    else:
-        return None
+    ways = (np.abs(middle(a.reshape(len(a), -1), axis=1) - is_white)
+            for middle in (np.mean, np.median))  # fmt: skip
+    of_inputs = next((share for share in ways if np.mean(share < 1e-6) > 0.2), None)
     black, white = (_most_common(b[is_white == white]) for white in (False, True))
-    if not np.any(white != black):
-        return None
+    if of_inputs is None or not np.any(white != black):
+        return False
     of_white = _share(b, black, white)
     if of_white.min() < -1e-3 or of_white.max() > 1 + 1e-3:
-        return None
-    return of_inputs, np.abs(of_white - is_white)
+        return False
+    mixed = [share > 0.02 for share in (of_inputs, np.abs(of_white - is_white))]
+    return min(float(np.mean(some & ~other)) for some, other in (mixed, mixed[::-1])) > 0.1
 
 
 def _most_common(rows: np.ndarray) -> np.ndarray:
     """The most frequent row."""
     distinct, times = np.unique(rows, axis=0, return_counts=True)
     return distinct[times.argmax()]
-
-
-def _boxes_cut_off(of_inputs: np.ndarray, of_labels: np.ndarray) -> float:
-    """How much larger the share of a pasted image is in labels than in pixels; 0 if about equal."""
-    more = (of_labels - of_inputs)[of_inputs > 1e-6]
-    if len(more) < 9:
-        return 0.0
-    is_sure = more.mean() > max(0.04, 5 * more.std() / np.sqrt(len(more)))
-    return float(more.mean()) if is_sure else 0.0
-
-
-def _have_other_partners(of_inputs: np.ndarray, of_labels: np.ndarray) -> bool:
-    """Whether many rows have mixed inputs but not labels, and many mixed labels but not inputs."""
-    mixed = [each > 0.02 for each in (of_inputs, of_labels)]
-    alone = (float(np.mean(a & ~b)) for a, b in (mixed, mixed[::-1]))
-    return min(alone) > 0.1
 
 
 def _moved_apart(plain: Any, made: Any) -> str:

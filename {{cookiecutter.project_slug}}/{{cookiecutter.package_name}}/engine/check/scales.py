@@ -55,12 +55,6 @@ def marks(lab: Laboratory) -> Finding:
                 "training and metrics",
                 "keep NaN and exclude it from losses and metrics, unless this is intended",
             )
-    if seen := _missing_filled(lab):
-        return wrong(
-            seen,
-            "they are replaced before scaling, or by a number on another scale",
-            "replace them by a mean (0 after scaling), and add a column that marks missing values",
-        )
     return jumps or ok()
 
 
@@ -103,9 +97,8 @@ def sizes(lab: Laboratory) -> Finding:
                 "cast to float first, then scale",
             )
         highest = _reach(array.ravel()[:MANY_VALUES])
-        if highest > 100 and not lab.normalizes and (
-            given := _reach(numbers := _given_to_first_layer(lab, fits=False))
-        ) > 100:  # fmt: skip
+        numbers = _too_large(lab) if highest > 100 and not lab.normalizes else np.zeros(0)
+        if (given := _reach(numbers)) > 100:
             return (look if _are_centered_pixels(numbers) else wrong)(
                 f"{name} reach {highest:.4g}, and the first layer with weights gets numbers up to "
                 f"{given:.4g}, because no layer scales them",
@@ -141,25 +134,6 @@ def sizes(lab: Laboratory) -> Finding:
 def scaled_by_training_data(lab: Laboratory) -> Finding:
     """No split is scaled with its own statistics, nor with those of all splits together."""
     train = lab.examples["train"]
-    if _scaled_with_answers(train):
-        return wrong(
-            "the inputs and the label of each training example together have mean 0 and standard "
-            "deviation 1",
-            "target leakage: a window was scaled with statistics that include the label that is "
-            "to be predicted",
-            "scale with the statistics of the inputs only",
-        )
-    for split, arrays in lab.examples.items():
-        for name, series in _forecast_series(arrays) if split != "train" else ():
-            if len(series) and abs(series.mean()) < EXACT and abs(series.std() - 1) < EXACT:
-                return wrong(
-                    f"the series that windows of {split} data were cut from has mean 0 and "
-                    f"standard deviation 1 exactly ({name} and {len(series)} positions, including "
-                    "labels)",
-                    "look-ahead: the split is scaled with its own statistics, which include the "
-                    "values to forecast",
-                    "scale every split with the statistics of the training data",
-                )
     for name, array in train.items():
         if array.dtype.kind != "f" or name.startswith("weights") or not array.size:
             continue
@@ -168,15 +142,12 @@ def scaled_by_training_data(lab: Laboratory) -> Finding:
             for split, arrays in lab.examples.items()
             if split != "train" and name in arrays and len(arrays[name])
         }
+        in_groups = _has_groups(_filled(array[: MOST_NUMBERS // array[0].size + 1]))
+        if in_groups and array.ndim <= 2:
+            continue  # a split may be one of these groups
         same = [split for split, other in others.items() if other.shape[1:] == array.shape[1:]]
-        if array.size > MOST_NUMBERS:
-            same = []
-        else:
-            filled = _filled(array)
-            if array.ndim <= 2 and _has_groups(filled):
-                continue  # a split may be one of these groups
-            if not name.startswith("inputs") or _scaled_by_itself(array):
-                same = []  # that is correct
+        if array.size > MOST_NUMBERS or not name.startswith("inputs") or _scaled_by_itself(array):
+            same = []  # too much to join, or scaled correctly
         for names in (same, *([split] for split in same if len(same) > 1)):
             together = np.concatenate([array, *(others[split] for split in names)])
             if names and (how := _scaled_by_itself(together)):
@@ -188,8 +159,7 @@ def scaled_by_training_data(lab: Laboratory) -> Finding:
                 )
         for split, other in others.items():
             how = _scaled_by_itself(other) if other.dtype.kind == "f" else ""
-            # Each scan may be scaled by itself, and a split be one scan.
-            if how and not _has_groups(_filled(array[: MOST_NUMBERS // array[0].size + 1])):
+            if how and not in_groups:  # each scan may be scaled by itself, and a split be one scan
                 return wrong(
                     f"{name} of {split} data {how}",
                     "the split is scaled with its own statistics, so it is not on the scale of "
@@ -294,28 +264,6 @@ def _series(lab: Laboratory) -> Iterator[tuple[str, np.ndarray]]:
             yield name, array[:rows]
         elif array.ndim == 2 and (name.startswith("labels") or are_one_apart(array)):
             yield name, array[:rows, :, np.newaxis]
-
-
-def _forecast_series(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
-    """Inputs whose windows, one position apart, are cut from a series that the labels continue.
-
-    And that series before it was cut into windows.
-    """
-    y = arrays.get("labels", np.zeros(0))
-    for name, array in arrays.items():
-        if not name.startswith("inputs") or not array.dtype.kind == y.dtype.kind == "f":
-            continue
-        if array.ndim not in (2, 3) or y.ndim not in (1, 2) or not len(array) == len(y) >= 30:
-            continue
-        windows, later = array.reshape(*array.shape[:2], -1), y.reshape(len(y), -1)
-        for channel in np.moveaxis(windows, 2, 0)[:MOST_COLUMNS]:
-            for rows in (10, len(y)):
-                both = np.concatenate([channel[:rows], later[:rows]], axis=1)
-                if not are_one_apart(both, rows):
-                    break
-            else:
-                series = np.concatenate([both[:, 0], both[-1, 1:]]).astype("f8")
-                yield name, series[np.isfinite(series)]
 
 
 def _beyond(a: np.ndarray, b: np.ndarray) -> str:
@@ -494,31 +442,6 @@ def _has_groups(x: np.ndarray) -> bool:
     return any(bool(np.any(ends & (np.abs(squares - number + ddof) < 1e-2))) for ddof in (0, 1))
 
 
-def _scaled_with_answers(train: dict[str, np.ndarray]) -> bool:
-    """Whether each example's inputs, or one of their channels, are scaled with its label, exactly.
-
-    Examples with missing values are ignored.
-    """
-    x, y = (np.asarray(train.get(name, np.zeros(0)))[:MOST] for name in ("inputs", "labels"))
-    if x.dtype.kind != "f" or y.dtype.kind != "f" or len(x) < 30 or len(x) != len(y):
-        return False
-    channels = [*np.moveaxis(x, 2, 0)[:MOST_COLUMNS]] if x.ndim == 3 else []
-
-    def are_scaled(rows: np.ndarray) -> bool:
-        spreads = [rows.std(axis=1, ddof=ddof) for ddof in (0, 1)]
-        return bool(np.abs(rows.mean(axis=1)).max() < 10 * EXACT) and any(
-            np.median(np.abs(spread - 1)) < 1e-3 for spread in spreads
-        )
-
-    for given in (x.reshape(len(x), -1), *channels):
-        both = np.concatenate([given, y.reshape(len(y), -1)], axis=1).astype("f8")
-        both = both[np.isfinite(both).all(axis=1)]
-        width = given.shape[1]
-        if width > 3 and len(both) > 30 and are_scaled(both) and not are_scaled(both[:, :width]):
-            return True
-    return False
-
-
 def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
     """A feature of a table that is on another scale in `b`."""
     if a.ndim != 2 or a.shape[1] < 2 or len(b) < 30:
@@ -552,20 +475,19 @@ def _reach(numbers: np.ndarray) -> float:
     return float(np.nanpercentile(sizes, 99)) if np.isfinite(sizes).any() else 0.0
 
 
-def _given_to_first_layer(lab: Laboratory, fits: bool = True) -> np.ndarray:
+def _too_large(lab: Laboratory) -> np.ndarray:
     """The inputs of the first Keras layer with a weight matrix in a train step, if any.
 
-    Args:
-        fits: also if its initial weights are so small that large inputs give outputs of about 1.
+    Unless its initial weights are so small that large inputs give outputs of about 1.
     """
     step = lab.run.functions.train_steps[0]
     calls = lab.calls(step, lab.run, lab.batch, lab.layers_with_matrices)
-    given = np.asarray(tf.nest.flatten(calls[0].arguments)[0] if calls else [], "f8")
-    if calls and not fits:
-        kernel = next(v.numpy() for v in calls[0].of.weights if len(v.shape) > 1)
-        size = float(np.sqrt(np.sum(kernel**2) / kernel.shape[-1]))  # of the weights of an output
-        given = given if size * _reach(given.ravel()) > 10 else np.zeros(0)
-    return given
+    if not calls:
+        return np.zeros(0)
+    given = np.asarray(tf.nest.flatten(calls[0].arguments)[0], "f8")
+    kernel = next(v.numpy() for v in calls[0].of.weights if len(v.shape) > 1)
+    size = float(np.sqrt(np.sum(kernel**2) / kernel.shape[-1]))  # of the weights of an output
+    return given if size * _reach(given.ravel()) > 10 else np.zeros(0)
 
 
 def _scaled_twice(lab: Laboratory) -> tuple[keras.layers.Rescaling, np.ndarray] | None:
@@ -588,40 +510,6 @@ def _are_centered_pixels(numbers: np.ndarray) -> bool:
     """Whether these are bytes minus a mean, which some models expect."""
     is_centered = abs(numbers.mean()) < numbers.std() / 2 and numbers.min() < -numbers.max() / 10
     return bool(numbers.ndim == 4 and is_centered and np.ptp(numbers) <= 255 * 1.01)
-
-
-def _missing_filled(lab: Laboratory) -> str:
-    """The number that a layer gets for missing values, if it is far from all other values.
-
-    And if no other input of the layer marks the missing values.
-    """
-    inputs = arrays_of(lab.examples["train"], "inputs")
-    tables = [x for n, t in named_leaves(lab.batch) if n in inputs and t.shape.rank <= 3
-              if np.isnan(x := np.asarray(t[0], "f8").reshape(lab.rows, -1)).any()]  # fmt: skip
-    given = _given_to_first_layer(lab) if tables else np.zeros(0)
-    if given.ndim != 2 or len(given) != lab.rows:
-        return ""
-    columns: list[np.ndarray] = [*given.T]
-    for table in tables:
-        for column, x in enumerate(np.transpose(table)):
-            gone = np.isnan(x)
-            if not 2 <= gone.sum() < lab.rows / 2 or any(
-                np.ptp(g[gone]) == 0 == np.ptp(g[~gone]) and g[gone][0] != g[~gone][0]
-                for g in columns
-            ):
-                continue
-            for g in columns:
-                there, filled = g[~gone], g[gone]
-                low, high = there.min(), there.max()
-                beyond = max(low - filled[0], filled[0] - high) / max(high - low, 1e-9)
-                if high > low < np.inf and np.ptp(filled) == 0 and beyond > 0.5 and (
-                    abs(np.corrcoef(there, x[~gone])[0, 1]) > 0.999
-                ):  # fmt: skip
-                    return (
-                        f"missing values of column {column} are {filled[0]:.3g} in the inputs of "
-                        f"a layer, far from all others there ({low:.3g} to {high:.3g})"
-                    )
-    return ""
 
 
 def _rescales(lab: Laboratory) -> bool:
