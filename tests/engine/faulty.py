@@ -2761,6 +2761,10 @@ DATA = [
         ),
         "inputs are 0 in .*% of all places, and 1 elsewhere", LOOK,
     ),
+    Fault(
+        "scale", lambda: validated(0, lambda x: np.full_like(x, 90)),
+        "one split is scaled, and the other", LOOK,
+    ),
     Fault("scale", lambda: validated(0, lambda x: x + 9), "have mean .* of training data 1", LOOK),
     Fault(
         "scale", lambda: validated(0, lambda x: x + 4 * (np.arange(FEATURES) == 2)),
@@ -4082,19 +4086,25 @@ def recordings(apart: bool) -> Toy:
     )
 
 
-def histories(late: bool) -> Toy:
-    """The next of 12 numbers, after those that came before it; `late`, and with itself."""
+def histories(late: bool, shuffled: bool = False) -> Toy:
+    """The next of 12 numbers, after those that came before it; `late`, and with itself.
+
+    `shuffled`: of 40 numbers, and what came before it is in another order.
+    """
     numbers = np.random.default_rng(1)
-    said = np.cumsum(numbers.integers(1, 4, (300, 7)), axis=1) % 12 + 1
+    most, size = (12, 40) if shuffled else (4, 12)
+    said = np.cumsum(numbers.integers(1, most, (300, 7)), axis=1) % size + 1
     lengths = numbers.integers(3, 7, len(said))
     labels = said[np.arange(len(said)), lengths]
     known = np.arange(7) < lengths[:, np.newaxis] + late
     before = np.where(known, said, 0)
+    if shuffled:
+        before = numbers.permuted(before, axis=1)
 
     def create() -> keras.Model:
         x = keras.Input((7,), dtype="int64")
-        vectors = layers.Embedding(13, 4, mask_zero=True)(x)
-        return keras.Model(x, dense(13)(layers.GlobalAveragePooling1D()(vectors)))
+        vectors = layers.Embedding(41, 4, mask_zero=True)(x)
+        return keras.Model(x, dense(41)(layers.GlobalAveragePooling1D()(vectors)))
 
     return sound(
         model=create, data=(before[:200], labels[:200]),
@@ -4844,15 +4854,25 @@ def parts_of_recordings() -> Toy:
     return sound(data=parts(24), others={"validation": parts(6)})
 
 
-def mirrored(new_sides: bool) -> Toy:
-    """Rows of pixels with a box, (left, top, right, bottom), half of them mirrored."""
+def mirrored(new_sides: bool, unknown: float = 0.0) -> Toy:
+    """Rows of pixels with a box, (left, top, right, bottom), half of them mirrored.
+
+    A share of the sides is unknown: NaN, and left out of the loss.
+    """
 
     def labeled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         numbers = np.random.default_rng(seed)
         sides = np.sort(numbers.random((rows, 2, 2)), axis=1)  # (rows, which end, axis)
         pixels = np.linspace(0, 1, FEATURES)
         inside = (pixels > sides[:, :1, 0]) & (pixels < sides[:, 1:, 0])
-        return inside + numbers.normal(0, 0.1, inside.shape), sides.reshape(rows, 4)
+        boxes = sides.reshape(rows, 4)
+        boxes[numbers.random(boxes.shape) < unknown] = np.nan
+        return inside + numbers.normal(0, 0.1, inside.shape), boxes
+
+    def of_known(labels: Any, predictions: Any) -> tf.Tensor:
+        labels = tf.cast(labels, predictions.dtype)
+        known = tf.where(tf.math.is_nan(labels), predictions, labels)
+        return tf.reduce_mean(tf.square(predictions - known), axis=1)
 
     def augment(batch: Any, seed: tf.Tensor) -> Any:
         pixels, boxes, weights = batch
@@ -4870,7 +4890,7 @@ def mirrored(new_sides: bool) -> Toy:
     )
     return regression(
         lambda: dense(4), data=data, others={"validation": other}, augment=augment,
-        losses=lambda: {"main": keras.losses.MeanSquaredError(reduction="none")},
+        losses=lambda: {"main": of_known},
     )  # fmt: skip
 
 
@@ -5798,6 +5818,10 @@ MODES = [
     Fault("augmentation", lambda: mapped_weights(moved=False), "augmented weights stay where they"),
     Fault("rows in two splits", lambda: copied(framed(), 0.01, moved=1), "are much nearer"),
     Fault("rows in two splits", lambda: recordings(apart=False), "windows of a series, and "),
+    Fault(
+        "inputs without the answer", lambda: histories(late=True, shuffled=True),
+        "label of 100% of the examples is one of their inputs; that of another .* in 1.%", LOOK,
+    ),
     Fault("inputs without the answer", lambda: histories(late=True),
           "the last nonzero number in inputs of each example is its label"),
     Fault("inputs alike in evaluation", lambda: bytes_scaled(lambda x: x / 255 + 1),

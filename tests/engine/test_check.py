@@ -39,6 +39,7 @@ from .faulty import (
     PowerIterated,
     Slower,
     adapted_to,
+    answered,
     asked_loss,
     by_place,
     candidates,
@@ -170,8 +171,10 @@ def counts_for_losses_and_terms() -> Toy:
     """No count is the sum of all."""
 
     def counted_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        losses = step()(run, batch, replica._replace(global_count=replica.global_count["main"]))
-        return {**losses, "twice": losses["main"] / 2}
+        counts = replica.global_count
+        losses = step()(run, batch, replica._replace(global_count=counts["main"]))
+        share = tf.cast(counts["main"] / counts["twice"], losses["main"].dtype)
+        return {**losses, "twice": losses["main"] * share}
 
     def count(batch: Any) -> dict[str, tf.Tensor]:
         counted = tf.math.count_nonzero(batch[-1], dtype=tf.int32)
@@ -541,6 +544,11 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
     [
         ("inputs alike in evaluation", lambda: gan_of_latents(3.0)),
         ("inputs without the answer", lambda: histories(late=False)),
+        ("inputs without the answer", lambda: histories(late=False, shuffled=True)),
+        (
+            "inputs without the answer",
+            lambda: replace(answered(lambda y: y), examples_interact=True),
+        ),
         ("labels", turned_over),
         ("every weight gets a gradient", late_penalty),
         (
@@ -563,6 +571,7 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
         ),
         ("inputs alike in evaluation", noisy_gan),
         ("augmentation", speckled),
+        ("augmentation", lambda: mirrored(new_sides=True, unknown=0.3)),
         ("monitor", judged_by_average),
         ("marks", lambda: zeros_for_missing(told=True)),
     ],

@@ -327,6 +327,8 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
         return ok("not looked at: there are no labels, or there is nothing to evaluate")
     if lab.augments_labels:
         return ok("not looked at: an augmentation makes the labels of training")
+    if lab.declared_interacting:  # what is right may be a place in the batch
+        return ok("not looked at: the task says that its examples interact")
     inputs, labels, weights = lab.evaluation_batch
     _ = lab.fresh
     of_labels = different(lab.after_training.metrics, lab.with_labels_of_others.metrics)

@@ -37,6 +37,14 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
             "one step too late (off-by-one)",
             "remove it from the inputs",
         )
+    if often := _often_among_ids(train):
+        name, share, by_chance = often
+        return look(  # what is liked may be chosen again
+            f"the label of {share:.0%} of the examples is one of their {name}; that of another "
+            f"example is in {by_chance:.0%}",
+            "target leakage: a history contains what it should predict",
+            "end it before the first label, unless this is intended",
+        )
     if smoothed := _smoothed_over_answers(train):
         name, channel, later = smoothed
         # A single label may be measured together with the last inputs.
@@ -102,6 +110,8 @@ def _column_that_tells(lab: Laboratory, name: str, answers: np.ndarray) -> Findi
                 "including those to predict",
                 "compute the means over training examples only, without the example's own label",
             )
+        if lab.declared_interacting and np.array_equal(x, y):
+            continue  # what is to be found among the others of the batch
         correlation = np.corrcoef(x, y)[0, 1] if x.std() > 0 and y.std() > 0 else 0.0
         if abs(correlation) > 0.995:
             seen = f"column {column} of {name} and the labels have a correlation of "
@@ -138,6 +148,23 @@ def _label_among_ids(train: dict[str, np.ndarray]) -> str:
                 if np.mean(ids == y[:MOST]) > 0.99:
                     return place
     return ""
+
+
+def _often_among_ids(train: dict[str, np.ndarray]) -> tuple[str, float, float] | None:
+    """Rows of integers that mostly contain their label, one of many, and rarely that of others.
+
+    The name, and both shares.
+    """
+    for y in arrays_of(train, "labels", "iu", axes=(1,)).values():
+        y, others = y[:MOST], np.roll(y[:MOST], len(y[:MOST]) // 2)
+        for name, array in arrays_of(train, "inputs", "iu", axes=(2,)).items():
+            share, by_chance = (
+                float(np.mean((array[:MOST] == each[:, np.newaxis]).any(axis=1)))
+                for each in (y, others)
+            )
+            if len(y) >= 20 and share > 0.5 and by_chance < 0.2:
+                return name, share, by_chance
+    return None
 
 
 def _smoothed_over_answers(train: dict[str, np.ndarray]) -> tuple[str, int, int] | None:

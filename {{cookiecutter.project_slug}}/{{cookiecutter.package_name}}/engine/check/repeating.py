@@ -524,7 +524,7 @@ def _labels_moved(plain: Any, augment: Any) -> str:
     flat_inputs, flat_labels = tf.nest.flatten(inputs), tf.nest.flatten(labels)
     if len(flat_inputs) != 1 or len(flat_labels) != 1 or flat_inputs[0].dtype == tf.string:
         return ""
-    x, y = (np.asarray(flat[0], "f8") for flat in (flat_inputs, flat_labels))
+    x, y = (_numbers(part) for part in plain[:2])
     keys = y.reshape(len(y), -1)
     others = np.flatnonzero((keys != keys[0]).any(axis=1))
     if not len(others):
@@ -535,7 +535,7 @@ def _labels_moved(plain: Any, augment: Any) -> str:
     def augmented(rows: np.ndarray) -> list[np.ndarray]:
         batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), (inputs, labels, weights))
         new = augment(batch, tf.constant([0, 1], tf.int64))
-        return [np.asarray(tf.nest.flatten(part)[0], "f8") for part in new[:2]]
+        return [_numbers(part) for part in new[:2]]
 
     a, b = augmented(np.where(np.arange(len(x)) % 2, far, 0))  # only two examples, alternating
     if a.shape != x.shape or b.shape != y.shape:
@@ -560,6 +560,11 @@ def _labels_moved(plain: Any, augment: Any) -> str:
     if share < 0.2 * len(x):
         return ""
     return f"{share} of {len(x)} augmented inputs have the label of another example"
+
+
+def _numbers(part: Any) -> np.ndarray:
+    """The only array of a part of a batch; what is missing (NaN) as 0, so that it equals itself."""
+    return np.nan_to_num(np.asarray(tf.nest.flatten(part)[0], "f8"))
 
 
 def _have_other_partners(plain: Any, augment: Any) -> bool:

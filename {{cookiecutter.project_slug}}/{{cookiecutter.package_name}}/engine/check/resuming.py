@@ -149,8 +149,8 @@ def callbacks(lab: Laboratory) -> Finding:
     if name := _lost_to_evaluate(lab, whole):
         return look(
             f"callbacks change {name}, which validation reads and no model has",
-            "a resumed run has its value, but the weights that are tested and exported come without "
-            "it: `evaluate` would give other results than the run",
+            "a resumed run has its value, but the weights that are tested and exported come "
+            "without it: `evaluate` would give other results than the run",
             "create it in a layer of a model, with add_weight(trainable=False)",
         )
     # What happens only in the last epochs, such as an average of these.

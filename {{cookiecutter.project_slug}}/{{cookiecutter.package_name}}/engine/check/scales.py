@@ -207,7 +207,8 @@ def _compared(
         largest = max(np.abs(a).max(), 1e-12), max(np.abs(b).max(), 1e-12)
         factor, ratio = largest[1] / largest[0], spread_other / spread
         if not 0.2 < ratio < 5 and not 0.2 < factor < 5:
-            return wrong(
+            # The same in all rows it may stand for what this split doesn't have.
+            return (wrong if np.ptp(other, axis=0).any() else look)(
                 f"{name} of {split} data reach {largest[1]:.3g}, those of training data "
                 f"{largest[0]:.3g}",
                 "one split is scaled, and the other is not",
