@@ -16,6 +16,7 @@ from typing import Any
 import h5py
 import keras
 import numpy as np
+import proof
 import pytest
 import tensorflow as tf
 from proof.engine.bad_examples import BadExamples
@@ -274,6 +275,35 @@ def test_a_row_that_cannot_be_read_is_named(
     assert built.run.bad_examples.failure.startswith(
         f"Example {BAD} (counted from 0) of the training data "
     )
+
+
+def test_nothing_logs_a_traceback_of_a_row_that_cannot_be_read() -> None:
+    """As TensorFlow does of what Python raises in a graph."""
+    program = """if True:
+        from proof.engine.bad_examples import BadExamples
+        from proof.engine.batches import BatchLayout, TrainingBatches
+
+        class Rows:
+            def __len__(self):
+                return 48
+
+            def __getitem__(self, row):
+                return float(row) if row != 7 else 1 / 0
+
+        bad = BadExamples(0)
+        batches = TrainingBatches(Rows(), BatchLayout(24, 1, 0, 1), seed=3, bad=bad)
+        try:
+            list(batches.dataset(0, 2))
+        except Exception:
+            print(bad.failure)
+    """
+    environment = os.environ | {
+        "TF_CPP_MIN_LOG_LEVEL": "1", "PYTHONPATH": str(Path(proof.__file__).parents[1]),
+    }  # fmt: skip
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.startswith("Example 7 (counted from 0) of the training data can't be read")
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.quick

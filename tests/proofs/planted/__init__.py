@@ -59,6 +59,7 @@ from . import (
     blind_48,
     blind_49,
     blind_50,
+    blind_51,
     data,
     losses,
     models,
@@ -125,6 +126,7 @@ EXAMINED = (
     blind_48,
     blind_49,
     blind_50,
+    blind_51,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 
-from .errors import DataError
-
 COUNTED = "(counted from 0)"
 
 
@@ -35,19 +33,18 @@ class BadExamples:
         """How many this process has found."""
         return len(self._found)
 
-    def add(self, label: str, row: int, reason: str) -> None:
-        """Note example `row` of a split, once however often it is read.
+    def add(self, label: str, row: int, reason: str) -> bool:
+        """Note example `row` of a split, once however often it is read; false: it is too many.
 
-        Raises:
-            DataError: it is one too many.
+        It raises nothing: TensorFlow logs what Python raises in a graph, with tracebacks (2.21).
         """
         with self._lock:
             self._found.setdefault((label, row), reason)
             if len(self._found) <= self.most:
-                return
+                return True
             already = f" ({self.most} others were left out)" if self.most else ""
             self.failure = sentence(row, label, f"{reason}{already}")
-            raise DataError(self.failure)
+            return False
 
     def news(self) -> list[str]:
         """A line for each example that was found since the last call."""

@@ -212,12 +212,13 @@ class RandomAccess:
     def _read_in_graph(self, numbers: tf.Tensor, label: str, bad: BadExamples) -> tuple[Any, Any]:
         """Row numbers int64 S -> a nest of rows (S, ...), and bool S, whether each is there."""
         specs = tf.nest.flatten(self.row_spec)
-        *flat, there = tf.numpy_function(
+        *flat, there, may_go_on = tf.numpy_function(
             lambda numbers: self._read(numbers, label, bad),
             [numbers],
-            [*(spec.dtype for spec in specs), tf.bool],
+            [*(spec.dtype for spec in specs), tf.bool, tf.bool],
             stateful=False,  # so that batches are made in parallel under --deterministic too
         )
+        there = _end_unless(may_go_on, there)
         for t, spec in zip(flat, specs, strict=True):
             t.set_shape(numbers.shape.concatenate(spec.shape))
         there.set_shape(numbers.shape)
@@ -238,13 +239,12 @@ class RandomAccess:
         def note(number: tf.Tensor, row: Any, there: tf.Tensor) -> tuple[Any, tf.Tensor]:
             @without_autograph
             def add(number: np.ndarray, there: np.ndarray, *row: np.ndarray) -> np.bool_:
-                if there:
-                    bad.add(label, int(number), f"can't be loaded{texts_in(row)}")
-                return np.False_
+                reason = f"can't be loaded{texts_in(row)}"
+                return np.bool_(not there or bad.add(label, int(number), reason))
 
-            left_out = tf.numpy_function(add, [number, there, *tf.nest.flatten(row)], tf.bool)
+            may_go_on = tf.numpy_function(add, [number, there, *tf.nest.flatten(row)], tf.bool)
             other = tf.nest.map_structure(tf.constant, self._first_example)
-            return other, tf.ensure_shape(left_out, ())
+            return other, _end_unless(may_go_on, tf.constant(False))
 
         def cast(t: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
             return tf.cast(t, spec.dtype)  # of a Python number NumPy makes 64 bits
@@ -261,28 +261,34 @@ class RandomAccess:
     # In NumPy.
 
     def _read(self, numbers: np.ndarray, label: str, bad: BadExamples) -> list[np.ndarray]:
-        """Row numbers int64 S -> the arrays of the rows, each (S, ...), and bool S."""
+        """Row numbers int64 S -> the arrays of the rows, each (S, ...), bool S, and bool.
+
+        Whether each is there, and whether those that can't be read aren't too many.
+        """
         there = numbers != PADDING
+        may_go_on = np.array(True)
         rows = self._number(np.where(there, numbers, 0))
         if self._arrays is not None and self._in_numpy:
-            return [*(take(array, rows) for array in self._arrays), there]
+            return [*(take(array, rows) for array in self._arrays), there, may_go_on]
         first = tf.nest.flatten(self._first_row)
         flat = [repeated((*numbers.shape, *array.shape), array) for array in first]
         given = self._given(rows[there].tolist())
         if isinstance(given, list):
             for array, several in zip(flat, given, strict=True):
                 array[there] = several
-            return [*flat, there]
+            return [*flat, there, may_go_on]
         for place in zip(*np.nonzero(there), strict=True):
             try:
                 values = self._row(int(numbers[place]), given)
             except DataError as error:
-                bad.add(label, int(numbers[place]), str(error))
                 there[place] = False
+                if not bad.add(label, int(numbers[place]), str(error)):
+                    may_go_on = np.array(False)
+                    break
                 continue
             for array, value in zip(flat, values, strict=True):
                 array[place] = value[()]  # of a text the text, not an array of it
-        return [*flat, there]
+        return [*flat, there, may_go_on]
 
     def _given(self, rows: list[int]) -> dict[int, Any] | list[np.ndarray]:
         """Rows of the source that can be had together, or the arrays of all of them together.
@@ -389,3 +395,9 @@ def has_rows(split: Any) -> bool:
     array = hasattr(split, "dtype") or hasattr(split, "__array__")
     rows = hasattr(split, "__len__") and hasattr(split, "__getitem__")
     return rows and not nest and not array
+
+
+def _end_unless(may_go_on: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """The value; fails in the graph if a bool scalar is false."""
+    with tf.control_dependencies([tf.debugging.Assert(may_go_on, ["an example can't be read"])]):
+        return tf.identity(value)

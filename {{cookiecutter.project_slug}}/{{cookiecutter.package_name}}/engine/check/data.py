@@ -270,6 +270,8 @@ def labels(lab: Laboratory) -> Finding:
             elif split == "train" and not classes and (marks := _marks_beside_classes(array)).size:
                 number = len(np.unique(array)) - len(marks)
                 found = _trained_as_classes(lab, name, array, marks, number)
+            elif not classes and lab.declared_interacting:
+                continue  # numbers of what is to be found, some of it new
             elif name in lab.examples["train"] and array.ndim == 1:
                 train = _in_training(lab, name)
                 found = _unknown_labels(lab, split, name, train, classes)

@@ -364,12 +364,19 @@ def _beyond_activation(lab: Laboratory) -> Finding | None:
             low, high = _bounds(lab, name)
             share = _beyond_bounds(lab, name, low, high)
             if share > 0.05 and not _leaves_out_beyond(lab, name, low, high):
-                return wrong(
+                outside = y[(y < low) | (y > high)]
+                seen = (
                     f"predictions for {name!r} go from {low:.3g} to {high:.3g} for any weights, "
-                    f"and {share:.0%} of the labels are outside",
-                    "the last activation can't give such values",
-                    "remove the activation",
+                    f"and {share:.0%} of the labels are outside"
                 )
+                if len(outside) and not np.ptp(outside):
+                    return wrong(
+                        f"{seen}, all of them {outside[0]:g}",
+                        "the loss counts labels that mark what isn't known",
+                        "leave them out of loss, metrics and count, by weights of 0",
+                    )
+                fix = "remove the activation"
+                return wrong(seen, "the last activation can't give such values", fix)
     return None
 
 
