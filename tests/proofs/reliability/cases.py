@@ -73,7 +73,7 @@ def judge(
 
 def _anonymous(sentence: str) -> str:
     """Without the names of this machine's directories, and the time."""
-    sentence = re.sub(r"\S*/(?=runs/|checkpoints/)", "", sentence)
+    sentence = re.sub(r"\S*/(?=runs/|checkpoints/)|\S*/tmp\w{8}/", "", sentence)
     return re.sub(r"\d{4}-\d\d-\d\d-\d{6}-train(-\d+)?", "RUN", sentence)
 
 
