@@ -31,6 +31,7 @@ def test_the_optimizers_inside_a_multi_optimizer_do_not_sum_again() -> None:
     assert_parity(Toy(optimizer=multi_optimizer), replicas=(2,))
 
 
+@pytest.mark.quick
 def test_clipping_inside_a_multi_optimizer_is_refused() -> None:
     toy = Toy(optimizer=lambda: multi_optimizer(clipnorm=1.0))
     with pytest.raises(UsageError, match=r"SGD\(clipnorm=...\) clips each replica's gradients"):

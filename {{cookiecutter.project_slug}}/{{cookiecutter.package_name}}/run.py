@@ -21,7 +21,7 @@ from .engine.loop import Schedule
 from .engine.output import say
 from .engine.replicas import synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
-from .engine.unsupported import validate, validate_models
+from .engine.unsupported import validate, validate_models, validate_optimizer
 from .engine.workers import Workers
 from .task.config import TaskConfig
 from .task.data import create_augment
@@ -104,6 +104,7 @@ def create_run(
         validate(run)
         for name, optimizer in optimizers.items():
             build_optimizer(optimizer, run.variables_of(name))
+            validate_optimizer(optimizer)
     synchronized = []
     if strategy.num_replicas_in_sync > 1:
         synchronized = synchronize_batch_normalization(run.layers)

@@ -17,7 +17,7 @@ from .batches import BatchLayout, on_replicas
 from .errors import UsageError
 from .gradients import all_optimizers, clip, global_norm, sum_over_replicas
 from .loss_scale import LossScaling
-from .outside import Outside
+from .outside import Outside, of_engine
 from .progress import Progress, start
 from .replicas import shorten_traces
 from .transaction import Transaction, Writes
@@ -80,7 +80,8 @@ class DistributedSteps:
             loss_scaling=self.loss_scaling,
         )
         with tf.device("CPU:0"):  # it can be read while a GPU computes
-            self._fetched = tf.Variable([0.0, 0.0], trainable=False, dtype=tf.float64)  # n, seconds
+            # How many, and the seconds that they took to come.
+            self._fetched = of_engine(tf.Variable([0.0, 0.0], trainable=False, dtype=tf.float64))
         link.watch(lambda: int(self._fetched[0]))
         self.outside = Outside()
         self._built_for = set(run.what_trains)
@@ -123,7 +124,7 @@ class DistributedSteps:
         Raises:
             UsageError: what a checkpoint had of it isn't there.
         """
-        self.outside.find(self.run, self.graph(iterator, progress), self._fetched)
+        self.outside.find(self.run, self.graph(iterator, progress))
 
     def _function(self) -> Any:
         what_trains = self.run.what_trains

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +19,13 @@ from .types import Run
 
 NUMBERS = {tf.bool, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64}  # as JSON has them
 COPY = re.compile(r"/replica_\d+(?=:0$)")
+_OF_ENGINE = WeakValueDictionary[int, tf.Variable]()  # by id
+
+
+def of_engine(variable: tf.Variable) -> tf.Variable:
+    """The variable, which counts for the engine and is no part of a checkpoint."""
+    _OF_ENGINE[id(variable)] = variable
+    return variable
 
 
 class Outside:
@@ -32,13 +40,8 @@ class Outside:
         self._as_made: dict[str, np.ndarray] = {}
         self._restored: dict[str, Any] = {}
 
-    def find(self, run: Run, graph: tf.Graph, own: tf.Variable) -> None:
-        """Take up those that a graph reads, and set them to what was restored.
-
-        Args:
-            run: whose variables aren't meant.
-            graph: of train steps.
-            own: a variable of the engine.
+    def find(self, run: Run, graph: tf.Graph) -> None:
+        """Take up those that the graph of train steps reads, and set them to what was restored.
 
         Raises:
             UsageError: one that was restored isn't there, or has another shape.
@@ -47,7 +50,7 @@ class Outside:
         optimizers = (each for o in run.optimizers.values() for each in all_optimizers(o))
         owners = [*run.models.values(), *run.metrics.values(), *optimizers]
         known = {id(copy) for each in owners for v in each.variables for copy in local(v.value)}
-        known.add(id(own))
+        known.update(_OF_ENGINE.keys())
         others = (v for v in graph.variables if id(v) not in known and v.dtype in NUMBERS)
         by_handle = {id(v.handle): v for v in others}
         read = [by_handle[id(t)] for t, _ in graph.captures if id(t) in by_handle]

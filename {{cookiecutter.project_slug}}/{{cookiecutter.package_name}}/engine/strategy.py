@@ -15,6 +15,7 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 from . import cluster, link, rendezvous
 from .errors import UsageError
 from .output import fact, say
+from .outside import of_engine
 
 
 def create_strategy(
@@ -140,7 +141,9 @@ class _Launcher(cross_device_utils.CollectiveReplicaLauncher):
         super().__init__(*arguments, **named)
         # Of its own, as the token that orders its collectives: replicas don't wait for each other.
         with tf.init_scope(), tf.device("CPU:0"):  # it can be read while a GPU computes
-            self._begun = ResourceVariable(0, trainable=False, dtype=tf.int64)
+            self._begun = of_engine(ResourceVariable(0, trainable=False, dtype=tf.int64))
+        if self._ordering_token is not None:
+            of_engine(self._ordering_token)
         link.watch(lambda: int(self._begun))
 
     def all_reduce(self, input_tensor: Any, *arguments: Any, **named: Any) -> Any:

@@ -49,13 +49,11 @@ def validate(run: Run) -> None:
     """Refuse what no run of several replicas gets right; before the optimizers are built.
 
     Raises:
-        UsageError: a name, a loss, a metric or an optimizer can't be used.
+        UsageError: a name, a loss or a metric can't be used.
     """
     validate_names(run)
     validate_losses(run.losses)
     validate_metrics(run.metrics)
-    for optimizer in run.optimizers.values():
-        validate_optimizer(optimizer)
 
 
 def validate_losses(losses: Mapping[str, Any]) -> None:
@@ -126,7 +124,8 @@ def validate_metrics(metrics: Mapping[str, keras.metrics.Metric]) -> None:
 def validate_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
     """Refuse an optimizer that does by itself what is only right on the summed gradients.
 
-    It says so where an optimizer does something that has no effect.
+    To be called when it is built: a `MultiOptimizer` knows those inside it only then. It says so
+    where an optimizer does something that has no effect.
 
     Raises:
         UsageError: one of its arguments, or its class, has to be replaced by a flag.
