@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.callbacks import at_step
+from proof.engine.callbacks import Callback, at_step
 from proof.engine.evaluation import Evaluation
 from proof.engine.types import Replica, Run
 
@@ -309,6 +309,27 @@ def test_a_layer_that_writes_to_its_weights_can_be_frozen() -> None:
         assert int(progress.step) == 3
 
 
+def assert_resumed_alike(
+    path: Path,
+    first: int,
+    last: int,
+    made: Callable[[], tuple[Toy, list[Callback]]],
+    replicas: int,
+    flags: dict[str, int] | None = None,
+) -> None:
+    """Train to the last step at once, and in two parts: the same bits."""
+    ends = []
+    for name, stops in (("whole", [last]), ("parts", [first, last])):
+        for i, steps in enumerate(stops):
+            toy, callbacks = made()
+            settings: dict[str, Any] = {"flags": flags, "num_steps": steps, "resume": i > 0}
+            run = loop(path / name, callbacks, replicas, toy, **settings)
+            run.train()
+        ends.append(run.run.model.get_weights())
+    for a, b in zip(*ends, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 class Average(keras.layers.Layer):
     """Keeps a moving mean of what it sees, and takes it off."""
 
@@ -340,16 +361,7 @@ def test_what_each_replica_assigns_otherwise_is_named_and_resumed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     toy = Toy(model_with(lambda: Average(over_replicas)))
-    flags = {"accumulate": accumulate}
-    ends = []
-    for name, stops in (("whole", [8]), ("parts", [4, 8])):
-        for i, steps in enumerate(stops):
-            settings: dict[str, Any] = {"toy": toy, "num_steps": steps, "resume": i > 0}
-            run = loop(tmp_path / name, replicas=replicas, flags=flags, **settings)
-            run.train()
-        ends.append(run.run.model.get_weights())
-    for a, b in zip(*ends, strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_resumed_alike(tmp_path, 4, 8, lambda: (toy, []), replicas, {"accumulate": accumulate})
     said = "average/ema: each replica assigns other values" in capsys.readouterr().out
     assert said == (replicas > 1 and not over_replicas)
 
@@ -384,15 +396,8 @@ def _outside(kind: str) -> tuple[Toy, Callable[[float], None]]:
 def test_what_callbacks_change_outside_of_models_is_resumed(
     replicas: int, kind: str, tmp_path: Path
 ) -> None:
-    ends = []
-    for name, stops in (("whole", [9]), ("parts", [4, 9])):
-        for i, steps in enumerate(stops):
-            toy, set_all = _outside(kind)
-            # Not again between the two parts.
-            callbacks = [at_step(2, lambda event, set_all=set_all: set_all(0.25))]
-            settings: dict[str, Any] = {"toy": toy, "num_steps": steps, "resume": i > 0}
-            run = loop(tmp_path / name, callbacks, replicas, **settings)
-            run.train()
-        ends.append(run.run.model.get_weights())
-    for a, b in zip(*ends, strict=True):
-        np.testing.assert_array_equal(a, b)
+    def made() -> tuple[Toy, list[Callback]]:
+        toy, set_all = _outside(kind)
+        return toy, [at_step(2, lambda event: set_all(0.25))]  # in the first part alone
+
+    assert_resumed_alike(tmp_path, 4, 9, made, replicas)
