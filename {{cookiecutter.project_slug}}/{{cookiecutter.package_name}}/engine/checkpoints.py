@@ -26,7 +26,7 @@ from .auxiliary import hashes, validate_hashes
 from .callbacks import learning_rates
 from .errors import UsageError
 from .files import plain_name, writing
-from .gradients import all_optimizers
+from .gradients import all_variables
 from .output import say
 from .outside import Outside
 from .progress import Progress
@@ -92,7 +92,7 @@ class Checkpoints:
         }
         self._everything = tf.train.Checkpoint(
             models=_weights(run),
-            optimizers={name: _variables(o) for name, o in run.optimizers.items()},
+            optimizers={name: all_variables(o) for name, o in run.optimizers.items()},
             metrics={name: list(m.variables) for name, m in run.metrics.items()},
             progress=tf.nest.flatten(self._progress),
             text=self._text,
@@ -225,14 +225,12 @@ class Checkpoints:
         TensorFlow would divide them by the replicas, and cut off what is left of integers (2.21).
         """
         replicas = self.run.strategy.num_replicas_in_sync
-        local = replicas // self._workers.number
-        mine = slice(self._workers.index * local, (self._workers.index + 1) * local)
         for copies, values in zip(self._copies(self._metrics), saved["values"], strict=True):
             parts = np.asarray(values, copies[0].dtype.as_numpy_dtype)
             if saved["replicas"] != replicas:
                 sums = parts.sum(axis=0, keepdims=True)
                 parts = np.concatenate([sums, np.zeros((replicas - 1, *sums.shape[1:]))])
-            for copy, part in zip(copies, parts[mine], strict=True):
+            for copy, part in zip(copies, parts[self._mine], strict=True):
                 copy.assign(tf.constant(part, copy.dtype))
 
     def _signature(self) -> dict[str, Any]:
@@ -251,7 +249,7 @@ class Checkpoints:
             **{f"model {n}": shapes(m.variables) for n, m in run.trained_models.items()},
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
             **self._rates,
-            **{f"variables of {n}": shapes(_variables(o)) for n, o in run.optimizers.items()},
+            **{f"variables of {n}": shapes(all_variables(o)) for n, o in run.optimizers.items()},
             "list of metrics": [
                 f"{name} {type(metric).__name__} {tuple(variable.shape)}"
                 for name, metric in run.metrics.items()
@@ -436,11 +434,6 @@ class BestWeights:
 def _weights(run: Run) -> dict[str, list[keras.Variable]]:
     models = run.trained_models.items()
     return {n: [v for v in m.variables if not is_random_state(v)] for n, m in models}
-
-
-def _variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
-    """Those of the optimizer and of all that it holds."""
-    return unique(v for each in all_optimizers(optimizer) for v in each.variables)
 
 
 def _trainable(run: Run) -> list[bool]:

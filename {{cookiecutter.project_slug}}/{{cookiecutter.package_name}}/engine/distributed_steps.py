@@ -118,14 +118,6 @@ class DistributedSteps:
         arguments = (iterator, tf.constant(0, tf.int64), progress)
         return self._function().get_concrete_function(*arguments).graph
 
-    def find_outside(self, iterator: Iterator, progress: Progress) -> None:
-        """Find what the steps read beside models, optimizers and metrics, once they are traced.
-
-        Raises:
-            UsageError: what a checkpoint had of it isn't there.
-        """
-        self.outside.find(self.run, self.graph(iterator, progress))
-
     def _function(self) -> Any:
         what_trains = self.run.what_trains
         if not self._built_for.issuperset(what_trains):

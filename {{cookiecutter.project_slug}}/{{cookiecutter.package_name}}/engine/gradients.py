@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from .errors import UsageError
+from .types import unique
 
 
 def all_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimizer]:
@@ -19,6 +20,11 @@ def all_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimize
         waiting += [each for each in held if id(each) not in found]
         found |= {id(each): each for each in held}
     return list(found.values())
+
+
+def all_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Those of the optimizer and of all that it holds."""
+    return unique(v for each in all_optimizers(optimizer) for v in each.variables)
 
 
 def _held(optimizer: keras.optimizers.Optimizer) -> Iterator[keras.optimizers.Optimizer]:

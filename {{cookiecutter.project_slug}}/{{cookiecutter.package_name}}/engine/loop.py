@@ -206,11 +206,11 @@ class Loop:
             with self._timed("compiling"):
                 self._train_call(0)
                 self.evaluation.trace()
-            self.steps.find_outside(self._iterator, self.progress)
+            graph = self.steps.graph(self._iterator, self.progress)
+            self.steps.outside.find(self.run, graph)
             if self.workers.is_chief and (unreached := self.steps.transaction.unreached):
                 say(f"no gradient of a train step reaches: {', '.join(unreached)}")
             if self.schedule.log_graph and self.workers.is_chief and not resume:
-                graph = self.steps.graph(self._iterator, self.progress)
                 self.records.summaries.graph(graph, self.run.trained_models)
 
     def train(self) -> None:

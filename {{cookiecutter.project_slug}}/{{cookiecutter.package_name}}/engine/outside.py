@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from .errors import UsageError
-from .gradients import all_optimizers
+from .gradients import all_variables
 from .types import Run
 
 NUMBERS = {tf.bool, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64}  # as JSON has them
@@ -46,15 +46,7 @@ class Outside:
         Raises:
             UsageError: one that was restored isn't there, or has another shape.
         """
-        local = run.strategy.experimental_local_results
-        optimizers = (each for o in run.optimizers.values() for each in all_optimizers(o))
-        owners = [*run.models.values(), *run.metrics.values(), *optimizers]
-        known = {id(copy) for each in owners for v in each.variables for copy in local(v.value)}
-        known.update(_OF_ENGINE.keys())
-        others = (v for v in graph.variables if id(v) not in known and v.dtype in NUMBERS)
-        by_handle = {id(v.handle): v for v in others}
-        read = [by_handle[id(t)] for t, _ in graph.captures if id(t) in by_handle]
-        self._copies = _by_name(read)
+        self._copies = _by_name([v for v in variables_outside(run, graph) if v.dtype in NUMBERS])
         self._as_made = {key: copies[0].numpy() for key, copies in self._copies.items()}
         for key, value in self._restored.items():
             if key not in self._copies or np.shape(value) != self._as_made[key].shape:
@@ -73,6 +65,16 @@ class Outside:
     def restore(self, saved: dict[str, Any]) -> None:
         """Keep what `changed` returned until the variables are found."""
         self._restored = saved
+
+
+def variables_outside(run: Run, graph: tf.Graph) -> list[tf.Variable]:
+    """What a graph reads beside the variables of the run and of the engine, as it was traced."""
+    local = run.strategy.experimental_local_results
+    owned = [v for o in (*run.models.values(), *run.metrics.values()) for v in o.variables]
+    owned += [v for optimizer in run.optimizers.values() for v in all_variables(optimizer)]
+    known = {id(copy) for v in owned for copy in local(v.value)} | {*_OF_ENGINE.keys()}
+    by_handle = {id(v.handle): v for v in graph.variables if id(v) not in known}
+    return [by_handle[id(t)] for t, _ in graph.captures if id(t) in by_handle]
 
 
 def _by_name(variables: list[tf.Variable]) -> dict[str, list[tf.Variable]]:

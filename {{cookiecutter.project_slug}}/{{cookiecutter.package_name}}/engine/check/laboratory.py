@@ -16,6 +16,7 @@ import tensorflow as tf
 from ..batches import TrainingBatches, on_replicas
 from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
+from ..outside import variables_outside
 from .findings import NOT_LOOKED_AT
 from .numbers import (
     TOLERANCE,
@@ -291,8 +292,7 @@ class Laboratory(Runs):
     @property
     def unknown_variables(self) -> list[tf.Variable]:
         """Variables that a step reads but the engine doesn't know, such as those of a loss."""
-        known = {id(v._value) for v in self.variables(self.one)}
-        return [v for v in self.traced.ops[0].graph.variables if id(v) not in known]
+        return variables_outside(self.run, self.traced.ops[0].graph)
 
     def was_trained(self, layer: keras.layers.BatchNormalization) -> bool:
         """Whether its moving averages come from a pretrained model."""
