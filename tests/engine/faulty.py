@@ -4113,10 +4113,10 @@ def histories(late: bool, shuffled: bool = False) -> Toy:
     )  # fmt: skip
 
 
-def candidates(new: int = 0) -> Toy:
+def candidates(rows: int = 96, new: int = 0) -> Toy:
     """Numbers of 60 items, of which a model finds the one of each row among those of the batch.
 
-    `new`: of the items in the validation data, so many aren't in the training data.
+    `rows`: of the training data. `new`: so many items are in the validation data alone.
     """
     numbers = np.random.default_rng(1)
     of_items = numbers.normal(size=(60, FEATURES)).astype("float32")
@@ -4140,7 +4140,7 @@ def candidates(new: int = 0) -> Toy:
         return (of_items[labels] + 0.1 * noise).astype("float32"), labels
 
     return sound(
-        model=model(last=lambda: dense(FEATURES)), metrics=dict, data=drawn(96, 1),
+        model=model(last=lambda: dense(FEATURES)), metrics=dict, data=drawn(rows, 1),
         others={"validation": drawn(48, 2, new)}, examples_interact=True,
         train_steps=(one_step(True),), validation_step=one_step(False),
         optimizer=lambda: keras.optimizers.Adam(0.01),

@@ -557,7 +557,7 @@ def test_data_that_takes_much_memory_is_not_made_again(monkeypatch: pytest.Monke
         ),
         ("every weight moves", late_penalty),
         ("callbacks", lambda: raised(in_evaluation=False)),
-        ("labels", lambda: candidates(new=12)),
+        ("labels", lambda: candidates(rows=240, new=12)),
         ("outputs reach the targets", lambda: shares_or_unknown(left_out=True)),
         ("size of the loss", summed),
         ("later positions", with_one_number),
