@@ -858,6 +858,27 @@ def test_a_watchdog_ends_a_wait_that_python_can_not() -> None:
     assert done.stderr.count("\n") == 1
 
 
+PENDING = """
+import json, os, signal, sys, time
+from proof.engine import link
+workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+os.environ["TF_CONFIG"] = json.dumps(workers)
+link.current = link.Link({}, hang_timeout=60, start_timeout=60)
+if sys.argv[1] == "training":
+    link.accept_sigterm()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # as while other programs run
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(3)
+"""
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("when", "code"), [("starting", 143), ("training", 0)])
+def test_a_pending_sigterm_ends_a_worker_only_before_it_trains(when: str, code: int) -> None:
+    command = [sys.executable, "-c", PENDING, when]
+    assert subprocess.run(command, cwd=PROJECT, timeout=60, check=False).returncode == code
+
+
 @pytest.mark.quick
 def test_the_chief_says_that_all_are_ready_before_it_goes_on(
     monkeypatch: pytest.MonkeyPatch,

@@ -93,6 +93,7 @@ class Link:
         # Creating MultiWorkerMirroredStrategy sets a handler that swallows SIGTERM (TF 2.21). Until
         # `accept_sigterm` it stays pending, in this thread and in all that it starts.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        self.sigterm_is_blocked = True
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -172,7 +173,8 @@ class Link:
             elif time.monotonic() > beat and not self._closed:
                 beat = time.monotonic() + BEAT_SECS
                 self._beat()
-                if signal.SIGTERM in signal.sigpending():
+                # Later it is pending only until another thread runs, which saves what is trained.
+                if self.sigterm_is_blocked and signal.SIGTERM in signal.sigpending():
                     os._exit(128 + signal.SIGTERM)
 
     def _receive(self, worker: int) -> None:
@@ -276,6 +278,8 @@ def watch(counter: Callable[[], int]) -> None:
 
 def accept_sigterm() -> None:
     """End by SIGTERM again, as a process does that has no handler, and by one that is pending."""
+    if current:
+        current.sigterm_is_blocked = False
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
