@@ -672,3 +672,42 @@ def test_a_state_that_json_cannot_hold_is_named(tmp_path: Path) -> None:
     counts = [every_steps(1, Counter(np.zeros(3)))]
     with pytest.raises(UsageError, match=r"Counter\.get_state\(\) returns what JSON can't hold"):
         loop(tmp_path, counts, num_steps=1).train()
+
+
+@pytest.mark.quick
+def test_weights_changed_in_the_end_are_said_to_be_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Average:
+        def __init__(self, changes: bool) -> None:
+            self.changes = changes
+
+        def __call__(self, event: Event) -> None: ...
+
+        def on_train_end(self, loop: Loop) -> None:
+            if self.changes:
+                loop.run.model.set_weights([0 * w for w in loop.run.model.get_weights()])
+
+    for changes in (True, False):
+        loop(tmp_path / str(changes), [every_epochs(1, Average(changes))]).train()
+        assert ("on_train_end of a callback changes w" in capsys.readouterr().out) == changes
+
+
+@pytest.mark.quick
+def test_variables_that_keras_does_not_know_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Factor(keras.layers.Layer):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(name="factor")
+            self.by = tf.Variable(1.0, dtype=tf.float64)
+
+        def call(self, x: Any) -> Any:
+            return x * self.by
+
+    def model() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        return keras.Model(x, Factor()(keras.layers.Dense(CLASSES)(x)))
+
+    loop(tmp_path, toy=replace(TOY, model=model))
+    assert "neither trained nor in the saved weights: factor.by, made by" in capsys.readouterr().out

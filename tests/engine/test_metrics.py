@@ -135,3 +135,22 @@ def test_training_metrics_are_the_same_on_every_number_of_replicas() -> None:
     for name in METRICS:
         a, b = (np.asarray(t.run.metrics[name].result()) for t in (one, two))
         np.testing.assert_allclose(a, b, rtol=2e-6, err_msg=name)
+
+
+def test_evaluation_passes_over_a_batch_in_which_nothing_counts() -> None:
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels, run.model(inputs, training=False))
+        total = tf.reduce_sum(per_example * weights)
+        return {"main": total / tf.cast(replica.global_count, total.dtype)}  # 0 / 0 without any
+
+    inputs, labels = plain_data(3 * BATCH)
+    weights = np.repeat([1.0, 1.0, 0.0], BATCH)
+    toy = Toy(train_steps=(step,), data=(inputs, labels, weights), metrics=dict)
+    built = build(toy)
+    some = [part[: 2 * BATCH] for part in (inputs, labels, weights)]
+    whole, counted = (
+        Evaluation(built.run, {"test": tuple(data)}, built.steps.layout).evaluate("test")
+        for data in (toy.data, some)
+    )
+    assert whole["test_loss"] == pytest.approx(counted["test_loss"], rel=1e-12)

@@ -197,3 +197,44 @@ def test_an_optimizer_of_ones_own_is_resumed(name: str, tmp_path: Path) -> None:
     run("parts", 4)
     for a, b in zip(whole, run("parts", 8, resume=True), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+class Still(optimizers.SGD):  # type: ignore[misc]
+    """Overrides what `fit` calls: gradients are 0."""
+
+    def apply_gradients(self, grads_and_vars: Any) -> Any:
+        return super().apply_gradients([(0 * gradient, v) for gradient, v in grads_and_vars])
+
+
+@pytest.mark.quick
+def test_what_an_optimizer_overrides_is_called_as_by_fit() -> None:
+    trained = train(Toy(optimizer=lambda: Still(0.1)), steps=5)
+    for a, b in zip(build(Toy()).run.model.get_weights(), trained.weights, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+class InBranches(keras.layers.Layer):  # type: ignore[misc]
+    """Looks rows of one of two tables up: a gradient whose shape isn't known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = [keras.layers.Embedding(4, 3) for _ in range(2)]
+
+    def build(self, shape: Any) -> None:
+        for table in self.tables:
+            table.build(shape)
+
+    def call(self, x: Any) -> tf.Tensor:
+        rows = tf.cast(tf.abs(x), tf.int32) % 4
+        one, other = self.tables
+        return tf.cond(tf.reduce_sum(x) > -1e9, lambda: one(rows), lambda: other(rows))
+
+
+@pytest.mark.quick
+def test_embeddings_in_branches_train_alike_on_two_replicas() -> None:
+    def model() -> keras.Model:
+        x = inputs = keras.Input((FEATURES,))
+        x = keras.layers.Flatten()(InBranches()(x))
+        return keras.Model(inputs, keras.layers.Dense(CLASSES)(x))
+
+    assert_parity(Toy(model), (2,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -15,7 +16,8 @@ from proof.engine.progress import Progress
 from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 
-from .toys import BATCH, CLASSES, FEATURES, Toy, Trained, build, plain_data, train
+from .test_loop import loop
+from .toys import BATCH, CLASSES, FEATURES, Toy, Trained, build, plain_data, plain_step, train
 from .worked import CONTRASTIVE
 
 layers = keras.layers
@@ -128,16 +130,48 @@ def test_jit_on_is_refused_where_a_loss_crosses_replicas() -> None:
         train(CONTRASTIVE, 2, steps=1, steps_per_call=1, jit="on")
 
 
-def test_jit_auto_falls_back_where_a_loss_crosses_replicas(
-    capsys: pytest.CaptureFixture[str],
+def mean_of_all(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """Asks TensorFlow, and not `replica`, for what the other replicas have."""
+    (loss,) = plain_step(run, batch, replica).values()
+    total = tf.distribute.get_replica_context().all_reduce("sum", tf.stop_gradient(loss))
+    return {"main": loss + 0.0 * total}
+
+
+def words() -> keras.Model:
+    """A model that looks up strings."""
+    x = inputs = keras.Input((1,), dtype=tf.string)
+    x = layers.Flatten()(layers.Embedding(9, 2)(layers.Hashing(9)(x)))
+    return keras.Model(inputs, layers.Dense(CLASSES)(x))
+
+
+@pytest.mark.parametrize(
+    ("toy", "said"),
+    [
+        (CONTRASTIVE, True),
+        (Toy(train_steps=(mean_of_all,)), True),
+        (Toy(words, data=(np.array([["a"], ["b"]] * BATCH), np.zeros(2 * BATCH, int))), False),
+    ],
+    ids=["all_gather", "all_reduce", "strings"],
+)
+def test_jit_auto_falls_back_where_xla_cannot_compile(
+    toy: Toy, said: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    built = build(CONTRASTIVE, 2, jit="auto")
+    built = build(toy, 2, jit="auto")
     built.steps.transaction.jit = True  # as on a machine with an accelerator
     iterator = built.iterator(0, 1)
     progress = built.steps.distributed_train_step(iterator, 1, built.steps.start())
     assert int(progress.step) == 1
-    assert "jit: off" in capsys.readouterr().out
+    assert ("jit: off" in capsys.readouterr().out) == said
     assert not built.steps.jit
+
+
+def test_what_xla_cannot_compile_is_named(tmp_path: Path) -> None:
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        zeros = tf.strings.to_number(tf.strings.as_string(0.0 * batch[0]), batch[0].dtype)
+        return {"main": plain_step(run, batch, replica)["main"] + tf.reduce_sum(zeros)}
+
+    with pytest.raises(UsageError, match=r"^XLA can't compile \w+; use --jit off\."):
+        loop(tmp_path, toy=Toy(train_steps=(step,)), flags={"jit": "on"}).train()
 
 
 def test_a_train_step_can_return_a_half_precision_loss() -> None:

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine.evaluation import Evaluation
 from proof.engine.randomness import Place, drawing_for
 from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
@@ -166,3 +167,58 @@ def drawn(name: str, dtype: str) -> tf.Tensor:
 def test_in_16_bits_the_same_numbers_are_drawn(name: str, half: str) -> None:
     wanted = tf.cast(tf.cast(drawn(name, "float32"), half), tf.float64)
     tf.debugging.assert_equal(drawn(name, half), wanted)
+
+
+class NoisyCell(layers.Layer):
+    """What an RNN calls once for each position: adds noise to the inputs, and a part of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size = self.output_size = 1
+        self.generator = keras.random.SeedGenerator(3)
+
+    def call(self, x: Any, states: Any) -> Any:
+        noise = keras.random.normal(keras.ops.shape(x), seed=self.generator)
+        return x + noise + keras.random.normal(keras.ops.shape(x), seed=self.generator), states
+
+
+def looping_model() -> keras.Model:
+    """(batch, FEATURES) -> logits, and the noise of each position of two RNNs that share a cell."""
+    inputs = keras.Input((FEATURES,))
+    x = layers.Reshape((FEATURES, 1))(0.0 * inputs)
+    rnn = layers.RNN(NoisyCell(), return_sequences=True)
+    noise = layers.Concatenate(axis=-1)([rnn(x), rnn(x)])  # (batch, positions, 2)
+    logits = layers.Dense(CLASSES)(layers.Flatten()(noise))
+    return keras.Model(inputs, {"logits": logits, "noise": noise})
+
+
+def looping_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    inputs, labels, weights = batch
+    outputs = run.model(inputs, training=True)
+    numbers = tf.reshape(outputs["noise"], (inputs.shape[0], -1))
+    alike = tf.abs(numbers[:, :, tf.newaxis] - numbers[:, tf.newaxis]) < 1e-6
+    # How many of an example's numbers each is equal to: only to itself.
+    run.metrics["alike"].update_state(tf.reduce_sum(tf.cast(alike, tf.float64), -1), weights)
+    per_example = run.losses["main"](labels, outputs["logits"])
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
+LOOPING = Toy(
+    looping_model,
+    train_steps=(looping_step,),
+    metrics=lambda: {"alike": keras.metrics.Mean()},
+)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("jit", ["off", "on"])
+def test_each_round_of_a_loop_draws_its_own_numbers(jit: str) -> None:
+    trained = train(LOOPING, jit=jit)
+    assert trained.run.metric_results()["alike"] == 1
+    results = Evaluation(trained.run, LOOPING.splits, trained.steps.layout).evaluate("train")
+    assert results["train_alike"] == 1
+
+
+@pytest.mark.quick
+def test_loops_draw_the_same_on_one_replica_and_on_two() -> None:
+    assert_parity(LOOPING, randomness="global_batch")

@@ -401,3 +401,14 @@ def test_what_callbacks_change_outside_of_models_is_resumed(
         return toy, [at_step(2, lambda event: set_all(0.25))]  # in the first part alone
 
     assert_resumed_alike(tmp_path, 4, 9, made, replicas)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_what_callbacks_set_before_the_first_trace_is_resumed(
+    replicas: int, tmp_path: Path
+) -> None:
+    def made() -> tuple[Toy, list[Callback]]:
+        toy, set_all = _outside("tf")
+        return toy, [at_step(0, lambda event: set_all(0.25))]  # not called again on resume
+
+    assert_resumed_alike(tmp_path, 4, 9, made, replicas)

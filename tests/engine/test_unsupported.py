@@ -15,7 +15,7 @@ from proof.engine.gradients import build_optimizer
 from proof.engine.types import Replica, Run
 
 from .faulty import copied_every
-from .toys import Toy, build, plain_model, plain_step, train
+from .toys import CLASSES, FEATURES, Toy, build, plain_model, plain_step, train
 
 optimizers, metrics = keras.optimizers, keras.metrics
 
@@ -234,3 +234,45 @@ def test_a_gradient_inside_a_step_is_not_of_variables() -> None:
 
     with pytest.raises(UsageError, match=r"watch and differentiate \[v\.value for v in variables"):
         train(Toy(train_steps=(step,)), steps=1, steps_per_call=1)
+
+
+class Hits(keras.metrics.Metric):  # type: ignore[misc]
+    """Counts in a variable of each replica by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = keras.Variable(0.0, trainable=False)
+
+    def update_state(self, labels: Any, predictions: Any, weights: Any = None) -> None:
+        self.total.assign_add(1.0)
+
+    def result(self) -> Any:
+        return self.total.value
+
+
+def test_a_metric_of_each_replica_by_itself() -> None:
+    with pytest.raises(UsageError, match=r"'hits' .* isn't summed over the replicas; make it"):
+        build(Toy(metrics=lambda: {"hits": Hits()}))
+
+
+class Auxiliary(keras.Model):  # type: ignore[misc]
+    """A model that calls one of its layers in training only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logits = keras.layers.Dense(CLASSES)
+        self.more = keras.layers.Dense(CLASSES)
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        return self.logits(x) + (0.1 * self.more(x) if training else 0.0)
+
+
+@pytest.mark.filterwarnings("ignore:.build")
+def test_weights_that_a_step_creates() -> None:
+    def model() -> keras.Model:
+        made = Auxiliary()
+        made(np.zeros((1, FEATURES)))
+        return made
+
+    with pytest.raises(UsageError, match=r"creates the weights auxiliary\S*/dense\S*/kernel, "):
+        train(Toy(model), steps=1, steps_per_call=1)

@@ -919,3 +919,33 @@ def test_no_shared_storage_is_one_sentence(started: Started, tmp_path: Path) -> 
     assert started.err(0) == started.err(1)
     assert "worker 1 can't see what worker 0 writes; set --runs to" in started.err(0)
     assert not list(tmp_path.glob("*/runs/*"))
+
+
+OTHERS = """
+    from proof.task import data
+    sound = data.create_datasets
+    def create_datasets(task):
+        splits = sound(task)
+        {change}
+        return splits
+    data.create_datasets = create_datasets
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "split"),
+    [
+        ("splits['train'] = tuple(part[::-1] for part in splits['train'])", "training data"),
+        ("splits['train'] = tuple(part[:-96] for part in splits['train'])", "training data"),
+        ("splits['validation'] = tuple(p[:-96] for p in splits['validation'])", "validation data"),
+        ("del splits['test']", "test data"),
+    ],
+    ids=["order", "length", "validation", "missing"],
+)
+def test_workers_with_other_data_end_before_they_train(
+    started: Started, tmp_path: Path, change: str, split: str
+) -> None:
+    start_faulty(started, tmp_path, OTHERS.format(change=change))
+    assert started.ends() == [2, 2], started.err(0) + started.err(1)
+    for worker in (0, 1):
+        assert f"The {split} of worker 1 isn't that of worker 0: " in last(started, worker)

@@ -20,6 +20,7 @@ from .engine.gradients import build_optimizer
 from .engine.loop import Schedule
 from .engine.output import say
 from .engine.replicas import synchronize_batch_normalization
+from .engine.same_data import require_same_data
 from .engine.types import MAIN, Run, TaskFunctions
 from .engine.unsupported import validate, validate_models, validate_optimizer
 from .engine.workers import Workers
@@ -75,9 +76,11 @@ def create_run(
     for name, split in datasets.items():
         if gives_batches(split):
             say(f"the {split_label(name)} comes in batches: they are taken apart into examples")
-    if adapted is None:
-        with reading_errors(datasets):
-            adapted = of_chief(adapt(task, datasets), Workers(strategy))
+    workers = Workers(strategy)
+    with reading_errors(datasets):
+        require_same_data(datasets, workers)
+        if adapted is None:
+            adapted = of_chief(adapt(task, datasets), workers)
     models = _create_models(strategy, adapted, config, task)
     steps = num_steps(config, batches)
     with strategy.scope():

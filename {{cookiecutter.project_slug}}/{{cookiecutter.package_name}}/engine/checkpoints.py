@@ -115,7 +115,7 @@ class Checkpoints:
             "auxiliary": hashes(self.run.models),
             "metrics": self._metrics_by_replica(),
             "differing": self._differing_by_replica(),
-            "outside": self._outside.changed(),
+            "outside": self._outside.to_save(),
         }
         self._text.assign(json.dumps(text))
         _write(self._everything, self.directory, step, self._keep, self._workers)

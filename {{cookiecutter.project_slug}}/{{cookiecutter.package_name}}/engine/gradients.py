@@ -64,21 +64,22 @@ def apply_gradients(
     gradients: list[tf.Tensor],
     variables: list[keras.Variable],
 ) -> None:
-    """`optimizer.apply`, also while some variables of a `MultiOptimizer` are frozen.
+    """As `fit` applies them, also while some variables of a `MultiOptimizer` are frozen.
 
-    It raises "Gradients must match trainable variables one-to-one" for fewer than it was built
+    That raises "Gradients must match trainable variables one-to-one" for fewer than it was built
     for (Keras 3.15), so then each optimizer inside it is given its own. One of which all variables
     are frozen makes no step.
     """
     inside = getattr(optimizer, "_var_to_optimizer_idx", None)
     if inside is None or len(inside) == len(variables):
-        optimizer.apply(gradients, variables)
+        # Not `apply`: an optimizer of one's own may override what `fit` calls.
+        optimizer.apply_gradients(list(zip(gradients, variables, strict=True)))
         return
     pairs = list(zip(gradients, variables, strict=True))
     for i, each in enumerate(optimizer.optimizers):
         own = [(g, v) for g, v in pairs if inside[optimizer._var_key(v)] == i]
         if own:
-            each.apply([g for g, _ in own], [v for _, v in own])
+            each.apply_gradients(own)
     optimizer.iterations.assign_add(1)
 
 
@@ -138,7 +139,7 @@ def buckets(dtypes: list[tf.DType], sizes: list[int], bucket_bytes: int) -> list
 def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
     """The Euclidean norm of all gradients together, float scalar; not finite if one isn't."""
     floatx = keras.config.floatx()
-    halves = [tf.cast(tf.nn.l2_loss(gradient), floatx) for gradient in gradients]
+    halves = [tf.nn.l2_loss(tf.cast(gradient, floatx)) for gradient in gradients]
     return tf.sqrt(2.0 * tf.add_n(halves)) if halves else tf.zeros((), floatx)  # all frozen: none
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shlex
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import tensorflow as tf
 
 from .batches import TrainingBatches
 from .callbacks import (
@@ -28,6 +31,7 @@ from .errors import RESUMABLE, DataError, UsageError
 from .evaluation import Evaluation
 from .interrupts import Interrupts
 from .output import say, say_on_terminal
+from .outside import held_by_layers
 from .progress import Sums
 from .records import Records
 from .run_directory import RunDirectory
@@ -210,6 +214,11 @@ class Loop:
             self.steps.outside.find(self.run, graph)
             if self.workers.is_chief and (unreached := self.steps.transaction.unreached):
                 say(f"no gradient of a train step reaches: {', '.join(unreached)}")
+            if self.workers.is_chief and (held := held_by_layers(self.run)):
+                say(
+                    f"neither trained nor in the saved weights: {', '.join(held)}, made by "
+                    "tf.Variable; make weights of layers by add_weight"
+                )
             if self.schedule.log_graph and self.workers.is_chief and not resume:
                 self.records.summaries.graph(graph, self.run.trained_models)
 
@@ -273,7 +282,13 @@ class Loop:
                 self.workers.wait()  # a launcher ends all when one has left
                 raise SystemExit(RESUMABLE)
             self._iterator = None  # it reads ahead
+            before = self._checksum()
             self._tell("on_train_end", self.callbacks)
+            if self._checksum() != before:
+                say(
+                    "on_train_end of a callback changes weights, which aren't tested or exported: "
+                    "the best ones are, from before; change them in on_epoch_end or a train step"
+                )
             self._save()  # whole, even if a signal comes now
 
     def test(self) -> dict[str, float]:
@@ -327,7 +342,16 @@ class Loop:
         """Make `steps` train steps in one graph call, or fewer; returns how many."""
         spec, data = self._iterator.element_spec, self.batches.split
         with data_errors("train", self.run, spec, data, self.batches.rows_from(self.step)):
-            self.progress = self.steps.distributed_train_step(self._iterator, steps, self.progress)
+            try:
+                self.progress = self.steps.distributed_train_step(
+                    self._iterator, steps, self.progress
+                )
+            except tf.errors.InvalidArgumentError as error:
+                _, is_of_xla, what = str(error).partition("when trying to compile graph")
+                if not is_of_xla:
+                    raise
+                what = what.partition("_JIT: ")[2].partition(" ")[0]
+                raise UsageError(f"XLA can't compile {what or 'a step'}; use --jit off.") from error
         made = int(self.progress.step) - self.step
         self.step += made
         return made
@@ -441,6 +465,15 @@ class Loop:
                 f"a stream can't start in its middle: {again} examples are read and thrown away; "
                 "RandomAccess in engine/random_access.py resumes at once"
             )
+
+    def _checksum(self) -> int:
+        """Of the models' weights, if a callback may change them at the end."""
+        if not any(hasattr(callback.function, "on_train_end") for callback in self.callbacks):
+            return 0
+        checksum = 0
+        for weight in (v for model in self.run.models.values() for v in model.weights):
+            checksum = zlib.crc32(weight.numpy().tobytes(), checksum)
+        return checksum
 
     def _stateful(self) -> list[Any]:
         functions = [callback.function for callback in self.callbacks]

@@ -18,6 +18,7 @@ from .gradients import all_variables
 from .types import Run
 
 NUMBERS = {tf.bool, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64}  # as JSON has them
+SMALL = 1_000  # numbers
 COPY = re.compile(r"/replica_\d+(?=:0$)")
 _OF_ENGINE = WeakValueDictionary[int, tf.Variable]()  # by id
 
@@ -29,7 +30,7 @@ def of_engine(variable: tf.Variable) -> tf.Variable:
 
 
 class Outside:
-    """What a checkpoint keeps of these variables: the values of those that have changed.
+    """What a checkpoint keeps of these variables: all small ones, and large ones that change.
 
     They are known once a step is traced, by their names, and where several have the same, by the
     order of the trace.
@@ -37,7 +38,7 @@ class Outside:
 
     def __init__(self) -> None:
         self._copies: dict[str, list[tf.Variable]] = {}  # on the replicas
-        self._as_made: dict[str, np.ndarray] = {}
+        self._found: dict[str, np.ndarray] = {}
         self._restored: dict[str, Any] = {}
 
     def find(self, run: Run, graph: tf.Graph) -> None:
@@ -47,9 +48,9 @@ class Outside:
             UsageError: one that was restored isn't there, or has another shape.
         """
         self._copies = _by_name([v for v in variables_outside(run, graph) if v.dtype in NUMBERS])
-        self._as_made = {key: copies[0].numpy() for key, copies in self._copies.items()}
+        self._found = {key: copies[0].numpy() for key, copies in self._copies.items()}
         for key, value in self._restored.items():
-            if key not in self._copies or np.shape(value) != self._as_made[key].shape:
+            if key not in self._copies or np.shape(value) != self._found[key].shape:
                 raise UsageError(
                     f"The run can't be resumed: no train step reads the variable {key} as it was, "
                     "which belongs to no model; start a new run, or set it back."
@@ -57,13 +58,21 @@ class Outside:
             for copy in self._copies[key]:
                 copy.assign(tf.constant(value, copy.dtype))
 
-    def changed(self) -> dict[str, Any]:
-        """What `restore` takes: values of those that aren't as they were made, as JSON."""
+    def to_save(self) -> dict[str, Any]:
+        """What `restore` takes: values, as JSON.
+
+        A callback may have set one before it was found, so its value then says nothing; but that
+        of a large one, such as a table, is left out while it stays.
+        """
         now = {key: copies[0].numpy() for key, copies in self._copies.items()}
-        return {k: v.tolist() for k, v in now.items() if not np.array_equal(v, self._as_made[k])}
+        return {
+            key: value.tolist()
+            for key, value in now.items()
+            if value.size <= SMALL or not np.array_equal(value, self._found[key])
+        }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Keep what `changed` returned until the variables are found."""
+        """Keep what `to_save` returned until the variables are found."""
         self._restored = saved
 
 
@@ -75,6 +84,16 @@ def variables_outside(run: Run, graph: tf.Graph) -> list[tf.Variable]:
     known = {id(copy) for v in owned for copy in local(v.value)} | {*_OF_ENGINE.keys()}
     by_handle = {id(v.handle): v for v in graph.variables if id(v) not in known}
     return [by_handle[id(t)] for t, _ in graph.captures if id(t) in by_handle]
+
+
+def held_by_layers(run: Run) -> list[str]:
+    """The attributes of layers that are a tf.Variable, which Keras neither trains nor saves."""
+    return [
+        f"{layer.name}.{name}"
+        for layer in run.layers
+        for name, value in vars(layer).items()
+        if isinstance(value, tf.Variable)
+    ]
 
 
 def _by_name(variables: list[tf.Variable]) -> dict[str, list[tf.Variable]]:

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.ops.control_flow_v2_func_graphs import WhileBodyFuncGraph  # none is public
 
 # "same_rows": every row gets the same numbers, so that `check` may exchange rows.
 Randomness = Literal["replica", "global_batch", "same_rows"]
@@ -66,6 +67,24 @@ def drawing_for(place: Place) -> Iterator[None]:
         yield
     finally:
         _current.place = before
+
+
+def in_round(seed: tf.Tensor, graph: tf.Graph, outer: tf.Graph) -> tf.Tensor:
+    """The random state in a round of the loops around `graph`, of what it is in `outer`.
+
+    A loop reads it from outside, so without this every round would draw the same numbers.
+
+    Args:
+        seed: uint32 (2,), in `outer`.
+        graph: of the body of a loop or of a branch, somewhere in `outer`.
+        outer: the graph around all loops.
+    """
+    while graph is not outer:
+        if isinstance(graph, WhileBodyFuncGraph):
+            number = tf.cast(graph.inputs[0], seed.dtype)  # it counts the rounds (TF 2.21)
+            seed = tf.stack([1_000_003 * seed[0] + number, seed[1]])
+        graph = graph.outer_graph
+    return seed
 
 
 def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:

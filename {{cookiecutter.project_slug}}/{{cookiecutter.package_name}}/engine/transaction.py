@@ -27,7 +27,7 @@ from .gradients import apply_gradients
 from .inner_functions import StepScope, inlined
 from .loss_scale import LossScale, LossScaling
 from .output import say
-from .randomness import Place, drawing_for
+from .randomness import Place, drawing_for, in_round
 from .replicas import derive_seeds, is_random_state
 from .types import Replica, Run, Step, unique
 
@@ -115,7 +115,14 @@ class Capture:
         with _Scope(mapping, step.__name__, place).entered() as scope, _explained(step):
             losses = step(self.run, batch, replica)
         losses = self._valid(step, losses)
-        if set(scope.state_mapping) - {id(variable) for variable, _ in mapping}:
+        known = {id(variable) for variable, _ in mapping}
+        if made := [v.path for v in (*self._frozen, *self.writable) if id(v) not in known]:
+            raise UsageError(
+                f"{step.__name__} creates the weights {', '.join(made)}: too late, since they "
+                "belong to no optimizer yet. In create_model call the model once with "
+                "training=True and once with training=False, on zeros of the right shape."
+            )
+        if set(scope.state_mapping) - known:
             raise UsageError(
                 f"{step.__name__} changes a Keras variable that belongs to no model and no metric "
                 "of the run, so the change would be lost. For random numbers use replica.seed "
@@ -197,6 +204,8 @@ class _Scope(StepScope):
         super().__init__(mapping, collect_losses=True)
         self._step, self._place = step, place
         self._graph = tf.compat.v1.get_default_graph()
+        # Random states in branches and loops, whose tensors can't be used outside of them.
+        self._inside: dict[tuple[tf.Graph, int], tf.Tensor] = {}
 
     @contextmanager
     def entered(self) -> Iterator[_Scope]:
@@ -210,15 +219,30 @@ class _Scope(StepScope):
         scope.state_mapping = values
         return scope.entered()
 
+    def get_current_value(self, variable: keras.Variable) -> Any:
+        """The value that is read here; a random state differs in each round of a loop."""
+        graph = tf.compat.v1.get_default_graph()
+        if graph is self._graph or not is_random_state(variable):
+            return super().get_current_value(variable)
+        if (graph, id(variable)) not in self._inside:
+            with self._graph.as_default():
+                seed = super().get_current_value(variable)
+                super().add_update((variable, seed + tf.constant([1, 0], seed.dtype)))
+            self._inside[graph, id(variable)] = in_round(seed, graph, self._graph)
+        return self._inside[graph, id(variable)]
+
     def add_update(self, update: tuple[keras.Variable, Any]) -> None:
         """Keep a new value.
 
         Raises:
             UsageError: it is assigned in a branch or a loop, and would be kept in every case.
         """
-        variable, _ = update
-        is_inside = tf.compat.v1.get_default_graph() is not self._graph
-        if is_inside and not is_random_state(variable):
+        variable, value = update
+        graph = tf.compat.v1.get_default_graph()
+        if graph is not self._graph and is_random_state(variable):
+            self._inside[graph, id(variable)] = value
+            return
+        if graph is not self._graph:
             raise UsageError(
                 f"{self._step} assigns {variable.path} inside tf.cond, tf.while_loop or tf.map_fn, "
                 "where it can't be kept for the end of the step; assign it outside, such as "
@@ -332,6 +356,9 @@ class Transaction:
 
     def _run(self, train_step: int, *arguments: Any) -> StepResult:
         """`_forward_backward`, compiled or not."""
+        batch, *_ = arguments
+        if self._jit_is_optional and any(t.dtype == tf.string for t in tf.nest.flatten(batch)):
+            self.jit = False  # XLA knows no strings
         if self.jit:
             key = (train_step, *self.run.what_trains)
             if key not in self._compiled:
@@ -342,10 +369,12 @@ class Transaction:
                 )
             try:
                 return StepResult(*self._compiled[key](*arguments))
-            except CollectiveInXlaError:
-                if not self._jit_is_optional:
+            except (CollectiveInXlaError, RuntimeError) as error:
+                # A collective of TensorFlow's replica context asks for a `merge_call` (TF 2.21).
+                is_collective = isinstance(error, UsageError) or "merge_call" in str(error)
+                if not (self._jit_is_optional and is_collective):
                     raise
-                say("jit: off, because replica.all_gather can't be compiled with XLA")
+                say("jit: off, because a step asks for what other replicas have")
                 self.jit = False
         return StepResult(*self._forward_backward(train_step, *arguments))
 
@@ -404,8 +433,10 @@ class Transaction:
             pairs = zip(self.run.variables_of(name), found, strict=True)
             self._reached |= {id(v) for v, gradient in pairs if gradient is not None}
             gradients[name] = [
-                # Those of embeddings are slices.
-                tf.zeros_like(value) if gradient is None else tf.convert_to_tensor(gradient)
+                # Those of embeddings are slices, in branches of unknown shape.
+                tf.zeros_like(value)
+                if gradient is None
+                else tf.ensure_shape(tf.convert_to_tensor(gradient), value.shape)
                 for value, gradient in zip(sources, found, strict=True)
             ]
         return losses, gradients, writes

@@ -113,6 +113,11 @@ def validate_metrics(metrics: Mapping[str, keras.metrics.Metric]) -> None:
                 f"The metric {name!r} ({kind}) is a mean of correlations within batches, which "
                 "depends on how the data is cut into batches; leave it out."
             )
+        if any(v.aggregation != "sum" for v in metric.variables):
+            raise UsageError(
+                f"The metric {name!r} ({kind}) has a variable that isn't summed over the replicas; "
+                "make it by add_weight, and from constants no variables."
+            )
         if not metric.variables or getattr(metric, "_built", True) is False:
             raise UsageError(
                 f"The metric {name!r} ({kind}) makes its variables on first use, which is too late "
