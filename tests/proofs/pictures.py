@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cookiecutter.main import cookiecutter
 from PIL import Image
+from walk.patches import PATCHES
 
 from . import ROOT, Page
 
@@ -19,11 +20,11 @@ LARGEST = 150_000  # bytes of a file
 HEAD = """# Pictures
 
 What a run draws into its directory, from runs of every starter with its default flags:
-`samples.png` before the first step, `curves.png` and `predictions.png` at the end. The code of the
-first and the last is `task/pictures.py`, which is yours. Numbers in a picture are those of the
-first examples of the data that it names: the test's, without it the validation's, else the
-training's. Colors differ in lightness, and lines and bars in form too,
-so that the pictures can be printed in gray and read by the color-blind.
+`samples.png` before the first step, `curves.png` and `predictions.png` at the end.
+`task/pictures.py`, which is yours, draws the first and the last. Numbers in a picture are those of
+the first examples of the data that it names: the test's, without it the validation's, else the
+training's. Colors differ in lightness, and lines and bars in form too, so that the pictures can be
+printed in gray and read by the color-blind.
 `nox -s proofs -- pictures` makes this page.
 """
 
@@ -74,7 +75,7 @@ DEFAULT = next(iter(STARTERS))
 
 
 def make(short: bool) -> Page:
-    """Train every starter and keep its pictures; wrong are those that are missing or too large.
+    """Train every starter and the tutorial, and keep their pictures; wrong are those too large.
 
     The short form trains two epochs of the default starter, and keeps none.
     """
@@ -93,11 +94,17 @@ def make(short: bool) -> Page:
         parts.append(f"\n## {title}\n{text}\n{_link(starter, 'predictions')}\n")
         parts.append(f"\n{_link(starter, 'samples')}\n")
         print(starter, flush=True)
+    if not short:
+        with tempfile.TemporaryDirectory() as scratch:
+            directory = _train("blank", Path(scratch), [])
+            data = _small(directory / "predictions.png")
+            wrong += [f"tutorial.png has {len(data):,} bytes"] * (len(data) > LARGEST)
+            (FOLDER / "tutorial.png").write_bytes(data)
     return Page("".join(parts), wrong)
 
 
 def _train(starter: str, scratch: Path, flags: list[str]) -> Path:
-    """The run directory of a starter.
+    """The run directory of a starter; the blank one is filled in as docs/tutorial.md says.
 
     Raises:
         subprocess.CalledProcessError: the run has failed.
@@ -106,6 +113,11 @@ def _train(starter: str, scratch: Path, flags: list[str]) -> Path:
     project = cookiecutter(
         str(ROOT), no_input=True, output_dir=scratch, extra_context=context, default_config=True
     )
+    if starter == "blank":
+        (task,) = Path(project).glob("*/task")
+        for patch in PATCHES:
+            file = task / patch.file
+            file.write_text(patch.apply(file.read_text()))
     command = [sys.executable, "train.py", *flags]
     subprocess.run(command, cwd=project, check=True, stdout=subprocess.DEVNULL)
     (directory,) = Path(project).glob("runs/*")
