@@ -21,8 +21,8 @@ HEAD = """\
 
 ## Faults with a message of their own
 
-Each fault was planted in a rendered default project, and a command of that project was run. The
-command had to fail, and to name the fault. `nox -s proofs -- mutations` makes this page.
+Each fault was planted alone in a rendered default project, in `task/` or in `engine/`. A command of
+that project had to fail and to name the fault. `nox -s proofs -- mutations` makes this page.
 
 | fault | planted in | caught by | message |
 | --- | --- | --- | --- |
@@ -32,33 +32,30 @@ OWNERS = """\
 
 ## Faults as owners make them
 
-None of these gives an error at the first steps. Each was planted alone. *Caught by* `check`: it
-says `WRONG` of something that it doesn't say of the untouched starter with the same flags; `look`:
-only `look`. The tests ran on what `check` doesn't call `WRONG`. *Named* says whether `check` names
-the cause.
+None of these gives an error in the first steps. Each was planted alone. *Caught by* `check` means a
+`WRONG` that the untouched starter with the same flags doesn't get; `look`, only a `look`. The tests
+ran where `check` doesn't say `WRONG`. *Named* is whether `check` names the cause.
 """
 
 HELD_OUT_HEAD = """
-They are the half that was drawn at random to be held out, and not looked at while `check` was
-written. The other half, which it was written with, is run by `python -m proofs.planted` in
-`tests/`.
+They are the half that was drawn at random and set aside while `check` was written. The other half,
+which it was written with, is run by `python -m proofs.planted` in `tests/`.
 
 """
 FRESH_HEAD = """
 ## Faults that are none of these
 
-Written afterwards, by someone who had not seen `check`, to be unlike all faults above: what is left
-is mostly wrong in what it means, and not in what it computes. When they were first tried, `check`
-caught 13 of 44, and 4 by a `look`. Then classes of them were fixed, so this is no measurement any
-more.
+Written later, by someone who had not seen `check`, to be unlike all faults above: most are wrong in
+what they mean and not in what they compute. At the first try `check` caught 13 of 44, and 4 more by
+a `look`. Then it got relations for classes of them, so a later try measures nothing.
 
 """
 UNSEEN_HEAD = """
 ## Faults of another examiner
 
-Written later, by someone else who had not seen `check`, as what researchers do wrong in such
-projects, spread over all kinds. When they were first tried, `check` caught 27 of 43 (63%), and 2
-by a `look`. Then classes of them were fixed, so this is no measurement any more either.
+Written later still, by someone else who had not seen `check`, as what researchers do wrong in such
+projects, spread over all kinds. At the first try `check` caught 27 of 43 (63%), and 2 more by a
+`look`. Then it got relations for classes of these too. [More examiners](blind-faults.md) followed.
 
 """
 BARS = {"check": 0.8, "check or tests": 0.95, "named": 0.8}  # fractions, of what is held out

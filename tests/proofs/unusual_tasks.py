@@ -24,7 +24,8 @@ Each was made from a starter as its owner would make it, in `task/` only: [tasks
 describes them. Then the tests of its project ran: parity on 1 to 4 replicas, resuming of a killed
 run, data, a whole run by its commands, and each relation of [`check`](check.md). *Lines* are those
 of `task/` that were added or changed, without blank ones. The tests of the engine are the same in
-every project and were left out. `nox -s proofs -- unusual_tasks` makes this page.
+every project and were left out. Numbers of tests are those of the day. `nox -s proofs --
+unusual_tasks` makes this page.
 
 """
 COLUMNS = {

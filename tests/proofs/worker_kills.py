@@ -59,8 +59,8 @@ between two epochs, or at any time after the start of the processes.
 | --- | ---: | ---: | ---: | --- |
 {campaigns}
 
-In the second line the run was continued by one, two or three processes, drawn anew after each kill,
-in float64. Checkpoints read after the kills: {read}; of these, damaged: {bad}.
+In the second line the run was continued by one, two or three processes, drawn again after each
+kill, in float64. Checkpoints read after the kills: {read}; of these, damaged: {bad}.
 
 | Signal | Kills | The others say | Exit codes: it, others | Seconds: median, most | Steps lost |
 | --- | ---: | --- | --- | --- | ---: |

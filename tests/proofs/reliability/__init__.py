@@ -44,7 +44,7 @@ Made by `nox -s proofs -- reliability`, with {versions}, on logical CPU devices;
 
 ## Killed with SIGKILL
 
-Each run was killed {per_cell} times, resumed with `--resume auto`, and at the end compared, bit by
+Each run was killed {per_cell} times, resumed with `--resume auto`, and at the end compared, bit for
 bit, with a run that was never stopped: weights, optimizer, metrics and all else in the last
 checkpoint, `history.csv`, and `results.json` without the seconds. There was a checkpoint after
 every step. The moments were drawn at random: while a checkpoint is written, while the best weights
@@ -67,8 +67,8 @@ In the fourth line, validations and log points fall within an epoch, and kills b
 {moments_chosen}
 ## Refused, stopped, survived
 
-A refusal is one sentence on stderr, which begins with `error:`; TensorFlow may log lines of its own
-before it. Nothing that can be resumed is lost: where a disk was full or read-only, the disk was
+A refusal is a one-line message on stderr that begins with `error:`; TensorFlow may log lines of its
+own before it. Nothing that can be resumed is lost: where a disk was full or read-only, the disk was
 repaired, the run was resumed, and it ended bit-identical.
 
 Exit codes: 0 done, 2 refused. {resumable} stopped by SIGTERM, SIGHUP or, in training, Ctrl-C: run
@@ -76,7 +76,9 @@ the command that it prints, or the same command with `--resume auto`. In trainin
 first; outside of training what was saved stays as it is, and a run that has saved nothing yet
 leaves no directory. {at_once} stopped at once: by Ctrl-C outside of training, or by a second
 signal. A signal in the first moments of Python's own start, before the flags are read, ends the
-process by itself, and so does a SIGKILL (137 in a shell) at any time.
+process by itself, and so does a SIGKILL (137 in a shell) at any time. These are the codes of a run
+in one process; [several workers](workers.md#what-happens-when) have one more: before training, 143
+by SIGTERM.
 
 | | exit code | message |
 | --- | ---: | --- |
