@@ -662,6 +662,37 @@ def flipped(masks: bool) -> Callable[..., Any]:
     return augment
 
 
+def densities(moved: bool) -> Toy:
+    """Images (rows, 8, 8, 1), half of them flipped; their dots are counted by maps (rows, 4, 4)."""
+    dots = (np.random.default_rng(1).random((ROWS, 8, 8, 1)) < 0.2).astype("float32")
+    maps = dots.reshape(ROWS, 4, 2, 4, 2).sum(axis=(2, 4))
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, labels, weights = batch
+        flips = tf.random.stateless_uniform([BATCH], seed) < 0.5
+        images = tf.where(flips[:, None, None, None], images[:, :, ::-1], images)
+        flipped_maps = labels["maps"][:, :, ::-1]
+        maps = tf.where(flips[:, None, None] & moved, flipped_maps, labels["maps"])
+        return images, labels | {"maps": maps}, weights
+
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        images, labels, weights = batch
+        errors = run.model(images, training=True)[..., 0] - labels["maps"]
+        per_example = tf.reduce_mean(tf.square(errors), axis=(1, 2))
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        model=lambda: keras.Sequential(
+            [keras.Input((8, 8, 1)), layers.AveragePooling2D(2), layers.Conv2D(1, 1)]
+        ),
+        data=(dots, {"maps": maps, "number": maps.sum(axis=(1, 2))}),
+        others={},
+        train_steps=(step,),
+        augment=augment,
+        metrics=dict,
+    )
+
+
 def rolled(masks: int) -> Callable[..., Any]:
     """Move images along themselves by chance, and their masks as the number of a seed says."""
 
@@ -5528,6 +5559,9 @@ MODES = [
         "callbacks",
         lambda: sound(callbacks=lambda: [at_step(0, (one := OneMore())), every_epochs(13, one)]),
         "in a run that is resumed, callbacks set other weights",
+    ),
+    Fault(
+        "augmentation", lambda: densities(moved=False), "labels fit their images only after a flip"
     ),
     Fault("augmentation", lambda: of_forms(3), "picks one of 4 choices, but never the last"),
     Fault(

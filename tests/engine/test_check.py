@@ -48,6 +48,7 @@ from .faulty import (
     composed,
     cropped,
     dense,
+    densities,
     dropped_out,
     examples,
     few_labels,
@@ -594,9 +595,13 @@ def test_of_four_predictions_one_is_the_smallest() -> None:
     assert observed.verdict == "ok", observed
 
 
-@pytest.mark.parametrize("augment", [flipped(masks=True), rolled(masks=0)])
-def test_masks_that_go_with_their_images_are_not_accused(augment: Callable[..., Any]) -> None:
-    finding = RELATIONS["augmentation"].observe(laboratory(segmented(augment)))
+@pytest.mark.parametrize(
+    "toy",
+    [segmented(flipped(masks=True)), segmented(rolled(masks=0)), densities(moved=True)],
+    ids=["flipped", "rolled", "densities"],
+)
+def test_masks_that_go_with_their_images_are_not_accused(toy: Toy) -> None:
+    finding = RELATIONS["augmentation"].observe(laboratory(toy))
     assert finding.verdict == "ok", finding
 
 

@@ -275,8 +275,12 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
             "exist",
             'use interpolation="nearest" for labels',
         )
-    for what, part in (("labels", 1), ("weights", 2)):
-        if seen := _maps_left_behind(plain, augment, part):
+    for what, part, leaf in (
+        (what, part, leaf)
+        for part, what in enumerate(("labels", "weights"), 1)
+        for leaf in range(len(tf.nest.flatten(plain[part])) if len(plain) == 3 else 0)
+    ):
+        if seen := _maps_left_behind(plain, augment, part, leaf):
             return wrong(
                 f"{seen[0]:.0%} of the augmented {what} {seen[1]}",
                 f"images are moved, but their {what} are not, or with other random numbers",
@@ -361,47 +365,56 @@ def _wiped_out(plain: Any, augmented: Any) -> float:
     return share if b.shape[1] > 1 and share > before + 0.2 else 0.0
 
 
-def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] | None:
+def _maps_left_behind(
+    plain: Any, augment: Any, part: int, leaf: int
+) -> tuple[float, str] | None:
     """In which fraction of the images labels or weights don't fit, and how; None if in few.
 
     To compare, images are replaced by the labels or weights, in the images' range of numbers.
+    Labels may be coarser than images, by a whole factor.
     """
     flat = [tf.nest.flatten(each) for each in plain]
-    if len(plain) != 3 or len(flat[0]) != 1 or len(flat[part]) != 1:
+    if len(flat[0]) != 1 or flat[part][leaf].dtype == tf.string:
         return None
-    x, y = np.asarray(flat[0][0]), np.asarray(flat[part][0], "f8")
-    if x.dtype.kind not in "fiu" or x.ndim != 4 or y.shape not in (x.shape[:3], (*x.shape[:3], 1)):
+    x, y = np.asarray(flat[0][0]), np.asarray(flat[part][leaf], "f8")
+    y = y[..., 0] if y.ndim == 4 and y.shape[3] == 1 else y
+    if x.dtype.kind not in "fiu" or x.ndim != 4 or y.ndim != 3:
         return None
-    y = y.reshape(x.shape[:3])
+    factor = x.shape[1] // max(1, y.shape[1])
+    if x.shape[:3] != (len(y), factor * y.shape[1], factor * y.shape[2]):
+        return None
     if part == 2 and not np.ptp(y, axis=0).any():
         return None  # the same for each image, such as a lower weight at the border
     painted = x.min() + (y - y.min()) / (np.ptp(y) or 1) * np.ptp(x.astype("f8"))
+    painted = painted.repeat(factor, axis=1).repeat(factor, axis=2)
     images = np.broadcast_to(painted[..., np.newaxis], x.shape).astype(x.dtype)
 
     def augmented(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         batch = (tf.nest.pack_sequence_as(plain[0], [tf.constant(images)]), *plain[1:])
         new = augment(batch, tf.constant([0, 1], tf.int64))
-        shown, maps = (np.asarray(tf.nest.flatten(new[i])[0], "f8") for i in (0, part))
-        return shown, maps
+        shown, maps = (
+            np.asarray(tf.nest.flatten(new[i])[j], "f8") for i, j in ((0, 0), (part, leaf))
+        )
+        return shown, maps[..., 0] if maps.ndim == 4 else maps
 
     a, b = augmented(images)
-    if a.ndim != 4 or a.shape[:3] != b.shape[:3] or b.size * a.shape[3] != a.size:
+    if a.ndim != 4 or b.ndim != 3 or a.shape[:3] != (len(b), *(factor * n for n in b.shape[1:])):
         return None
-    a, b = a.mean(axis=3), b.reshape(a.shape[:3])
+    a = _coarser(a.mean(axis=3), factor)
     turned = [np.rot90(b, k, (1, 2)) for k in range(4)]
     turned += [t[:, :, ::-1] for t in turned]
     fits = np.stack([_correlations(a, t) for t in turned if t.shape == a.shape])
     share = float(np.mean((fits[1:].max(axis=0) > 0.6) & (fits[1:].max(axis=0) > fits[0] + 0.2)))
     if share > 0.1:
         return share, "fit their images only after a flip or a rotation"
-    if b.shape != y.shape or (part == 1 and not flat[1][0].dtype.is_integer):
+    if b.shape != y.shape or (part == 1 and not flat[1][leaf].dtype.is_integer):
         return None  # such as another view of the same images
     stays = np.all(b == y, axis=(1, 2)) & (y.std(axis=(1, 2)) > 0)
     share = float(np.mean(stays & (fits[0] < 0.9)))
     if share > 0.5:
         # Noise and covered parts do not differ between an image and its negative.
         negative, _ = augmented((x.min() + x.max() - images.astype("f8")).astype(x.dtype))
-        apart = a - negative.mean(axis=3)
+        apart = a - _coarser(negative.mean(axis=3), factor)
         is_seen = np.abs(apart) > 0.1 * np.abs(apart).max()
         middle = np.broadcast_to(b.mean(axis=(1, 2), keepdims=True), b.shape)
         fits_there = _correlations(*(np.where(is_seen, each, 0) for each in (apart, b - middle)))
@@ -410,13 +423,20 @@ def _maps_left_behind(plain: Any, augment: Any, part: int) -> tuple[float, str] 
         return share, "stay where they were"
     # On a gray image, only noise, cut-out patches and the like differ from gray.
     gray, _ = augmented(np.full_like(images, (x.min() + x.max()) / 2))
-    gray = gray.mean(axis=3)
+    gray = _coarser(gray.mean(axis=3), factor)
     usual = np.median(gray, axis=(1, 2), keepdims=True)
     is_shown = np.abs(gray - usual) <= 0.02 * np.ptp(painted)
     shown, maps = (np.where(is_shown, _blurred(each), np.median(each)) for each in (a, b))
     is_apart = (_correlations(shown, maps) < 0.8) & (is_shown.mean(axis=(1, 2)) > 0.5)
     share = float(np.mean(is_apart))
     return (share, "are not aligned with their images") if share > 0.5 else None
+
+
+def _coarser(maps: np.ndarray, factor: int) -> np.ndarray:
+    """The means over squares of `factor` x `factor` pixels: (n, h, w) -> (n, h / f, w / f)."""
+    number, height, width = maps.shape
+    squares = maps.reshape(number, height // factor, factor, width // factor, factor)
+    return squares.mean(axis=(2, 4))
 
 
 def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | None:
