@@ -5699,6 +5699,11 @@ MODES = [
         "are still 98% of their initial values: a momentum of 0.9999 is too slow",
     ),
     Fault(
+        "moving averages",
+        lambda: sound(model=model(lambda: layers.BatchNormalization(momentum=0.995), dense)),
+        "are still 45% of their initial values", LOOK,
+    ),
+    Fault(
         "adapt",
         lambda: sound(
             adapt=lambda datasets: {

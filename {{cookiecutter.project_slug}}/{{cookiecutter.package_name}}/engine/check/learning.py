@@ -391,8 +391,9 @@ def moving_averages(lab: Laboratory) -> Finding:
                 f"use momentum={1 - layer.momentum:.3g}",
             )
         share = layer.momentum**lab.num_steps
-        if share > 0.5 and not lab.was_trained(layer):
-            return (wrong if lab.num_steps >= 100 else look)(
+        most = 0.05 if layer.momentum > 0.99 else 0.5  # than which Keras' own default is no slower
+        if share > most and not lab.was_trained(layer):
+            return (wrong if share > 0.5 and lab.num_steps >= 100 else look)(
                 f"after all {lab.num_steps} steps, the moving averages of {layer.path} are "
                 f"still {share:.0%} of their initial values",
                 f"a momentum of {layer.momentum:g} is too slow for so few steps, and "
