@@ -121,13 +121,13 @@ COMPUTE_LOSS = '''
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Args:
         per_example: float, of the shape of `weights`.
         weights: float (batch, ...), 0 for padding.
         model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
         ValueError: `per_example` isn't one number per weight.
@@ -155,17 +155,17 @@ from .losses import compute_loss
 THREE_STEPS = '''
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return _step(run, batch, replica, training=False)
 '''
 

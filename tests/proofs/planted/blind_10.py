@@ -18,13 +18,13 @@ COMPUTE_LOSS = '''
 def compute_loss(
     losses: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Args:
         losses: float, one number for each weight.
         weights: float, 0 for what doesn't count.
         model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
         ValueError: `losses` isn't one number per weight.
@@ -60,7 +60,7 @@ class TaskConfig:
 
     learning_rate: float = {rate}  # learning rate at the start; decays to 0 along a cosine
     width: int = 64  # units of the hidden layers
-    dropout: float = 0.1  # fraction of features that training drops; 0 disables
+    dropout: float = 0.1  # dropout rate before and after the hidden layer; 0 disables
     monitor: str = "{monitor}"  # column of history.csv that selects the best weights
     larger_is_better: bool = {larger}  # whether larger values of --monitor are better
 
@@ -167,7 +167,10 @@ from .data import WORDS
 
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     words, tags = datasets["train"]
     return {"length": words.shape[1], "tags": tags.shape[1]}
 
@@ -277,23 +280,23 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return _step(run, batch, replica, training=False)
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 ''',
 )
@@ -462,7 +465,7 @@ NEVER = -1e9
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     inputs, labels, weights = batch
     scores = run.model(inputs, training=True)  # (batch, ITEMS)
     item = labels["item"] - 1
@@ -488,7 +491,7 @@ def inverse_propensity(run: Run, position: tf.Tensor) -> tf.Tensor:
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     inputs, labels, weights = batch
     scores = run.model(inputs, training=False)  # (batch, ITEMS)
     item = labels["item"] - 1
@@ -498,13 +501,13 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = True
 ''',
 )
@@ -524,7 +527,7 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # windows, labels (batch,), weig
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     windows, labels, weights = batch
     logits = run.model(windows, training=True)  # (batch, classes)
     per_example = run.losses["main"](labels, logits)  # (batch,)
@@ -533,7 +536,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     windows, labels, weights = batch
     logits = run.model(windows, training=False)  # (batch, classes)
     per_example = run.losses["main"](labels, logits)  # (batch,)
@@ -542,13 +545,13 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 '''
 
@@ -864,7 +867,7 @@ MOST_HIDDEN, RISES = 0.2, 400  # fraction of sounds, and steps until it is reach
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     inputs, sounds, weights = batch
     written = inputs["written"]
     # More and more of the sounds so far are hidden, so that the letters are listened to.
@@ -880,7 +883,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     inputs, sounds, weights = batch
     logits = run.model(inputs, training=False)  # (batch, LENGTH, SOUNDS)
     per_sound = run.losses["main"](sounds, logits)  # (batch, LENGTH)
@@ -892,7 +895,7 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch; the model writes by itself."""
+    """This replica's contribution to the test loss; the model writes by itself."""
     inputs, sounds, weights = batch
     logits = run.model(inputs, training=False)  # (batch, LENGTH, SOUNDS)
     per_sound = run.losses["main"](sounds, logits)  # (batch, LENGTH)
@@ -902,9 +905,9 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     return {"main": compute_loss(per_sound, weights, run.model, replica)}
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 ''',
 )
@@ -1041,7 +1044,7 @@ FIXED[:, 12:24] = FIXED[:, 60:72] = 1
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch; each series gets gaps of its own."""
+    """This replica's contribution to the training loss; each series gets gaps of its own."""
     series, weights = batch
     # Three gaps of a third of the samples at random places that don't overlap.
     part, size = LENGTH // 3, MISSING // 3
@@ -1054,14 +1057,14 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     series, weights = batch
     gaps = tf.cast(tf.broadcast_to(FIXED, (tf.shape(series)[0], LENGTH, 1)), series.dtype)
     return _loss(run, series, gaps, weights, replica, training=False)
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return validation_step(run, batch, replica)
 
 
@@ -1080,9 +1083,9 @@ def _loss(
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 '''.replace("import keras\nimport numpy", "import numpy"),
 )

@@ -92,7 +92,7 @@ def test_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
 
 TRAIN_STEPS = (train_step,)
 TERMS: tuple[str, ...] = ()
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = {interact}
 '''
 
@@ -100,12 +100,12 @@ EXAMPLES_INTERACT = {interact}
 TWO_STEPS = '''
 
 def train_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 '''
 
@@ -777,7 +777,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     + '''
 
 def train_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch, at random times with random noise."""
+    """This replica's contribution to the training loss, at random times with random noise."""
     points, weights = batch
     seeds = tf.random.experimental.stateless_split(replica.seed, 2)
     rows = points.shape[0]
@@ -787,7 +787,7 @@ def train_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
 
 
 def validation_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     points, drawn, weights = batch
     return _step(run, points, drawn["time"], drawn["noise"], weights, replica, training=False)
 
@@ -1273,7 +1273,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit(
                 "model.py",
-                """# TODO(4): what your model needs""",
+                """# TODO(4): what your model takes""",
                 '''@keras.saving.register_keras_serializable("task")
 class Standardization(keras.layers.Layer):
     """Gives each column the mean 0 and the variance 1; what is NaN stays so."""
@@ -1289,7 +1289,7 @@ class Standardization(keras.layers.Layer):
         return (x - mean) / ops.sqrt(variance + 1e-3)
 
 
-# TODO(4): what your model needs''',
+# TODO(4): what your model takes''',
             ),
         ),
     ),
@@ -1469,8 +1469,8 @@ TASKS: tuple[Change, ...] = (
             ),
             Edit(
                 "data.py",
-                "given seed, so that it is the same on any number of replicas; shifts each image a little.",
-                "given seed, so that it is the same on any number of replicas; turns each image by a random number of\n# quarter turns (like np.rot90 in evaluation), which is its label.",
+                "shifts each image a little.",
+                "turns each image by a random number of\n# quarter turns (like np.rot90 in evaluation), which is its label.",
             ),
         ),
     ),

@@ -1064,7 +1064,7 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch; the target follows a little."""
+    """This replica's contribution to the training loss; the target follows a little."""
     losses = _step(run, batch, replica, training=True)
     # Both have the same values on every replica, and so has the result.
     rate = run.task.target_rate / replica.num_microbatches
@@ -1076,12 +1076,12 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -1529,7 +1529,7 @@ R3_LOSSES = '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf
 '''
 
 R3_DISCRIMINATOR = '''def discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The discriminator's training loss of this replica's part of a batch."""
+    """This replica's contribution to the discriminator's training loss."""
     images, latents, weights = batch
     generator, discriminator = run.models["generator"], run.models["discriminator"]
     generated = tf.stop_gradient(generator(latents, training=True))  # (batch, h, w, channels)
@@ -1539,7 +1539,7 @@ R3_DISCRIMINATOR = '''def discriminator_step(run: Run, batch: Batch, replica: Re
     per_example = run.losses["discriminator"](on_real, on_generated, slopes)  # (batch,)
     run.metrics["frechet"].update_state(images, generated, weights)
     run.metrics["nearest_distance"].update_state(generated, weights)
-    # From this loss, engine/distributed_steps.py does the backward pass, sums the gradients over
+    # The engine (engine/distributed_steps.py) computes the gradients of this loss, sums them over
     # all replicas, clips them and updates the discriminator.
     return {"discriminator": compute_loss(per_example, weights, discriminator, replica)}
 
@@ -1556,7 +1556,7 @@ def _with_slopes(
 '''
 
 R3_GENERATOR = '''def generator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The generator's training loss, judged by the discriminator that was just updated."""
+    """The same for the generator, judged by the discriminator that was just updated."""
     images, latents, weights = batch
     generator, discriminator = run.models["generator"], run.models["discriminator"]
     generated = generator(latents, training=True)  # (batch, h, w, channels)
@@ -1567,7 +1567,7 @@ R3_GENERATOR = '''def generator_step(run: Run, batch: Batch, replica: Replica) -
 '''
 
 R3_VALIDATION = '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """Both validation losses of this replica's part of a batch."""
+    """This replica's contributions to both validation losses."""
     images, latents, weights = batch
     generator, discriminator = run.models["generator"], run.models["discriminator"]
     generated = generator(latents, training=False)  # (batch, h, w, channels)

@@ -145,7 +145,10 @@ from .config import TaskConfig
 @IMPORTS
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     return {}
 
 
@@ -620,7 +623,7 @@ WGAN_LOSSES = '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., 
 '''
 
 WGAN_STEP = '''def discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The discriminator's training loss of this replica's part of a batch."""
+    """This replica's contribution to the discriminator's training loss."""
     images, latents, weights = batch
     generator, discriminator = run.models["generator"], run.models["discriminator"]
     generated = generator(latents, training=True)  # (batch, h, w, channels)
@@ -807,7 +810,7 @@ def _set_trainable(event: Event, trainable: bool) -> None:
                 '''def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
 
-    The loss is reported without a metric.
+    The loss needs no metric: it is always reported.
     """
     return {"mean_iou": ImageIoU()}
 
@@ -1082,7 +1085,7 @@ def _draw(event: Event) -> None:
                 "losses.py",
                 "",
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def negative_log_likelihood(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Labels (batch, 1), predictions (batch, 2): a mean in units of the data, a log variance.
@@ -1417,7 +1420,7 @@ TASKS: tuple[Change, ...] = (
                 "losses.py",
                 "",
                 '''def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Losses by name; labels and predictions give one number per example.
+    """Losses by name: (labels, predictions) -> one number per example.
 
     "annotated" is for labels with mistakes (forward correction, Patrini et al., 2017): the model
     predicts the real class, and its likely annotation is compared with the one there is.
@@ -1448,7 +1451,7 @@ TASKS: tuple[Change, ...] = (
                 "losses.py",
                 "",
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def pinball(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Labels (batch, 1), predictions (batch, quantiles), in units of the data -> (batch,)."""

@@ -890,7 +890,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
                 "losses.py",
                 "",
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def huber(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Both float (batch, 1) in units of the data -> float (batch,); outliers count less."""
@@ -1107,7 +1107,7 @@ def _long_tail(images: np.ndarray, labels: np.ndarray) -> Arrays:
                 "losses.py",
                 "",
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; logits (batch, 1) give one number per example (Lim & Ye, 2017)."""
+    """Losses by name: logits (batch, 1) -> one number per example (Lim & Ye, 2017)."""
 
     def discriminator_loss(on_real: tf.Tensor, on_generated: tf.Tensor) -> tf.Tensor:
         """0 if the logits are above 1 on real images and below -1 on generated ones."""

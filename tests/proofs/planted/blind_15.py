@@ -75,19 +75,19 @@ Batch = tuple[Any, ...]
 
 ONE_FORWARD = '''
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _forward(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _forward(run, batch, replica, training=False)
 '''
 
 SAME_TEST = """
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    '''The test loss of this replica's part of a batch.'''
+    '''This replica's contribution to the test loss.'''
     return validation_step(run, batch, replica)
 """
 
@@ -333,7 +333,7 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch: restores noisy windows."""
+    """This replica's contribution to the training loss: restores noisy windows."""
     signals, labels, weights = batch
     noise = NOISE * tf.random.stateless_normal(tf.shape(signals), replica.seed, dtype=signals.dtype)
     errors = run.losses["main"](signals, run.model(signals + noise, training=True))  # (batch,)
@@ -1494,7 +1494,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit(
                 "losses.py",
-                """# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
+                """# TODO(10): the number that the loss of a batch is divided by; default: the number of
 """,
                 '''def dice_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """1 - soft Dice over the pixels of a batch that aren't ignored, mean of the classes; a scalar.
@@ -1511,7 +1511,7 @@ FAULTS: tuple[Fault, ...] = (
     return 1 - tf.reduce_mean((2 * overlap + 1) / (total + 1))
 
 
-# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
+# TODO(10): the number that the loss of a batch is divided by; default: the number of
 ''',
             ),
             Edit(
@@ -1585,10 +1585,13 @@ class HalveOnPlateau:
             self.waited = 0
 
 
-# TODO(9): functions to call during training, such as every_steps(100, show), see
-# engine/callbacks.py, or Keras' by keras_callback, see engine/keras_callbacks.py.
+# TODO(9): functions to call during training.
 def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
+    """Functions called between steps: they can save, stop, freeze layers or set learning rates.
+
+    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in
+    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.
+    """
     return [every_validation(HalveOnPlateau())]
 ''',
             ),

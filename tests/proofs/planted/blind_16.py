@@ -97,17 +97,17 @@ from .losses import compute_loss
 THREE_STEPS = '''
 
 def train_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
 def test_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -1421,7 +1421,7 @@ from typing import Any
             "losses.py",
             "",
             '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def generalized(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         """(1 - p^q) / q of the label's probability p (Zhang & Sabuncu, 2018): at most 1 / q.
@@ -1542,7 +1542,7 @@ MOST_BAGS = 6_000
     scores = layers.Dense(1)(layers.Dense(32, activation="tanh")(x))  # (batch, BAG, 1)
     attention = layers.Softmax(axis=1, name="attention")(scores)  # over the bag
     x = ops.sum(attention * x, axis=1)  # (batch, 64)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(1, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(bags, logits)
 ''',
@@ -1566,7 +1566,7 @@ MOST_BAGS = 6_000
         Edit(
             "predictions.py",
             "",
-            '''"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
+            '''"""For `predict`: functions that read input files (besides .npy and .npz), and its output table."""
 
 from __future__ import annotations
 
@@ -1578,12 +1578,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
+# For each file suffix, a function (file, model) -> model inputs with a row per example.
 READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
 
 
 def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
     return {"probability": np.asarray(tf.sigmoid(outputs))[:, 0]}
 ''',
         ),
@@ -1820,7 +1820,7 @@ class TiedEmbedding(keras.layers.Layer):
         ),
         Edit(
             "model.py",
-            """    # Full precision even under --precision float16, where the loss of such logits could overflow.
+            """    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(TOKENS, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(tokens, logits)
 """,
@@ -1843,7 +1843,7 @@ from typing import Any
             "losses.py",
             "",
             '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; targets and logits give one number per token."""
+    """Losses by name: (targets, logits) -> one number per token."""
 
     def with_z_loss(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         """Cross-entropy, and a little that keeps log Z near 0 (Chowdhery et al., 2022)."""
@@ -1896,7 +1896,7 @@ QUANTILES = (0.1, 0.5, 0.9)
             "losses.py",
             "",
             '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def pinball(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Labels (batch, 1), predictions (batch, 3) in units of the data -> float (batch,)."""

@@ -111,9 +111,9 @@ from .metrics import is_candidate
             ),
             Edit(
                 "pictures.py",
-                """    images, labels, *_ = first_examples(datasets[split], TESTED)
+                """    images, labels, *_ = first_examples(datasets[split], MAX_EXAMPLES)
 """,
-                """    images, candidates, *_ = first_examples(datasets[split], TESTED)
+                """    images, candidates, *_ = first_examples(datasets[split], MAX_EXAMPLES)
     labels = candidates.argmax(axis=-1)  # in evaluation there is one
 """,
             ),
@@ -475,7 +475,8 @@ def instance_noise(images: tf.Tensor, replica: Replica, number: int) -> tf.Tenso
             ),
             Edit(
                 "losses.py",
-                """# TODO(5): your losses, each with reduction="none"; the squared error of standardized labels.
+                """# TODO(5): your losses, each with reduction="none"; default:
+# the squared error of standardized labels.
 """,
                 "",
             ),
@@ -542,7 +543,8 @@ def instance_noise(images: tf.Tensor, replica: Replica, number: int) -> tf.Tenso
             ),
             Edit(
                 "losses.py",
-                """# TODO(5): your losses, each with reduction="none"; the squared error of standardized labels.
+                """# TODO(5): your losses, each with reduction="none"; default:
+# the squared error of standardized labels.
 """,
                 "",
             ),
@@ -673,7 +675,7 @@ from .model import CODE
                 "steps.py",
                 "",
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _bound(run, batch, replica, training=True)
 
 
@@ -700,7 +702,7 @@ def _bound(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[
                 "steps.py",
                 "",
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _bound(run, batch, replica, training=False)
 ''',
                 "validation_step",
@@ -937,7 +939,7 @@ def _load_digits() -> dict[str, Arrays]:
             ),
             Edit(
                 "losses.py",
-                """# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
+                """# TODO(10): the number that the loss of a batch is divided by; default: the number of
 """,
                 '''PULL = 1e-2  # factor of the squared distance to the start
 
@@ -957,7 +959,7 @@ def pull_to_start(run: Run, replica: Replica) -> tf.Tensor:
     return tf.nn.scale_regularization_loss(pull / replica.num_microbatches)
 
 
-# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
+# TODO(10): the number that the loss of a batch is divided by; default: the number of
 ''',
             ),
             Edit(
@@ -1019,7 +1021,7 @@ def pull_to_start(run: Run, replica: Replica) -> tf.Tensor:
             ),
             Edit(
                 "losses.py",
-                """each with reduction="none"; cross-entropy of logits.
+                """each with reduction="none"; default: cross-entropy of logits.
 """,
                 """each with reduction="none"; squared difference of logits.
 """,

@@ -1006,7 +1006,7 @@ def more_discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[st
                 "losses.py",
                 "",
                 '''def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Losses by name; targets and logits give one number per token."""
+    """Losses by name: (targets, logits) -> one number per token."""
     smoothed = keras.losses.CategoricalCrossentropy(
         from_logits=True, label_smoothing=0.02, reduction="none"
     )

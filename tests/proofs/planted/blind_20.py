@@ -43,9 +43,9 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit(
                 "data.py",
-                """# given seed, so that it is the same on any number of replicas; shifts each image a little.
+                """shifts each image a little.
 """,
-                """# given seed, so that it is the same on any number of replicas; shifts and turns each image.
+                """shifts and turns each image.
 """,
             ),
         ),
@@ -68,7 +68,8 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit(
                 "optimizer.py",
-                """# TODO(7): your optimizer, or a dict with one for each model; Adam with a cosine schedule.
+                """# TODO(7): your optimizer, or a dict with one for each model; default:
+# Adam with a cosine schedule.
 """,
                 """# TODO(7): your optimizer, or a dict with one for each model; Adam.
 """,
@@ -94,15 +95,23 @@ from .config import TaskConfig
             ),
             Edit(
                 "callbacks.py",
-                '''# engine/callbacks.py, or Keras' by keras_callback, see engine/keras_callbacks.py; none.
+                '''default: none.
 def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
+    """Functions called between steps: they can save, stop, freeze layers or set learning rates.
+
+    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in
+    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.
+    """
     return []
 ''',
-                '''# engine/callbacks.py, or Keras' by keras_callback, see engine/keras_callbacks.py; lowers the
+                '''default: lowers the
 # learning rate after each epoch.
 def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
+    """Functions called between steps: they can save, stop, freeze layers or set learning rates.
+
+    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in
+    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.
+    """
     rates = (task.learning_rate * task.decay**epoch for epoch in count(1))
 
     def lower(event: Event) -> None:
@@ -123,7 +132,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         edits=(
             Edit(
                 "metrics.py",
-                """# TODO(6): your metrics, under the names that they get in history.csv; intersection over union,
+                """# TODO(6): your metrics, under their names in history.csv; default: intersection over union,
 # averaged over all classes, background included.
 """,
                 '''SMOOTH = 1e-6  # against 0 / 0
@@ -150,7 +159,7 @@ class ImageIoU(keras.metrics.Mean):
         super().update_state(tf.reduce_mean(iou, axis=1), sample_weight[:, 0, 0])
 
 
-# TODO(6): your metrics, under the names that they get in history.csv; intersection over union,
+# TODO(6): your metrics, under their names in history.csv; default: intersection over union,
 # averaged over all classes, background included.
 ''',
             ),
@@ -186,8 +195,8 @@ class ImageIoU(keras.metrics.Mean):
             ),
             Edit(
                 "losses.py",
-                """# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
-# isn't 0.
+                """# TODO(10): the number that the loss of a batch is divided by; default: the number of
+# examples whose weight isn't 0.
 """,
                 '''def dice_loss(labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """1 - Dice of each class over all pixels of the batch, averaged over the classes: a scalar.
@@ -208,8 +217,8 @@ class ImageIoU(keras.metrics.Mean):
     return 1 - tf.reduce_mean((2 * overlap + 1) / (sizes + 1))
 
 
-# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
-# isn't 0.
+# TODO(10): the number that the loss of a batch is divided by; default: the number of
+# examples whose weight isn't 0.
 ''',
             ),
             Edit(
@@ -272,10 +281,8 @@ class ImageIoU(keras.metrics.Mean):
             ),
             Edit(
                 "optimizer.py",
-                """# TODO(7): your optimizer, or a dict with one for each model; Adam, its learning rate warmed up,
-""",
-                """# TODO(7): your optimizer, or a dict with one for each model; AdamW, its learning rate warmed up,
-""",
+                """# Adam, its learning rate warmed up,""",
+                """# AdamW, its learning rate warmed up,""",
             ),
         ),
     ),
@@ -289,7 +296,7 @@ class ImageIoU(keras.metrics.Mean):
         edits=(
             Edit(
                 "steps.py",
-                """TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order in every step
+                """TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order on the same batch
 """,
                 """DISCRIMINATOR_STEPS = 3  # for each of the generator
 # Called in this order in every step.
@@ -416,9 +423,9 @@ from ..engine.keras_callbacks import keras_callback
             ),
             Edit(
                 "callbacks.py",
-                """# engine/callbacks.py, or Keras' by keras_callback, see engine/keras_callbacks.py; none.
+                """default: none.
 """,
-                """# engine/callbacks.py, or Keras' by keras_callback, see engine/keras_callbacks.py; stops when R2 no
+                """default: stops when R2 no
 # longer improves.
 """,
             ),
@@ -545,12 +552,12 @@ SAMPLES = 64  # codes of each image in the test
             ),
             Edit(
                 "steps.py",
-                '''# TODO(14): one test step; the same as in validation.
+                '''# TODO(14): one test step; default: the same as in validation.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The same as in validation."""
     return validation_step(run, batch, replica)
 ''',
-                '''# TODO(14): one test step; the tighter bound of several samples.
+                '''# TODO(14): one test step; default: the tighter bound of several samples.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """The importance-weighted bound (Burda et al., 2016, arXiv:1509.00519) as the loss."""
     images, _, weights = batch
@@ -686,9 +693,9 @@ INPUTS = len(COLUMNS) + 2  # with sine and cosine of the hour of the day
             ),
             Edit(
                 "optimizer.py",
-                """# clipped and applied; none.
+                """# default: no change.
 """,
-                """# clipped and applied; the backbone learns more slowly than the last layer.
+                """# default: the backbone learns more slowly than the last layer.
 """,
             ),
             Edit(
@@ -730,12 +737,12 @@ from typing import Any
             Edit(
                 "losses.py",
                 '''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
     return dict.fromkeys(HEADS, entropy)
 ''',
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example.
+    """Losses by name: (labels, predictions) -> one number per example.
 
     The heads are balanced by their uncertainties, which are learned (Kendall et al., 2018).
     """
@@ -789,7 +796,7 @@ from typing import Any
             ),
             Edit(
                 "losses.py",
-                """# TODO(5): your losses, each with reduction="none"; cross-entropy of logits.
+                """# TODO(5): your losses, each with reduction="none"; default: cross-entropy of logits.
 """,
                 """# TODO(5): your losses, each with reduction="none"; cross-entropy, and divergence from the teacher.
 """,

@@ -211,7 +211,7 @@ AVERAGED_FROM = 240  # the step from which on weights are averaged; before it th
             ),
             Edit(
                 "steps.py",
-                """# TODO(11): one train step; predicts, updates the accuracy and returns the loss.
+                """# TODO(11): one train step; default: predicts, updates the accuracy and returns the loss.
 """,
                 '''def _average(run: Run, replica: Replica) -> None:
     """Make "average" the mean of the weights at all steps from AVERAGED_FROM on (SWA)."""
@@ -223,7 +223,7 @@ AVERAGED_FROM = 240  # the step from which on weights are averaged; before it th
         mean.assign(kept * mean.value + (1.0 - kept) * weight.value)
 
 
-# TODO(11): one train step; predicts, updates the accuracy and returns the loss.
+# TODO(11): one train step; default: predicts, updates the accuracy and returns the loss.
 ''',
             ),
             Edit(
@@ -335,8 +335,8 @@ import keras
             ),
             Edit(
                 "model.py",
-                """a U-Net (Ronneberger et al., 2015) whose batch
-# normalization the engine synchronizes over all replicas.
+                """a U-Net (Ronneberger et al., 2015) whose batch normalization the engine synchronizes over all
+# replicas.
 """,
                 """a U-Net (Ronneberger et al., 2015) that
 # normalizes kernels, and features of each image by themselves.
@@ -344,7 +344,8 @@ import keras
             ),
             Edit(
                 "steps.py",
-                """# TODO(13): one validation step; the same with the moving averages of batch normalization.
+                """# TODO(13): one validation step; default: the same with training=False, which uses the moving
+# averages of batch normalization.
 """,
                 """# TODO(13): one validation step; the same, for there is neither dropout nor a moving average.
 """,
@@ -537,7 +538,7 @@ import keras
             Edit(
                 "losses.py",
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; logits (batch, 1) give one number per example."""
+    """Losses by name: logits (batch, 1) -> one number per example."""
     cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")
 
     def discriminator_loss(on_real: tf.Tensor, on_generated: tf.Tensor) -> tf.Tensor:
@@ -725,8 +726,8 @@ def _average(run: Run, replica: Replica) -> None:
                 "steps.py",
                 """    run.metrics["frechet"].update_state(images, generated, weights)
     run.metrics["nearest_distance"].update_state(generated, weights)
-    # From this loss""",
-                "    # From this loss",
+    # The engine (""",
+                "    # The engine (",
             ),
             Edit(
                 "steps.py",
@@ -757,7 +758,7 @@ def _average(run: Run, replica: Replica) -> None:
             ),
             Edit(
                 "steps.py",
-                """TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order in every step
+                """TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order on the same batch
 """,
                 """TRAIN_STEPS = (discriminator_step, discriminator_step, generator_step)  # in every step
 """,
@@ -816,7 +817,7 @@ NOISE = 55.0  # standard deviation of what can't be predicted, in units of the d
             Edit(
                 "losses.py",
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     squared_error = keras.losses.MeanSquaredError(reduction="none")
 
     def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -829,7 +830,7 @@ NOISE = 55.0  # standard deviation of what can't be predicted, in units of the d
     return {"main": standardized_error}
 ''',
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def gaussian(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Both float (batch, 1) in units of the data -> the negative log-likelihood, (batch,)."""
@@ -961,7 +962,7 @@ from .losses import compute_loss
             Edit(
                 "losses.py",
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     squared_error = keras.losses.MeanSquaredError(reduction="none")
 
     def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -1130,7 +1131,7 @@ class Scale(keras.layers.Layer):
             Edit(
                 "steps.py",
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     left, right, weights = batch
     left = tf.math.l2_normalize(run.model(left, training=True), axis=1)  # (rows, features)
     right = tf.math.l2_normalize(run.model(right, training=True), axis=1)  # (rows, features)
@@ -1145,14 +1146,14 @@ class Scale(keras.layers.Layer):
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 ''',
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 ''',
             ),
             Edit(
                 "steps.py",
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     left, right, weights = batch
     left = tf.math.l2_normalize(run.model(left, training=False), axis=1)  # (rows, features)
     right = tf.math.l2_normalize(run.model(right, training=False), axis=1)  # (rows, features)
@@ -1167,7 +1168,7 @@ class Scale(keras.layers.Layer):
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 ''',
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 ''',
             ),
@@ -1214,7 +1215,7 @@ OFF_DIAGONAL = 0.05  # how much the correlation of different features counts
             Edit(
                 "steps.py",
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     left, right, weights = batch
     left = tf.math.l2_normalize(run.model(left, training=True), axis=1)  # (rows, features)
     right = tf.math.l2_normalize(run.model(right, training=True), axis=1)  # (rows, features)
@@ -1229,14 +1230,14 @@ OFF_DIAGONAL = 0.05  # how much the correlation of different features counts
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 ''',
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 ''',
             ),
             Edit(
                 "steps.py",
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     left, right, weights = batch
     left = tf.math.l2_normalize(run.model(left, training=False), axis=1)  # (rows, features)
     right = tf.math.l2_normalize(run.model(right, training=False), axis=1)  # (rows, features)
@@ -1251,7 +1252,7 @@ OFF_DIAGONAL = 0.05  # how much the correlation of different features counts
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 ''',
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 ''',
             ),
@@ -1349,7 +1350,7 @@ LEVELS = 5  # of each number of a code
             Edit(
                 "steps.py",
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     images, _, weights = batch
     encoder, decoder = run.models["encoder"], run.models["decoder"]
     mean, log_variance = tf.split(encoder(images, training=True), 2, axis=1)  # (batch, CODE)
@@ -1363,14 +1364,14 @@ LEVELS = 5  # of each number of a code
     return {"main": loss, **means({"error": error, "kl": kl}, weights, replica)}
 ''',
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 ''',
             ),
             Edit(
                 "steps.py",
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     images, _, weights = batch
     encoder, decoder = run.models["encoder"], run.models["decoder"]
     mean, log_variance = tf.split(encoder(images, training=False), 2, axis=1)  # (batch, CODE)
@@ -1381,7 +1382,7 @@ LEVELS = 5  # of each number of a code
     return {"main": loss, **means({"error": error, "kl": kl}, weights, replica)}
 ''',
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 ''',
             ),
@@ -1447,7 +1448,7 @@ VARIANCE = 0.05  # of a pixel, given the code
             Edit(
                 "steps.py",
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     images, _, weights = batch
     encoder, decoder = run.models["encoder"], run.models["decoder"]
     mean, log_variance = tf.split(encoder(images, training=True), 2, axis=1)  # (batch, CODE)
@@ -1461,14 +1462,14 @@ VARIANCE = 0.05  # of a pixel, given the code
     return {"main": loss, **means({"error": error, "kl": kl}, weights, replica)}
 ''',
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, SAMPLES, training=True)
 ''',
             ),
             Edit(
                 "steps.py",
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     images, _, weights = batch
     encoder, decoder = run.models["encoder"], run.models["decoder"]
     mean, log_variance = tf.split(encoder(images, training=False), 2, axis=1)  # (batch, CODE)
@@ -1479,7 +1480,7 @@ VARIANCE = 0.05  # of a pixel, given the code
     return {"main": loss, **means({"error": error, "kl": kl}, weights, replica)}
 ''',
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, EVALUATION_SAMPLES, training=False)
 ''',
             ),
@@ -1673,7 +1674,7 @@ TRAIN_STEPS = (train_step,)''',
             ),
             Edit(
                 "model.py",
-                "# TODO(4): what your model needs",
+                "# TODO(4): what your model takes",
                 '''class TowardStart(keras.regularizers.Regularizer):
     """The squared distance from where a weight started (L2-SP: Li et al., 2018)."""
 
@@ -1689,7 +1690,7 @@ TRAIN_STEPS = (train_step,)''',
         return {"start": self.start, "factor": self.factor}
 
 
-# TODO(4): what your model needs''',
+# TODO(4): what your model takes''',
             ),
             Edit(
                 "model.py",

@@ -16,7 +16,7 @@ def predictions(columns: str) -> Edit:
     """No files to read; the columns as an expression of `outputs`."""
     return whole(
         "predictions.py",
-        f'''"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
+        f'''"""For `predict`: functions that read input files (besides .npy and .npz), and its output table."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from typing import Any
 import keras
 import numpy as np
 
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
+# For each file suffix, a function (file, model) -> model inputs with a row per example.
 READERS: dict[str, Callable[[Path, keras.Model], Any]] = {{}}
 
 
 def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
     return {columns}
 ''',
     )
@@ -53,8 +53,8 @@ def steps(
         "steps.py",
         f'''"""The train, validation and test step, as one replica computes them.
 
-A step gets this replica's part of a batch, updates the metrics and returns the loss that each
-optimizer minimizes, by the optimizer's name ("main" if it is the only one).
+A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
+optimizer's name ("main" if it is the only one).
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ from ..engine.types import Replica, Run
 
 {helpers}
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
 {train}
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
 {validation}
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
@@ -80,9 +80,9 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = {terms}  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = {terms}  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = {interact}
 ''',
     )
@@ -103,7 +103,7 @@ from .config import TaskConfig
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
 
-    The loss is reported without a metric.
+    The loss needs no metric: it is always reported.
     """
     return {entries}
 {extra}''',
@@ -146,13 +146,13 @@ def count(batch: Any) -> tf.Tensor:
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Args:
         per_example: float (batch,).
         weights: float (batch,), 0 for padding.
         model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
         ValueError: `per_example` isn't one number per weight.
@@ -230,7 +230,7 @@ def _turned(images: np.ndarray, random: np.random.Generator) -> Arrays:
         ),
         Edit(
             "model.py",
-            """    # Full precision even under --precision float16, where the loss of such logits could overflow.
+            """    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits)""",
             """    direction = layers.Dense(2, dtype=keras.config.floatx(), name="direction")(x)
@@ -241,7 +241,7 @@ def _turned(images: np.ndarray, random: np.random.Generator) -> Arrays:
         ),
         Edit(
             "losses.py",
-            '# TODO(5): your losses, each with reduction="none"; cross-entropy of logits.\n',
+            '# TODO(5): your losses, each with reduction="none"; default: cross-entropy of logits.\n',
             "",
         ),
         metrics(
@@ -376,8 +376,8 @@ CUTMIX = fault_in(
         Edit("pictures.py", "list(map(str, labels))", "list(map(str, labels.argmax(axis=1)))"),
         Edit(
             "pictures.py",
-            "    images, labels, *_ = first_examples(datasets[split], TESTED)\n",
-            "    images, labels, *_ = first_examples(datasets[split], TESTED)\n    labels = labels.argmax(axis=1)\n",
+            "    images, labels, *_ = first_examples(datasets[split], MAX_EXAMPLES)\n",
+            "    images, labels, *_ = first_examples(datasets[split], MAX_EXAMPLES)\n    labels = labels.argmax(axis=1)\n",
         ),
     ),
 )
@@ -521,7 +521,10 @@ from .data import IMPORTS
 
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     tokens, *_ = first_examples(datasets["train"], 1)
     return {"length": tokens.shape[-1]}
 
@@ -550,7 +553,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
         y = layers.Dense(4 * task.width, activation="gelu")(y)
         x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
     x = layers.LayerNormalization()(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(OUTPUTS, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(tokens, logits)
 '''
@@ -653,8 +656,8 @@ MASKED = fault_in(
         ),
         Edit(
             "losses.py",
-            "How many tokens of `batch` count, those of answers; an int32 scalar.",
-            "How many tokens of `batch` count, an int32 scalar.",
+            "The number of tokens in a per-replica batch that belong to answers, an int32 scalar.",
+            "The number of tokens in a per-replica batch that count, an int32 scalar.",
         ),
         PICTURES,
         predictions('{"tokens": np.argmax(outputs, axis=-1)}'),
@@ -826,7 +829,7 @@ class AllRight(keras.metrics.Mean):
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
 
-    The loss is reported without a metric.
+    The loss needs no metric: it is always reported.
     """
     return {"tag_accuracy": keras.metrics.SparseCategoricalAccuracy(), "all_right": AllRight()}
 ''',
@@ -845,8 +848,8 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
         ),
         Edit(
             "losses.py",
-            "How many tokens of `batch` count, those of answers; an int32 scalar.",
-            "How many tokens of `batch` count, an int32 scalar.",
+            "The number of tokens in a per-replica batch that belong to answers, an int32 scalar.",
+            "The number of tokens in a per-replica batch that count, an int32 scalar.",
         ),
         PICTURES,
         predictions('{"tags": np.argmax(outputs, axis=-1)}'),
@@ -922,7 +925,10 @@ LEVELS = 3
 
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     images, *_ = first_examples(datasets["train"], 1)
     return {{"shape": images.shape[1:]}}
 
@@ -976,7 +982,7 @@ import tensorflow as tf
 
 from .config import TaskConfig
 
-# Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
+# Source: Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
 # Repository, doi:10.24432/C50P49, CC BY 4.0; the 1,797 images of its test part, split once into
 # train, validation and test with the same proportion of each digit.
 DIGITS = Path(__file__).with_name("digits.npz")
@@ -1094,7 +1100,7 @@ import tensorflow as tf
 
 from .config import TaskConfig
 
-# Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
+# Source: Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
 # Repository, doi:10.24432/C50P49, CC BY 4.0; the 1,797 images of its test part, split once into
 # train, validation and test with the same proportion of each digit.
 DIGITS = Path(__file__).with_name("digits.npz")
@@ -1205,7 +1211,7 @@ TEST_SHIFTS = fault_in(
             "Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]",
             "SHIFTS = (-1, 0, 1)  # in pixels, over which the test averages\nBatch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]",
         ),
-        Edit("steps.py", "# TODO(14): one test step; the same as in validation.\n", ""),
+        Edit("steps.py", "# TODO(14): one test step; default: the same as in validation.\n", ""),
         Edit(
             "steps.py",
             "",
@@ -1219,7 +1225,7 @@ TEST_SHIFTS = fault_in(
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch, with test-time augmentation."""
+    """This replica's contribution to the test loss, with test-time augmentation."""
     images, labels, weights = batch
     logits = predict_shifted(run, images)  # (batch, h, w, classes)
     per_pixel = run.losses["main"](labels, logits)  # (batch, h, w)
@@ -1248,7 +1254,7 @@ FOCAL = fault_in(
         ),
         Edit(
             "losses.py",
-            '# TODO(5): your losses, each with reduction="none"; cross-entropy of logits, 0 for ignored pixels.\n',
+            '# TODO(5): your losses, each with reduction="none"; default:\n# cross-entropy of logits, 0 for ignored pixels.\n',
             '''class Focal(keras.losses.Loss):
     """Cross-entropy with a factor for how hard a pixel is (Lin et al., 2017); 0 if ignored."""
 
@@ -1268,7 +1274,7 @@ FOCAL = fault_in(
             "losses.py",
             "",
             '''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per pixel."""
+    """Losses by name: (labels, predictions) -> one number per pixel."""
     return {"main": Focal(reduction="none")}
 ''',
             "create_losses",
@@ -1298,7 +1304,7 @@ SIMSIAM = fault_in(
         ),
         Edit(
             "model.py",
-            """    # Full precision even under --precision float16, where the loss of such logits could overflow.
+            """    # Full precision even under --precision float16, where a loss in float16 could overflow.
     features = layers.Dense(FEATURES, dtype=keras.config.floatx(), name="features")(x)
     return keras.Model(images, features)""",
             """    projection = layers.Dense(FEATURES, dtype=keras.config.floatx(), name="projection")(x)
@@ -1544,7 +1550,7 @@ RANKING = fault_in(
         ),
         Edit(
             "model.py",
-            """    # Full precision even under --precision float16, where the loss of such logits could overflow.
+            """    # Full precision even under --precision float16, where a loss in float16 could overflow.
     features = layers.Dense(FEATURES, dtype=keras.config.floatx(), name="features")(x)
     return keras.Model(images, features)""",
             """    scores = layers.Dense(1, dtype=keras.config.floatx(), name="scores")(x)
@@ -1816,7 +1822,7 @@ SCHEDULE = fault_in(
     edits=(
         Edit(
             "optimizer.py",
-            "# TODO(7): your optimizer, or a dict with one for each model; Adam with a cosine schedule.\n",
+            "# TODO(7): your optimizer, or a dict with one for each model; default:\n# Adam with a cosine schedule.\n",
             '''class PowerDecay(keras.optimizers.schedules.LearningRateSchedule):
     """From `largest` to 0 in `steps` steps: largest * (1 - fraction of the run)**power."""
 
@@ -2024,7 +2030,7 @@ KINDS = ("labeled", "unlabeled")
 
 
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
 
 
@@ -2045,8 +2051,8 @@ def count(batch: Any) -> dict[str, tf.Tensor]:
             "steps.py",
             '''"""The train, validation and test step, as one replica computes them.
 
-A step gets this replica's part of a batch, updates the metrics and returns the loss that each
-optimizer minimizes, by the optimizer's name ("main" if it is the only one).
+A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
+optimizer's name ("main" if it is the only one).
 """
 
 from __future__ import annotations
@@ -2062,7 +2068,7 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, labels (batch,), weigh
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch, as in FixMatch (Sohn et al., 2020)."""
+    """This replica's contribution to the training loss, as in FixMatch (Sohn et al., 2020)."""
     images, labels, _ = batch
     weights = weights_of_kinds(batch)
     logits = run.model(images, training=True)  # (batch, classes)
@@ -2090,7 +2096,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch; every image has its label."""
+    """This replica's contribution to the validation loss; every image has its label."""
     images, labels, weights = batch
     logits = run.model(images, training=False)  # (batch, classes)
     loss = tf.nn.compute_average_loss(
@@ -2108,9 +2114,9 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = KINDS  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = KINDS  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 ''',
         ),

@@ -50,7 +50,7 @@ TASKS: tuple[Change, ...] = (
                 "losses.py",
                 "",
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def gamma_deviance(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Both float (batch, 1), more than 0, in units of the data -> float (batch,).
@@ -119,7 +119,7 @@ TASKS: tuple[Change, ...] = (
                 "losses.py",
                 "",
                 '''def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Losses by name; labels and predictions give one number per example.
+    """Losses by name: (labels, predictions) -> one number per example.
 
     "main" is for right labels, those of validation and test; "noisy" for those of training.
     """
@@ -205,7 +205,7 @@ def _load_digits() -> dict[str, Arrays]:
                 "steps.py",
                 "",
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _barlow_twins(run, batch, replica, training=True)
 ''',
                 "train_step",
@@ -214,7 +214,7 @@ def _load_digits() -> dict[str, Arrays]:
                 "steps.py",
                 "",
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _barlow_twins(run, batch, replica, training=False)
 
 
@@ -285,7 +285,7 @@ def _barlow_twins(
                 "steps.py",
                 "",
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 ''',
                 "train_step",
@@ -294,7 +294,7 @@ def _barlow_twins(
                 "steps.py",
                 "",
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -420,7 +420,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
             ),
             Edit(
                 "losses.py",
-                "# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight\n",
+                "# TODO(10): the number that the loss of a batch is divided by; default: the number of\n",
                 '''def distance_from(start: keras.Model, tuned: keras.Model) -> tf.Tensor:
     """Half the squared distance of the backbone's kernels from those of `start`, float scalar.
 
@@ -434,7 +434,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
     return tf.add_n(halves)
 
 
-# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
+# TODO(10): the number that the loss of a batch is divided by; default: the number of
 ''',
             ),
             Edit(
@@ -564,7 +564,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
                 "losses.py",
                 "",
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; logits (batch, 1) give one number per example.
+    """Losses by name: logits (batch, 1) -> one number per example.
 
     Only the difference between a real and a generated image counts (Huang et al., 2024).
     """
@@ -680,7 +680,7 @@ def logits_and_squared_slopes(
             ),
             Edit(
                 "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order in every step\n",
+                "TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order on the same batch\n",
                 "# Called in this order in every step: the discriminator trains twice on the same real images.\nTRAIN_STEPS = (discriminator_step, discriminator_step, generator_step)\n",
             ),
         ),
@@ -767,7 +767,7 @@ def logits_and_squared_slopes(
         edits=(
             Edit(
                 "losses.py",
-                "# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight\n",
+                "# TODO(10): the number that the loss of a batch is divided by; default: the number of\n",
                 '''def average_over_hardest(
     per_pixel: tf.Tensor, labels: tf.Tensor, foreground_weight: float
 ) -> tf.Tensor:
@@ -781,7 +781,7 @@ def logits_and_squared_slopes(
     return tf.reduce_mean(hardest, axis=1)
 
 
-# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
+# TODO(10): the number that the loss of a batch is divided by; default: the number of
 ''',
             ),
             Edit(
@@ -893,7 +893,7 @@ def logits_and_squared_slopes(
                 "steps.py",
                 "",
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 ''',
                 "train_step",
@@ -902,7 +902,7 @@ def logits_and_squared_slopes(
                 "steps.py",
                 "",
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 

@@ -95,7 +95,7 @@ focal = fault_in(
             "losses.py",
             "",
             '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
     def focal(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -310,7 +310,7 @@ hinge = fault_in(
             "losses.py",
             "",
             '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; logits (batch, 1) give one number per example. Hinge (Lim & Ye, 2017)."""
+    """Losses by name: logits (batch, 1) -> one number per example. Hinge (Lim & Ye, 2017)."""
 
     def discriminator_loss(on_real: tf.Tensor, on_generated: tf.Tensor) -> tf.Tensor:
         """0 if the logits are above 1 on real images and below -1 on generated ones: (batch,)."""
@@ -464,15 +464,15 @@ def covered(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
 )
 
 COX_STEPS = '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 '''
 COX_VALIDATION = '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 '''
 COX_TEST = '''def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -644,7 +644,7 @@ def concordance(
             '''def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw the risk against the time, for the first examples of the test, if there are any."""
     split = drawn_split(datasets)
-    inputs, labels, *_ = first_examples(datasets[split], DRAWN)
+    inputs, labels, *_ = first_examples(datasets[split], MAX_EXAMPLES)
     scores, seen = predict_in_parts(run.model, inputs)[:, 0], labels[:, 1] > 0
     figure = Figure(figsize=(6, 4.5), layout="constrained")
     axes = figure.subplots()
@@ -756,7 +756,7 @@ quantiles = fault_in(
             "losses.py",
             "",
             '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def pinball(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Labels (batch, 1), a prediction for each quantile (batch, quantiles) -> float (batch,).
@@ -905,7 +905,7 @@ def distance(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
             "steps.py",
             "",
             '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 ''',
             "train_step",
@@ -914,7 +914,7 @@ def distance(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
             "steps.py",
             "",
             '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -1244,7 +1244,7 @@ def _create_classifier(task: TaskConfig, adapted: dict[str, np.ndarray], name: s
             "steps.py",
             "",
             '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch (Tarvainen & Valpola, 2017)."""
+    """This replica's contribution to the training loss (Tarvainen & Valpola, 2017)."""
     images, labels, weights = batch
     student, average = run.models["student"], run.models["average"]
     logits = student(images, training=True)  # (batch, classes)
@@ -1263,7 +1263,7 @@ def _create_classifier(task: TaskConfig, adapted: dict[str, np.ndarray], name: s
             "steps.py",
             "",
             '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch: that of the average."""
+    """This replica's contribution to the validation loss: that of the average."""
     images, labels, weights = batch
     logits = run.models["average"](images, training=False)  # (batch, classes)
     per_example = run.losses["hard"](labels, logits)  # (batch,)

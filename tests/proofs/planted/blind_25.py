@@ -80,7 +80,7 @@ TASKS: tuple[Change, ...] = (
             Edit(
                 "losses.py",
                 """\
-    \"\"\"How many tokens of `batch` count, those of answers; an int32 scalar.\"\"\"
+    \"\"\"The number of tokens in a per-replica batch that belong to answers, an int32 scalar.\"\"\"
     weights = batch[-1]  # (batch, T), 0 for prompts and padding
     return tf.math.count_nonzero(weights, dtype=tf.int32)
 """,
@@ -479,9 +479,9 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
             Edit(
                 "losses.py",
                 """\
-# TODO(5): your losses, each with reduction="none"; cross-entropy of logits.
+# TODO(5): your losses, each with reduction="none"; default: cross-entropy of logits.
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    \"\"\"Losses by name; labels and predictions give one number per example.\"\"\"
+    \"\"\"Losses by name: (labels, predictions) -> one number per example.\"\"\"
     return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
 """,
                 """\
@@ -500,9 +500,9 @@ class PolyLoss:
         return entropy + epsilon * (1.0 - tf.exp(-entropy))
 
 
-# TODO(5): your losses, each with reduction="none"; cross-entropy of logits.
+# TODO(5): your losses, each with reduction="none"; default: cross-entropy of logits.
 def create_losses(task: TaskConfig) -> dict[str, Any]:
-    \"\"\"Losses by name; labels and predictions give one number per example.\"\"\"
+    \"\"\"Losses by name: (labels, predictions) -> one number per example.\"\"\"
     entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
     return {"main": PolyLoss(), "entropy": entropy}  # of training, and of evaluation
 """,
@@ -555,7 +555,11 @@ class RaiseEpsilon:
             Edit(
                 "callbacks.py",
                 """\
-    \"\"\"Callbacks, called between steps; they can save, stop, freeze layers or set learning rates.\"\"\"
+    \"\"\"Functions called between steps: they can save, stop, freeze layers or set learning rates.
+
+    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in
+    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.
+    \"\"\"
     return []
 """,
                 """\
@@ -596,7 +600,7 @@ class RaiseEpsilon:
             ),
             Edit(
                 "steps.py",
-                "TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported\n",
+                "TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported\n",
                 'TERMS = ("excess_mse",)  # reported beside the loss\n',
             ),
         ),
@@ -816,9 +820,9 @@ Batch = tuple[""",
             ),
             Edit(
                 "pictures.py",
-                """    images, labels, *_ = first_examples(datasets[split], TESTED)
+                """    images, labels, *_ = first_examples(datasets[split], MAX_EXAMPLES)
 """,
-                """    images, labels, *_ = first_examples(datasets[split], TESTED)
+                """    images, labels, *_ = first_examples(datasets[split], MAX_EXAMPLES)
     images, labels = images[labels >= 0], labels[labels >= 0]  # of known classes
 """,
             ),

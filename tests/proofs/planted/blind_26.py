@@ -21,7 +21,7 @@ from .config import TaskConfig
 
 
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     return {"main": %s}
 
 
@@ -34,13 +34,13 @@ def count(batch: Any) -> tf.Tensor:
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Args:
         per_example: float (batch,).
         weights: float (batch,), 0 for padding.
         model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
         ValueError: `per_example` isn't one number per weight.
@@ -68,7 +68,7 @@ from .config import TaskConfig
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
 
-    The loss is reported without a metric.
+    The loss needs no metric: it is always reported.
     """
     return {"accuracy": keras.metrics.%s()}
 '''
@@ -84,7 +84,7 @@ from .config import TaskConfig
 
 
 def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
+    """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 
     Args:
         task: the flags of the task.
@@ -110,7 +110,11 @@ from .config import TaskConfig
 
 
 def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
+    """Functions called between steps: they can save, stop, freeze layers or set learning rates.
+
+    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in
+    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.
+    """
     return []
 '''
 
@@ -136,8 +140,8 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
 
 BLANK_STEPS = '''"""The train, validation and test step, as one replica computes them.
 
-A step gets this replica's part of a batch, updates the metrics and returns the loss that each
-optimizer minimizes, by the optimizer's name ("main" if it is the only one).
+A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
+optimizer's name ("main" if it is the only one).
 """
 
 from __future__ import annotations
@@ -151,12 +155,12 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # inputs, labels, weights (batch
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -174,8 +178,8 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
 
 
 TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 '''
 
@@ -191,7 +195,7 @@ class TaskConfig:
     """%s."""
 
     learning_rate: float = 1e-3  # learning rate at the start; decays to 0 along a cosine
-    dropout: float = 0.2  # fraction of features that training drops; 0 disables
+    dropout: float = 0.2  # dropout rate before and after the hidden layer; 0 disables
     monitor: str = "validation_accuracy"  # column of history.csv that selects the best weights
     larger_is_better: bool = True  # whether larger values of --monitor are better
 
@@ -381,7 +385,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit(
                 "model.py",
-                "    # Full precision even under --precision float16, where the loss of such logits"
+                "    # Full precision even under --precision float16, where a loss in float16"
                 " could overflow.\n"
                 '    logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)\n'
                 "    return keras.Model(images, logits)\n",
@@ -407,7 +411,7 @@ FAULTS: tuple[Fault, ...] = (
                 "losses.py",
                 "",
                 "def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:\n"
-                '    """Losses by name; labels and predictions give one number per example."""\n'
+                '    """Losses by name: (labels, predictions) -> one number per example."""\n'
                 "\n"
                 "    def focal(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:\n"
                 '        """The focal loss (Lin et al., 2017), float (batch,)."""\n'
@@ -455,7 +459,7 @@ FAULTS: tuple[Fault, ...] = (
                 "losses.py",
                 "",
                 "def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:\n"
-                '    """Losses by name; labels and predictions give one number per example."""\n'
+                '    """Losses by name: (labels, predictions) -> one number per example."""\n'
                 "\n"
                 "    def pinball(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:\n"
                 '        """The quantile loss of standardized labels, float (batch,)."""\n'

@@ -17,7 +17,11 @@ BLANK = (
         "callbacks.py",
         "",
         '''def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
+    """Functions called between steps: they can save, stop, freeze layers or set learning rates.
+
+    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in
+    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.
+    """
     return []
 ''',
         "create_callbacks",
@@ -72,7 +76,7 @@ BLANK = (
         "optimizer.py",
         "",
         '''def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
+    """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 
     Args:
         task: the flags of the task.
@@ -427,7 +431,10 @@ def _machines(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
                 "model.py",
                 "",
                 '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     sensors, _ = datasets["train"]
     return {"mean": sensors.mean(axis=0), "variance": sensors.var(axis=0)}
 ''',
@@ -531,7 +538,10 @@ def f1_score(labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> tf.Ten
                 "model.py",
                 "",
                 '''def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     signals, _ = datasets["train"]
     return {"shape": signals.shape[1:]}
 ''',

@@ -682,7 +682,7 @@ def _compose(''',
                 "predictions.py",
                 "",
                 '''def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
     decoded = np.argmax(outputs, axis=-1)
     return {"line": _texts(np.asarray(inputs)), "decoded": _texts(decoded)}
 ''',
@@ -1055,7 +1055,7 @@ SECOND: tuple[Change, ...] = (
                 "steps.py",
                 "",
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     images, labels, weights = batch
     predictions = run.model(images, training=True)  # (batch, classes)
     per_example = run.losses["main"](labels, predictions)  # (batch,)
@@ -1084,7 +1084,7 @@ def l2_of(run: Run, replica: Replica) -> tf.Tensor:
             ),
             Edit(
                 "steps.py",
-                "TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported",
+                "TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported",
                 'TERMS = ("l2",)  # the penalty on weights, reported beside the loss that holds it',
             ),
         ),
@@ -1165,8 +1165,8 @@ def _save_filters(event: Event) -> None:
             Edit("data.py", "    if not task.warp:", "    if not task.noise:"),
             Edit(
                 "data.py",
-                "given seed, so that it is the same on any number of replicas; rotates, shears and scales each\n# image together with its labels.",
-                "given seed, so that it is the same on any number of replicas; changes the contrast of each image\n# and adds noise.",
+                "rotates, shears and scales each\n# image together with its labels.",
+                "changes the contrast of each image\n# and adds noise.",
             ),
             Edit(
                 "data.py",
@@ -1236,7 +1236,10 @@ def _save_filters(event: Event) -> None:
 
 
 def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count (in other tasks tokens or pixels), an int32 scalar."""
+    """The number of examples in a per-replica batch whose weight isn't 0, an int32 scalar.
+
+    Count tokens or pixels instead if the loss is a mean over these.
+    """
     weights = batch[-1]  # (batch,), 0 for padding
     return tf.math.count_nonzero(weights, dtype=tf.int32)
 ''',
@@ -1385,7 +1388,7 @@ def _pairs(images: np.ndarray, classes: np.ndarray, seed: int) -> tuple[np.ndarr
                 "steps.py",
                 "",
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
@@ -1403,7 +1406,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
                 "steps.py",
                 "",
                 '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 ''',
                 where="validation_step",
@@ -1421,7 +1424,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
                 "predictions.py",
                 "",
                 '''def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
     return {"distance": np.asarray(outputs)}
 ''',
                 where="describe",
@@ -1437,7 +1440,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
                 "losses.py",
                 "",
                 '''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per example, in squared units."""
+    """Losses by name: (labels, predictions) -> one number per example, in squared units."""
     return {"main": keras.losses.MeanSquaredError(reduction="none")}
 ''',
                 where="create_losses",
@@ -1487,7 +1490,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
         edits=(
             Edit(
                 "model.py",
-                "# TODO(4): what your model needs",
+                "# TODO(4): what your model takes",
                 '''@keras.saving.register_keras_serializable()
 class RelativeAttention(keras.layers.Layer):
     """Causal self-attention that learns a vector for each distance (Huang et al., 2018)."""
@@ -1525,7 +1528,7 @@ class RelativeAttention(keras.layers.Layer):
         return {**super().get_config(), "heads": self.heads}
 
 
-# TODO(4): what your model needs''',
+# TODO(4): what your model takes''',
             ),
             Edit(
                 "model.py",
@@ -1582,7 +1585,7 @@ class RelativeAttention(keras.layers.Layer):
         edits=(
             Edit(
                 "model.py",
-                "# TODO(4): what your model needs",
+                "# TODO(4): what your model takes",
                 '''@keras.saving.register_keras_serializable()
 class Fade(keras.layers.Layer):
     """From the first of two inputs to the second; `share` is saved with the model."""
@@ -1596,7 +1599,7 @@ class Fade(keras.layers.Layer):
         return (1.0 - share) * coarse + share * fine
 
 
-# TODO(4): what your model needs''',
+# TODO(4): what your model takes''',
             ),
             Edit(
                 "model.py",
@@ -1660,7 +1663,7 @@ def _fade_in(event: Event) -> None:
                 "steps.py",
                 "",
                 '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     images, labels, weights = batch
     predictions = run.model(_zoomed(images, run, replica), training=True)  # (batch, classes)
     per_example = run.losses["main"](labels, predictions)  # (batch,)
@@ -1739,7 +1742,7 @@ def _zoomed(images: tf.Tensor, run: Run, replica: Replica) -> tf.Tensor:
         edits=(
             Edit(
                 "config.py",
-                "    l2: float = 1e-4  # factor of the squared convolution weights in the loss; 0 disables",
+                "    l2: float = 1e-4  # factor of the L2 regularization of the convolutions; 0 disables",
                 "    l1: float = 1e-4  # factor of the absolute convolution weights in the loss; 0 disables",
             ),
             Edit("config.py", '("l2", "shift")', '("l1", "shift")'),
@@ -1803,7 +1806,7 @@ def _zoomed(images: tf.Tensor, run: Run, replica: Replica) -> tf.Tensor:
                 "losses.py",
                 "",
                 '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
     def truncated(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -1823,7 +1826,7 @@ def _zoomed(images: tf.Tensor, run: Run, replica: Replica) -> tf.Tensor:
         edits=(
             Edit(
                 "optimizer.py",
-                "# TODO(12): a change to the gradients after they are summed over all replicas and before they are\n# clipped and applied; none.\n",
+                "# TODO(12): a change to the gradients, after their sum over all replicas and before clipping;\n# default: no change.\n",
                 "SHRINK, LARGEST_NORM = 0.1, 2.0\n\n\n# TODO(12): a change to the gradients after they are summed over all replicas and before they are\n# clipped and applied; clips their norm, in which those of embeddings count less.\n",
             ),
             Edit(

@@ -601,7 +601,7 @@ FAULTS: tuple[Fault, ...] = (
     x = layers.Dropout(task.dropout)(x)
     x = layers.Dense(128, activation="relu")(x)
     x = layers.Dropout(task.dropout)(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits)
 
@@ -620,7 +620,7 @@ def create_backbone(shape: Any, factor: float) -> keras.Model:
     x = layers.Dropout(task.dropout)(x)
     x = layers.Dense(128, activation="relu")(x)
     x = layers.Dropout(task.dropout)(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits)
 """,

@@ -39,7 +39,13 @@ NOISE = 0.7
     ),
     Edit(
         "data.py",
-        '''    """The examples of each split."""
+        '''    """The examples of each split.
+
+    A split is arrays with a row per example, (inputs, labels) or (inputs, labels, weights), in
+    memory or mapped; an object with __len__ and __getitem__; RandomAccess, see
+    engine/random_access.py; or a tf.data.Dataset of single examples. Only "train" is required.
+    Inputs, labels and weights may each be a dict of several.
+    """
     raise TodoError(
         2,
         "create_datasets in task/data.py must return your examples by split, such as "

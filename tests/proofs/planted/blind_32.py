@@ -110,13 +110,13 @@ def count(batch: Any) -> tf.Tensor:
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Args:
         per_example: float (batch,).
         weights: float (batch,), 0 for padding.
         model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
         ValueError: `per_example` isn't one number per weight.
@@ -190,7 +190,7 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # inputs, labels, weights (batch
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     inputs, labels, weights = batch
     predictions = run.model(inputs, training=True)
     per_example = run.losses["main"](labels, predictions)  # (batch,)
@@ -199,7 +199,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     inputs, labels, weights = batch
     predictions = run.model(inputs, training=False)
     per_example = run.losses["main"](labels, predictions)  # (batch,)
@@ -212,8 +212,8 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
 EXAMPLES_INTERACT = False
 '''
 
@@ -506,7 +506,7 @@ Batch = tuple[tf.Tensor, tf.Tensor]  # pictures (batch, pixels), weights (batch,
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     pictures, weights = batch
     encoder, decoder = run.models["encoder"], run.models["decoder"]
     mean, log_variance = tf.split(encoder(pictures, training=True), 2, axis=1)  # (batch, code)
@@ -536,8 +536,8 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
 EXAMPLES_INTERACT = False
 ''',
 )
@@ -629,12 +629,12 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # sounds, captions, weights (bat
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -658,8 +658,8 @@ def _step(run: Run, batch: Batch, replica: Replica, training: bool) -> dict[str,
     return {"main": compute_loss(per_example, weights, run.models["sound"], replica)}
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
 EXAMPLES_INTERACT = True  # the other pairs of a batch are an example's negatives
 ''',
 )
@@ -719,8 +719,8 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit(
                 "callbacks.py",
-                "see engine/keras_callbacks.py; none.\n",
-                "see engine/keras_callbacks.py; stops early.\n",
+                "default: none.\n",
+                "default: stops early.\n",
             ),
             Edit(
                 "callbacks.py",
@@ -763,10 +763,8 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit(
                 "data.py",
-                "# given seed, so that it is the same on any number of replicas; rotates, shears and scales each\n"
-                "# image together with its labels.\n",
-                "# given seed, so that it is the same on any number of replicas; rotates, shears and scales each\n"
-                "# image.\n",
+                "rotates, shears and scales each\n# image together with its labels.\n",
+                "rotates, shears and scales each\n# image.\n",
             ),
         ),
         kind="augmentation",
@@ -1072,7 +1070,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit(
                 "losses.py",
-                '# TODO(5): your losses, each with reduction="none"; cross-entropy of the discriminator\'s logits.\n',
+                '# TODO(5): your losses, each with reduction="none"; default:\n# cross-entropy of the discriminator\'s logits.\n',
                 '# TODO(5): your losses, each with reduction="none"; Wasserstein\'s, with a gradient penalty.\n',
             ),
             Edit(

@@ -482,7 +482,7 @@ DISTILLATION = (
             ),
             Edit(
                 "callbacks.py",
-                '    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""\n    return []\n',
+                '    """Functions called between steps: they can save, stop, freeze layers or set learning rates.\n\n    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in\n    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.\n    """\n    return []\n',
                 '    """Let the labels count more with each epoch, from 0.1 to 0.9 within the first 20."""\n'
                 "\n"
                 "    def anneal(event: Event) -> None:\n"

@@ -76,7 +76,7 @@ DICE = '''def soft_dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 def average_over_pixels('''
 
 RATES_VALIDATION = '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     images, _, weights = batch
     encoder, decoder = run.models["encoder"], run.models["decoder"]
     rates = encoder(images, training=False)  # (batch, CODE)

@@ -226,8 +226,8 @@ class Dice(keras.metrics.Mean):
             ),
             Edit(
                 "predictions.py",
-                '    """A picture as float32 (1, h, w, 1) in [0, 1] of the model\'s size: bright strokes on dark.\n',
-                '    """A picture as float32 (1, h, w, 1) of the model\'s size: bright strokes on dark.\n',
+                '    """A picture, bright strokes on dark, as float32 (1, h, w, 1) in [0, 1] of the model\'s size.\n',
+                '    """A picture, bright strokes on dark, as float32 (1, h, w, 1) of the model\'s size.\n',
             ),
         ),
         kind="data",
@@ -251,7 +251,7 @@ class Dice(keras.metrics.Mean):
             ),
             Edit(
                 "optimizer.py",
-                "# TODO(7): your optimizer, or a dict with one for each model; Adam with a cosine schedule.\n",
+                "# TODO(7): your optimizer, or a dict with one for each model; default:\n# Adam with a cosine schedule.\n",
                 "# TODO(7): your optimizer, or a dict with one for each model; Adam.\n",
             ),
             Edit(
@@ -333,7 +333,7 @@ def _halve(event: Event) -> None:
         edits=(
             Edit(
                 "losses.py",
-                '''    """How many tokens of `batch` count, those of answers; an int32 scalar."""
+                '''    """The number of tokens in a per-replica batch that belong to answers, an int32 scalar."""
     weights = batch[-1]  # (batch, T), 0 for prompts and padding
     return tf.math.count_nonzero(weights, dtype=tf.int32)
 ''',
@@ -344,7 +344,7 @@ def _halve(event: Event) -> None:
             ),
             Edit(
                 "losses.py",
-                "# TODO(10): the number that the loss of a batch is divided by; counts the tokens whose weight isn't\n# 0.\n",
+                "# TODO(10): the number that the loss of a batch is divided by; default: the number of\n# tokens whose weight isn't 0.\n",
                 "# TODO(10): the number that the loss of a batch is divided by; counts the tokens.\n",
             ),
         ),
@@ -557,7 +557,7 @@ def _halve(event: Event) -> None:
             ),
             Edit(
                 "optimizer.py",
-                "# TODO(7): your optimizer, or a dict with one for each model; AdamW with a cosine schedule.\n",
+                "# TODO(7): your optimizer, or a dict with one for each model; default:\n# AdamW with a cosine schedule.\n",
                 "# TODO(7): your optimizer, or a dict with one for each model; AdamW.\n",
             ),
             Edit(

@@ -122,12 +122,12 @@ Batch = tuple[tf.Tensor, ...]  # inputs, labels, weights (batch,)
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -236,7 +236,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     return keras.Model({"contract": contract, "years": years}, expected)
 '''),
         *_losses('''def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def poisson(claims: tf.Tensor, log_expected: tf.Tensor) -> tf.Tensor:
         """Both (batch, 1) -> (batch,); without log(claims!), which doesn't depend on the model."""
@@ -314,7 +314,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
 
 
 def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def likelihood(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         """Minus the log likelihood of all months in which a machine was seen, (batch,)."""
@@ -400,7 +400,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     return keras.Model(inputs, match + mild + good + float(adapted["mean"]))
 '''),
         *_losses('''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     return {"main": keras.losses.MeanSquaredError(reduction="none")}
 '''),
         _metrics('{"rmse": keras.metrics.RootMeanSquaredError()}'),
@@ -443,7 +443,7 @@ Arrays = tuple[np.ndarray, np.ndarray]  # images and labels
             "losses.py",
             "",
             '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def of_bits(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         """Classes (batch,) and logits of their bits (batch, bits) -> (batch,)."""
@@ -802,7 +802,7 @@ _SPREAD = change_of(
             "losses.py",
             "",
             '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def likelihood(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Minus the log likelihood of a normal distribution but for a constant, (batch,).

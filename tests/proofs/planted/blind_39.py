@@ -5,7 +5,11 @@ from __future__ import annotations
 from .edits import Edit, Fault
 from .unusual import change_of
 
-_NO_CALLBACKS = '''    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
+_NO_CALLBACKS = '''    """Functions called between steps: they can save, stop, freeze layers or set learning rates.
+
+    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in
+    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.
+    """
     return []
 '''
 _ONLY_CALLBACK = "from ..engine.callbacks import Callback\n"

@@ -25,7 +25,7 @@ ONE_HOT = (
     Edit("pictures.py", "list(map(str, labels))", "list(map(str, labels.argmax(axis=-1)))"),
     after(
         "pictures.py",
-        "    images, labels, *_ = first_examples(datasets[split], TESTED)\n",
+        "    images, labels, *_ = first_examples(datasets[split], MAX_EXAMPLES)\n",
         "    labels = labels.argmax(axis=-1)\n",
     ),
 )

@@ -441,7 +441,7 @@ FAULTS: tuple[Fault, ...] = (
         edits=(
             Edit(
                 "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order in every step\n",
+                "TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order on the same batch\n",
                 "# Called in this order in every step; the discriminator learns twice as much.\n"
                 "TRAIN_STEPS = (discriminator_step, discriminator_step, generator_step)\n",
             ),

@@ -8,8 +8,8 @@ from .unusual import change_of, fault_in
 
 STEPS = '''"""The train, validation and test step, as one replica computes them.
 
-A step gets this replica's part of a batch, updates the metrics and returns the loss that each
-optimizer minimizes, by the optimizer's name ("main" if it is the only one).
+A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
+optimizer's name ("main" if it is the only one).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Batch = tuple[TYPES]
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -41,9 +41,9 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
 BODY
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 '''
 
@@ -72,7 +72,7 @@ DATA_HEAD = head(
     "from .config import TaskConfig",
 )
 DIGITS = """
-# Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
+# Source: Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
 # Repository, doi:10.24432/C50P49, CC BY 4.0; the 1,797 images of its test part, split once into
 # train, validation and test with the same proportion of each digit.
 DIGITS = Path(__file__).with_name("digits.npz")
@@ -80,20 +80,20 @@ DIGITS = Path(__file__).with_name("digits.npz")
 PICTURE_READER = '''
 
 def read_image(file: Path, model: keras.Model) -> np.ndarray:
-    """A picture as float32 (1, h, w, 1) in [0, 1] of the model's size: bright strokes on dark.
+    """A picture, bright strokes on dark, as float32 (1, h, w, 1) in [0, 1] of the model's size.
 
     Raises:
-        UsageError: it is no picture, or not a whole one.
+        UsageError: the file is not a complete image.
     """
     size = model.input_shape[1:3]
     try:
         image = keras.utils.load_img(file, "grayscale", size, interpolation="bilinear")
-    except OSError as error:  # whose text names no file (Keras 3.15)
+    except OSError as error:  # its message doesn't name the file (Keras 3.15)
         raise UsageError(f"{file} is not an image, or not a whole one.") from error
     return keras.utils.img_to_array(image, dtype="float32")[np.newaxis] / 255
 
 
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
+# For each file suffix, a function (file, model) -> model inputs with a row per example.
 READERS: dict[str, Callable[[Path, keras.Model], Any]] = {
     ".png": read_image,
     ".jpg": read_image,
@@ -118,7 +118,7 @@ def predictions_of_images(columns: str) -> Edit:
     text += PICTURE_READER + "\n\n"
     text += (
         "def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:\n"
-        '    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""\n'
+        '    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""\n'
     )
     return Edit("predictions.py", "", text + columns.strip("\n") + "\n")
 
@@ -490,7 +490,10 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         + '''
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     images, *_ = first_examples(datasets["train"], 1)
     return {"shape": images.shape[1:]}
 
@@ -572,7 +575,7 @@ class TaskConfig:
     """Classification of movements by what an accelerometer measured."""
 
     learning_rate: float = 3e-3  # learning rate at the start; decays to 0 along a cosine
-    dropout: float = 0.2  # fraction of features that training drops; 0 disables
+    dropout: float = 0.2  # dropout rate before and after the hidden layer; 0 disables
     gain: float = 0.2  # largest random change of a training signal's amplitude; 0 disables
     monitor: str = "validation_accuracy"  # column of history.csv that selects the best weights
     larger_is_better: bool = True  # whether larger values of --monitor are better
@@ -686,12 +689,12 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
             "import tensorflow as tf",
         )
         + '''
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
+# For each file suffix, a function (file, model) -> model inputs with a row per example.
 READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
 
 
 def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
     probabilities = np.asarray(tf.nn.softmax(outputs))  # (n, classes)
     return {"class": probabilities.argmax(axis=1), "probability": probabilities}
 ''',
@@ -731,7 +734,7 @@ QUANTILES = (
         "losses.py",
         "",
         '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def pinball(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Labels float (batch, 1), predictions float (batch, quantiles) -> float (batch,)."""
@@ -850,7 +853,7 @@ ORDINAL = (
         "losses.py",
         "",
         '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")
 
     def cumulative(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -935,7 +938,7 @@ HETEROSCEDASTIC = (
         "losses.py",
         "",
         '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def negative_log_likelihood(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Labels float (batch, 1), outputs float (batch, 2) -> float (batch,)."""
@@ -1070,10 +1073,11 @@ ANSWER_LENGTH = len("1979-05-03\\n")
         "data.py",
         "",
         '''def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+    """A function (batch, seed) -> batch that tf.data runs on each global batch, or None.
 
-    The result has the parts that a train step gets, weights last; the seed is int64 (2,), different
-    in each step.
+    The result has the elements that a train step gets, weights last. Draw random numbers only with
+    tf.random.stateless_* and the seed, int64 (2,), which differs in each step: then the result is
+    the same on any number of replicas, and after a resume.
     """
 
     def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -1131,7 +1135,7 @@ def _mask(lines: Any, chances: Any, share: float) -> tuple[tf.Tensor, tf.Tensor,
     Edit("model.py", "", "", "complete"),
     Edit("model.py", "", "", "attention"),
     Edit(
-        "losses.py", "those of answers; an int32 scalar.", "those that are masked; an int32 scalar."
+        "losses.py", "that belong to answers, an int32 scalar.", "that are masked, an int32 scalar."
     ),
     Edit(
         "losses.py",
@@ -1176,12 +1180,12 @@ def _mask(lines: Any, chances: Any, share: float) -> tuple[tf.Tensor, tf.Tensor,
             "from .data import MASK",
         )
         + '''
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
+# For each file suffix, a function (file, model) -> model inputs with a row per example.
 READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
 
 
 def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
     tokens = np.asarray(inputs)
     filled = np.where(tokens == MASK, np.asarray(outputs).argmax(axis=-1), tokens)
     rows = filled.astype("uint8")
@@ -1383,7 +1387,7 @@ def _compose(digits: np.ndarray, canvases: int, random: np.random.Generator) -> 
     Edit("model.py", "logits float32 (batch, h, w, classes).", "the same without noise, float32."),
     Edit(
         "model.py",
-        """    # Full precision even under --precision float16, where the loss of such logits could overflow.
+        """    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Conv2D(CLASSES, 1, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits)""",
         """    return keras.Model(images, layers.Conv2D(1, 1, dtype=keras.config.floatx(), name="clean")(x))""",

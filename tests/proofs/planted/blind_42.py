@@ -6,7 +6,7 @@ from .edits import Change, Edit, Fault
 from .tasks import PICTURES
 from .unusual import change_of
 
-NO_READERS = '''"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
+NO_READERS = '''"""For `predict`: functions that read input files (besides .npy and .npz), and its output table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from typing import Any
 
 import keras
 
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
+# For each file suffix, a function (file, model) -> model inputs with a row per example.
 READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
 
 
 def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
     return {}
 '''
 
@@ -594,7 +594,10 @@ FEATURES = 32
 
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     inputs, *_ = first_examples(datasets["train"], 1)
     return {"support": inputs["support"].shape[1:], "query": inputs["query"].shape[1:]}
 
@@ -686,8 +689,8 @@ class TaskConfig:
     """Few-shot classification."""
 
     learning_rate: float = 2e-3  # learning rate at the start; decays to 0 along a cosine
-    dropout: float = 0.1  # fraction of features that training drops; 0 disables
-    l2: float = 1e-4  # factor of the squared convolution weights in the loss; 0 disables
+    dropout: float = 0.1  # dropout rate before and after the hidden layer; 0 disables
+    l2: float = 1e-4  # factor of the L2 regularization of the convolutions; 0 disables
     monitor: str = "validation_accuracy"  # column of history.csv that selects the best weights
     larger_is_better: bool = True  # whether larger values of --monitor are better
 '''
@@ -722,7 +725,10 @@ CLASSES = 10
 
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     images, *_ = first_examples(datasets["train"], 1)
     return {"shape": images.shape[1:]}
 
@@ -770,7 +776,7 @@ UNKNOWN = -1  # the label of an image that nobody has labeled
 
 
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
     return {"supervised": entropy, "consistency": keras.losses.MeanSquaredError(reduction="none")}
 
@@ -973,7 +979,10 @@ class CoarseReLU(keras.layers.Layer):
 
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     images, *_ = first_examples(datasets["train"], 1)
     return {"shape": images.shape[1:]}
 
@@ -1156,12 +1165,12 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # past, future (batch, FUTURE), 
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -1225,7 +1234,7 @@ class WarmupStableDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas."""
+    """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas."""
     return keras.optimizers.Nadam(WarmupStableDecay(task.learning_rate, steps))
 
 
@@ -1414,7 +1423,7 @@ def count(batch: Any) -> tf.Tensor:
 def compute_loss(
     per_step: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss."""
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas."""
     events = tf.maximum(replica.global_count, 1)  # of few sequences, none may have one
     loss = tf.nn.compute_average_loss(per_step, sample_weight=weights, global_batch_size=events)
     return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
@@ -1433,12 +1442,12 @@ Batch = tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -1696,12 +1705,12 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # waves, tones (batch, MOST), we
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -1827,7 +1836,10 @@ from .data import TOKENS
 
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     tokens, *_ = first_examples(datasets["train"], 1)
     return {"length": tokens.shape[-1]}
 
@@ -1881,7 +1893,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
         y = layers.Dense(4 * task.width, activation="gelu")(y)
         x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
     x = layers.LayerNormalization()(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     return keras.Model(tokens, TiedLogits(embedding, dtype=keras.config.floatx(), name="logits")(x))
 '''
 
@@ -1897,12 +1909,12 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -1943,7 +1955,7 @@ masked = change_of(
         Edit("steps.py", "", MASKED_STEPS),
         Edit(
             "losses.py",
-            "How many tokens of `batch` count, those of answers; an int32 scalar.",
+            "The number of tokens in a per-replica batch that belong to answers, an int32 scalar.",
             "How many tokens of `batch` are to be filled in, an int32 scalar.",
         ),
         Edit("config.py", '"validation_exact_match"', '"validation_token_accuracy"'),
@@ -2006,7 +2018,7 @@ def generator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Ten
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """Both validation losses of this replica's part of a batch."""
+    """This replica's contributions to both validation losses."""
     images, latents, weights = batch
     generator, critic = run.models["generator"], run.models["discriminator"]
     generated = generator(latents, training=False)  # (batch, h, w, channels)
@@ -2021,7 +2033,7 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """Both test losses of this replica's part of a batch."""
+    """This replica's contributions to both test losses."""
     return validation_step(run, batch, replica)
 
 
@@ -2118,7 +2130,10 @@ DROPPED = 0.1  # fraction of the examples for which training leaves out a residu
 
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     images, *_ = first_examples(datasets["train"], 1)
     return {"shape": images.shape[1:]}
 
@@ -2192,7 +2207,7 @@ def losses_of(run: Run, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch: of the outputs at all resolutions."""
+    """This replica's contribution to the training loss: of the outputs at all resolutions."""
     images, labels, weights = batch
     outputs = run.model(images, training=True)
     per_example = tf.zeros_like(weights)
@@ -2288,7 +2303,7 @@ def count(batch: Any) -> dict[str, tf.Tensor]:
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss."""
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas."""
     loss = tf.nn.compute_average_loss(
         per_example, sample_weight=weights, global_batch_size=replica.global_count["main"]
     )
@@ -2315,12 +2330,12 @@ Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -2508,7 +2523,7 @@ Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]  # inputs, stages (bat
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
@@ -2724,7 +2739,10 @@ FREQUENCIES = 8
 
 
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     images, *_ = first_examples(datasets["train"], 1)
     return {"shape": images.shape[1:]}
 
@@ -2848,7 +2866,7 @@ diffusion = change_of(
         ),
         Edit(
             "config.py",
-            "    l2: float = 1e-4  # factor of the squared convolution weights in the loss; 0 disables\n",
+            "    l2: float = 1e-4  # factor of the L2 regularization of the convolutions; 0 disables\n",
             "    width: int = 128  # units of the layers\n",
         ),
         Edit(
@@ -2996,12 +3014,12 @@ Batch = tuple[tf.Tensor, tf.Tensor]  # images uint8 (batch, h, w), weights (batc
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 

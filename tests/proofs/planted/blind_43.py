@@ -31,9 +31,9 @@ from __future__ import annotations
 '''
 STEPS_END = """
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step
-TERMS: tuple[str, ...] = {terms}  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch
+TERMS: tuple[str, ...] = {terms}  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = {interact}
 """
 
@@ -50,7 +50,7 @@ EVIDENTIAL = change_of(
     edits=(
         Edit(
             "model.py",
-            """    # Full precision even under --precision float16, where the loss of such logits could overflow.
+            """    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits)
 """,
@@ -209,7 +209,7 @@ NOTHING = -1  # label after the last digit
     x = layers.Dropout(task.dropout)(x)
     x = layers.Dense(128, activation="relu")(x)
     x = layers.Dropout(task.dropout)(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits)
 """,
@@ -220,7 +220,7 @@ NOTHING = -1  # label after the last digit
     x = layers.Dropout(task.dropout)(x)
     x = layers.Conv1D(128, 5, padding="same", activation="relu")(x)  # (batch, frames, 128)
     x = layers.Dropout(task.dropout)(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(CLASSES + 1, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits)
 
@@ -291,7 +291,7 @@ def read(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
             def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-                """The training loss of this replica's part of a batch."""
+                """This replica's contribution to the training loss."""
                 return _step(run, batch, replica, training=True)
 
 
@@ -344,7 +344,7 @@ def read(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             "describe",
             '''
             def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-                """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+                """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
                 digits, _ = read(tf.convert_to_tensor(outputs))
                 return {"text": ["".join(str(d) for d in row if d >= 0) for row in np.asarray(digits)]}
             ''',
@@ -445,7 +445,7 @@ MEAN_TEACHER = change_of(
                     name: of the term, "supervised" or "consistency".
                     per_example: float (batch,).
                     weights: float (batch,), 0 for what doesn't count in this term.
-                    replica: its `global_count` is `count` summed over all replicas.
+                    replica: `replica.global_count` is `count` summed over all replicas.
                 """
                 return tf.nn.compute_average_loss(
                     per_example, sample_weight=weights, global_batch_size=replica.global_count[name]
@@ -623,7 +623,7 @@ AGE_GROUPS = change_of(
 
 
             def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-                """The training loss of this replica's part of a batch."""
+                """This replica's contribution to the training loss."""
                 return _step(run, batch, replica, training=True)
 
 
@@ -716,7 +716,7 @@ GAMMA = change_of(
             "create_losses",
             '''
             def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-                """Losses by name; labels and predictions give one number per example."""
+                """Losses by name: (labels, predictions) -> one number per example."""
 
                 def gamma_deviance(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
                     """Both float (batch, 1), positive -> float (batch,); 0 if they are equal.
@@ -750,14 +750,14 @@ TIED = change_of(
             "model.py",
             "    x = layers.Embedding(TOKENS, task.width)(tokens)  # (batch, T, width)\n",
             """    # The same table reads tokens and writes them (Press & Wolf, 2017); its logits are in full
-    # precision even under --precision float16, where the loss of such logits could overflow.
+    # precision even under --precision float16, where a loss in float16 could overflow.
     table = layers.ReversibleEmbedding(TOKENS, task.width, reverse_dtype=keras.config.floatx())
     x = table(tokens)  # (batch, T, width)
 """,
         ),
         Edit(
             "model.py",
-            """    # Full precision even under --precision float16, where the loss of such logits could overflow.
+            """    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(TOKENS, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(tokens, logits)
 """,
@@ -769,7 +769,7 @@ TIED = change_of(
             "create_losses",
             '''
             def create_losses(task: TaskConfig) -> dict[str, Any]:
-                """Losses by name; targets and logits give one number per token."""
+                """Losses by name: (targets, logits) -> one number per token."""
 
                 def smoothed(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
                     """Cross-entropy with smoothed labels, and the z-loss of PaLM, float (batch, T).
@@ -824,7 +824,7 @@ class WarmupStableDecay(keras.optimizers.schedules.LearningRateSchedule):
             "create_optimizer",
             '''
             def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-                """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
+                """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 
                 Args:
                     task: the flags of the task.
@@ -954,8 +954,8 @@ def _mixture(y: keras.KerasTensor, task: TaskConfig) -> tuple[keras.KerasTensor,
         ),
         Edit(
             "losses.py",
-            "its `global_count` is `count` summed over all replicas.",
-            'its `global_count` is `count` summed over all replicas, of which this takes "main".',
+            "`replica.global_count` is `count` summed over all replicas.",
+            '`replica.global_count` is `count` summed over all replicas, of which this takes "main".',
         ),
         steps(
             '''
@@ -1113,7 +1113,7 @@ DEEP = change_of(
         Edit(
             "model.py",
             """        x = _convolve_twice(x, task.width * 2**level)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Conv2D(CLASSES, 1, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits)
 """,
@@ -1196,7 +1196,7 @@ DEEP = change_of(
             "create_optimizer",
             '''
             def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-                """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
+                """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 
                 Args:
                     task: the flags of the task.
@@ -1226,7 +1226,7 @@ BARLOW = change_of(
 
 
             def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-                """The training loss of this replica's part of a batch."""
+                """This replica's contribution to the training loss."""
                 return _step(run, batch, replica, training=True)
 
 
@@ -1292,7 +1292,7 @@ BARLOW = change_of(
             "describe",
             '''
             def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-                """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+                """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
                 return {"feature": np.asarray(outputs)}
             ''',
         ),
@@ -1326,7 +1326,7 @@ TRIPLET = change_of(
 
 
             def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-                """The training loss of this replica's part of a batch."""
+                """This replica's contribution to the training loss."""
                 return _step(run, batch, replica, training=True)
 
 
@@ -1377,7 +1377,7 @@ TRIPLET = change_of(
             "describe",
             '''
             def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-                """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+                """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
                 features = np.asarray(outputs)
                 return {"feature": features / np.linalg.norm(features, axis=1, keepdims=True)}
             ''',
@@ -1631,7 +1631,7 @@ ADAPTER = change_of(
             "create_optimizer",
             '''
             def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-                """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
+                """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 
                 Args:
                     task: the flags of the task.
@@ -1702,7 +1702,7 @@ ONE_CYCLE = change_of(
 
 
             def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-                """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
+                """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 
                 Args:
                     task: the flags of the task.
@@ -1965,9 +1965,9 @@ def weights_of_values(''',
 )
 
 GAN_END = '''
-            # TODO(13): one validation step; both losses.
+            # TODO(13): one validation step; default: both losses.
             def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-                """Both validation losses of this replica's part of a batch."""
+                """This replica's contributions to both validation losses."""
                 images, latents, weights = batch
                 generator, discriminator = run.models["generator"], run.models["discriminator"]
                 generated = generator(latents, training=False)  # (batch, h, w, channels)
@@ -1984,7 +1984,7 @@ GAN_END = '''
 
 
             def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-                """Both test losses of this replica's part of a batch."""
+                """This replica's contributions to both test losses."""
                 return validation_step(run, batch, replica)
 '''
 
@@ -2092,9 +2092,9 @@ WASSERSTEIN = change_of(
             + GAN_END
             + """
 
-            TRAIN_STEPS = (critic_step, critic_step, generator_step)  # called in this order in every step
-            TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-            # True if an example's loss depends on the others of its batch, as with negatives from the batch.
+            TRAIN_STEPS = (critic_step, critic_step, generator_step)  # called in this order on the same batch
+            TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+            # True if an example's loss depends on other examples of its batch, as in contrastive learning.
             EXAMPLES_INTERACT = False
             """,
         ),
@@ -2154,7 +2154,7 @@ SPECTRAL = change_of(
             "create_losses",
             '''
             def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-                """Losses by name; logits (batch, 1) give one number per example."""
+                """Losses by name: logits (batch, 1) -> one number per example."""
 
                 def discriminator_loss(on_real: tf.Tensor, on_generated: tf.Tensor) -> tf.Tensor:
                     """0 if the logits are 1 or more on real images and -1 or less on generated ones."""
@@ -2172,7 +2172,7 @@ SPECTRAL = change_of(
             "discriminator_step",
             '''
             def discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-                """The discriminator's training loss of this replica's part of a batch."""
+                """This replica's contribution to the discriminator's training loss."""
                 images, latents, weights = batch
                 generator, discriminator = run.models["generator"], run.models["discriminator"]
                 generated = generator(latents, training=True)  # (batch, h, w, channels)
@@ -2253,7 +2253,7 @@ class LogVariances(keras.layers.Layer):
             "train_step",
             '''
             def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-                """The training loss of this replica's part of a batch; it may be negative.
+                """This replica's contribution to the training loss; it may be negative.
 
                 The model learns how much each head counts (Kendall et al., 2018): exp(-s) times its loss, and
                 s / 2, without which s would grow for ever.
@@ -2282,7 +2282,7 @@ class LogVariances(keras.layers.Layer):
             "create_optimizer",
             '''
             def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-                """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
+                """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 
                 Args:
                     task: the flags of the task.
@@ -2343,7 +2343,10 @@ VQ = change_of(
 
 
             def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-                """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+                """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+                Called once, when a run starts, and saved with it: predict and export need no data.
+                """
                 images, *_ = first_examples(datasets["train"], 1)
                 return {"shape": images.shape[1:]}
 
@@ -2435,7 +2438,7 @@ VQ = change_of(
 
 
             def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-                """The training loss of this replica's part of a batch."""
+                """This replica's contribution to the training loss."""
                 return _step(run, batch, replica, training=True)
 
 

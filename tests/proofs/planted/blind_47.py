@@ -24,7 +24,7 @@ def predictions(body: str) -> Edit:
     return whole(
         "predictions.py",
         f'''
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
+"""For `predict`: functions that read input files (besides .npy and .npz), and its output table."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
+# For each file suffix, a function (file, model) -> model inputs with a row per example.
 READERS: dict[str, Callable[[Path, keras.Model], Any]] = {{}}
 
 
 def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
 {body}
 ''',
     )
@@ -227,7 +227,7 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
 TERMS = ("supervised", "consistency")  # each with a count of its own
 EXAMPLES_INTERACT = False
 ''',
@@ -535,12 +535,12 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, the same with noise, w
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -575,7 +575,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
     }
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
 TERMS = ("invariance", "variance", "covariance")
 EXAMPLES_INTERACT = True
 ''',
@@ -660,7 +660,7 @@ Batch = tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch; moves the target."""
+    """This replica's contribution to the training loss; moves the target."""
     losses = _step(run, batch, replica, training=True)
     decay = DECAY ** (1 / replica.num_microbatches)
     online, target = run.models["online"], run.models["target"]
@@ -670,7 +670,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -707,7 +707,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
     return {"main": loss, "probe": probe_loss}
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
 TERMS = ("probe",)
 EXAMPLES_INTERACT = False
 ''',
@@ -724,7 +724,7 @@ DECOUPLED = change_of(
             "create_losses",
             '''
 def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     hard = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
     return {"hard": hard, "decoupled": decoupled}
 
@@ -907,12 +907,12 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, labels (batch,), weigh
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -937,7 +937,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
     return {"main": loss, **means({"error": error, "quantization": codebook}, weights, replica)}
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
 TERMS = ("error", "quantization")
 EXAMPLES_INTERACT = False
 ''',
@@ -1002,8 +1002,8 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
         ),
         Edit(
             "losses.py",
-            "        replica: its `global_count`",
-            "        away: a penalty for the weights, a scalar.\n        replica: its `global_count`",
+            "        replica: `replica.global_count`",
+            "        away: a penalty for the weights, a scalar.\n        replica: `replica.global_count`",
         ),
         Edit(
             "losses.py",
@@ -1340,7 +1340,7 @@ HINGE = change_of(
             "create_losses",
             '''
 def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; logits (batch, 1) give one number per example (Miyato et al., 2018)."""
+    """Losses by name: logits (batch, 1) -> one number per example (Miyato et al., 2018)."""
 
     def discriminator_loss(on_real: tf.Tensor, on_generated: tf.Tensor) -> tf.Tensor:
         """0 where real images have logits of at least 1, generated ones of at most -1."""
@@ -1483,7 +1483,7 @@ class Tied(keras.layers.Layer):
             "create_losses",
             '''
 def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Losses by name; targets and logits give one number per token."""
+    """Losses by name: (targets, logits) -> one number per token."""
     cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
     def with_z_loss(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -1523,7 +1523,7 @@ class Trapezoid(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
+    """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 
     Args:
         task: the flags of the task.
@@ -1548,7 +1548,7 @@ TWO_PASSES = change_of(
             "train_step",
             '''
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch.
+    """This replica's contribution to the training loss.
 
     More and more tokens of the answer are replaced by what the model itself would have written
     there (Mihaylova & Martins, 2019); the targets stay.
@@ -1643,12 +1643,12 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, labels (batch, h, w), 
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -1676,7 +1676,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
     return {"main": compute_loss(per_example, weights, run.model, replica), "dice": dice}
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
 TERMS = ("dice",)
 EXAMPLES_INTERACT = False
 ''',
@@ -1821,7 +1821,7 @@ from .data import INTERVALS
 
 
 def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
 
     def likelihood(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         """Minus its logarithm: labels (batch, 2), logits of hazards (batch, INTERVALS) -> (batch,).
@@ -2234,12 +2234,12 @@ Batch = tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -2261,7 +2261,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
 TERMS: tuple[str, ...] = ()
 EXAMPLES_INTERACT = False
 ''',

@@ -29,7 +29,7 @@ class TaskConfig:
     """Transcription of utterances into symbols, by connectionist temporal classification."""
 
     learning_rate: float = 4e-3  # learning rate at the start; decays to 0 along a cosine
-    dropout: float = 0.1  # fraction of features that training drops; 0 disables
+    dropout: float = 0.1  # dropout rate before and after the hidden layer; 0 disables
     noise: float = 0.3  # standard deviation of what is added to training frames; 0 disables
     monitor: str = "validation_symbol_error_rate"  # column of history.csv that selects the best
     larger_is_better: bool = False  # whether larger values of --monitor are better
@@ -266,7 +266,7 @@ def update_metrics(
     callbacks=blank.CALLBACKS,
     pictures=blank.PICTURES,
     predictions='''
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
+"""For `predict`: functions that read input files (besides .npy and .npz), and its output table."""
 
 from __future__ import annotations
 
@@ -317,12 +317,12 @@ def _step(run: Run, batch: Any, replica: Replica, *, training: bool) -> dict[str
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -496,7 +496,7 @@ from .config import TaskConfig
 
 
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     return {"main": keras.losses.MeanSquaredError(reduction="none")}
 
 '''
@@ -652,7 +652,7 @@ def add_noise(clean: tf.Tensor, noise: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch, with noise of its own."""
+    """This replica's contribution to the training loss, with noise of its own."""
     inputs, labels, weights = batch
     clean = labels["clean"]
     examples, dtype = clean.shape[0], clean.dtype
@@ -681,7 +681,7 @@ def _move_average(run: Run, replica: Replica) -> None:
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch, with the noise of the data."""
+    """This replica's contribution to the validation loss, with the noise of the data."""
     inputs, labels, weights = batch
     predicted = run.models["average"](inputs, training=False)
     per_example = run.losses["main"](labels["noise"], predicted)  # (batch,)
@@ -902,7 +902,7 @@ def compute_loss(
         per_example: float (batch,).
         weights: float (batch,), 0 for padding and for points of other kinds.
         model: what has no regularization.
-        replica: its `global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is `count` summed over all replicas.
         kind: which part.
     """
     return tf.nn.compute_average_loss(
@@ -974,7 +974,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
 ''',
     pictures=blank.PICTURES,
     predictions='''
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
+"""For `predict`: functions that read input files (besides .npy and .npz), and its output table."""
 
 from __future__ import annotations
 
@@ -1051,12 +1051,12 @@ def _step(run: Run, batch: Any, replica: Replica, *, training: bool) -> dict[str
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -1316,7 +1316,7 @@ def update_metrics(
     callbacks=blank.CALLBACKS,
     pictures=blank.PICTURES,
     predictions='''
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
+"""For `predict`: functions that read input files (besides .npy and .npz), and its output table."""
 
 from __future__ import annotations
 
@@ -1370,7 +1370,7 @@ def _move_target(run: Run, replica: Replica) -> None:
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     observations, labels, weights = batch
     _move_target(run, replica)
     values = run.models["online"](observations, training=True)  # (batch, actions)
@@ -1380,7 +1380,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     observations, labels, weights = batch
     values = run.models["online"](observations, training=False)  # (batch, actions)
     per_example = _temporal_difference(run, values, labels)

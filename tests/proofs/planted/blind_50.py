@@ -173,7 +173,7 @@ VIEWS = change_of(
         Edit(
             "losses.py",
             '''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
 ''',
             '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
@@ -249,7 +249,7 @@ class CalibrationError(keras.metrics.Metric):
         ),
         Edit(
             "steps.py",
-            "# TODO(11): one train step; predicts, updates the accuracy and returns the loss.\n",
+            "# TODO(11): one train step; default: predicts, updates the accuracy and returns the loss.\n",
             '''SHIFTS = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0))  # pixels down and right, of the views
 
 
@@ -263,7 +263,7 @@ def average_over_views(model: keras.Model, images: tf.Tensor) -> tf.Tensor:
     return tf.reduce_logsumexp(each, axis=0) - tf.math.log(tf.cast(len(SHIFTS), each.dtype))
 
 
-# TODO(11): one train step; predicts, updates the metrics and returns the loss.
+# TODO(11): one train step; default: predicts, updates the metrics and returns the loss.
 ''',
         ),
         Edit(
@@ -360,7 +360,7 @@ class LogVariances(keras.layers.Layer):
             """    x = layers.Dropout(task.dropout)(x)
     x = layers.Dense(128, activation="relu")(x)
     x = layers.Dropout(task.dropout)(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)
     even = layers.Dense(2, dtype=keras.config.floatx(), name="even")(x)
     return keras.Model(images, {"digit": logits, "even": even})
@@ -391,7 +391,7 @@ class LogVariances(keras.layers.Layer):
             "steps.py",
             "",
             '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
@@ -760,14 +760,12 @@ BOOTSTRAP = change_of(
 
     Inputs are {"numeric": float32 (n, columns), NaN where missing; "sex": int64 (n,)}, labels
     float32 (n, 1), weights float32 (n,) with a mean of 1.
-    """
 ''',
             '''    """The examples of each split: (inputs, labels, weights).
 
     Inputs are {"numeric": float32 (n, columns), NaN where missing; "sex": int64 (n,)}, labels
     float32 (n, 1), weights float32 (n, members): in training with a mean of 1 for each member of
     the ensemble, else all 1.
-    """
 ''',
         ),
         Edit(
@@ -903,7 +901,7 @@ def _balance(categories: np.ndarray) -> np.ndarray:
             "steps.py",
             "",
             '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
@@ -1018,7 +1016,7 @@ DEVIATIONS = change_of(
         ),
         Edit(
             "losses.py",
-            '# TODO(5): your losses, each with reduction="none"; the squared error of standardized labels.\n',
+            '# TODO(5): your losses, each with reduction="none"; default:\n# the squared error of standardized labels.\n',
             '# TODO(5): your losses, each with reduction="none"; the likelihood of standardized labels.\n',
         ),
         Edit(
@@ -1065,7 +1063,7 @@ def _unit_norms(values: tf.Tensor) -> tf.Tensor:
             "steps.py",
             "",
             '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
@@ -1118,7 +1116,7 @@ CROPS = change_of(
         ),
         Edit(
             "optimizer.py",
-            "one for each model; Adam with a cosine schedule.\n",
+            "one for each model; default:\n# Adam with a cosine schedule.\n",
             "one for each model; Adafactor with a cosine\n# schedule.\n",
         ),
         Edit(
@@ -1162,7 +1160,7 @@ CROPS = ((0, 0), (0, 2 * MARGIN), (2 * MARGIN, 0), (2 * MARGIN, 2 * MARGIN), (MA
         ),
         Edit(
             "steps.py",
-            "# TODO(11): one train step; predicts, updates the metric and returns the loss.\n",
+            "# TODO(11): one train step; default: predicts, updates the metric and returns the loss.\n",
             '''def average_over_crops(model: keras.Model, images: tf.Tensor) -> tf.Tensor:
     """Log of the mean probabilities, (batch, h, w, classes), in all crops that hold a pixel.
 
@@ -1193,14 +1191,14 @@ def _loss(
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
-# TODO(11): one train step; predicts, updates the metric and returns the loss.
+# TODO(11): one train step; default: predicts, updates the metric and returns the loss.
 ''',
         ),
         Edit(
             "steps.py",
             "",
             '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     images, labels, weights = batch
     return _loss(run, run.model(images, training=True), labels, weights, replica)
 ''',
@@ -1210,7 +1208,7 @@ def _loss(
             "steps.py",
             "",
             '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     images, labels, weights = batch
     return _loss(run, average_over_crops(run.model, images), labels, weights, replica)
 ''',
@@ -1220,7 +1218,7 @@ def _loss(
             "steps.py",
             "",
             '''def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return validation_step(run, batch, replica)
 ''',
             "test_step",
@@ -1286,7 +1284,7 @@ VICREG = change_of(
             "steps.py",
             "",
             '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
@@ -1338,7 +1336,7 @@ def _update_accuracy(
         VALIDATION_BY_STEP,
         Edit(
             "steps.py",
-            "TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported\n",
+            "TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported\n",
             'TERMS = ("invariance", "variance", "covariance")  # reported beside the loss, without weights\n',
         ),
     ),
@@ -1440,7 +1438,7 @@ class RoundedDense(keras.layers.Dense):
             "steps.py",
             "",
             '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     floatx = keras.config.floatx()
     done = tf.cast(replica.step, floatx) / tf.cast(max(1, run.num_steps), floatx)  # 0 to 1
     temperature = run.task.hot + (1.0 - run.task.hot) * tf.minimum(done, 1.0)
@@ -1473,7 +1471,7 @@ def _step(
             "steps.py",
             "",
             '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch, always at a temperature of 1."""
+    """This replica's contribution to the validation loss, always at a temperature of 1."""
     one = tf.ones((), keras.config.floatx())
     return _step(run, batch, replica, one, training=False)
 ''',
@@ -1637,7 +1635,7 @@ SPECTRAL = change_of(
         x = layers.Dropout(task.dropout)(x)
         x = layers.Activation("leaky_relu")(x)  # (batch, h/2, w/2, filters), then (batch, h/4, ...)
     x = layers.Flatten()(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(1, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits, name="discriminator")
 """,
@@ -1649,7 +1647,7 @@ SPECTRAL = change_of(
         x = layers.SpectralNormalization(convolution)(x)
         x = layers.Activation("leaky_relu")(x)  # (batch, h/2, w/2, filters), then (batch, h/4, ...)
     x = layers.Flatten()(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.SpectralNormalization(
         layers.Dense(1, dtype=floatx), dtype=floatx, name="logits"
     )
@@ -1671,7 +1669,7 @@ SPECTRAL = change_of(
             "losses.py",
             "",
             '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; logits (batch, 1) give one number per example (Miyato et al., 2018)."""
+    """Losses by name: logits (batch, 1) -> one number per example (Miyato et al., 2018)."""
 
     def discriminator_loss(on_real: tf.Tensor, on_generated: tf.Tensor) -> tf.Tensor:
         """0 if the logits are at least 1 on real images and at most -1 on generated ones."""
@@ -1689,7 +1687,7 @@ SPECTRAL = change_of(
         ),
         Edit(
             "losses.py",
-            "; cross-entropy of the discriminator's logits.\n",
+            "; default:\n# cross-entropy of the discriminator's logits.\n",
             "; hinge losses of the\n# discriminator's logits.\n",
         ),
         Edit(
@@ -1835,7 +1833,7 @@ class Codebook(keras.layers.Layer):
         ),
         Edit(
             "losses.py",
-            'with reduction="none"; cross-entropy of logits.\n',
+            'with reduction="none"; default: cross-entropy of logits.\n',
             'with reduction="none"; the squared error.\n',
         ),
         Edit(
@@ -1874,8 +1872,8 @@ class Perplexity(keras.metrics.Metric):
         Edit("metrics.py", "    return {}\n", '    return {"perplexity": Perplexity(ENTRIES)}\n'),
         Edit(
             "metrics.py",
-            "names that they get in history.csv; accuracy.\n",
-            "names that they get in history.csv; how much of the\n# codebook is used.\n",
+            "names in history.csv; default: accuracy.\n",
+            "names in history.csv; default: how much of the\n# codebook is used.\n",
         ),
         Edit(
             "optimizer.py",
@@ -1887,8 +1885,8 @@ class Perplexity(keras.metrics.Metric):
         ),
         Edit(
             "optimizer.py",
-            "; Adam with a cosine schedule.\n",
-            "; Adam, slower in two steps.\n",
+            "default:\n# Adam with a cosine schedule.\n",
+            "default:\n# Adam, slower in two steps.\n",
         ),
         Edit(
             "steps.py",
@@ -1905,7 +1903,7 @@ WARM_UP = 200  # steps until the KL divergence counts in full
             "steps.py",
             "",
             '''def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
@@ -2144,13 +2142,13 @@ def count(batch: Any) -> tf.Tensor:
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Args:
         per_example: float (batch,).
         weights: float (batch,), 0 for padding, and where there is nothing to rank.
         model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
         ValueError: `per_example` isn't one number per weight.
@@ -2243,7 +2241,7 @@ from .config import TaskConfig
 
 
 def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas."""
+    """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas."""
     warmup = max(1, int(task.warmup * steps))
     schedule = keras.optimizers.schedules.CosineDecay(
         initial_learning_rate=0.1 * task.learning_rate,
@@ -2287,12 +2285,12 @@ Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -2311,9 +2309,9 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
     return {"main": compute_loss(per_query, weights, run.model, replica)}
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 '''
 
@@ -2669,12 +2667,12 @@ Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # words (batch, LENGTH), stars a
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _step(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _step(run, batch, replica, training=False)
 
 
@@ -2696,9 +2694,9 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 '''
 
@@ -2779,11 +2777,11 @@ TIED = change_of(
         Edit(
             "losses.py",
             '''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; targets and logits give one number per token."""
+    """Losses by name: (targets, logits) -> one number per token."""
     return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
 ''',
             '''def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Losses by name; targets and logits give one number per token."""
+    """Losses by name: (targets, logits) -> one number per token."""
     entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
     def smoothed(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -2804,8 +2802,8 @@ TIED = change_of(
         ),
         Edit(
             "optimizer.py",
-            "a dict with one for each model; Adam, its learning rate warmed up,\n",
-            "a dict with one for each model; Lion, its learning rate warmed up,\n",
+            "# Adam, its learning rate warmed up,",
+            "# Lion, its learning rate warmed up,",
         ),
         Edit("steps.py", 'run.losses["main"]', 'run.losses["train"]', "train_step"),
         Edit("steps.py", 'run.losses["main"]', 'run.losses["evaluation"]', "validation_step"),

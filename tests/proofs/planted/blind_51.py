@@ -177,7 +177,7 @@ from .config import TaskConfig
 
 
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
 
 
@@ -189,13 +189,13 @@ def count(batch: Any) -> tf.Tensor:
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Args:
         per_example: float (batch,).
         weights: float (batch,), 0 for padding.
         model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
         ValueError: `per_example` isn't one number per weight, or `count` returns several numbers.
@@ -288,8 +288,8 @@ def process_gradients(
     steps='''
 """The train, validation and test step, as one replica computes them.
 
-A step gets this replica's part of a batch, updates the metrics and returns the loss that each
-optimizer minimizes, by the optimizer's name ("main" if it is the only one).
+A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
+optimizer's name ("main" if it is the only one).
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ Batch = tuple[Any, ...]  # the parts of an example in create_datasets, then weig
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     inputs, labels, weights = batch
     logits = run.model(inputs, training=True)  # (batch, CLASSES)
     per_example = run.losses["main"](labels, logits)  # (batch,)
@@ -315,7 +315,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     inputs, labels, weights = batch
     logits = run.model(inputs, training=False)  # (batch, CLASSES)
     per_example = run.losses["main"](labels, logits)  # (batch,)
@@ -325,13 +325,13 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 ''',
     callbacks='''
@@ -601,8 +601,8 @@ def process_gradients(
     steps='''
 """The train, validation and test step, as one replica computes them.
 
-A step gets this replica's part of a batch, updates the metrics and returns the loss that each
-optimizer minimizes, by the optimizer's name ("main" if it is the only one).
+A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
+optimizer's name ("main" if it is the only one).
 """
 
 from __future__ import annotations
@@ -647,25 +647,25 @@ def _loss(run: Run, batch: Batch, replica: Replica, outputs: Any) -> dict[str, t
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     outputs = run.model(batch[0], training=True)
     return _loss(run, batch, replica, outputs)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     outputs = run.model(batch[0], training=False)
     return _loss(run, batch, replica, outputs)
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ("points", "visible")  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ("points", "visible")  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 ''',
     callbacks='''
@@ -924,7 +924,7 @@ def count(batch: Any) -> tf.Tensor:
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, models: dict[str, keras.Model], replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss."""
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas."""
     loss = tf.nn.compute_average_loss(
         per_example, sample_weight=weights, global_batch_size=replica.global_count
     )
@@ -970,8 +970,8 @@ def process_gradients(
     steps='''
 """The train, validation and test step, as one replica computes them.
 
-A step gets this replica's part of a batch, updates the metrics and returns the loss that each
-optimizer minimizes, by the optimizer's name ("main" if it is the only one).
+A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
+optimizer's name ("main" if it is the only one).
 """
 
 from __future__ import annotations
@@ -1022,23 +1022,23 @@ def _loss(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     return _loss(run, batch, replica, training=True)
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _loss(run, batch, replica, training=False)
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = True
 ''',
     callbacks='''
@@ -1207,7 +1207,7 @@ TOWERS_CATALOGUE = (
     ),
     Edit(
         "steps.py",
-        '    """The validation loss of this replica\'s part of a batch."""\n    return _loss(run, batch, replica, training=False)\n',
+        '    """This replica\'s contribution to the validation loss."""\n    return _loss(run, batch, replica, training=False)\n',
         '    """How well each user finds the item in the whole catalogue."""\n    inputs, items, weights = batch\n    users = run.models["user"](\n        {"history": inputs["history"], "age": inputs["age"]}, training=False\n    )  # (rows, size)\n    names = ("item", "kind", "price")\n    vectors = run.models["item"](\n        {name: tf.constant(run.adapted[f"all_{name}"]) for name in names}, training=False\n    )  # (ITEMS, size)\n    logits = tf.matmul(users, vectors, transpose_b=True) / run.task.temperature\n    own = items - 1  # (rows,), ids begin with 1\n    per_example = run.losses["main"](own, logits)  # (rows,)\n    of_own = tf.gather(logits, own, axis=1, batch_dims=1)[:, tf.newaxis]\n    rank = 1 + tf.math.count_nonzero(logits > of_own, axis=1)  # (rows,)\n    run.metrics["mrr"].update_state(1 / tf.cast(rank, logits.dtype), weights)\n    run.metrics["hit5"].update_state(tf.cast(rank <= 5, logits.dtype), weights)\n    return {"main": compute_loss(per_example, weights, run.models, replica)}\n',
     ),
 )

@@ -682,9 +682,18 @@ TAB_FAULTS = (
             ),
             Edit(
                 "callbacks.py",
-                '    """Callbacks, called between steps; they can save, stop, freeze layers or set '
-                'learning rates."""\n    return []\n',
-                '''    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
+                '''    """Functions called between steps: they can save, stop, freeze layers or set learning rates.
+
+    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in
+    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.
+    """
+    return []
+''',
+                '''    """Functions called between steps: they can save, stop, freeze layers or set learning rates.
+
+    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in
+    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.
+    """
     best, waited = math.inf, 0
 
     def reduce_on_plateau(event: Event) -> None:

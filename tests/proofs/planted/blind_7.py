@@ -948,12 +948,12 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
 
 
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     return _losses(run, batch, replica, training=False)
 
 
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     return _losses(run, batch, replica, training=False)
 
 
@@ -1233,7 +1233,7 @@ TASKS: tuple[Change, ...] = (
         edits=(
             before(
                 "model.py",
-                "# TODO(4): what your model needs",
+                "# TODO(4): what your model takes",
                 '@keras.saving.register_keras_serializable("tied")\n'
                 "class TiedEmbedding(keras.layers.Layer):\n"
                 '    """Vectors of tokens; and, in reverse, how much a vector is like each of them."""\n\n'
@@ -1258,11 +1258,11 @@ TASKS: tuple[Change, ...] = (
                 "model.py",
                 at.TRANSFORMER
                 + """\
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(TOKENS, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(tokens, logits)
 """,
-                """    # Full precision even under --precision float16, where the loss of such logits could overflow.
+                """    # Full precision even under --precision float16, where a loss in float16 could overflow.
     embedding = TiedEmbedding(TOKENS, task.width, dtype=keras.config.floatx())
     x = embedding(tokens)  # (batch, T, width)
     for _ in range(task.layers):

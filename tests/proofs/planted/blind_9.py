@@ -31,7 +31,7 @@ COMPUTE_LOSS = (
     '''def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Raises:
         ValueError: `per_example` isn't one number per weight.
@@ -57,7 +57,7 @@ ACCURACY_OF_LOGITS = '{"accuracy": keras.metrics.BinaryAccuracy(threshold=0.0)}'
 def _losses(loss: str) -> str:
     """The function of losses.py, for one loss."""
     return blank.create_losses(
-        loss, "Losses by name; labels and predictions give one number per example."
+        loss, "Losses by name: (labels, predictions) -> one number per example."
     )
 
 
@@ -328,7 +328,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     return keras.Model(images, {"there": there, "box": box})
 ''',
     losses='''def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     return {
         "there": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none"),
         "box": keras.losses.Huber(0.2, reduction="none"),
@@ -832,7 +832,7 @@ GAN_FAULTS: tuple[Fault, ...] = (
         edits=(
             Edit(
                 "steps.py",
-                at.GAN_STEPS + "  # called in this order in every step",
+                at.GAN_STEPS + "  # called in this order on the same batch",
                 "# Four times the discriminator, then once the generator (Arjovsky et al., 2017).\n"
                 "TRAIN_STEPS = (*[discriminator_step] * 4, generator_step)",
             ),

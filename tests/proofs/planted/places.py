@@ -149,7 +149,7 @@ UPDATE_MAE = '    run.metrics["mae"].update_state(labels, predictions, weights)\
 UPDATE_R2 = '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
 MAIN_LOSS = '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n'
 NO_TERMS = (
-    "TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported\n"
+    "TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported\n"
 )
 
 # steps.py of the segmentation

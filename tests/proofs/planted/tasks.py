@@ -18,7 +18,7 @@ VALIDATION_BY_STEP, TEST_BY_STEP = (
         "steps.py",
         "",
         f'''def {name}_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The {name} loss of this replica's part of a batch."""
+    """This replica's contribution to the {name} loss."""
     return _step(run, batch, replica, training=False)
 ''',
         f"{name}_step",

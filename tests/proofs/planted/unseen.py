@@ -1094,7 +1094,7 @@ above = np.asarray(keras.ops.sigmoid(predict_in_parts(run.model, images)))
             ),
             Edit(
                 "steps.py",
-                "TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order in every step",
+                "TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order on the same batch",
                 "TRAIN_STEPS = (discriminator_step, discriminator_step, generator_step)",
             ),
         ),

@@ -16,8 +16,8 @@ TASK = f"{PACKAGE}/task"
 def steps(train: str, validation: str) -> tuple[Edit, ...]:
     """Bodies of the train and the validation step; the test step is the latter."""
     bodies = {
-        "train": f'    """The training loss of this replica\'s part of a batch."""\n{train}',
-        "validation": f'    """The validation loss of this replica\'s part of a batch."""\n{validation}',
+        "train": f'    """This replica\'s contribution to the training loss."""\n{train}',
+        "validation": f'    """This replica\'s contribution to the validation loss."""\n{validation}',
         "test": '    """The same as in validation."""\n    return validation_step(run, batch, replica)\n',
     }
     header = "def {}_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:\n"
@@ -300,8 +300,7 @@ FORECAST_OPTIMIZER = (
     ),
     Edit(
         "optimizer.py",
-        "# TODO(12): a change to the gradients after they are summed over all replicas and before they are\n"
-        "# clipped and applied.\n",
+        "# TODO(12): a change to the gradients, after their sum over all replicas and before clipping.\n",
         "",
     ),
     Edit(
@@ -320,7 +319,7 @@ FORECAST_OPTIMIZER = (
 
 FORECAST_CALLBACKS = blank.CALLBACKS.replace(
     '"""None."""',
-    '"""Callbacks, called between steps; '
+    '"""Functions called between steps: '
     'they can save, stop, freeze layers or set learning rates."""',
 )
 
@@ -328,8 +327,8 @@ FORECAST_STEPS = (
     '''\
 """The train, validation and test step, as one replica computes them.
 
-A step gets this replica's part of a batch, updates the metrics and returns the loss that each
-optimizer minimizes, by the optimizer's name ("main" if it is the only one).
+A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
+optimizer's name ("main" if it is the only one).
 """
 
 from __future__ import annotations
@@ -343,7 +342,7 @@ from .losses import compute_loss, weights_of_values
 Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # past, future (batch, FUTURE), weights (batch,)
 '''
     + blank.THREE_STEPS.replace(
-        "The test loss of this replica's part of a batch.", "The same as in validation."
+        "This replica's contribution to the test loss.", "The same as in validation."
     )
     + '''
 
@@ -359,9 +358,9 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
     return {"main": compute_loss(tf.square(error), weights, run.model, replica)}
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 '''
 )

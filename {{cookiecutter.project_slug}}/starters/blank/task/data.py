@@ -9,12 +9,15 @@ from .config import TaskConfig
 from .next_todo import TodoError
 
 
-# TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
-# row per example, (inputs, labels) or (inputs, labels, weights), any of them a dict of several, in
-# memory or mapped, or what RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of
-# single examples.
+# TODO(2): your data as {"train": ..., "validation": ..., "test": ...}.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    """The examples of each split."""
+    """The examples of each split.
+
+    A split is arrays with a row per example, (inputs, labels) or (inputs, labels, weights), in
+    memory or mapped; an object with __len__ and __getitem__; RandomAccess, see
+    engine/random_access.py; or a tf.data.Dataset of single examples. Only "train" is required.
+    Inputs, labels and weights may each be a dict of several.
+    """
     raise TodoError(
         2,
         "create_datasets in task/data.py must return your examples by split, such as "
@@ -22,13 +25,13 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     )
 
 
-# TODO(3): the augmentation of a training batch, random only through tf.random.stateless_* with the
-# given seed, so that it is the same on any number of replicas.
+# TODO(3): the augmentation of a training batch, or None.
 def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+    """A function (batch, seed) -> batch that tf.data runs on each global batch, or None.
 
-    The batch has the parts that a train step gets, weights last; the seed is int64 (2,), different
-    in each step.
+    The batch has the elements that a train step gets, weights last. Draw random numbers only with
+    tf.random.stateless_* and the seed, int64 (2,), which differs in each step: then the result is
+    the same on any number of replicas, and after a resume.
     """
     raise TodoError(
         3,

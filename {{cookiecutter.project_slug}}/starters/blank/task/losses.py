@@ -14,7 +14,7 @@ from .next_todo import TodoError
 
 # TODO(5): your losses, each with reduction="none".
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per example."""
+    """Losses by name: (labels, predictions) -> one number per example."""
     raise TodoError(
         5,
         "create_losses in task/losses.py must return losses by name, such as "
@@ -24,7 +24,10 @@ def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
 
 # TODO(10): the number that the loss of a batch is divided by.
 def count(batch: Any) -> tf.Tensor:
-    """How many examples, tokens or pixels of `batch` count: int32, or a dict, one for each term."""
+    """The number of examples (or tokens, pixels) in a per-replica batch, an int32 scalar.
+
+    Or a dict of such scalars, one for each term of the loss that has its own denominator.
+    """
     raise TodoError(
         10,
         "count in task/losses.py must return how many examples (tokens, pixels) of a batch count, "
@@ -35,13 +38,13 @@ def count(batch: Any) -> tf.Tensor:
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Args:
         per_example: float (batch,).
         weights: float (batch,), 0 for padding.
         model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
         ValueError: `per_example` isn't one number per weight, or `count` returns several numbers.

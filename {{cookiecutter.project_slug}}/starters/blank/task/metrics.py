@@ -8,11 +8,11 @@ from .config import TaskConfig
 from .next_todo import TodoError
 
 
-# TODO(6): your metrics, under the names that they get in history.csv.
+# TODO(6): your metrics, under their names in history.csv.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
 
-    The loss is reported without a metric.
+    The loss needs no metric: it is always reported.
     """
     raise TodoError(
         6,

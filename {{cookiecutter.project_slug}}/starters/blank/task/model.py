@@ -11,10 +11,13 @@ from .config import TaskConfig
 from .next_todo import TodoError
 
 
-# TODO(4): the model, built from a keras.Input, or a dict of several by name, and what it needs to
-# know of the data, such as input shape, number of classes, mean and variance, vocabulary.
+# TODO(4): what your model takes from the training data (`adapt`), and the model, or a dict of
+# models, built from a keras.Input.
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     return {}
 
 

@@ -11,7 +11,7 @@ from .next_todo import TodoError
 
 # TODO(7): your optimizer, or a dict with one for each model.
 def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
+    """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 
     Args:
         task: the flags of the task.
@@ -24,8 +24,7 @@ def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer
     )
 
 
-# TODO(12): a change to the gradients after they are summed over all replicas and before they are
-# clipped and applied.
+# TODO(12): a change to the gradients, after their sum over all replicas and before clipping.
 def process_gradients(
     gradients: list[tf.Tensor], variables: list[keras.Variable]
 ) -> list[tf.Tensor]:

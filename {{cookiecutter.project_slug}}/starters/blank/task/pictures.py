@@ -21,7 +21,7 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
 
 # TODO(15): a picture of some predictions.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw what the model predicts for some examples: of the test, if there is one."""
+    """Draw predictions for some examples, such as the first ones of the test data."""
     raise TodoError(
         15,
         "draw_predictions in task/pictures.py must draw some predictions of run.model to a file; "

@@ -1,4 +1,4 @@
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
+"""For `predict`: functions that read input files (besides .npy and .npz), and its output table."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import keras
 
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
+# For each file suffix, a function (file, model) -> model inputs with a row per example.
 READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
 
 
 def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
     return {}

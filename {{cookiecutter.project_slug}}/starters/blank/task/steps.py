@@ -1,7 +1,7 @@
 """The train, validation and test step, as one replica computes them.
 
-A step gets this replica's part of a batch, updates the metrics and returns the loss that each
-optimizer minimizes, by the optimizer's name ("main" if it is the only one).
+A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
+optimizer's name ("main" if it is the only one).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ Batch = tuple[tf.Tensor, ...]  # the parts of an example in create_datasets, the
 
 # TODO(11): one train step.
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    # From this loss, engine/distributed_steps.py does the backward pass, sums the gradients over
+    """This replica's contribution to the training loss."""
+    # The engine (engine/distributed_steps.py) computes the gradients of this loss, sums them over
     # all replicas, clips them and updates the weights.
     raise TodoError(
         11,
@@ -28,7 +28,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
 
 # TODO(13): one validation step.
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     raise TodoError(
         13, "validation_step in task/steps.py must do the same as train_step with training=False"
     )
@@ -36,13 +36,13 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
 
 # TODO(14): one test step.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     raise TodoError(
         14, "test_step in task/steps.py may `return validation_step(run, batch, replica)`"
     )
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False

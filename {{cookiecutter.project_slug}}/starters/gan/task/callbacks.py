@@ -7,11 +7,13 @@ from .config import TaskConfig
 from .pictures import draw_generated
 
 
-# TODO(9): functions to call during training, such as every_steps(100, show), see
-# engine/callbacks.py, or Keras' by keras_callback, see engine/keras_callbacks.py; draws
-# generated images after each epoch.
+# TODO(9): functions to call during training; default: draws generated images after each epoch.
 def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
+    """Functions called between steps: they can save, stop, freeze layers or set learning rates.
+
+    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in
+    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.
+    """
     return [every_epochs(1, _draw)]
 
 

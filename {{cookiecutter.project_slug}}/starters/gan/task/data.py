@@ -12,21 +12,23 @@ import tensorflow as tf
 
 from .config import TaskConfig
 
-# Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
+# Source: Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
 # Repository, doi:10.24432/C50P49, CC BY 4.0; the 1,797 images of its test part, split once into
 # train, validation and test with the same proportion of each digit.
 DIGITS = Path(__file__).with_name("digits.npz")
 
 
-# TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
-# row per example, inputs, (inputs, labels) or (inputs, labels, weights), in memory or mapped, or
-# what RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of single examples;
-# loads digits.
+# TODO(2): your data as {"train": ..., "validation": ..., "test": ...}; default: images of
+# digits.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """Images float32 (n, 8, 8, 1) in [0, 1]; in evaluation with latents float32 (n, latent).
 
     Evaluation uses the same latents in every epoch and run, so that its results depend on the
     weights only. In training `create_augment` draws new ones for each step.
+
+    A split is arrays with a row per example, inputs, (inputs, labels) or (inputs, labels, weights),
+    in memory or mapped; an object with __len__ and __getitem__; RandomAccess, see
+    engine/random_access.py; or a tf.data.Dataset of single examples. Only "train" is required.
     """
     train, validation, test = (load_digits(s)[0] for s in ("train", "validation", "test"))
     random = np.random.default_rng(0)
@@ -37,13 +39,14 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     }
 
 
-# TODO(3): the augmentation of a training batch, random only through tf.random.stateless_* with the
-# given seed, so that it is the same on any number of replicas; draws a latent for each image.
+# TODO(3): the augmentation of a training batch, or None; default: draws a latent for each
+# image.
 def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+    """A function (batch, seed) -> batch that tf.data runs on each global batch, or None.
 
-    The result has the parts that a train step gets, weights last; the seed is int64 (2,), different
-    in each step.
+    The result has the elements that a train step gets, weights last. Draw random numbers only with
+    tf.random.stateless_* and the seed, int64 (2,), which differs in each step: then the result is
+    the same on any number of replicas, and after a resume.
     """
 
     def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:

@@ -91,12 +91,12 @@ def _moments(sums: keras.Variable) -> tuple[tf.Tensor, tf.Tensor]:
     return mean, moments[1:, 1:] - mean * mean[:, tf.newaxis]
 
 
-# TODO(6): your metrics, under the names that they get in history.csv; how close generated images
-# are to real ones, and whether they are copies.
+# TODO(6): your metrics, under their names in history.csv; default: how close generated images are
+# to real ones, and whether they are copies.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
 
-    The losses are reported without a metric.
+    The losses need no metric: they are always reported.
     """
     known, unseen = (load_digits(split)[0] for split in ("train", "validation"))
     return {

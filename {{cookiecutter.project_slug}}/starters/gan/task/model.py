@@ -11,10 +11,13 @@ from ..engine.batches import first_examples
 from .config import TaskConfig
 
 
-# TODO(4): what your model needs to know of the data, and the model, built from a keras.Input, or a
-# dict of several by name; the shape of an image, and two small CNNs.
+# TODO(4): what your model takes from the training data (`adapt`), and the model, or a dict of
+# models, built from a keras.Input; default: the shape of an image, and two small CNNs.
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     return {"shape": first_examples(datasets["train"], 1).shape[1:]}
 
 
@@ -56,6 +59,6 @@ def _create_discriminator(task: TaskConfig, height: int, width: int, channels: i
         x = layers.Dropout(task.dropout)(x)
         x = layers.Activation("leaky_relu")(x)  # (batch, h/2, w/2, filters), then (batch, h/4, ...)
     x = layers.Flatten()(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(1, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits, name="discriminator")

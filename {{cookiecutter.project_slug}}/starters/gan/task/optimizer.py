@@ -8,9 +8,10 @@ import tensorflow as tf
 from .config import TaskConfig
 
 
-# TODO(7): your optimizer, or a dict with one for each model; Adam with a cosine schedule for both.
+# TODO(7): your optimizer, or a dict with one for each model; default:
+# Adam with a cosine schedule for both.
 def create_optimizer(task: TaskConfig, steps: int) -> dict[str, keras.optimizers.Optimizer]:
-    """Optimizers that don't clip: --clip-norm clips the gradients summed over all replicas.
+    """The optimizers. Don't set their clipnorm: --clip-norm clips after the sum over all replicas.
 
     Args:
         task: the flags of the task.
@@ -24,8 +25,8 @@ def create_optimizer(task: TaskConfig, steps: int) -> dict[str, keras.optimizers
     }
 
 
-# TODO(12): a change to the gradients after they are summed over all replicas and before they are
-# clipped and applied; none.
+# TODO(12): a change to the gradients, after their sum over all replicas and before clipping;
+# default: no change.
 def process_gradients(
     gradients: list[tf.Tensor], variables: list[keras.Variable]
 ) -> list[tf.Tensor]:

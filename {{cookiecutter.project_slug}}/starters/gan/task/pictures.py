@@ -20,7 +20,7 @@ from .metrics import nearest
 ROWS, COLUMNS = 4, 12
 SCALE = 6  # pixels of the picture per pixel of an image
 EPOCHS = 8  # that show the progress, at most
-TESTED = 1_000  # latents and real images at most; numbers in the picture are theirs
+MAX_EXAMPLES = 1_000  # the picture and its numbers are of at most so many latents and real images
 KNOWN = 1_200  # training images in which the nearest is looked for; an epoch repeats them
 CLASSES = 10
 INK: dict[str, Any] = {"cmap": "gray_r", "vmin": 0, "vmax": 1}
@@ -33,18 +33,18 @@ GENERATED: dict[str, Any] = {
 }
 
 
-# TODO(8): a picture of some training examples; a grid of images.
+# TODO(8): a picture of some training examples; default: a grid of images.
 def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples."""
     _save(first_examples(datasets["train"], ROWS * COLUMNS), file)
 
 
-# TODO(15): a picture of some predictions; how images became what they are, real beside generated
-# ones, how often each class is generated, and the images nearest to a training image: copies?
+# TODO(15): a picture of some predictions; default: generated images after some epochs and beside
+# real ones, how often each class is generated, and the images nearest to a training image: copies?
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw what the generator makes of the first latents of the test, if there is one."""
+    """Draw what the generator makes of the first test latents (else validation, else training)."""
     split = drawn_split(datasets)
-    real, *given = tf.nest.flatten(first_examples(datasets[split], TESTED))
+    real, *given = tf.nest.flatten(first_examples(datasets[split], MAX_EXAMPLES))
     latents = given[0] if given else _latents(run, len(real))  # training data has none
     generated = predict_in_parts(run.models["generator"], latents)
     known = first_examples(datasets["train"], KNOWN)

@@ -1,7 +1,7 @@
 """The train, validation and test step, as one replica computes them.
 
-A step gets this replica's part of a batch, updates the metrics and returns a loss by the name of
-the model and optimizer that it is for.
+A step gets the per-replica batch, updates the metrics and returns a loss by the name of the model
+and optimizer that it is for.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from .losses import compute_loss
 Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, latents (batch, latent), weights (batch,)
 
 
-# TODO(11): one train step; trains the discriminator to tell real images from generated ones, then
-# the generator to mislead it.
+# TODO(11): one train step; default: trains the discriminator to tell real images from generated
+# ones, then the generator to mislead it.
 def discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The discriminator's training loss of this replica's part of a batch."""
+    """This replica's contribution to the discriminator's training loss."""
     images, latents, weights = batch
     generator, discriminator = run.models["generator"], run.models["discriminator"]
     generated = generator(latents, training=True)  # (batch, h, w, channels)
@@ -26,13 +26,13 @@ def discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf
     per_example = run.losses["discriminator"](on_real, on_generated)  # (batch,)
     run.metrics["frechet"].update_state(images, generated, weights)
     run.metrics["nearest_distance"].update_state(generated, weights)
-    # From this loss, engine/distributed_steps.py does the backward pass, sums the gradients over
+    # The engine (engine/distributed_steps.py) computes the gradients of this loss, sums them over
     # all replicas, clips them and updates the discriminator.
     return {"discriminator": compute_loss(per_example, weights, discriminator, replica)}
 
 
 def generator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The generator's training loss, judged by the discriminator that was just updated."""
+    """The same for the generator, judged by the discriminator that was just updated."""
     _, latents, weights = batch
     generator, discriminator = run.models["generator"], run.models["discriminator"]
     generated = generator(latents, training=True)  # (batch, h, w, channels)
@@ -41,9 +41,9 @@ def generator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Ten
     return {"generator": compute_loss(per_example, weights, generator, replica)}
 
 
-# TODO(13): one validation step; both losses without dropout.
+# TODO(13): one validation step; default: both losses with training=False.
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """Both validation losses of this replica's part of a batch."""
+    """This replica's contributions to both validation losses."""
     images, latents, weights = batch
     generator, discriminator = run.models["generator"], run.models["discriminator"]
     generated = generator(latents, training=False)  # (batch, h, w, channels)
@@ -59,13 +59,13 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
     }
 
 
-# TODO(14): one test step; the same as in validation.
+# TODO(14): one test step; default: the same as in validation.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """Both test losses of this replica's part of a batch."""
+    """This replica's contributions to both test losses."""
     return validation_step(run, batch, replica)
 
 
-TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order in every step
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order on the same batch
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False

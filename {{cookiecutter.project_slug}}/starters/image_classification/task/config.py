@@ -14,8 +14,8 @@ class TaskConfig:
     # images to classify: 8x8 digits that come with the project, or 28x28 clothes, downloaded once
     dataset: Literal["digits", "fashion_mnist"] = "digits"
     learning_rate: float = 2e-3  # learning rate at the start; decays to 0 along a cosine
-    dropout: float = 0.3  # fraction of features that training drops; 0 disables
-    l2: float = 1e-4  # factor of the squared convolution weights in the loss; 0 disables
+    dropout: float = 0.3  # dropout rate before and after the hidden layer; 0 disables
+    l2: float = 1e-4  # factor of the L2 regularization of the convolutions; 0 disables
     shift: float = 0.5  # largest random shift of a training image, in pixels; 0 disables
     monitor: str = "validation_accuracy"  # column of history.csv that selects the best weights
     larger_is_better: bool = True  # whether larger values of --monitor are better

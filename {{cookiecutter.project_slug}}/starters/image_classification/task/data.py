@@ -13,7 +13,7 @@ import tensorflow as tf
 from ..engine.errors import UsageError
 from .config import TaskConfig
 
-# Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
+# Source: Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
 # Repository, doi:10.24432/C50P49, CC BY 4.0; the 1,797 images of its test part, split once into
 # train, validation and test with the same proportion of each digit.
 DIGITS = Path(__file__).with_name("digits.npz")
@@ -22,12 +22,14 @@ VALIDATION_IMAGES = 5_000  # of the 60,000 training images of Fashion-MNIST
 Arrays = tuple[np.ndarray, np.ndarray]  # images and labels
 
 
-# TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
-# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped, or what
-# RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of single examples; loads the
-# images that --dataset names.
+# TODO(2): your data as {"train": ..., "validation": ..., "test": ...}; default: the images that
+# --dataset names.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split: images float32 (n, h, w, 1) in [0, 1], labels int64 (n,).
+
+    A split is arrays with a row per example, (inputs, labels) or (inputs, labels, weights), in
+    memory or mapped; an object with __len__ and __getitem__; RandomAccess, see
+    engine/random_access.py; or a tf.data.Dataset of single examples. Only "train" is required.
 
     Raises:
         UsageError: the images are not on this machine and can't be downloaded.
@@ -39,13 +41,13 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     }
 
 
-# TODO(3): the augmentation of a training batch, random only through tf.random.stateless_* with the
-# given seed, so that it is the same on any number of replicas; shifts each image a little.
+# TODO(3): the augmentation of a training batch, or None; default: shifts each image a little.
 def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+    """A function (batch, seed) -> batch that tf.data runs on each global batch, or None.
 
-    The batch has the parts that a train step gets, weights last; the seed is int64 (2,), different
-    in each step.
+    The batch has the elements that a train step gets, weights last. Draw random numbers only with
+    tf.random.stateless_* and the seed, int64 (2,), which differs in each step: then the result is
+    the same on any number of replicas, and after a resume.
     """
     if not task.shift:
         return None

@@ -13,10 +13,14 @@ from .config import TaskConfig
 CLASSES = 10
 
 
-# TODO(4): what your model needs to know of the data, and the model, built from a keras.Input, or a
-# dict of several by name; the shape of an image, and a small CNN for gray images.
+# TODO(4): what your model takes from the training data (`adapt`), and the model, or a dict of
+# models, built from a keras.Input; default: the shape of an image, and a small CNN for gray
+# images.
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     images, *_ = first_examples(datasets["train"], 1)
     return {"shape": images.shape[1:]}
 
@@ -41,6 +45,6 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     x = layers.Dropout(task.dropout)(x)
     x = layers.Dense(128, activation="relu")(x)
     x = layers.Dropout(task.dropout)(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits)

@@ -17,15 +17,15 @@ from ..engine.types import Run
 from .data import create_augment
 
 ROWS, COLUMNS = 4, 8
-VERSIONS = 5  # of an image, as training sees it
-TESTED = 1_000  # examples at most; numbers in the picture are theirs
+VERSIONS = 5  # augmented versions drawn of an image
+MAX_EXAMPLES = 1_000  # the picture and its numbers are of at most so many
 INK: dict[str, Any] = {"cmap": "gray_r", "vmin": 0, "vmax": 1}
-MOST_CLASSES = 20  # whose counts can be read in the confusion matrix
+MAX_CLASSES = 20  # with more, the counts in the confusion matrix can't be read
 
 
-# TODO(8): a picture of some training examples; images with their labels, and some as augmented.
+# TODO(8): a picture of some training examples; default: images, labels, and some as augmented.
 def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw the first training examples, and what the augmentation makes of some."""
+    """Draw the first training examples, and some of them augmented."""
     images, labels, *_ = first_examples(datasets["train"], ROWS * COLUMNS)
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[COLUMNS, 1 + VERSIONS])
@@ -41,12 +41,12 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     save(figure, file)
 
 
-# TODO(15): a picture of some predictions; the confusion matrix, how sure the model is where it is
-# right and where it is wrong, and the mistakes that it is most sure of.
+# TODO(15): a picture of some predictions; default: the confusion matrix, a histogram of the
+# confidence, and the most confident mistakes.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw what the model predicts for the first examples of the test, if there are any."""
+    """Draw predictions for the first test examples (else validation, else training)."""
     split = drawn_split(datasets)
-    images, labels, *_ = first_examples(datasets[split], TESTED)
+    images, labels, *_ = first_examples(datasets[split], MAX_EXAMPLES)
     probabilities = np.asarray(keras.ops.softmax(predict_in_parts(run.model, images)))
     predicted = probabilities.argmax(axis=-1)
     confidence = np.nan_to_num(probabilities.max(axis=-1))  # none in NaN
@@ -70,7 +70,7 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
 
 
 def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """How often each class, int (n,), is predicted as each, int (n,): int (classes, classes)."""
+    """The confusion matrix, int (classes, classes): rows are labels, columns predictions."""
     counts = np.zeros((classes, classes), int)
     np.add.at(counts, (labels, predicted), 1)
     return counts
@@ -93,7 +93,7 @@ def _draw_confusion(axes: Axes, counts: np.ndarray) -> None:
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     axes.set(xlabel="predicted", ylabel="label", title="confusion matrix")
-    if len(counts) > MOST_CLASSES:
+    if len(counts) > MAX_CLASSES:
         return
     axes.set(xticks=range(len(counts)), yticks=range(len(counts)))
     for (label, predicted), count in np.ndenumerate(counts):

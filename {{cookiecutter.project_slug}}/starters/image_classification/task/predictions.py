@@ -1,4 +1,4 @@
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
+"""For `predict`: functions that read input files (besides .npy and .npz), and its output table."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ..engine.errors import UsageError
 
 
 def read_image(file: Path, model: keras.Model) -> np.ndarray:
-    """A picture as float32 (1, h, w, 1) in [0, 1] of the model's size: bright strokes on dark.
+    """A picture, bright strokes on dark, as float32 (1, h, w, 1) in [0, 1] of the model's size.
 
     Raises:
-        UsageError: it is no picture, or not a whole one.
+        UsageError: the file is not a complete image.
     """
     size = model.input_shape[1:3]
     try:
         image = keras.utils.load_img(file, "grayscale", size, interpolation="bilinear")
-    except OSError as error:  # whose text names no file (Keras 3.15)
+    except OSError as error:  # its message doesn't name the file (Keras 3.15)
         raise UsageError(f"{file} is not an image, or not a whole one.") from error
     return keras.utils.img_to_array(image, dtype="float32")[np.newaxis] / 255
 
 
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
+# For each file suffix, a function (file, model) -> model inputs with a row per example.
 READERS: dict[str, Callable[[Path, keras.Model], Any]] = {
     ".png": read_image,
     ".jpg": read_image,
@@ -36,7 +36,7 @@ READERS: dict[str, Callable[[Path, keras.Model], Any]] = {
 
 
 def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
     probabilities = np.asarray(tf.nn.softmax(outputs))  # (n, classes)
     return {
         "class": probabilities.argmax(axis=1),

@@ -6,8 +6,11 @@ from ..engine.callbacks import Callback
 from .config import TaskConfig
 
 
-# TODO(9): functions to call during training, such as every_steps(100, show), see
-# engine/callbacks.py, or Keras' by keras_callback, see engine/keras_callbacks.py; none.
+# TODO(9): functions to call during training; default: none.
 def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
+    """Functions called between steps: they can save, stop, freeze layers or set learning rates.
+
+    every_steps(100, function) and others are in engine/callbacks.py. keras_callback(...) in
+    engine/keras_callbacks.py takes Keras callbacks, such as EarlyStopping.
+    """
     return []

@@ -47,15 +47,17 @@ ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII
 ENDINGS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}  # else "th"
 
 
-# TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
-# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped, or what
-# RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of single examples; makes
-# lines of dates, each date in one split only.
+# TODO(2): your data as {"train": ..., "validation": ..., "test": ...}; default: lines of
+# dates, each date in one split only.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split: (tokens, targets, weights), int32, int32 and float32.
 
     Each has shape (n, T), in training (n, forms, T): a training date comes in every form, others in
     one. Targets are the tokens shifted by one; weights are 1 for tokens of the answer, else 0.
+
+    A split is arrays with a row per example, (inputs, labels) or (inputs, labels, weights), in
+    memory or mapped; an object with __len__ and __getitem__; RandomAccess, see
+    engine/random_access.py; or a tf.data.Dataset of single examples. Only "train" is required.
     """
     source = random.Random(SEED)
     # Held-out dates first, so that they don't depend on --dates.
@@ -76,13 +78,13 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     }
 
 
-# TODO(3): the augmentation of a training batch, random only through tf.random.stateless_* with the
-# given seed, so that it is the same on any number of replicas; picks one form for each date.
+# TODO(3): the augmentation of a training batch, or None; default: picks one form for each date.
 def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+    """A function (batch, seed) -> batch that tf.data runs on each global batch, or None.
 
-    The batch has the parts that a train step gets, weights last; the seed is int64 (2,), different
-    in each step.
+    The batch has the elements that a train step gets, weights last. Draw random numbers only with
+    tf.random.stateless_* and the seed, int64 (2,), which differs in each step: then the result is
+    the same on any number of replicas, and after a resume.
     """
 
     def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:

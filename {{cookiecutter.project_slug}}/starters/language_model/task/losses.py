@@ -11,16 +11,16 @@ from ..engine.types import Replica
 from .config import TaskConfig
 
 
-# TODO(5): your losses, each with reduction="none"; cross-entropy of logits.
+# TODO(5): your losses, each with reduction="none"; default: cross-entropy of logits.
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; targets and logits give one number per token."""
+    """Losses by name: (targets, logits) -> one number per token."""
     return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
 
 
-# TODO(10): the number that the loss of a batch is divided by; counts the tokens whose weight isn't
-# 0.
+# TODO(10): the number that the loss of a batch is divided by; default: the number of
+# tokens whose weight isn't 0.
 def count(batch: Any) -> tf.Tensor:
-    """How many tokens of `batch` count, those of answers; an int32 scalar."""
+    """The number of tokens in a per-replica batch that belong to answers, an int32 scalar."""
     weights = batch[-1]  # (batch, T), 0 for prompts and padding
     return tf.math.count_nonzero(weights, dtype=tf.int32)
 
@@ -28,13 +28,13 @@ def count(batch: Any) -> tf.Tensor:
 def compute_loss(
     per_token: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Args:
         per_token: float (batch, T).
         weights: float (batch, T), 0 for prompts and padding.
         model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
         ValueError: `per_token` isn't one number per weight.

@@ -27,12 +27,12 @@ class ExactMatch(keras.metrics.Mean):
         super().update_state(is_right, tf.reduce_any(is_answer, axis=1))
 
 
-# TODO(6): your metrics, under the names that they get in history.csv; the fractions of right tokens
+# TODO(6): your metrics, under their names in history.csv; default: the fractions of right tokens
 # and of right lines.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
 
-    The loss is reported without a metric.
+    The loss needs no metric: it is always reported.
     """
     return {
         "token_accuracy": keras.metrics.SparseCategoricalAccuracy(),

@@ -13,10 +13,14 @@ from .config import TaskConfig
 from .data import ANSWER_LENGTH, TOKENS
 
 
-# TODO(4): what your model needs to know of the data, and the model, built from a keras.Input, or a
-# dict of several by name; the length of a line, and a small causal transformer.
+# TODO(4): what your model takes from the training data (`adapt`), and the model, or a dict of
+# models, built from a keras.Input; default: the length of a line, and
+# a small causal transformer.
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     tokens, *_ = first_examples(datasets["train"], 1)
     return {"length": tokens.shape[-1]}
 
@@ -44,7 +48,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
         y = layers.Dense(4 * task.width, activation="gelu")(y)
         x = x + layers.Dropout(task.dropout)(layers.Dense(task.width)(y))
     x = layers.LayerNormalization()(x)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Dense(TOKENS, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(tokens, logits)
 

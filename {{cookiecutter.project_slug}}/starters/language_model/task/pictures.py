@@ -17,14 +17,14 @@ from .data import FORMS, LINE_END, PROMPT_END, in_form
 from .model import attention, complete
 
 LINES = 24
-TESTED = 320  # examples at most; numbers in the picture are theirs
+MAX_EXAMPLES = 320  # the picture and its numbers are of at most so many
 EXAMPLE = datetime.date(1979, 5, 3)
 RIGHT, WRONG = "black", "firebrick"  # wrong characters are bold and underlined, too
 
 Line = tuple[str, str, str]  # prompt, right answer, answer shown
 
 
-# TODO(8): a picture of some training examples; lines of text.
+# TODO(8): a picture of some training examples; default: lines of text.
 def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training dates, each in another form."""
     tokens, targets, weights = _first_lines(datasets["train"], LINES)
@@ -36,12 +36,12 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     save(figure, file)
 
 
-# TODO(15): a picture of some predictions; prompts with what the model writes after them, wrong
-# answers first, how often it is right in each form of dates, and what it looks at.
+# TODO(15): a picture of some predictions; default: prompts with the model's answers, wrong ones
+# first, the accuracy for each form of dates, and what the model attends to.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw answers to the first prompts of the test, if there is one; up to half are wrong ones."""
+    """Draw answers to the first test prompts (else validation, else training), wrong ones first."""
     split = drawn_split(datasets)
-    tokens, targets, weights = _first_lines(datasets[split], TESTED)
+    tokens, targets, weights = _first_lines(datasets[split], MAX_EXAMPLES)
     solutions = _texts(np.where(weights != 0, targets, 0))
     answers = _texts(np.asarray(complete(run.model, tokens, weights)))
     lines = list(zip(_prompts(tokens), solutions, answers, strict=True))

@@ -1,4 +1,4 @@
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
+"""For `predict`: functions that read input files (besides .npy and .npz), and its output table."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def read_prompts(file: Path, model: keras.Model) -> np.ndarray:
     return np.array(tokens, np.int32).reshape(-1, length)
 
 
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
+# For each file suffix, a function (file, model) -> model inputs with a row per example.
 READERS: dict[str, Callable[[Path, keras.Model], Any]] = {".txt": read_prompts}
 
 
 def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: (n,), (n, k), or images for the page."""
+    """Columns of the table that `predict` writes: (n,) or (n, k); images go to its page."""
     tokens = np.asarray(inputs)
     after_prompt = np.cumsum(tokens == PROMPT_END, axis=1) > 0
     answers = np.asarray(complete(model, tokens, after_prompt))

@@ -1,7 +1,7 @@
 """The train, validation and test step, as one replica computes them.
 
-A step gets this replica's part of a batch, updates the metrics and returns the loss that each
-optimizer minimizes, by the optimizer's name ("main" if it is the only one).
+A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
+optimizer's name ("main" if it is the only one).
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from .model import complete
 Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # tokens, targets and weights, each (batch, T)
 
 
-# TODO(11): one train step; predicts, updates the metrics and returns the loss.
+# TODO(11): one train step; default: predicts, updates the metrics and returns the loss.
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
+    """This replica's contribution to the training loss."""
     tokens, targets, weights = batch
     logits = run.model(tokens, training=True)  # (batch, T, TOKENS)
     per_token = run.losses["main"](targets, logits)  # (batch, T)
     likeliest = tf.argmax(logits, axis=-1, output_type=tf.int32)  # (batch, T)
     run.metrics["token_accuracy"].update_state(targets, logits, weights)
     run.metrics["exact_match"].update_state(targets, likeliest, weights)
-    # From this loss, engine/distributed_steps.py does the backward pass, sums the gradients over
+    # The engine (engine/distributed_steps.py) computes the gradients of this loss, sums them over
     # all replicas, clips them and updates the weights.
     return {"main": compute_loss(per_token, weights, run.model, replica)}
 
 
-# TODO(13): one validation step; the same without dropout.
+# TODO(13): one validation step; default: the same with training=False.
 def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
+    """This replica's contribution to the validation loss."""
     tokens, targets, weights = batch
     logits = run.model(tokens, training=False)  # (batch, T, TOKENS)
     per_token = run.losses["main"](targets, logits)  # (batch, T)
@@ -43,9 +43,9 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
     return {"main": compute_loss(per_token, weights, run.model, replica)}
 
 
-# TODO(14): one test step; lets the model write every answer, given the prompt alone.
+# TODO(14): one test step; default: lets the model write every answer, given the prompt alone.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
+    """This replica's contribution to the test loss."""
     tokens, targets, weights = batch
     logits = run.model(tokens, training=False)  # (batch, T, TOKENS)
     per_token = run.losses["main"](targets, logits)  # (batch, T)
@@ -55,7 +55,7 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     return {"main": compute_loss(per_token, weights, run.model, replica)}
 
 
-TRAIN_STEPS = (train_step,)  # called in this order in every step; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be reported
-# True if an example's loss depends on the others of its batch, as with negatives from the batch.
+TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+# True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False

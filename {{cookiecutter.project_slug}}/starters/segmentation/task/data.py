@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from .config import TaskConfig
 
-# Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
+# Source: Alpaydin & Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning
 # Repository, doi:10.24432/C50P49, CC BY 4.0; the 1,797 images of its test part, split once into
 # train, validation and test with the same proportion of each digit.
 DIGITS = Path(__file__).with_name("digits.npz")
@@ -24,12 +24,15 @@ IGNORED = 255  # the label of a pixel that belongs neither to a digit nor to the
 FAINT, DARK = 0.375, 0.5  # ink below FAINT: background; from DARK on: digit; between: ignored
 
 
-# TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
-# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped, or what
-# RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of single examples; places
-# digits on larger canvases.
+# TODO(2): your data as {"train": ..., "validation": ..., "test": ...}; default: digits placed
+# on larger canvases.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    """The examples of each split: images float32 (n, h, w, 1) in [0, 1], labels int32 (n, h, w)."""
+    """The examples of each split: images float32 (n, h, w, 1) in [0, 1], labels int32 (n, h, w).
+
+    A split is arrays with a row per example, (inputs, labels) or (inputs, labels, weights), in
+    memory or mapped; an object with __len__ and __getitem__; RandomAccess, see
+    engine/random_access.py; or a tf.data.Dataset of single examples. Only "train" is required.
+    """
     with np.load(DIGITS) as file:
         return {
             split: _compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)
@@ -37,14 +40,14 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         }
 
 
-# TODO(3): the augmentation of a training batch, random only through tf.random.stateless_* with the
-# given seed, so that it is the same on any number of replicas; rotates, shears and scales each
+# TODO(3): the augmentation of a training batch, or None; default: rotates, shears and scales each
 # image together with its labels.
 def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+    """A function (batch, seed) -> batch that tf.data runs on each global batch, or None.
 
-    The batch has the parts that a train step gets, weights last; the seed is int64 (2,), different
-    in each step.
+    The batch has the elements that a train step gets, weights last. Draw random numbers only with
+    tf.random.stateless_* and the seed, int64 (2,), which differs in each step: then the result is
+    the same on any number of replicas, and after a resume.
     """
     if not task.warp:
         return None

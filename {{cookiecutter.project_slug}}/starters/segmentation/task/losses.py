@@ -12,9 +12,10 @@ from .config import TaskConfig
 from .data import IGNORED
 
 
-# TODO(5): your losses, each with reduction="none"; cross-entropy of logits, 0 for ignored pixels.
+# TODO(5): your losses, each with reduction="none"; default:
+# cross-entropy of logits, 0 for ignored pixels.
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; labels and predictions give one number per pixel."""
+    """Losses by name: (labels, predictions) -> one number per pixel."""
     cross_entropy = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, ignore_class=IGNORED, reduction="none"
     )
@@ -34,10 +35,13 @@ def average_over_pixels(
     return tf.math.divide_no_nan(tf.reduce_sum(weighted, axis=[1, 2]), pixels)
 
 
-# TODO(10): the number that the loss of a batch is divided by; counts the examples whose weight
-# isn't 0.
+# TODO(10): the number that the loss of a batch is divided by; default: the number of
+# examples whose weight isn't 0.
 def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count (in other tasks tokens or pixels), an int32 scalar."""
+    """The number of examples in a per-replica batch whose weight isn't 0, an int32 scalar.
+
+    Count tokens or pixels instead if the loss is a mean over these.
+    """
     weights = batch[-1]  # (batch,), 0 for padding
     return tf.math.count_nonzero(weights, dtype=tf.int32)
 
@@ -45,13 +49,13 @@ def count(batch: Any) -> tf.Tensor:
 def compute_loss(
     per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
 ) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Args:
         per_example: float (batch,).
         weights: float (batch,), 0 for padding.
         model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
         ValueError: `per_example` isn't one number per weight.

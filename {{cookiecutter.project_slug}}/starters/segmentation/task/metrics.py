@@ -9,12 +9,12 @@ from .config import TaskConfig
 from .data import CLASSES, IGNORED
 
 
-# TODO(6): your metrics, under the names that they get in history.csv; intersection over union,
+# TODO(6): your metrics, under their names in history.csv; default: intersection over union,
 # averaged over all classes, background included.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
 
-    The loss is reported without a metric.
+    The loss needs no metric: it is always reported.
     """
     mean_iou = keras.metrics.MeanIoU(
         CLASSES,

@@ -14,11 +14,15 @@ from .data import CLASSES
 LEVELS = 3  # below full resolution; at the lowest, a pixel sees the whole canvas
 
 
-# TODO(4): what your model needs to know of the data, and the model, built from a keras.Input, or a
-# dict of several by name; the shape of an image, and a U-Net (Ronneberger et al., 2015) whose batch
-# normalization the engine synchronizes over all replicas.
+# TODO(4): what your model takes from the training data (`adapt`), and the model, or a dict of
+# models, built from a keras.Input; default: the shape of an image, and
+# a U-Net (Ronneberger et al., 2015) whose batch normalization the engine synchronizes over all
+# replicas.
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     images, *_ = first_examples(datasets["train"], 1)
     return {"shape": images.shape[1:]}
 
@@ -41,7 +45,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     for level in reversed(range(LEVELS)):
         x = layers.Concatenate()([layers.UpSampling2D()(x), skipped[level]])
         x = _convolve_twice(x, task.width * 2**level)
-    # Full precision even under --precision float16, where the loss of such logits could overflow.
+    # Full precision even under --precision float16, where a loss in float16 could overflow.
     logits = layers.Conv2D(CLASSES, 1, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model(images, logits)
 

@@ -18,7 +18,7 @@ from ..engine.types import Run
 from .data import CLASSES, IGNORED, create_augment
 
 COLUMNS = 8
-TESTED = 200  # examples at most; numbers in the picture are theirs
+MAX_EXAMPLES = 200  # the picture and its numbers are of at most so many
 
 # Lightness (CIE L*, from 0 to 100) differs by 7 or more, so that gray keeps them apart; neighbors
 # in lightness differ in hue, also for the color-blind.
@@ -30,9 +30,10 @@ DIGITS = (
 MISTAKES = {"missed": DIGITS[7], "invented": DIGITS[3], "another digit": "#000000"}
 
 
-# TODO(8): a picture of some training examples; images above their labels, and as augmented.
+# TODO(8): a picture of some training examples; default: images above their labels,
+# and as augmented.
 def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw the first training examples, and what the augmentation makes of them."""
+    """Draw the first training examples, and the same augmented."""
     images, labels, *_ = first_examples(datasets["train"], COLUMNS)
     rows = {"image": _gray(images), "labels": color(labels)}
     if augment := create_augment(run.task):
@@ -44,12 +45,12 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     save(figure, file)
 
 
-# TODO(15): a picture of some predictions; images from the best to the worst with what is wrong
-# in them, and the intersection over union of each class.
+# TODO(15): a picture of some predictions; default: images from the best to the worst with what is
+# wrong in them, and the intersection over union of each class.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw what the model predicts for the first examples of the test, if there are any."""
+    """Draw predictions for the first test examples (else validation, else training)."""
     split = drawn_split(datasets)
-    images, labels, *_ = first_examples(datasets[split], TESTED)
+    images, labels, *_ = first_examples(datasets[split], MAX_EXAMPLES)
     predicted = predict_in_parts(run.model, images).argmax(axis=-1)
     kinds = mistakes(labels, predicted)
     wrong = (kinds > 0).mean(axis=(1, 2))  # (n,)

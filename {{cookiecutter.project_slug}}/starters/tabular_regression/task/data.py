@@ -10,9 +10,9 @@ import numpy as np
 
 from .config import TaskConfig
 
-# Efron, Hastie, Johnstone & Tibshirani (2004), Least Angle Regression, Annals of Statistics 32(2),
-# doi:10.1214/009053604000000067: 442 diabetes patients, and how far the disease had progressed one
-# year later (25 to 346). Written with scikit-learn 1.9:
+# Source: Efron, Hastie, Johnstone & Tibshirani (2004), Least Angle Regression, Annals of Statistics
+# 32(2), doi:10.1214/009053604000000067: 442 diabetes patients, and how far the disease had
+# progressed one year later (25 to 346). Written with scikit-learn 1.9:
 #     d = sklearn.datasets.load_diabetes(scaled=False)
 #     data, target = d.data.astype("float32"), d.target.astype("float32")
 #     numpy.savez_compressed("diabetes.npz", columns=d.feature_names, data=data, target=target)
@@ -40,15 +40,17 @@ MEANINGS = {
 }
 
 
-# TODO(2): your data by split ("validation" and "test" are optional), each either arrays with a
-# row per example, (inputs, labels) or (inputs, labels, weights), in memory or mapped, or what
-# RandomAccess (engine/random_access.py) reads, or a tf.data.Dataset of single examples; loads the
-# diabetes patients and keeps those of --fold for the test.
+# TODO(2): your data as {"train": ..., "validation": ..., "test": ...}; default: diabetes
+# patients, those of --fold for the test.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """The examples of each split: (inputs, labels), in training (inputs, labels, weights).
 
     Inputs are {"numeric": float32 (n, columns), NaN where missing; "sex": int64 (n,)}, labels
     float32 (n, 1), weights float32 (n,) with a mean of 1.
+
+    A split is arrays with a row per example, (inputs, labels) or (inputs, labels, weights), in
+    memory or mapped; an object with __len__ and __getitem__; RandomAccess, see
+    engine/random_access.py; or a tf.data.Dataset of single examples. Only "train" is required.
     """
     columns, data, target = _load()
     category = columns.index(CATEGORY)
@@ -75,13 +77,13 @@ def numeric_columns() -> list[str]:
     return [column for column in _load()[0] if column != CATEGORY]
 
 
-# TODO(3): the augmentation of a training batch, random only through tf.random.stateless_* with the
-# given seed, so that it is the same on any number of replicas; none.
+# TODO(3): the augmentation of a training batch, or None; default: none.
 def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """A function (global batch, seed) -> global batch that tf.data runs; None for no augmentation.
+    """A function (batch, seed) -> batch that tf.data runs on each global batch, or None.
 
-    The batch has the parts that a train step gets, weights last; the seed is int64 (2,), different
-    in each step.
+    The batch has the elements that a train step gets, weights last. Draw random numbers only with
+    tf.random.stateless_* and the seed, int64 (2,), which differs in each step: then the result is
+    the same on any number of replicas, and after a resume.
     """
     return None
 

@@ -8,12 +8,12 @@ import tensorflow as tf
 from .config import TaskConfig
 
 
-# TODO(6): your metrics, under the names that they get in history.csv; the mean absolute error in
-# units of the data, and R2, the fraction of the labels' variance that the predictions explain.
+# TODO(6): your metrics, under their names in history.csv; default: the mean absolute error in units
+# of the data, and R2, the fraction of the labels' variance that the predictions explain.
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
 
-    The loss is reported without a metric.
+    The loss needs no metric: it is always reported.
     """
     # num_regressors stays unset: with it, R2Score counts rows of weight 0 too (Keras 3.15).
     r2 = keras.metrics.R2Score()

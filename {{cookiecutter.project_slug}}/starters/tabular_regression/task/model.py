@@ -10,11 +10,14 @@ import numpy as np
 from .config import TaskConfig
 
 
-# TODO(4): what your model needs to know of the data, and the model, built from a keras.Input, or a
-# dict of several by name; means, variances and the number of categories, and a hidden layer beside
-# a linear one.
+# TODO(4): what your model takes from the training data (`adapt`), and the model, or a dict of
+# models, built from a keras.Input; default: means, variances and the number of categories, and
+# a hidden layer in parallel with a linear one.
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, strings and arrays by name, computed when a run starts and saved with it."""
+    """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
+
+    Called once, when a run starts, and saved with it: predict and export need no data.
+    """
     inputs, labels, _ = datasets["train"]
     return {
         # Of the values that are there: Normalization.adapt() would get NaN.

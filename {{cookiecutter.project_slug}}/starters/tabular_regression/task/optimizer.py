@@ -8,9 +8,10 @@ import tensorflow as tf
 from .config import TaskConfig
 
 
-# TODO(7): your optimizer, or a dict with one for each model; AdamW with a cosine schedule.
+# TODO(7): your optimizer, or a dict with one for each model; default:
+# AdamW with a cosine schedule.
 def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """An optimizer that doesn't clip: --clip-norm clips the gradients summed over all replicas.
+    """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 
     Args:
         task: the flags of the task.
@@ -20,8 +21,8 @@ def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer
     return keras.optimizers.AdamW(schedule, weight_decay=task.weight_decay)
 
 
-# TODO(12): a change to the gradients after they are summed over all replicas and before they are
-# clipped and applied; none.
+# TODO(12): a change to the gradients, after their sum over all replicas and before clipping;
+# default: no change.
 def process_gradients(
     gradients: list[tf.Tensor], variables: list[keras.Variable]
 ) -> list[tf.Tensor]:

@@ -16,15 +16,16 @@ from ..engine.types import Run
 from .data import CATEGORY, MEANINGS, numeric_columns
 
 ROWS, COLUMNS = 3, 3
-DRAWN = 1_000  # examples at most; numbers in the pictures are theirs
+MAX_EXAMPLES = 1_000  # the pictures and their numbers are of at most so many
 PERMUTATIONS = 20  # of a column's values
 LABEL = "progression after one year (points)"
 
 
-# TODO(8): a picture of some training examples; the label against each numeric column.
+# TODO(8): a picture of some training examples; default: the label against each
+# numeric column.
 def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples, and the fraction of missing values in each column."""
-    inputs, labels, *_ = first_examples(datasets["train"], DRAWN)
+    inputs, labels, *_ = first_examples(datasets["train"], MAX_EXAMPLES)
     figure = Figure(figsize=(COLUMNS * 3.2, ROWS * 2.4), layout="constrained")
     cells = figure.subplots(ROWS, COLUMNS, sharey=True).flatten()
     styles = ({"marker": "x", "color": "#d55e00"}, {"marker": ".", "color": "#003366"})
@@ -40,12 +41,12 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     save(figure, file)
 
 
-# TODO(15): a picture of some predictions; predictions against labels, what is left over, and how
-# much each column matters.
+# TODO(15): a picture of some predictions; default: predictions against labels, residuals, and the
+# importance of each column.
 def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw what the model predicts for the first examples of the test, if there are any."""
+    """Draw predictions for the first test examples (else validation, else training)."""
     split = drawn_split(datasets)
-    inputs, labels, *_ = first_examples(datasets[split], DRAWN)
+    inputs, labels, *_ = first_examples(datasets[split], MAX_EXAMPLES)
     labels = labels[:, 0]
 
     def predict(inputs: dict[str, np.ndarray]) -> np.ndarray:
