@@ -14,7 +14,7 @@ from typing import Any
 
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
-from {{ cookiecutter.package_name }}.engine.errors import going_on, usage_errors
+from {{ cookiecutter.package_name }}.engine.errors import continue_on_error, usage_errors
 from {{ cookiecutter.package_name }}.engine.output import say, set_quiet
 from {{ cookiecutter.package_name }}.engine.rendezvous import connect
 from {{ cookiecutter.package_name }}.engine.tf_log_filter import filtered_tf_import
@@ -22,13 +22,13 @@ from {{ cookiecutter.package_name }}.task.config import TaskConfig
 
 
 def main(config: Config, task: TaskConfig) -> dict[str, Any]:
-    """One run, top to bottom; returns what results.json has.
+    """Train, validate and test one run; return the content of results.json.
 
-    It may be called several times in a process, one run after the other.
+    A process may call it several times, one run after the other.
     """
     set_quiet(config.quiet)
-    # Several workers meet before the seconds in which TensorFlow is imported: from then on each
-    # knows when another one ends.
+    # Several workers connect before the slow import of TensorFlow; from here on each notices when
+    # another one ends.
     runs, given_flags = Path(config.runs), to_yaml(config, task)
     connect(
         config.strategy,
@@ -37,7 +37,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         hang_timeout=config.hang_timeout,
     )
 
-    # Here and not at the top: flags are checked in a fraction of TensorFlow's start-up time.
+    # Not at the top: wrong flags are reported without waiting for TensorFlow.
     with filtered_tf_import():
         from {{ cookiecutter.package_name }}.engine.adapted import read_adapted, write_adapted
         from {{ cookiecutter.package_name }}.engine.data_errors import reading_errors
@@ -56,14 +56,14 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
 
     started = time.perf_counter()
 
-    # Strategy first, since it needs an untouched TensorFlow; then data, which a new run's model
-    # adapts to; then model, losses, metrics and optimizer, under the strategy.
+    # Strategy first: it must be created before any TensorFlow operation. Then the data, since the
+    # model may adapt to it; then model, losses, metrics and optimizer in the strategy's scope.
     strategy = create_strategy(
         config.strategy,
         virtual_replicas=config.virtual_replicas,
         deterministic=config.deterministic,
     )
-    workers = Workers(strategy)  # of several, the chief alone prints and writes
+    workers = Workers(strategy)  # of several workers, only the chief prints and writes
     workers.print_on_chief_only()
     origin = environment()
     datasets = create_datasets(task)
@@ -114,21 +114,22 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             "best_step": int(loop.best_row.get("step", loop.step)),
             "skipped_steps": int(loop.progress.skips.total),
             "overflows": int(loop.progress.skips.overflows),
-            **loop.records.latest,  # of the latest weights; those tested have `best`
+            **loop.records.latest,  # of the latest weights; test_* are of the best ones
             **tested,
             "seconds": round(loop.seconds, 2),
             "best": loop.best_row,
             **origin,
         }
-        directory.write_results(results)  # first: a mistake in a picture costs no results
+        directory.write_results(results)  # before the pictures: an error there loses no results
         loop.records.draw_curves(loop.best_row, tested)
         if workers.is_chief:  # pictures, TensorBoard and the page
-            with going_on(f"predictions.png is not drawn; once it can be: {loop.resume_command}"):
+            message = f"predictions.png is not drawn; once it can be: {loop.resume_command}"
+            with continue_on_error(message):
                 draw_predictions(run, datasets, directory.path / "predictions.png")
             loop.records.add_results(flags, results, loop.step)
             write_report(directory.path, to_yaml(Config(), TaskConfig()))
         print(table(results | loop.best_row))
-        print(loop.last_words(results["seconds"]))
+        print(loop.closing_lines(results["seconds"]))
         workers.wait()
     return results
 

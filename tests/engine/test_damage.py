@@ -244,7 +244,7 @@ def test_a_lost_history_is_said_and_the_best_and_latest_rows_are_known(
     assert again.best_row["step"] == 4
     assert again.records.latest == whole.records.latest
     assert again.records.latest_row["step"] == 8
-    assert "best *    step 4 by" in again.last_words(1.0)
+    assert "best *      step 4 by" in again.closing_lines(1.0)
 
 
 @pytest.mark.quick

@@ -88,11 +88,11 @@ def display_of(names: list[str], steps: int = 56, interval: int = 7) -> Progress
 def test_the_start_says_what_is_trained_on() -> None:
     built = build(TOY)
     lines = start_lines(built.run, TOY.splits, built.batches, 20, Path("runs/x")).splitlines()
-    facts = {line[:10].rstrip(): line[10:] for line in lines}
+    facts = {line[:12].rstrip(): line[12:] for line in lines}
     assert facts["project"] == "proof"
     assert facts["examples"] == "48 train, 29 validation"
     assert (facts["batch"], facts["length"]) == (f"{BATCH} examples", "20 steps, 2 in an epoch")
-    assert int(facts["weights"]) == built.run.model.count_params()
+    assert int(facts["parameters"]) == built.run.model.count_params()
     assert facts["run"] == "runs/x"
     endless = SimpleNamespace(endless=True)
     splits = {"train": tf.data.Dataset.range(3).repeat()}
@@ -202,9 +202,9 @@ def test_the_end_names_the_best_step_whose_weights_are_tested(
     marked = [line for line in capsys.readouterr().out.splitlines() if line.endswith(" *")]
     assert marked[-1].split()[0] == f"{best['epoch']:g}/3"
     (tmp_path / "a b.png").touch()
-    end = run.last_words(20.0)
+    end = run.closing_lines(20.0)
     assert f"step {best['step']:g} by train loss" in end
-    assert f"pictures  {tmp_path / 'a b.png'}\n" in end
+    assert f"pictures    {tmp_path / 'a b.png'}\n" in end
     (parts,) = re.findall(r"seconds 20.0: (.*) pictures", " ".join(end.split()))
     spent = {part.partition(" ")[2]: float(part.split()[0]) for part in parts.split(", ")}
     assert list(spent)[2:] == ["waiting for data", "evaluation", "saving", "other"]

@@ -48,10 +48,10 @@ from .scenarios import BATCH, ROWS, SCENARIOS, STEPS, WITHOUT_XLA, Scenario
 NO_FLOAT64 = re.compile("float64|DT_DOUBLE")  # in errors of operations that don't take it
 
 
-def trimmed(split: Any, rows: int) -> Any:
+def take_rows(split: Any, rows: int) -> Any:
     """`rows` examples of `split`, repeated if it has fewer; a stream stays a stream."""
     if is_sharded(split):
-        return lambda workers, index: trimmed(split(workers, index), rows)
+        return lambda workers, index: take_rows(split(workers, index), rows)
     if isinstance(split, tf.data.Dataset):
         examples = of_examples(split).repeat().take(rows)
         return examples.batch(BATCH) if gives_batches(split) else examples
@@ -65,7 +65,7 @@ def trimmed(split: Any, rows: int) -> Any:
 def create_small_datasets(rows: int) -> dict[str, Any]:
     """Your data with `rows` examples in each split."""
     splits = create_datasets(TaskConfig())
-    return {name: trimmed(split, rows) for name, split in splits.items() if split is not None}
+    return {name: take_rows(split, rows) for name, split in splits.items() if split is not None}
 
 
 class Weighted:
@@ -75,11 +75,9 @@ class Weighted:
         self.split, self.weights = split, weights
 
     def __len__(self) -> int:
-        """As before."""
         return len(self.weights)
 
     def __getitem__(self, row: int) -> Any:
-        """One of them."""
         return (*self.split[row], self.weights[row])
 
 
@@ -100,8 +98,8 @@ def weighted(split: Any, rows: int) -> Any:
     return pairs.map(lambda example, weight: (*example, weight))
 
 
-def spoiled(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Every second batch with NaN as the weights of its first row, which reaches every loss."""
+def with_nan_weights(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """`batches` with a NaN weight in every second batch, so that each loss there is NaN."""
 
     def spoil(step: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:  # (replicas, rows, ...)
         nan = tf.fill([1, *weights.shape[2:]], tf.constant(np.nan, weights.dtype))
@@ -116,7 +114,7 @@ def spoiled(batches: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def metrics_in(precision: str) -> Callable[[TaskConfig], Any]:
-    """`create_metrics`, of metrics that compute in float32 if `precision` is."""
+    """`create_metrics` whose metrics compute in float32 if `precision` is float32."""
 
     def create(task: TaskConfig) -> Any:
         before = keras.config.floatx()
@@ -130,7 +128,7 @@ def metrics_in(precision: str) -> Callable[[TaskConfig], Any]:
 
 
 def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
-    """What a scenario gives: in float64 after all steps, else the gradients of the first."""
+    """Run a scenario: in float64 the results of all steps, else the gradients of the first step."""
     config = Config(
         global_batch_size=BATCH,
         accumulate=1 if EXAMPLES_INTERACT else scenario.accumulate,
@@ -153,7 +151,7 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
         augment=create_augment(task),
     ).dataset(0, STEPS)
     if scenario.skip:
-        batches = spoiled(batches)
+        batches = with_nan_weights(batches)
     if scenario.precision == "float64":
         return train(run, steps, batches, scenario.steps_per_call)
     start = steps.start()
@@ -168,10 +166,10 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
 
 
 def dry_run(steps: DistributedSteps, iterator: Any, progress: Progress) -> list[ReducedStep]:
-    """What each train step function gives for the next batch; nothing is committed.
+    """Losses and gradients of each train step function for the next batch; commits nothing.
 
-    Training hands out no gradients, and rounding, in less than 64 bits or before an optimizer that
-    takes signs, makes weights differ on several replicas where the summed gradients agree.
+    Below float64, rounding makes weights differ between numbers of replicas even where the summed
+    gradients agree, so the tests compare gradients, which training itself doesn't return.
     """
     run = steps.run
 
@@ -204,7 +202,7 @@ def train(
         "regularization": sum(float(loss) for model in models for loss in model.losses),
         "weights": [v.numpy() for model in models for v in model.trainable_variables],
         "state": [v.numpy() for v in steps.transaction.capture.state],
-        "looks at the batch": any(
+        "depends on batch": any(
             (isinstance(layer, keras.layers.BatchNormalization) and layer.trainable)
             or getattr(layer, "activity_regularizer", None) is not None
             for model in models
@@ -214,18 +212,19 @@ def train(
     }
 
 
-def attempt(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
-    """What `observe` gives, and the scenario as it ran; or an error as text."""
+def observe_with_fallbacks(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
+    """`observe`, retried without float64 or XLA where your task needs that; errors as text."""
     try:
         return observe(strategy, scenario) | {"scenario": scenario._asdict()}
     except Exception as error:
         if NO_FLOAT64.search(str(error)) and scenario.precision == "float64":
             if scenario.metrics == "float64":  # such as top-k accuracy (TF 2.21)
-                return attempt(strategy, scenario._replace(metrics="float32"))
-            return attempt(strategy, scenario._replace(precision="float32", skip=False))
+                return observe_with_fallbacks(strategy, scenario._replace(metrics="float32"))
+            scenario = scenario._replace(precision="float32", skip=False)
+            return observe_with_fallbacks(strategy, scenario)
         if isinstance(error, UsageError) and scenario.jit:
             # XLA can't compile what sums or gathers over the replicas: run it without.
-            return attempt(strategy, scenario._replace(jit=False))
+            return observe_with_fallbacks(strategy, scenario._replace(jit=False))
         return {"error": f"{type(error).__name__}: {error}"}
 
 
@@ -233,17 +232,18 @@ def main(replicas: int, file: Path, names: list[str]) -> None:
     """Observe the scenarios of these names on so many replicas."""
     # The same device for every number of replicas.
     tf.config.set_visible_devices(tf.config.list_physical_devices("CPU")[:1])
-    # For 20 steps it doesn't pay to optimize a graph: of a U-Net on four replicas it takes minutes.
+    # Optimizing the graph of a U-Net on four replicas takes minutes, too long for 20 steps.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     strategy = create_strategy(virtual_replicas=replicas if replicas > 1 else 0)
     results: dict[str, Any] = {}
     for name in names:
         scenario = SCENARIOS[name]
-        # XLA compiles for each replica anew, in seconds: two of them show what four would.
+        # XLA takes seconds to compile for each replica, and two show as much as four.
         scenario = scenario._replace(jit=scenario.jit and replicas <= 2)
-        results[name] = attempt(strategy, scenario)
+        results[name] = observe_with_fallbacks(strategy, scenario)
         if scenario.jit and replicas == 1:  # for those that run without
-            results[name + WITHOUT_XLA] = attempt(strategy, scenario._replace(jit=False))
+            scenario = scenario._replace(jit=False)
+            results[name + WITHOUT_XLA] = observe_with_fallbacks(strategy, scenario)
     file.write_bytes(pickle.dumps(results))
 
 

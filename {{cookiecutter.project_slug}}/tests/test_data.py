@@ -58,7 +58,7 @@ def flat(batch: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 4])
-def test_a_step_sees_the_same_batch_on_any_number_of_replicas_and_wherever_a_run_starts(
+def test_a_batch_depends_on_neither_the_number_of_replicas_nor_the_first_step(
     datasets: dict[str, Any], replicas: int
 ) -> None:
     def batches(replicas: int, first: int) -> list[list[np.ndarray]]:

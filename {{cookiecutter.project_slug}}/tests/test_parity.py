@@ -34,9 +34,9 @@ Observe = Callable[[str, int], dict[str, Any]]
 
 @pytest.fixture(scope="session")
 def observe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Observe:
-    """What a scenario gives on so many replicas; each number of replicas in its own process.
+    """Results of a scenario on N replicas: one process per N runs all selected scenarios.
 
-    A process runs the scenarios of all selected tests, so that TensorFlow starts only once in it.
+    TensorFlow fixes its devices at the start, and starting it once per N saves time.
     """
     directory = tmp_path_factory.mktemp("replicas")
     wanted: dict[int, dict[str, None]] = {replicas: {} for replicas in (4, 1, 2, 3)}
@@ -79,7 +79,7 @@ def test_n_replicas_train_exactly_like_one(observe: Observe, name: str, replicas
         assert relative_difference(one["losses"], several["losses"]) <= tolerance
         assert relative_difference(one["gradients"], several["gradients"]) <= tolerance
         return
-    if one["looks at the batch"] and scenario.second_batch != "full":
+    if one["depends on batch"] and scenario.second_batch != "full":
         pytest.skip("BatchNormalization and activity regularizers are exact on full batches only")
     assert several["examples"] == one["examples"]
     assert several["skipped"] == one["skipped"]

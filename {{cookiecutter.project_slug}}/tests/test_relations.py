@@ -19,12 +19,19 @@ from {{ cookiecutter.package_name }}.task.predictions import READERS
 def laboratory() -> Laboratory:
     """Your task with its own settings, on one replica and on two."""
     two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
-    strategies, task = (tf.distribute.get_strategy(), two), TaskConfig()
-    make = create_run, strategies, create_datasets, create_callbacks
-    return Laboratory(*make, Config(), task, READERS, adapt)
+    return Laboratory(
+        create_run,
+        (tf.distribute.get_strategy(), two),
+        create_datasets,
+        create_callbacks,
+        Config(),
+        TaskConfig(),
+        READERS,
+        adapt,
+    )
 
 
 @pytest.mark.parametrize("name", select(()))
-def test_it_holds(laboratory: Laboratory, name: str) -> None:
+def test_relation_holds(laboratory: Laboratory, name: str) -> None:
     for claim, finding in check(laboratory, [name]):
         assert finding.verdict != "WRONG", f"{claim}: {finding}"

@@ -102,8 +102,8 @@ def test_weights_are_exported_and_the_lines_that_load_them_work(run: Path) -> No
     in_keras, in_tensorflow = map(textwrap.dedent, own)
     code = f"""
 import keras, tensorflow as tf
-form = keras.models.load_model({str(file)!r}).input
-inputs = tf.nest.map_structure(lambda t: tf.zeros([n or 2 for n in t.shape], t.dtype), form)
+specs = keras.models.load_model({str(file)!r}).input
+inputs = tf.nest.map_structure(lambda t: tf.zeros([n or 2 for n in t.shape], t.dtype), specs)
 {in_keras}
 shapes = tf.nest.map_structure(lambda t: t.shape, outputs)
 {in_tensorflow}

@@ -1,4 +1,4 @@
-"""The commands beside training: `python -m {{ cookiecutter.package_name }} --help`."""
+"""The commands other than training: `python -m {{ cookiecutter.package_name }} --help`."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Check:
 
     training: Config
     task: TaskConfig
-    only: tuple[str, ...] = ()  # relations to look at, by parts of their names
-    list: bool = False  # show what is looked at, and look at nothing
+    only: tuple[str, ...] = ()  # run only relations whose names contain one of these texts
+    list: bool = False  # list the relations without running them
 
     def __call__(self) -> None:
         """Print a line for each relation."""
@@ -70,16 +70,24 @@ class Check:
         if self.list:
             print("\n".join(f"{name}: {RELATIONS[name].claim}" for name in names))
             return
-        gc.disable()  # what it makes is graphs, which are kept: searching them takes a tenth of it
-        strategies = one_and_two_replicas()  # before the task is imported: it may make a variable
+        gc.disable()  # graphs are kept until the end: collecting garbage would take 10% of the time
+        strategies = one_and_two_replicas()  # before the task is imported: it may create a variable
         from .run import create_run
         from .task.callbacks import create_callbacks
         from .task.data import create_datasets
         from .task.model import adapt
         from .task.predictions import READERS
 
-        make = create_run, strategies, create_datasets, create_callbacks
-        laboratory = Laboratory(*make, self.training, self.task, READERS, adapt)
+        laboratory = Laboratory(
+            create_run,
+            strategies,
+            create_datasets,
+            create_callbacks,
+            self.training,
+            self.task,
+            READERS,
+            adapt,
+        )
         found: dict[str, list[str]] = {"ok": [], NOT_LOOKED_AT: [], "look": [], "WRONG": []}
         for name, finding in check(laboratory, names):
             found[finding.verdict if finding.was_looked_at else NOT_LOOKED_AT].append(name)
@@ -88,7 +96,7 @@ class Check:
         worst = ", ".join(found["WRONG"] or found["look"])
         print(f"       {', '.join(totals)}{f': {worst}' * bool(worst)}")
         print(f"       {len(find_todos(TASK))} TODOs untouched")
-        gc.freeze()  # nor at the end of the process
+        gc.freeze()  # skip the collection at exit too
         require_output()
         raise SystemExit(int(bool(found["WRONG"])))
 
@@ -103,7 +111,7 @@ class Evaluate:
 
     def __call__(self) -> None:
         """Print them as JSON."""
-        with redirect_stdout(sys.stderr):  # what a loader of yours prints isn't the result
+        with redirect_stdout(sys.stderr):  # keep what your data code prints out of the JSON
             evaluation = _open_with_data(self.run)
             split: str = self.split
             if split == "auto":
@@ -151,7 +159,7 @@ class Predict:
 
 @dataclass
 class Export:
-    """Write a run's best weights as RUN/export/<model>.keras and SavedModel, and compare them."""
+    """Export a run's best weights as RUN/export/<model>.keras and SavedModel, and verify both."""
 
     run: Positional[Path]  # the run directory
 
@@ -172,8 +180,8 @@ class Compare:
     runs: Positional[tuple[Path, ...]]  # run directories, finished or not
     # .png, .pdf or .svg file for the curves; default: compare-<time>.png beside the first run
     output: Path | None = None
-    # flags, such as fold or seed, to average over: mean and standard deviation of the runs that
-    # differ in nothing else
+    # flags to average over, such as fold or seed: mean and standard deviation over runs that differ
+    # only in these
     mean_over: tuple[str, ...] = ()
 
     def __call__(self) -> None:
@@ -195,7 +203,7 @@ class Compare:
 
 @dataclass
 class Sweep:
-    """Train each combination of flags that a YAML file lists, then compare; resumes if stopped."""
+    """Train every combination of flags in a YAML file, then compare; the same command resumes."""
 
     file: Positional[Path]  # with fixed flags, a grid of values, random samples of others
     jobs: int = 1  # runs at the same time, on the devices of this machine
@@ -213,7 +221,7 @@ class Sweep:
 
 @dataclass
 class Report:
-    """Write RUN/report.html, a page about the run, anew and open it in the browser."""
+    """Rebuild RUN/report.html and open it in the browser."""
 
     run: Positional[Path]  # the run directory, of a finished run or not
     open: bool = True  # --no-open only writes it; as where there is no display

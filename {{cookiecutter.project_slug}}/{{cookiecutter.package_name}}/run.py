@@ -1,4 +1,4 @@
-"""Every factory once, in the order in which they need each other."""
+"""Creates everything that a run needs, by calling the factories of task/ in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from .config import Config
-from .engine.adapted import of_chief
+from .engine.adapted import from_chief
 from .engine.bad_examples import BadExamples
 from .engine.batches import TrainingBatches, create_layout, gives_batches
 from .engine.data_errors import reading_errors, split_label
@@ -59,7 +59,7 @@ def create_run(
         raise UsageError(
             f"--accumulate {config.accumulate}: an example's loss depends on the others of its "
             "batch (EXAMPLES_INTERACT in task/steps.py), and a micro-batch has fewer of them, so "
-            "the loss would be another one; use --accumulate 1, and more replicas."
+            "the loss would differ; use --accumulate 1 and more replicas."
         )
     batch_size = global_batch_size(config, strategy.num_replicas_in_sync)
     layout = create_layout(strategy, batch_size, config.accumulate)
@@ -80,7 +80,7 @@ def create_run(
     with reading_errors(datasets):
         require_same_data(datasets, workers)
         if adapted is None:
-            adapted = of_chief(adapt(task, datasets), workers)
+            adapted = from_chief(adapt(task, datasets), workers)
     models = _create_models(strategy, adapted, config, task)
     steps = num_steps(config, batches)
     with strategy.scope():
@@ -125,12 +125,12 @@ def create_run(
     )
     drawn = distributed_steps.transaction.capture.random_states
     if strategy.num_replicas_in_sync > 1 and drawn and config.randomness == "replica":
-        say("each replica draws its own dropout; with --randomness global_batch, that of one")
+        say("each replica draws its own dropout; --randomness global_batch: as on one replica")
     return run, distributed_steps, batches
 
 
 def open_run(config: Config, task: TaskConfig, adapted: dict[str, np.ndarray]) -> Run:
-    """The models of an earlier run and nothing else: what needs neither data nor training."""
+    """A run with only its models, for commands that need neither data nor training."""
     strategy = tf.distribute.get_strategy()
     return Run(
         strategy=strategy,
@@ -172,7 +172,7 @@ def create_schedule(config: Config, batches: TrainingBatches) -> Schedule:
 
 
 def resolved(config: Config, distributed_steps: DistributedSteps) -> Config:
-    """The settings with what "auto" turned out to be, which a resumed run must keep."""
+    """The settings with `auto` replaced by what was chosen, which a resumed run must keep."""
     return replace(config, resume="", jit="on" if distributed_steps.jit else "off")
 
 
@@ -211,7 +211,7 @@ def _create_models(
     task: TaskConfig,
 ) -> dict[str, keras.Model]:
     # Layers get the same names, however many runs were made before.
-    keras.utils.clear_session(free_memory=False)  # to search for garbage takes 0.3 s
+    keras.utils.clear_session(free_memory=False)  # without a garbage collection, which takes 0.3 s
     keras.utils.set_random_seed(config.seed)
     _set_precision(config.precision)
     with strategy.scope():
@@ -227,7 +227,7 @@ def _functions() -> TaskFunctions:
 
 
 def _set_precision(precision: str) -> None:
-    """Weights in the precision, or in float32 where that has 16 bits."""
+    """Set the precision of weights and computation; 16-bit precisions keep float32 weights."""
     full = precision if precision in ("float32", "float64") else "float32"
     keras.config.set_floatx(full)
     keras.config.set_dtype_policy(full if full == precision else f"mixed_{precision}")

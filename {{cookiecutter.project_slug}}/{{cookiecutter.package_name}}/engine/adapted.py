@@ -1,4 +1,4 @@
-"""What a model adapts to: computed from the data when a run starts, and part of the run since."""
+"""The result of `adapt`: computed when a run starts, then read from its adapted.npz."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def as_arrays(adapted: Any) -> dict[str, np.ndarray]:
     return arrays
 
 
-def of_chief(adapted: Any, workers: Workers) -> dict[str, np.ndarray]:
+def from_chief(adapted: Any, workers: Workers) -> dict[str, np.ndarray]:
     """What `adapt` returned on the chief, as arrays: the models of all workers are made of it.
 
     On the others it may differ, as where each reads its own shard, or takes the order of a set.

@@ -1,4 +1,4 @@
-"""What the terminal shows of a run: its start, a row for each validation, a bar, its end."""
+"""Terminal output of a run: start, a row per validation, progress bar, results."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def start_lines(
         f"endless {label}" if is_endless(split) else f"{num_examples(split):,} {label}"
         for label, split in splits.items()
     ]
-    weights = sum(model.count_params() for model in run.trained_models.values())
+    parameters = sum(model.count_params() for model in run.trained_models.values())
     replicas = run.strategy.num_replicas_in_sync
     share = f", {run.global_batch_size // replicas:,} on each replica" if replicas > 1 else ""
     per_epoch = "" if batches.endless else f", {batches.steps_per_epoch:,} in an epoch"
@@ -165,7 +165,7 @@ def start_lines(
         "examples": ", ".join(counts),
         "batch": f"{run.global_batch_size:,} examples{share}",
         "length": f"{steps:,} steps{per_epoch}",
-        "weights": f"{weights:,}",
+        "parameters": f"{parameters:,}",
         "run": str(directory),
     }
     return "\n".join(fact(name, text) for name, text in facts.items())
@@ -205,12 +205,11 @@ def end_lines(
         fact("seconds", f"{seconds:.1f}: {parts}"), WIDTH, subsequent_indent=fact("", "")
     )
     run, runs = shlex.quote(str(directory)), shlex.quote(str(directory.parent))
-    lines = [
-        f"best *    step {best['step']:.0f} by {monitor.replace('_', ' ')}, whose results are above"
-        if best
-        else "best *    none was saved: the table shows the latest",
-        line.replace("\xa0", " "),
-    ]
+    what = "none was saved: the table shows the latest"
+    if best:
+        by = monitor.replace("_", " ")
+        what = f"step {best['step']:.0f} by {by}, whose results are above"
+    lines = [fact("best *", what), line.replace("\xa0", " ")]
     for i, picture in enumerate(sorted(directory.glob("*.png"))):
         lines.append(fact("" if i else "pictures", str(picture)))
     module = __package__.partition(".")[0]

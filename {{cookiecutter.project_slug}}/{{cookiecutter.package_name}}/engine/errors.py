@@ -75,8 +75,8 @@ def cannot_write(what: object, error: Exception, then: str = RESUME) -> str:
 
 
 @contextlib.contextmanager
-def going_on(sentence: str) -> Iterator[None]:
-    """Show a mistake in the code of `task/` with its traceback and `sentence`, and go on.
+def continue_on_error(sentence: str) -> Iterator[None]:
+    """Show a mistake in the code of `task/` with its traceback and `sentence`, and continue.
 
     For what a run can do without once it has its results: with another exit code than 0 a launcher
     would start it again. A `UsageError` is raised.

@@ -179,8 +179,8 @@ class Loop:
         """What to type to resume this run."""
         return f"python train.py --resume {shlex.quote(str(self.directory.path))}"
 
-    def last_words(self, seconds: float) -> str:
-        """What the end of a run of `seconds` says below its results."""
+    def closing_lines(self, seconds: float) -> str:
+        """The lines printed below the results: best row, times, pictures, next commands."""
         return end_lines(
             self.directory.path, self.best_row, self.best.column, seconds, self._seconds
         )

@@ -1,4 +1,4 @@
-"""What is said, and standard output and error that may go away. Imports no TensorFlow."""
+"""Printing that survives a lost stdout or stderr. Imports no TensorFlow."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def say_on_terminal(text: str) -> None:
 
 def fact(name: str, text: str) -> str:
     """A line at the start or the end of a run, aligned with the others."""
-    return f"{name:<10}{text}"
+    return f"{name:<12}{text}"
 
 
 def width_of(stream: Any) -> int:
