@@ -1,4 +1,4 @@
-"""The cases in which N replicas are compared with one; every two options meet in one of them."""
+"""The scenarios of test_parity.py: every pair of options occurs in at least one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WITHOUT_XLA = " without XLA"  # after the name of a scenario with `jit`
 
 
 class Scenario(NamedTuple):
-    """One case."""
+    """Options of a training run; one row of the table below."""
 
     second_batch: str = "full"  # one of ROWS
     weights: bool = False  # each example has its own weight
@@ -25,7 +25,7 @@ class Scenario(NamedTuple):
     jit: bool = False
     steps_per_call: int = 20
     precision: str = "float64"  # float32, where your code has operations that don't take float64
-    metrics: str = "float64"  # or float32, where only metrics have them; of the precision float64
+    metrics: str = "float64"  # float32, where only your metrics don't take float64
 
 
 SCENARIOS = {
@@ -33,7 +33,9 @@ SCENARIOS = {
     "full_weighted": Scenario(weights=True, skip=True),
     "short": Scenario("short", steps_per_call=1),
     "short_clipped": Scenario("short", clip=True, accumulate=2, skip=True),
-    "short_weighted": Scenario("short", True, True, 1, True, True, 1),
+    "short_weighted": Scenario(
+        "short", weights=True, clip=True, skip=True, jit=True, steps_per_call=1
+    ),
     "empty": Scenario("empty", clip=True, skip=True, steps_per_call=1),
     "empty_weighted": Scenario("empty", weights=True, accumulate=2, jit=True),
     "float32": Scenario(precision="float32"),

@@ -47,7 +47,7 @@ class Killed(Exception):
 
 
 class Batches:
-    """A callback with state: the digests of all batches up to now."""
+    """A callback that records a hash of every batch; its state is saved in checkpoints."""
 
     def __init__(self) -> None:
         self.digests: list[str] = []
@@ -83,7 +83,7 @@ class Runs(NamedTuple):
 
 
 def train(path: Path, replicas: int, *, resume: bool, killed: bool = False) -> End | None:
-    """Train to the end, or to a step after which the process is gone."""
+    """Train to the end, or to step KILLED_AT, where `Killed` stands for a SIGKILL."""
 
     def kill(event: Event) -> None:
         raise Killed

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-MOST = 2**31 - 1  # steps, examples or seconds: products of two of them are 64-bit numbers
+MOST = 2**31 - 1  # steps, examples or seconds: the product of two fits into 64 bits
 LARGEST_SEED = 2**32 - 1  # of keras.utils.set_random_seed
 
 
@@ -47,29 +47,29 @@ class Devices:
     # logical devices to split the CPU into, to debug several replicas on a laptop; 0 disables
     virtual_replicas: int = 0
     start_timeout: float = 300.0  # seconds to wait for the other workers when several start
-    # seconds that workers wait for one that makes no progress, until all end; longer than any pause
-    # of one: a callback, a shuffle buffer that fills, a slow disk
+    # seconds without progress of one worker after which all workers exit; set it longer than any
+    # pause of a single worker (a callback, filling a shuffle buffer, a slow disk)
     hang_timeout: float = 300.0
     # replica: each draws its own dropout and noise; global_batch: the same numbers on any number of
     # replicas, which costs more
     randomness: Literal["replica", "global_batch"] = "replica"
-    # dtype of computation; with 16 bits weights stay float32, float64 is for comparing runs
+    # dtype of computation; bfloat16 and float16 keep float32 weights; float64 is for comparing runs
     precision: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
     # compile forward and backward with XLA; auto: on accelerators, where the model allows it
     jit: Literal["auto", "on", "off"] = "auto"
-    # megabytes of gradients that are summed over the replicas while the backward pass goes on, with
-    # --jit off; 0: all together after it
+    # bucket size in megabytes for summing gradients over the replicas during the backward pass;
+    # needs --jit off; 0: sum all gradients at once after it
     bucket_mb: float = 0.0
     steps_per_call: int = 0  # train steps in one graph call; 0: as many as take half a second
-    # the same bits in every run on GPUs too, at lower speed; CPUs need no flag for that
+    # bit-identical runs on GPUs, at lower speed; CPU runs are bit-identical without it
     deterministic: bool = False
 
 
 @dataclass(frozen=True)
 class Safety:
-    """What is cut off, left out or skipped."""
+    """Clipping, unreadable examples and steps that are not finite."""
 
-    # unreadable examples of random access to leave out, with a line for each; more end the run
+    # unreadable examples to leave out and report, not for a tf.data.Dataset; one more ends the run
     max_bad_examples: int = 0
 
     clip_norm: float = 0.0  # largest global norm of the summed gradients; 0 disables clipping
@@ -88,7 +88,7 @@ class Reports:
     # steps between log points, each a row of steps.csv and a point in TensorBoard; each validation
     # is one too; 0: automatic, at most 100 an epoch and at most 1% of the time
     log_every_steps: int = 0
-    log_graph: bool = False  # the graph of a train step and the layers of models, for TensorBoard
+    log_graph: bool = False  # write the graph of a train step and of each model for TensorBoard
     # FIRST:LAST, steps to profile for TensorBoard, such as 101:120; empty: none
     profile: str = ""
 
@@ -99,7 +99,7 @@ class Files:
 
     runs: str = "runs"  # directory that holds the run directories
     name: str = "train"  # last part of the run directory's name
-    quiet: bool = False  # print nothing but errors and the end: results, and what to type next
+    quiet: bool = False  # print only errors and the final results
     # run directory to resume, with its flags where no others are given; auto: the latest unfinished
     # run of the same flags, or a new one
     resume: str = ""
@@ -107,7 +107,7 @@ class Files:
     save_every_epochs: int = 1  # epochs between checkpoints; 0 disables
     save_every_steps: int = 0  # steps between checkpoints; 0 disables
     save_every_secs: float = 600.0  # seconds between checkpoints; 0 disables
-    # seconds from Ctrl-C or SIGTERM to the exit of a saved run, approximately
+    # approximate seconds from Ctrl-C or SIGTERM until the run has saved and exited
     max_stop_secs: float = 10.0
 
 
@@ -149,14 +149,14 @@ class Config(Files, Reports, Safety, Devices, Batches, Length):
                 f"--name is {self.name!r}; it is a part of a directory's name: 1 to 100 characters "
                 "without / and \\."
             )
-        _ = self.steps_to_profile  # raises, if it is something else
+        _ = self.steps_to_profile  # raises if it isn't FIRST:LAST
 
     @property
     def steps_to_profile(self) -> tuple[int, int] | None:
-        """The first and the last one.
+        """The first and the last step to profile, or None.
 
         Raises:
-            ValueError: `profile` says no such thing.
+            ValueError: `profile` isn't FIRST:LAST.
         """
         if not self.profile:
             return None

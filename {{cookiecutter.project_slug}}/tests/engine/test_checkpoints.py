@@ -1,4 +1,4 @@
-"""Checkpoints: damaged ones are passed over, and those of another run are refused."""
+"""Checkpoints: damaged ones are skipped, and those of a different run raise an error."""
 
 from __future__ import annotations
 

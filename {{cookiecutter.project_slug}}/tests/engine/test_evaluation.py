@@ -1,4 +1,4 @@
-"""Evaluation: the mean over every example, in metrics of its own; nothing else moves."""
+"""Evaluation: exact means over all examples, and no change to the training state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from {{ cookiecutter.package_name }}.engine.types import Run
 
 from .toys import BATCH, FEATURES, create_run, train
 
-# The last batch is short: on two replicas the first has 4 of its rows and the second has 1.
+# The last batch has 5 rows: on two replicas the first gets 4 of them, the second 1.
 ROWS = np.random.default_rng(1).normal(size=(3 * BATCH + 5, FEATURES))
 
 on_one_and_two_replicas = pytest.mark.parametrize("replicas", [1, 2])

@@ -1,4 +1,4 @@
-"""Flags: bad ones get one sentence and exit code 2, good ones reach what they are about."""
+"""Flags: invalid ones give a one-line error and exit code 2; valid ones take effect."""
 
 from __future__ import annotations
 

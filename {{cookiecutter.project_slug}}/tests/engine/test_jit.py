@@ -1,4 +1,4 @@
-"""What is recorded as the configuration of a run is what ran."""
+"""config.yaml records --jit as it ran."""
 
 from __future__ import annotations
 

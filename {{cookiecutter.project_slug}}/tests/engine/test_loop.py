@@ -1,4 +1,4 @@
-"""The loop: what is recorded at which step, and what callbacks and a resumed run see."""
+"""The loop: rows of history.csv and steps.csv, callbacks, resumed runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The train step: what your task may not happen to show."""
+"""The train step on a tiny model: faults that the tests of your task may not reveal."""
 
 from __future__ import annotations
 

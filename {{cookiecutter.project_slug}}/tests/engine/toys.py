@@ -1,4 +1,4 @@
-"""A model of a few weights, what trains it, and its loop."""
+"""A tiny model, its train step and its loop, shared by the tests of the engine."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def create_loop(
     last_batch: LastBatch = "drop",
     **schedule: Any,
 ) -> Loop:
-    """The loop of a run directory: four steps an epoch, two epochs, three batches to validate."""
+    """A training loop: two epochs of four steps, validated on three batches."""
     path.mkdir(exist_ok=True)
     run = run or create_run(replicas)
     random = np.random.default_rng(1)

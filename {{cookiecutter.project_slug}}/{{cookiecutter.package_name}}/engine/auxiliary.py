@@ -1,4 +1,4 @@
-"""Models from files, in the precision of the run; among them auxiliary ones.
+"""Loads models from files, in the precision of the run; `load_frozen` for those never trained.
 
 A run uses an auxiliary model and never trains it: a teacher, a network that compares pictures.
 """

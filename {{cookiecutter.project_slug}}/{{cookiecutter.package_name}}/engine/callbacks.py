@@ -1,4 +1,4 @@
-"""When a function of yours is called: every_steps, every_validation and their like."""
+"""Callbacks and when they run: every_steps, every_validation, at_step and others."""
 
 from __future__ import annotations
 

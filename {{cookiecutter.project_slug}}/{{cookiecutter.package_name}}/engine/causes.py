@@ -1,4 +1,4 @@
-"""What an exception says, in one sentence. Imports no TensorFlow."""
+"""Turns an exception into a one-line message. Imports no TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The distributed train step: many steps in one graph call, each of them all or nothing.
+"""The distributed train step: many steps in one graph call, each committed or dropped as a whole.
 
-Read from the top: `distributed_train_step` makes steps in a graph loop; `_step` is one of them, on
-all replicas: forward and backward on each, one sum over them, look whether it is finite, clip, and
-then commit or drop. Your train step is called by `transaction.py`.
+Read from the top: `distributed_train_step` runs steps in a graph loop; `_step` is one of them, on
+all replicas: forward and backward on each, one sum over them, the finite check, clip, and then
+commit or drop. Your train step is called by `transaction.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Iterator = Any  # of tf.data: elements are nests of (replicas of this worker, ro
 
 
 class ReducedStep(NamedTuple):
-    """A step summed over the replicas, not yet committed; all but `writes` is equal on each."""
+    """A step summed over the replicas, not yet committed; only `writes` differs per replica."""
 
     counts: tf.Tensor  # int32 (losses,), the weights of the step in mean losses
     losses: dict[str, tf.Tensor]  # scalars, by optimizer or term
@@ -128,7 +128,7 @@ class DistributedSteps:
         if self._rates != self._learning_rates():
             raise UsageError(
                 "An optimizer was given another schedule after create_optimizer, and its graph "
-                "would go on with the learning rate from before; make the change a part of the "
+                "would keep the old learning rate; make the change a part of the "
                 "schedule, or let a callback set numbers."
             )
         # A layer frozen after a trace would go on training in it (Keras 3.15).

@@ -1,4 +1,4 @@
-"""Where results come from: versions of packages, the project's commit, the machine."""
+"""For results.json: package versions, git commit, machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callbacks of Keras in this loop: `keras_callback(keras.callbacks.EarlyStopping(patience=3))`."""
+"""Keras callbacks in this loop: `keras_callback(keras.callbacks.EarlyStopping(patience=3))`."""
 
 from __future__ import annotations
 

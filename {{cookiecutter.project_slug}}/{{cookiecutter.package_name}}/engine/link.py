@@ -1,4 +1,4 @@
-"""What the workers tell each other beside training: that one ends, and why, and how far each is.
+"""Connections between the workers: they report that one ends, why, and the progress of each.
 
 TensorFlow's own errors come up to 21 s after a worker has died, don't say why it ended, and don't
 come at all while its process lives and does nothing (TF 2.21). So the connections on which the

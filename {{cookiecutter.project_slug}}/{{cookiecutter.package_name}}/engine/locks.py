@@ -1,4 +1,4 @@
-"""Locks of directories: one process at a time trains there. Imports no TensorFlow."""
+"""A lock that lets only one process train in a run directory. Imports no TensorFlow."""
 
 from __future__ import annotations
 

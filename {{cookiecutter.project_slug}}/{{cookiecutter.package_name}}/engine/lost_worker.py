@@ -1,4 +1,4 @@
-"""Why a worker ends: told to the others, or heard from them. Imports no TensorFlow."""
+"""Tells the other workers why this one ends, or learns it from them. Imports no TensorFlow."""
 
 from __future__ import annotations
 

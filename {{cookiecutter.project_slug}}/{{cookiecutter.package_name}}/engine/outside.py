@@ -1,4 +1,4 @@
-"""Variables that train steps read, though no model, optimizer or metric of the run has them.
+"""Variables that train steps read but no model, optimizer or metric owns; checkpoints keep them.
 
 Such as the factor of a learning rate schedule, or the weight of a term, which a callback changes.
 """

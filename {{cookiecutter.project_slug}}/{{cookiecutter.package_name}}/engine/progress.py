@@ -1,4 +1,4 @@
-"""The state that a train step hands to the next, beside the variables."""
+"""State passed from step to step in addition to variables: sums, skipped steps, loss scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workers meet before TensorFlow connects them: all are there, and all were started alike.
+"""Before TensorFlow starts: checks that all workers are there, with the same flags and code.
 
 TensorFlow itself waits an hour for a worker that never comes, without running any Python or looking
 at signals meanwhile, and trains with workers whose flags differ (TF 2.21). So they meet first, over

@@ -1,4 +1,4 @@
-"""Rows as NumPy holds them: nests of arrays, looked at, compared and copied."""
+"""Examples as nested NumPy arrays: inspect, compare and copy them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files of a run directory say. Imports no TensorFlow."""
+"""Reads the files of a run directory. Imports no TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which devices train, and why these."""
+"""Creates the tf.distribute strategy for the devices found, and says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs that a sweep's YAML file stands for, always the same ones. Imports no TensorFlow."""
+"""Reads a sweep's YAML file into the list of its runs. Imports no TensorFlow."""
 
 from __future__ import annotations
 

@@ -25,16 +25,16 @@ class Replica(NamedTuple):
     """What a step knows about the replica it runs on.
 
     Attributes:
-        global_count: int32 scalar, what your `count` returns, summed over ALL replicas: the
-            `global_batch_size` that `tf.nn.compute_average_loss` divides by. Where `count` returns
-            a dict, so that each term of a loss has a denominator of its own, a dict of at least 1.
+        global_count: int32 scalar, the result of your `count` summed over ALL replicas: the
+            `global_batch_size` that `tf.nn.compute_average_loss` divides by. If `count` returns a
+            dict, a dict of such scalars, each at least 1.
         index: int32 scalar, 0 to `num_replicas` - 1.
         num_replicas: how many replicas compute this step together.
         step: int64 scalar, train steps made before this one; in evaluation the number of batches.
         seed: int32 (2,) for `tf.random.stateless_*`, different in each step, micro-batch and
-            replica; with `--randomness global_batch` the same on all replicas, of which each gets
-            its rows of what is drawn for the global batch. Several draws need a seed each, as
-            `tf.random.split(replica.seed, 3)` makes them.
+            replica. With `--randomness global_batch` it is the same on all replicas, and each gets
+            its rows of the numbers drawn for the global batch. For several draws in a step, make
+            several seeds: `tf.random.split(replica.seed, 3)`.
         num_microbatches: parts of the per-replica batch that `--accumulate` makes.
         compiled: whether XLA compiles this step.
     """
@@ -94,9 +94,9 @@ class Run:
     A single model is stored under the name "main" and is also `run.model`. An optimizer trains the
     model of its own name; a single optimizer that isn't called like one of several models trains
     all of them. Models may share layers. Auxiliary models, those of `load_frozen`, are in `models`
-    too, for the steps, and count for nothing else. In validation and test steps `metrics` are
-    objects of their own: evaluating never resets what training has gathered. Where the engine
-    speaks of (losses,), it means a loss for each optimizer, and then the terms.
+    too, but are neither trained nor saved. Validation and test steps get their own metric objects,
+    so evaluation never resets those of training. A shape (losses,) means one entry per optimizer,
+    then one per term.
     """
 
     strategy: tf.distribute.Strategy

@@ -1,4 +1,4 @@
-"""What can't be right on more than one replica is refused before the first step, with the fix.
+"""Refuses settings that are wrong on several replicas, before the first step, with the fix.
 
 A rule holds on one replica too, so that a task that runs on a laptop runs on any number of devices.
 """

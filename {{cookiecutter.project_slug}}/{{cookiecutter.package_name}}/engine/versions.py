@@ -1,4 +1,4 @@
-"""Versions that give wrong results are refused, untested ones are named. Imports no TensorFlow."""
+"""Refuses versions that give wrong results, names untested ones. Imports no TensorFlow."""
 
 from __future__ import annotations
 

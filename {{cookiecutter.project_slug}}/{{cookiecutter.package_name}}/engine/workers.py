@@ -1,4 +1,4 @@
-"""What the workers of a run decide together; with one worker, nothing of it costs anything.
+"""Decisions that all workers of a run make together; with one worker they cost nothing.
 
 Workers must make the same collectives in the same order. So whatever depends on a clock, a signal
 or a disk of one of them is told to all, by one small sum, before they act on it.
