@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Render, python_m
+from conftest import ROOT, Render, python_m, run
 from test_rendering import tomllib
 
 # What sp-repo-review asks of a rendered project and doesn't get, and why.
@@ -58,7 +58,8 @@ def test_other_names_are_lint_and_format_clean_too(render: Render, name: str, pa
 
 
 def test_imports_go_one_way(project: Path) -> None:
-    python_m("pytest", "--noconftest", "-q", "tests/engine/test_imports.py", cwd=project)
+    command = "from importlinter.cli import lint_imports_command as lint; lint(['--no-cache'])"
+    run(sys.executable, "-c", command, cwd=project)
 
 
 @pytest.mark.environment

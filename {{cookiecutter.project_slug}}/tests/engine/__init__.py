@@ -1,4 +1,1 @@
-"""Tests of the engine itself, on models of a few weights.
-
-Delete this directory if you leave `{{ cookiecutter.package_name }}/engine/` as it is.
-"""
+"""What your task may not happen to show of train steps and evaluation, on a model of a few weights."""

@@ -1,23 +1,17 @@
-"""A tiny model, its train step and its loop, shared by the tests of the engine."""
+"""A tiny model and its train step, for the tests beside this file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from {{ cookiecutter.package_name }}.engine.batches import LastBatch, TrainingBatches, create_layout
-from {{ cookiecutter.package_name }}.engine.callbacks import Callback
+from {{ cookiecutter.package_name }}.engine.batches import TrainingBatches, create_layout
 from {{ cookiecutter.package_name }}.engine.distributed_steps import DistributedSteps
-from {{ cookiecutter.package_name }}.engine.evaluation import Evaluation
 from {{ cookiecutter.package_name }}.engine.gradients import build_optimizer
-from {{ cookiecutter.package_name }}.engine.loop import Loop, Schedule
 from {{ cookiecutter.package_name }}.engine.replicas import synchronize_batch_normalization
-from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory
 from {{ cookiecutter.package_name }}.engine.types import Replica, Run, Step, TaskFunctions
 
 BATCH, FEATURES = 8, 6
@@ -73,12 +67,10 @@ def create_run(
     return run
 
 
-def create_batches(
-    run: Run, rows: np.ndarray = INPUTS, last_batch: LastBatch = "drop"
-) -> TrainingBatches:
+def create_batches(run: Run, rows: np.ndarray = INPUTS) -> TrainingBatches:
     """`rows` as training data."""
     layout = create_layout(run.strategy, run.global_batch_size)
-    return TrainingBatches(rows.astype(keras.config.floatx()), layout, last_batch=last_batch)
+    return TrainingBatches(rows.astype(keras.config.floatx()), layout)
 
 
 def train(
@@ -89,39 +81,3 @@ def train(
     progress = steps.distributed_train_step(iterator, num_steps, steps.start())
     variables = [*steps.run.model.variables, *steps.run.optimizers["main"].variables]
     return [v.numpy() for v in variables if v.dtype != "uint32"], progress
-
-
-def create_loop(
-    path: Path,
-    replicas: int = 1,
-    callbacks: Sequence[Callback] = (),
-    run: Run | None = None,
-    last_batch: LastBatch = "drop",
-    **schedule: Any,
-) -> Loop:
-    """A training loop: two epochs of four steps, validated on three batches."""
-    path.mkdir(exist_ok=True)
-    run = run or create_run(replicas)
-    random = np.random.default_rng(1)
-    batches = create_batches(run, random.normal(size=(4 * BATCH, FEATURES)), last_batch)
-    steps = DistributedSteps(run, create_layout(run.strategy, run.global_batch_size))
-    splits = {"validation": random.normal(size=(3 * BATCH, FEATURES))}
-    return Loop(
-        run,
-        steps,
-        batches,
-        Evaluation(run, splits, steps.layout),
-        RunDirectory(path),
-        Schedule(**{"num_steps": 8, "save_every_epochs": 0, "save_every_secs": 0} | schedule),
-        callbacks=callbacks,
-        monitor="validation_loss",
-        larger_is_better=False,
-    )
-
-
-def run_loop(path: Path, *arguments: Any, resume: bool = False, **settings: Any) -> Loop:
-    """A loop after it has trained to the end."""
-    loop = create_loop(path, *arguments, **settings)
-    loop.start(resume=resume)
-    loop.train()
-    return loop

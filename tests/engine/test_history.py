@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from proof.engine.callbacks import Event, at_step, every_steps
 
-from {{ cookiecutter.package_name }}.engine.callbacks import Event, at_step, every_steps
+from .one_layer import create_loop, run_loop
 
-from .toys import create_loop, run_loop
+pytestmark = pytest.mark.quick
 
 
 def column(file: Path, name: str) -> list[float]:

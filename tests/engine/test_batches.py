@@ -7,15 +7,17 @@ from itertools import chain
 import numpy as np
 import pytest
 import tensorflow as tf
-
-from {{ cookiecutter.package_name }}.engine.batches import (
+from proof.engine.batches import (
     BatchLayout,
     LastBatch,
     Split,
     TrainingBatches,
     evaluation_batches,
 )
-from {{ cookiecutter.package_name }}.engine.random_access import RandomAccess
+from proof.engine.random_access import RandomAccess
+
+pytestmark = pytest.mark.quick
+
 
 EXAMPLES, BATCH = 29, 12
 ARRAYS = np.arange(EXAMPLES)

@@ -10,12 +10,13 @@ from typing import Any
 
 import keras
 import pytest
+from proof.engine.errors import UsageError
+from proof.engine.run_directory import RunDirectory
+from proof.engine.types import Run
 
-from {{ cookiecutter.package_name }}.engine.errors import UsageError
-from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory
-from {{ cookiecutter.package_name }}.engine.types import Run
+from .one_layer import create_loop, create_run, run_loop
 
-from .toys import create_loop, create_run, run_loop
+pytestmark = pytest.mark.quick
 
 
 def checkpoints(directory: Path) -> list[Path]:

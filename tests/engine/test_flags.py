@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tyro
+from proof.config import Config
+from proof.engine.batches import BatchLayout, TrainingBatches
+from proof.engine.command_line import parse, to_yaml
+from proof.engine.errors import UsageError
+from proof.run import create_schedule, global_batch_size
 
-from {{ cookiecutter.package_name }}.config import Config
-from {{ cookiecutter.package_name }}.engine.batches import BatchLayout, TrainingBatches
-from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
-from {{ cookiecutter.package_name }}.engine.errors import UsageError
-from {{ cookiecutter.package_name }}.run import create_schedule, global_batch_size
+pytestmark = pytest.mark.quick
+
 
 # Four steps an epoch.
 BATCHES = TrainingBatches(np.zeros(48), BatchLayout(12, 1, 0, 1))

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-import yaml
-
 import train
-from {{ cookiecutter.package_name }} import run as factories
-from {{ cookiecutter.package_name }}.config import Config
-from {{ cookiecutter.package_name }}.engine import distributed_steps
-from {{ cookiecutter.package_name }}.engine.types import Replica, Run
-from {{ cookiecutter.package_name }}.task.config import TaskConfig
-from {{ cookiecutter.package_name }}.task.steps import TRAIN_STEPS
+import yaml
+from proof import run as factories
+from proof.config import Config
+from proof.engine import distributed_steps
+from proof.engine.types import Replica, Run
+from proof.task.config import TaskConfig
+from proof.task.steps import TRAIN_STEPS
+
+pytestmark = pytest.mark.quick
 
 
 def test_config_yaml_has_jit_off_after_a_step_that_xla_cannot_compile(
