@@ -1,1 +1,1 @@
-"""What your task may not happen to show of train steps and evaluation, on a model of a few weights."""
+"""What your task may not happen to show of steps and evaluation, on a model of a few weights."""

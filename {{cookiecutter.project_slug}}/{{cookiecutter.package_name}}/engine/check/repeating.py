@@ -275,12 +275,10 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
             "exist",
             'use interpolation="nearest" for labels',
         )
-    for what, part, leaf in (
-        (what, part, leaf)
-        for part, what in enumerate(("labels", "weights"), 1)
-        for leaf in range(len(tf.nest.flatten(plain[part])) if len(plain) == 3 else 0)
-    ):
-        if seen := _maps_left_behind(plain, augment, part, leaf):
+    for what, part in (("labels", 1), ("weights", 2)) if len(plain) == 3 else ():
+        leaves = range(len(tf.nest.flatten(plain[part])))
+        of_each = (_maps_left_behind(plain, augment, part, leaf) for leaf in leaves)
+        if seen := next(filter(None, of_each), None):
             return wrong(
                 f"{seen[0]:.0%} of the augmented {what} {seen[1]}",
                 f"images are moved, but their {what} are not, or with other random numbers",
@@ -365,9 +363,7 @@ def _wiped_out(plain: Any, augmented: Any) -> float:
     return share if b.shape[1] > 1 and share > before + 0.2 else 0.0
 
 
-def _maps_left_behind(
-    plain: Any, augment: Any, part: int, leaf: int
-) -> tuple[float, str] | None:
+def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[float, str] | None:
     """In which fraction of the images labels or weights don't fit, and how; None if in few.
 
     To compare, images are replaced by the labels or weights, in the images' range of numbers.
