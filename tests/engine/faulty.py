@@ -693,6 +693,30 @@ def densities(moved: bool) -> Toy:
     )
 
 
+def words_dropped(rate: float) -> Toy:
+    """Twelve words each, of which an augmentation replaces this fraction by an unknown one."""
+    words = np.random.default_rng(1).integers(2, 10, (ROWS, 12))
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, *rest = batch
+        kept = tf.random.stateless_uniform(inputs.shape, seed) >= rate
+        return tf.where(kept, inputs, 1), *rest
+
+    return sound(
+        model=lambda: keras.Sequential(
+            [
+                keras.Input((12,), dtype="int64"),
+                layers.Embedding(10, 4),
+                layers.Flatten(),
+                dense(CLASSES),
+            ]
+        ),
+        data=(words, words[:, 0] % CLASSES),
+        others={},
+        augment=augment,
+    )
+
+
 def rolled(masks: int) -> Callable[..., Any]:
     """Move images along themselves by chance, and their masks as the number of a seed says."""
 
@@ -5495,6 +5519,10 @@ MODES = [
             loss=plus(lambda replica: tf.cast(replica.step % 500, tf.float32) / 500),
             training=False)),
         "is .* as the first batch of an evaluation, and .* as a later one",
+    ),
+    Fault(
+        "augmentation", lambda: words_dropped(0.85),
+        r"replaces \d\d% of inputs by 1: what is to be dropped and what", LOOK,
     ),
     Fault(
         "moving averages",

@@ -121,6 +121,7 @@ from .faulty import (
     with_two_losses,
     with_unused_mask,
     within,
+    words_dropped,
     zeros_for_missing,
 )
 from .toys import BATCH, CLASSES, FEATURES, Toy, create_run, laboratory, strategy_of
@@ -597,10 +598,13 @@ def test_of_four_predictions_one_is_the_smallest() -> None:
 
 @pytest.mark.parametrize(
     "toy",
-    [segmented(flipped(masks=True)), segmented(rolled(masks=0)), densities(moved=True)],
-    ids=["flipped", "rolled", "densities"],
-)
-def test_masks_that_go_with_their_images_are_not_accused(toy: Toy) -> None:
+    [
+        segmented(flipped(masks=True)), segmented(rolled(masks=0)), densities(moved=True),
+        words_dropped(0.15),
+    ],
+    ids=["flipped", "rolled", "densities", "dropped"],
+)  # fmt: skip
+def test_a_usual_augmentation_is_not_accused(toy: Toy) -> None:
     finding = RELATIONS["augmentation"].observe(laboratory(toy))
     assert finding.verdict == "ok", finding
 

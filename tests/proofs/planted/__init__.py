@@ -60,6 +60,8 @@ from . import (
     blind_49,
     blind_50,
     blind_51,
+    blind_52,
+    blind_53,
     data,
     losses,
     models,
@@ -127,6 +129,8 @@ EXAMINED = (
     blind_49,
     blind_50,
     blind_51,
+    blind_52,
+    blind_53,
 )
 BLIND = tuple(fault for each in EXAMINED for fault in each.FAULTS)
 TASKS = (

@@ -17,7 +17,7 @@ DEFAULT = "image_classification"
 
 
 class Edit(NamedTuple):
-    """One replacement."""
+    """One replacement, or a new file."""
 
     file: str  # in task/
     text: str  # stands once in the file, or in the function `where`; "": the whole of where it is looked for
@@ -31,7 +31,7 @@ class Edit(NamedTuple):
             ValueError: the text isn't there, or is there several times.
         """
         path = project / PACKAGE / "task" / self.file
-        source = path.read_text(encoding="utf-8")
+        source = path.read_text(encoding="utf-8") if path.exists() else ""
         start, end = 0, len(source)
         if self.where not in ("", "*"):
             start, end = _function(source, self.where)

@@ -29,6 +29,7 @@ from .numbers import different, equal, equal_parts, named_leaves
 from .runs import SECS_READ, stage
 
 MOST_SEEDS, SOME_SEEDS = 10, 4
+MOSTLY = 0.6  # of the ids of inputs
 MOST_COLUMNS = 32  # of labels that are compared with each other
 MOST_PLACES = 4  # random numbers that apply to all rows, such as a place in images
 BOXES = ((0, 2), (1, 3))  # the columns of opposite sides
@@ -234,6 +235,14 @@ def augmentation(lab: Laboratory) -> Finding:
                 "values that should vary independently vary together",
                 "draw once, or give each a seed of its own, for example from tf.random.split(seed)",
             )
+    if replaced := _mostly_replaced(plain, with_seed[0]):
+        inputs, share, value = replaced
+        return look(
+            f"create_augment replaces {share:.0%} of {inputs} by {value:g}",
+            "what is to be dropped and what is to be kept are exchanged: a random number is "
+            "compared the wrong way, or the rate is that of keeping",
+            "is this intended?",
+        )
     return ok()
 
 
@@ -361,6 +370,29 @@ def _wiped_out(plain: Any, augmented: Any) -> float:
     a, b = (np.asarray(t[0], "f8").reshape(t[0].shape[0], -1) for t in (given, made))
     share, before = (float(np.mean(np.ptp(each, axis=1) == 0)) for each in (b, a))
     return share if b.shape[1] > 1 and share > before + 0.2 else 0.0
+
+
+def _mostly_replaced(plain: Any, augmented: Any) -> tuple[str, float, float] | None:
+    """Ids, as of words, of which an augmentation replaces most by one: how many, and by which.
+
+    Of those that aren't padding or background already.
+    """
+    before, after = (dict(named_leaves(batch)) for batch in (plain, augmented))
+    for name, given in before.items():
+        made = after.get(name)
+        if not name.startswith("inputs") or not given.dtype.is_integer:
+            continue  # numbers that aren't ids may be covered, as by masks or dropout
+        if made is None or made.shape != given.shape:
+            continue
+        a, b = np.asarray(given), np.asarray(made)
+        counts = a != _most_common(a.reshape(-1, 1))
+        changed = counts & (b != a)
+        if changed.any():
+            number = _most_common(b[changed].reshape(-1, 1))[0]
+            share = float(np.mean(b[counts] == number))
+            if share > MOSTLY and np.mean(a[counts] == number) < share / 2:
+                return name, share, float(number)
+    return None
 
 
 def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[float, str] | None:

@@ -22,6 +22,7 @@ from .numbers import (
 
 MANY = 0.2  # of the places of an array
 FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; values compared
+FEW_OTHERS = 10  # numbers of a column
 EXACT = 1e-5  # of a mean and a deviation that are not chance
 MOST_NUMBERS = 20_000_000  # of training data that is concatenated with others
 MOST_IMAGES = 100
@@ -451,6 +452,9 @@ def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
     usable = spread > 1e-9 * (np.abs(a).max(axis=0) + 1e-12)
     shift = np.abs(a.mean(axis=0) - b.mean(axis=0)) / np.where(usable, spread, 1)
     ratio = b.std(axis=0) / np.where(usable, spread, 1)
+    # Where nearly all numbers of a column are one, few others say nothing of a scale.
+    several = [(np.abs(x - np.median(a, axis=0)) > 0).sum(axis=0) >= FEW_OTHERS for x in (a, b)]
+    usable &= several[0] | several[1]
     bad = usable & ((shift > 2) | (ratio > 5) | (ratio < 0.1))
     return int(np.flatnonzero(bad)[0]) if bad.any() else None
 
