@@ -145,23 +145,23 @@ def words() -> keras.Model:
 
 
 @pytest.mark.parametrize(
-    ("toy", "said"),
+    "toy",
     [
-        (CONTRASTIVE, True),
-        (Toy(train_steps=(mean_of_all,)), True),
-        (Toy(words, data=(np.array([["a"], ["b"]] * BATCH), np.zeros(2 * BATCH, int))), False),
+        CONTRASTIVE,
+        Toy(train_steps=(mean_of_all,)),
+        Toy(words, data=(np.array([["a"], ["b"]] * BATCH), np.zeros(2 * BATCH, int))),
     ],
     ids=["all_gather", "all_reduce", "strings"],
 )
 def test_jit_auto_falls_back_where_xla_cannot_compile(
-    toy: Toy, said: bool, capsys: pytest.CaptureFixture[str]
+    toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     built = build(toy, 2, jit="auto")
     built.steps.transaction.jit = True  # as on a machine with an accelerator
     iterator = built.iterator(0, 1)
     progress = built.steps.distributed_train_step(iterator, 1, built.steps.start())
     assert int(progress.step) == 1
-    assert ("jit: off" in capsys.readouterr().out) == said
+    assert "jit: off" in capsys.readouterr().out
     assert not built.steps.jit
 
 

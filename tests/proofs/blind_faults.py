@@ -34,8 +34,8 @@ tasks](#correct-tasks) it called 20 `WRONG`.
   the author of a checker is unlikely to think of.
 - *What `check` misses.* It doesn't know what a task means: what a survival curve or a Bellman
   target should be, that angles wrap around, that some patients were left out, how strongly a
-  teacher should count. That is most of what it missed of 15, 24, 26 and later, and nearly all of 48,
-  51 and 52: in a task of a new kind it finds what is wrong in any task, and little else.
+  teacher should count. That is most of what it missed of 15, 24, 26 and later, and nearly all of
+  48 and 51: in a task of a new kind it finds what is wrong in any task, and little else.
 - *The first try is the only measurement.* After each set `check` got relations for classes of
   faults that it had missed, so the sets met different versions of it, and the table of all faults
   at the end of this page, which has what it said when a fault was last tried, is none.
@@ -50,10 +50,10 @@ tasks](#correct-tasks) it called 20 `WRONG`.
 
 Called `WRONG` at the first try, of tasks that examiners wrote as correct ones:
 
-| examiner | 10-13 | 14 | 15 | 16 | 17 | 18 | 21 | 23 | 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51 | 52, 53 |
-| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |
-| tasks | 20 | 16 | 4 | 6 | 11 | 16 | 20 | 20 | 22 | 36 | 32 | 40 | 40 | 8 | 25 |
-| accused | 3 | 2 | 0 | 1 | 1 | 1 | 3 | 2 | 1 | 0 | 0 | 3 | 0 | 3 | 0 |
+| examiner | 10-13 | 14 | 15 | 16 | 17 | 18 | 21 | 23 | 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 |
+| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |
+| tasks | 20 | 16 | 4 | 6 | 11 | 16 | 20 | 20 | 22 | 36 | 32 | 40 | 40 | 33 |
+| accused | 3 | 2 | 0 | 1 | 1 | 1 | 3 | 2 | 1 | 0 | 0 | 3 | 0 | 3 |
 
 One of 15's was accused later, by a relation written after its faults were seen.
 

@@ -357,8 +357,9 @@ class Transaction:
     def _run(self, train_step: int, *arguments: Any) -> StepResult:
         """`_forward_backward`, compiled or not."""
         batch, *_ = arguments
-        if self._jit_is_optional and any(t.dtype == tf.string for t in tf.nest.flatten(batch)):
-            self.jit = False  # XLA knows no strings
+        has_strings = any(t.dtype == tf.string for t in tf.nest.flatten(batch))
+        if self.jit and self._jit_is_optional and has_strings:
+            self._turn_jit_off("XLA can't compile strings")
         if self.jit:
             key = (train_step, *self.run.what_trains)
             if key not in self._compiled:
@@ -374,9 +375,12 @@ class Transaction:
                 is_collective = isinstance(error, UsageError) or "merge_call" in str(error)
                 if not (self._jit_is_optional and is_collective):
                     raise
-                say("jit: off, because a step asks for what other replicas have")
-                self.jit = False
+                self._turn_jit_off("XLA can't compile what gathers or sums over the replicas")
         return StepResult(*self._forward_backward(train_step, *arguments))
+
+    def _turn_jit_off(self, why: str) -> None:
+        self.jit = False
+        say(f"jit: off, because {why}")
 
     def _forward_backward(
         self,
