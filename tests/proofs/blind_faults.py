@@ -50,10 +50,10 @@ tasks](#correct-tasks) it called 20 `WRONG`.
 
 Called `WRONG` at the first try, of tasks that examiners wrote as correct ones:
 
-| examiner | 10-13 | 14 | 15 | 16 | 17 | 18 | 21 | 23 | 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 |
-| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |
-| tasks | 20 | 16 | 4 | 6 | 11 | 16 | 20 | 20 | 22 | 36 | 32 | 40 | 40 | 33 |
-| accused | 3 | 2 | 0 | 1 | 1 | 1 | 3 | 2 | 1 | 0 | 0 | 3 | 0 | 3 |
+| examiner | 10-14 | 15 | 16 | 17 | 18 | 21 | 23 | 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 |
+| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |
+| tasks | 36 | 4 | 6 | 11 | 16 | 20 | 20 | 22 | 36 | 32 | 40 | 40 | 33 |
+| accused | 5 | 0 | 1 | 1 | 1 | 3 | 2 | 1 | 0 | 0 | 3 | 0 | 3 |
 
 One of 15's was accused later, by a relation written after its faults were seen.
 
