@@ -1783,11 +1783,6 @@ TASKS = (
         edits=(
             Edit(
                 "optimizer.py",
-                "# TODO(7): your optimizer, or a dict with one for each model; Adam with a cosine schedule.\n",
-                "",
-            ),
-            Edit(
-                "optimizer.py",
                 "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n",
                 "    warm_up = max(1, steps // 10)\n    # From exactly 0, so that the first step only fills Adam's averages, up to the rate; then down\n    # along a cosine to a tenth of it.\n    schedule = keras.optimizers.schedules.CosineDecay(\n        0.0,\n        decay_steps=max(1, steps - warm_up),\n        alpha=0.1,\n        warmup_target=task.learning_rate,\n        warmup_steps=warm_up,\n    )\n",
             ),
@@ -1809,8 +1804,8 @@ TASKS = (
             ),
             Edit(
                 "optimizer.py",
-                "# TODO(7): your optimizer, or a dict with one for each model; Adam with a cosine schedule.\n",
-                '\nclass LARS(keras.optimizers.Optimizer):\n    """Steps in proportion to the norm of each layer\'s weights (You et al., 2017).\n\n    Because of `TRUST` usual learning rates are between 1 and 50. Biases and scales, which may be\n    0, take steps of stochastic gradient descent, at `TRUST` times the learning rate, times 10.\n    """\n\n    def __init__(self, learning_rate: object, name: str = "lars") -> None:\n        super().__init__(learning_rate=learning_rate, name=name)\n\n    def build(self, variables: list[keras.Variable]) -> None:\n        """Make the momentum of each variable."""\n        if self.built:\n            return\n        super().build(variables)\n        self.momenta = self.add_optimizer_variables(variables, "momentum")\n\n    def update_step(\n        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor\n    ) -> None:\n        """Move one variable."""\n        rate, gradient = tf.cast(learning_rate, variable.dtype), tf.cast(gradient, variable.dtype)\n        momentum = self.momenta[self._get_variable_index(variable)]\n        scale = tf.constant(10 * TRUST, variable.dtype)\n        if len(variable.shape) > 1:\n            weights = tf.convert_to_tensor(variable)\n            gradient += WEIGHT_DECAY * weights\n            scale = TRUST * tf.math.divide_no_nan(tf.norm(weights), tf.norm(gradient))\n        self.assign(momentum, MOMENTUM * momentum + rate * scale * gradient)\n        self.assign_sub(variable, momentum)\n\n\n',
+                "def create_optimizer(",
+                'class LARS(keras.optimizers.Optimizer):\n    """Steps in proportion to the norm of each layer\'s weights (You et al., 2017).\n\n    Because of `TRUST` usual learning rates are between 1 and 50. Biases and scales, which may be\n    0, take steps of stochastic gradient descent, at `TRUST` times the learning rate, times 10.\n    """\n\n    def __init__(self, learning_rate: object, name: str = "lars") -> None:\n        super().__init__(learning_rate=learning_rate, name=name)\n\n    def build(self, variables: list[keras.Variable]) -> None:\n        """Make the momentum of each variable."""\n        if self.built:\n            return\n        super().build(variables)\n        self.momenta = self.add_optimizer_variables(variables, "momentum")\n\n    def update_step(\n        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor\n    ) -> None:\n        """Move one variable."""\n        rate, gradient = tf.cast(learning_rate, variable.dtype), tf.cast(gradient, variable.dtype)\n        momentum = self.momenta[self._get_variable_index(variable)]\n        scale = tf.constant(10 * TRUST, variable.dtype)\n        if len(variable.shape) > 1:\n            weights = tf.convert_to_tensor(variable)\n            gradient += WEIGHT_DECAY * weights\n            scale = TRUST * tf.math.divide_no_nan(tf.norm(weights), tf.norm(gradient))\n        self.assign(momentum, MOMENTUM * momentum + rate * scale * gradient)\n        self.assign_sub(variable, momentum)\n\n\n\n\ndef create_optimizer(',
             ),
             Edit(
                 "optimizer.py",
@@ -1823,11 +1818,6 @@ TASKS = (
         name="default, process_gradients takes the mean over the inputs off each kernel's gradient",
         project="image_classification",
         edits=(
-            Edit(
-                "optimizer.py",
-                "# TODO(12): a change to the gradients after they are summed over all replicas and before they are\n# clipped and applied; none.\n",
-                "",
-            ),
             Edit(
                 "optimizer.py",
                 '    """One gradient for each of `variables`, the same on every replica."""\n    return gradients\n',
