@@ -32,7 +32,9 @@ def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
     mine = [_summary(datasets.get(name)) for name in SPLITS]
     of_all = workers.gather(np.ravel(mine).tolist()).reshape(workers.number, len(SPLITS), -1)
     for i, name in enumerate(SPLITS):
-        differ = ~np.isclose(of_all[:, i], of_all[0, i], rtol=CLOSE, atol=0).all(axis=1)
+        unread = np.isnan(of_all[:, i]) | np.isnan(of_all[0, i])
+        close = np.isclose(of_all[:, i], of_all[0, i], rtol=CLOSE, atol=0)
+        differ = ~(close | unread).all(axis=1)
         if differ.any():
             raise UsageError(
                 f"The {split_label(name)} of worker {differ.argmax()} isn't that of worker 0: "
@@ -43,28 +45,32 @@ def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
 
 
 def _summary(split: Any) -> np.ndarray:
-    """Numbers for the size of a split and for three of its examples, float64 (4,)."""
+    """Numbers for the size of a split and for three of its examples, float64 (4,).
+
+    NaN for an example that can't be read, of which its own error says more, or not twice alike.
+    """
     if split is None or is_sharded(split):
         return np.full(4, float(split is not None))
     size = "endless" if is_endless(split) else num_examples(split)
     once, again = (_some_examples(split) for _ in range(2))
-    if not np.allclose(once, again, rtol=CLOSE, atol=0):  # reading one may augment it
-        once[:] = 0
-    return np.array([zlib.crc32(str(size).encode()), *once])
+    alike = np.isclose(once, again, rtol=CLOSE, atol=0)  # else reading it augments it
+    return np.array([zlib.crc32(str(size).encode()), *np.where(alike, once, np.nan)])
 
 
 def _some_examples(split: Any) -> np.ndarray:
     """A number for the first example, one in the middle and the last; of a stream for the first."""
     split = worker_split(split)
-    try:
-        if isinstance(split, tf.data.Dataset):
-            examples = list(split.take(1).as_numpy_iterator())
-        else:
-            examples = [split[row] for row in (0, len(split) // 2, len(split) - 1)]
-    except UsageError:  # one that can't be read, which --max-bad-examples may allow
-        examples = []
-    found = [_number(example) for example in examples]
-    return np.array(found + [0.0] * (3 - len(found)))
+    found = np.zeros(3)
+    if isinstance(split, tf.data.Dataset):
+        for example in split.take(1).as_numpy_iterator():
+            found[0] = _number(example)
+        return found
+    for i, row in enumerate((0, len(split) // 2, len(split) - 1) if len(split) else ()):
+        try:
+            found[i] = _number(split[row])
+        except UsageError:
+            found[i] = np.nan
+    return found
 
 
 def _number(example: Any) -> float:
