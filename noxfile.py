@@ -126,6 +126,7 @@ def screenshots(session: nox.Session) -> None:
     """Make docs/screenshots.md: the terminal, TensorBoard and the page of a run."""
     apt_install(session, BROWSER, ("chromium", "chromium-driver", "fonts-dejavu-core"))
     install_all(session)
+    install(session, "full")  # with selenium
     prove(session, "screenshots")
 
 
