@@ -19,7 +19,7 @@ from conftest import files, python_m
 from proof.__main__ import Check
 from proof.config import Config
 from proof.engine.callbacks import Event, every_epochs, every_secs, every_steps, every_validation
-from proof.engine.check import RELATIONS, check, explain, made_again, select
+from proof.engine.check import RELATIONS, check, explain, made_again, scales, select
 from proof.engine.errors import UsageError
 from proof.engine.keras_callbacks import keras_callback
 from proof.engine.random_access import RandomAccess
@@ -607,6 +607,15 @@ def test_of_four_predictions_one_is_the_smallest() -> None:
 def test_a_usual_augmentation_is_not_accused(toy: Toy) -> None:
     finding = RELATIONS["augmentation"].observe(laboratory(toy))
     assert finding.verdict == "ok", finding
+
+
+def test_a_column_of_rare_numbers_is_on_no_scale() -> None:
+    numbers = np.random.default_rng(0)
+    train, others = numbers.normal(size=(200, 2)), numbers.normal(size=(60, 2))
+    train[:, 1], others[:, 1] = np.arange(200) < 1, np.arange(60) < 9  # flags that are hardly set
+    assert scales._worst_column(train, others) is None
+    others[:, 1] = numbers.normal(size=60)
+    assert scales._worst_column(train, others) == 1
 
 
 SEEDS: dict[str, Callable[[Replica], tf.Tensor]] = {
