@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.errors import UsageError
+from proof.engine.gradients import global_norm
 from proof.engine.loss_scale import FIRST_VALUE, GROWTH_INTERVAL
 from proof.engine.progress import Progress
 from proof.engine.types import Replica, Run
@@ -183,3 +184,7 @@ def test_a_train_step_can_return_a_half_precision_loss() -> None:
     toy = Toy(half_model, train_steps=(step,))
     progress = train(toy, 2, start=scaled_by(8.0), precision="float16").progress
     assert int(progress.skips.overflows) == int(progress.skips.total) == 0
+
+
+def test_the_norm_of_float16_gradients_does_not_overflow() -> None:
+    assert float(global_norm([tf.fill([1_000_000], tf.constant(0.5, tf.float16))])) == 500
