@@ -6,7 +6,8 @@ from .blind_51 import whole
 from .edits import Edit
 from .unusual import change_of, fault_in
 
-COUNTING = whole(
+# What the tasks have alike, or nearly so.
+ALIKE = whole(
     callbacks='''
 """Functions that are called during training."""
 
@@ -20,7 +21,131 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
     return []
 ''',
-    config='''
+    losses='''
+"""The losses, and the number that they are divided by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ..engine.types import Replica
+from .config import TaskConfig
+
+SCALE = 200.0  # makes the error of the density of the order of one
+
+
+def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
+    """Losses by name; values with a last axis of length 1 give one number for each."""
+    return {
+        "density": keras.losses.MeanSquaredError(reduction="none"),
+        "count": keras.losses.Huber(reduction="none"),
+    }
+
+
+def count(batch: Any) -> tf.Tensor:
+    """How many images of `batch` count, an int32 scalar."""
+    weights = batch[-1]  # (batch,), 0 for padding
+    return tf.math.count_nonzero(weights, dtype=tf.int32)
+
+
+def compute_loss(
+    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
+) -> tf.Tensor:
+    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
+
+    Args:
+        per_example: float (batch,).
+        weights: float (batch,), 0 for padding.
+        model: the model whose regularization losses are added.
+        replica: its `global_count` is `count` summed over all replicas.
+
+    Raises:
+        ValueError: `per_example` isn't one number per weight.
+    """
+    if per_example.shape != weights.shape:
+        raise ValueError(f"The loss has shape {per_example.shape}, its weights {weights.shape}.")
+    loss = tf.nn.compute_average_loss(
+        per_example, sample_weight=weights, global_batch_size=replica.global_count
+    )
+    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
+''',
+    optimizer='''
+"""The optimizer, and what happens to the gradients before it applies them."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from .config import TaskConfig
+
+
+def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
+    """Gradient descent with momentum, whose rate falls to 0 along a cosine.
+
+    Args:
+        task: the flags of the task.
+        steps: train steps in the whole run, for schedules.
+    """
+    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
+    return keras.optimizers.SGD(schedule, momentum=task.momentum, nesterov=True)
+
+
+def process_gradients(
+    gradients: list[tf.Tensor], variables: list[keras.Variable]
+) -> list[tf.Tensor]:
+    """One gradient for each of `variables`, the same on every replica."""
+    return gradients
+''',
+    pictures='''
+"""Pictures of training examples and of predictions: none are drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..engine.types import Run
+
+
+def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
+    """Nothing."""
+    return
+
+
+def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
+    """Nothing."""
+    return
+''',
+    predictions='''
+"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
+READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
+
+
+def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
+    """Columns of the table, with a row per example: what to order, (n,)."""
+    return {"order": np.asarray(outputs).argmax(axis=1)}
+''',
+)
+
+COUNTING = (
+    *ALIKE,
+    *whole(
+        config='''
 """The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
 from __future__ import annotations
@@ -51,7 +176,7 @@ class TaskConfig:
         if not self.learning_rate > 0:
             raise ValueError(f"--learning-rate is {self.learning_rate}; it must be more than 0.")
 ''',
-    data='''
+        data='''
 """The examples of each split, images of cells with maps of their density, and the augmentation."""
 
 from __future__ import annotations
@@ -140,58 +265,7 @@ def _bell(size: int, place: np.ndarray, deviation: float) -> np.ndarray:
     y, x = np.indices((size, size), dtype="float32") + 0.5
     return np.exp(-((y - place[0]) ** 2 + (x - place[1]) ** 2) / (2 * deviation**2))
 ''',
-    losses='''
-"""The losses, and the number that they are divided by."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import tensorflow as tf
-
-from ..engine.types import Replica
-from .config import TaskConfig
-
-SCALE = 200.0  # makes the error of the density of the order of one
-
-
-def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; values with a last axis of length 1 give one number for each."""
-    return {
-        "density": keras.losses.MeanSquaredError(reduction="none"),
-        "count": keras.losses.Huber(reduction="none"),
-    }
-
-
-def count(batch: Any) -> tf.Tensor:
-    """How many images of `batch` count, an int32 scalar."""
-    weights = batch[-1]  # (batch,), 0 for padding
-    return tf.math.count_nonzero(weights, dtype=tf.int32)
-
-
-def compute_loss(
-    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
-) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
-
-    Args:
-        per_example: float (batch,).
-        weights: float (batch,), 0 for padding.
-        model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
-
-    Raises:
-        ValueError: `per_example` isn't one number per weight.
-    """
-    if per_example.shape != weights.shape:
-        raise ValueError(f"The loss has shape {per_example.shape}, its weights {weights.shape}.")
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
-''',
-    metrics='''
+        metrics='''
 """The metrics."""
 
 from __future__ import annotations
@@ -216,7 +290,7 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding."""
     return {"count_mae": CountError(), "count_bias": keras.metrics.Mean()}
 ''',
-    model='''
+        model='''
 """The model."""
 
 from __future__ import annotations
@@ -278,75 +352,7 @@ def _convolve(
     x = keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-2)(x)
     return keras.layers.Activation("swish")(x)
 ''',
-    optimizer='''
-"""The optimizer, and what happens to the gradients before it applies them."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """Gradient descent with momentum, whose rate falls to 0 along a cosine.
-
-    Args:
-        task: the flags of the task.
-        steps: train steps in the whole run, for schedules.
-    """
-    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.SGD(schedule, momentum=task.momentum, nesterov=True)
-
-
-def process_gradients(
-    gradients: list[tf.Tensor], variables: list[keras.Variable]
-) -> list[tf.Tensor]:
-    """One gradient for each of `variables`, the same on every replica."""
-    return gradients
-''',
-    pictures='''
-"""Pictures of training examples and of predictions: none are drawn."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Nothing."""
-    return
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Nothing."""
-    return
-''',
-    predictions='''
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-import keras
-import numpy as np
-
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
-READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
-
-
-def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: the number of cells, (n,)."""
-    return {"cells": np.asarray(outputs).sum(axis=(1, 2))}
-''',
-    steps='''
+        steps='''
 """The train, validation and test step, as one replica computes them.
 
 A step gets this replica's part of a batch, updates the metrics and returns the loss that each
@@ -406,10 +412,18 @@ TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be
 # True if an example's loss depends on the others of its batch, as with negatives from the batch.
 EXAMPLES_INTERACT = False
 ''',
+    ),
+    Edit(
+        "predictions.py",
+        '    """Columns of the table, with a row per example: what to order, (n,)."""\n    return {"order": np.asarray(outputs).argmax(axis=1)}\n',
+        '    """Columns of the table, with a row per example: the number of cells, (n,)."""\n    return {"cells": np.asarray(outputs).sum(axis=(1, 2))}\n',
+    ),
 )
 
-QLEARNING = whole(
-    callbacks='''
+QLEARNING = (
+    *ALIKE,
+    *whole(
+        callbacks='''
 """Functions that are called during training."""
 
 from __future__ import annotations
@@ -426,7 +440,7 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     stop = keras.callbacks.EarlyStopping("val_regret", mode="min", patience=task.patience)
     return [keras_callback(stop, model="online")]
 ''',
-    config='''
+        config='''
 """The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
 from __future__ import annotations
@@ -457,7 +471,7 @@ class TaskConfig:
         if not self.learning_rate > 0:
             raise ValueError(f"--learning-rate is {self.learning_rate}; it must be more than 0.")
 ''',
-    data='''
+        data='''
 """The examples of each split, single days of a shop's records, and the augmentation."""
 
 from __future__ import annotations
@@ -560,53 +574,7 @@ def _features(states: np.ndarray) -> np.ndarray:
     ]
     return np.concatenate(columns, axis=1).astype("float32")
 ''',
-    losses='''
-"""The losses, and the number that they are divided by."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import tensorflow as tf
-
-from ..engine.types import Replica
-from .config import TaskConfig
-
-
-def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name; values (batch, 1) give one number per example."""
-    return {"main": keras.losses.MeanSquaredError(reduction="none")}
-
-
-def count(batch: Any) -> tf.Tensor:
-    """How many days of `batch` count, an int32 scalar."""
-    weights = batch[-1]  # (batch,), 0 for padding
-    return tf.math.count_nonzero(weights, dtype=tf.int32)
-
-
-def compute_loss(
-    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
-) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
-
-    Args:
-        per_example: float (batch,).
-        weights: float (batch,), 0 for padding.
-        model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
-
-    Raises:
-        ValueError: `per_example` isn't one number per weight.
-    """
-    if per_example.shape != weights.shape:
-        raise ValueError(f"The loss has shape {per_example.shape}, its weights {weights.shape}.")
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
-''',
-    metrics='''
+        metrics='''
 """The metrics."""
 
 from __future__ import annotations
@@ -652,7 +620,7 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding."""
     return {"regret": Regret(), "td_rmse": RootMeanSquare()}
 ''',
-    model='''
+        model='''
 """The models."""
 
 from __future__ import annotations
@@ -689,77 +657,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> dict[str, 
     target.trainable = False  # no optimizer moves it
     return {"online": online, "target": target}
 ''',
-    optimizer='''
-"""The optimizer, and what happens to the gradients before it applies them."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """Adam, whose rate falls by 20% in each twentieth of the run.
-
-    Args:
-        task: the flags of the task.
-        steps: train steps in the whole run, for schedules.
-    """
-    schedule = keras.optimizers.schedules.ExponentialDecay(
-        task.learning_rate, decay_steps=max(1, steps // 20), decay_rate=0.8, staircase=True
-    )
-    return keras.optimizers.Adam(schedule)
-
-
-def process_gradients(
-    gradients: list[tf.Tensor], variables: list[keras.Variable]
-) -> list[tf.Tensor]:
-    """One gradient for each of `variables`, the same on every replica."""
-    return gradients
-''',
-    pictures='''
-"""Pictures of training examples and of predictions: none are drawn."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Nothing."""
-    return
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Nothing."""
-    return
-''',
-    predictions='''
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-import keras
-import numpy as np
-
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
-READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
-
-
-def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: what to order, (n,)."""
-    return {"order": np.asarray(outputs).argmax(axis=1)}
-''',
-    shop='''
+        shop='''
 """The shop: stock, weekday and season decide what to order. Its best policy is computed exactly."""
 
 from __future__ import annotations
@@ -817,7 +715,7 @@ def best_values() -> np.ndarray:
         values = np.einsum("soewk,wke->swko", total, chances)
     return values
 ''',
-    steps='''
+        steps='''
 """The train, validation and test step, as one replica computes them.
 
 A step gets this replica's part of a batch, updates the metrics and returns the loss that each
@@ -883,23 +781,36 @@ TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be
 # True if an example's loss depends on the others of its batch, as with negatives from the batch.
 EXAMPLES_INTERACT = False
 ''',
+    ),
+    Edit(
+        "losses.py", "SCALE = 200.0  # makes the error of the density of the order of one\n\n", ""
+    ),
+    Edit(
+        "losses.py",
+        '    """Losses by name; values with a last axis of length 1 give one number for each."""\n    return {\n        "density": keras.losses.MeanSquaredError(reduction="none"),\n        "count": keras.losses.Huber(reduction="none"),\n    }\n',
+        '    """Losses by name; values (batch, 1) give one number per example."""\n    return {"main": keras.losses.MeanSquaredError(reduction="none")}\n',
+    ),
+    Edit(
+        "losses.py",
+        '    """How many images of `batch` count, an int32 scalar."""\n',
+        '    """How many days of `batch` count, an int32 scalar."""\n',
+    ),
+    Edit(
+        "optimizer.py",
+        '    """Gradient descent with momentum, whose rate falls to 0 along a cosine.\n',
+        '    """Adam, whose rate falls by 20% in each twentieth of the run.\n',
+    ),
+    Edit(
+        "optimizer.py",
+        "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n    return keras.optimizers.SGD(schedule, momentum=task.momentum, nesterov=True)\n",
+        "    schedule = keras.optimizers.schedules.ExponentialDecay(\n        task.learning_rate, decay_steps=max(1, steps // 20), decay_rate=0.8, staircase=True\n    )\n    return keras.optimizers.Adam(schedule)\n",
+    ),
 )
 
-TAGGING = whole(
-    callbacks='''
-"""Functions that are called during training."""
-
-from __future__ import annotations
-
-from ..engine.callbacks import Callback
-from .config import TaskConfig
-
-
-def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """Callbacks, called between steps; they can save, stop, freeze layers or set learning rates."""
-    return []
-''',
-    config='''
+TAGGING = (
+    *ALIKE,
+    *whole(
+        config='''
 """The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
 from __future__ import annotations
@@ -931,7 +842,7 @@ class TaskConfig:
         if not self.learning_rate > 0:
             raise ValueError(f"--learning-rate is {self.learning_rate}; it must be more than 0.")
 ''',
-    data='''
+        data='''
 """The examples of each split, sentences of documents with BIO tags, and their augmentation.
 
 A document speaks of a few entities, whose names hardly occur in other documents. So documents are
@@ -1053,7 +964,7 @@ def _arrays(sentences: list[Sentence], vocabulary: np.ndarray) -> tuple[Any, ...
         weights[row, :size] = 1
     return {"words": words, "capital": capital}, tags, weights
 ''',
-    losses='''
+        losses='''
 """The losses, and the number that they are divided by."""
 
 from __future__ import annotations
@@ -1099,7 +1010,7 @@ def compute_loss(
     )
     return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
 ''',
-    metrics='''
+        metrics='''
 """The metrics."""
 
 from __future__ import annotations
@@ -1159,7 +1070,7 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
         "entity_f1": EntityF1(),
     }
 ''',
-    model='''
+        model='''
 """The model."""
 
 from __future__ import annotations
@@ -1209,7 +1120,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     logits = layers.Dense(TAGS, dtype=keras.config.floatx(), name="logits")(x)
     return keras.Model({"words": words, "capital": capital}, logits)
 ''',
-    optimizer='''
+        optimizer='''
 """The optimizer, and what happens to the gradients before it applies them."""
 
 from __future__ import annotations
@@ -1244,47 +1155,7 @@ def process_gradients(
     """One gradient for each of `variables`, the same on every replica."""
     return gradients
 ''',
-    pictures='''
-"""Pictures of training examples and of predictions: none are drawn."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Nothing."""
-    return
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Nothing."""
-    return
-''',
-    predictions='''
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-import keras
-import numpy as np
-
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
-READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
-
-
-def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example: the tag of each word, (n, T)."""
-    return {"tag": np.asarray(outputs).argmax(axis=-1)}
-''',
-    steps='''
+        steps='''
 """The train, validation and test step, as one replica computes them.
 
 A step gets this replica's part of a batch, updates the metrics and returns the loss that each
@@ -1333,6 +1204,12 @@ TERMS: tuple[str, ...] = ()  # names of further numbers that steps return, to be
 # True if an example's loss depends on the others of its batch, as with negatives from the batch.
 EXAMPLES_INTERACT = False
 ''',
+    ),
+    Edit(
+        "predictions.py",
+        '    """Columns of the table, with a row per example: what to order, (n,)."""\n    return {"order": np.asarray(outputs).argmax(axis=1)}\n',
+        '    """Columns of the table, with a row per example: the tag of each word, (n, T)."""\n    return {"tag": np.asarray(outputs).argmax(axis=-1)}\n',
+    ),
 )
 
 FAULTS = (

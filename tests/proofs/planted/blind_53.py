@@ -6,7 +6,8 @@ from .blind_51 import whole
 from .edits import Edit, Fault
 from .unusual import change_of
 
-ASSAY = whole(
+# What the tasks have alike, or nearly so.
+ALIKE = whole(
     callbacks='''
 """Functions that are called during training."""
 
@@ -51,57 +52,11 @@ class TaskConfig:
         if not self.passes >= 1:
             raise ValueError(f"--passes is {self.passes}; it must be at least 1.")
 ''',
-    data='''
-"""The measurements of each split."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-
-from .config import TaskConfig
-
-MEASUREMENTS, TRAIN, VALIDATION = 60, 36, 12  # the other twelve are the test
-COLUMNS = ("concentration", "temperature", "pH", "volume")
-CONCENTRATION = 0  # mol/l, over four orders of magnitude: its logarithm matters
-
-
-def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    """Readings float32 (n, columns), NaN where missing, rates float32 (n, 1) in mol/s.
-
-    The training data has each row `passes` times, so that an epoch has several steps. All
-    measurements were made at the same temperature.
-    """
-    random = np.random.default_rng(7)
-    concentration = 10 ** random.uniform(-9, -5, MEASUREMENTS)
-    temperature = np.full(MEASUREMENTS, 310.15)
-    acidity = random.normal(7.2, 0.3, MEASUREMENTS)
-    volume = random.uniform(1e-6, 5e-6, MEASUREMENTS)
-    rate = 4e-7 * concentration / (2e-7 + concentration) * np.exp(-((acidity - 7.2) ** 2))
-    rate = rate * random.normal(1, 0.08, MEASUREMENTS) + random.normal(0, 4e-9, MEASUREMENTS)
-    acidity[random.random(MEASUREMENTS) < 0.15] = np.nan  # the electrode was broken
-    readings = np.stack([concentration, temperature, acidity, volume], axis=1).astype("float32")
-    rates = rate.astype("float32")[:, np.newaxis]
-    ends = [TRAIN, TRAIN + VALIDATION]
-    parts = zip(np.split(readings, ends), np.split(rates, ends), strict=True)
-    train, validation, test = parts
-    train = tuple(np.tile(part, (task.passes, 1)) for part in train)
-    return {"train": train, "validation": validation, "test": test}
-
-
-def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """None: readings are exact."""
-    return None
-''',
     losses='''
 """The losses, and the number that they are divided by."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -111,16 +66,9 @@ from ..engine.types import Replica
 from .config import TaskConfig
 
 
-def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
-    """Minus the log density of a rate; rates are about 1e-7, so densities are about 1e7."""
-
-    def negative_log_likelihood(rates: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Rates (batch, 1), means and deviations (batch, 2) -> (batch,)."""
-        mean, deviation = tf.unstack(predictions, axis=1)
-        error = (rates[:, 0] - mean) / deviation
-        return 0.5 * tf.square(error) + tf.math.log(deviation) + 0.5 * math.log(2 * math.pi)
-
-    return {"main": negative_log_likelihood}
+def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
+    """The squared error of the noise: (batch, coordinates) twice -> (batch,)."""
+    return {"main": keras.losses.MeanSquaredError(reduction="none")}
 
 
 def count(batch: Any) -> tf.Tensor:
@@ -151,65 +99,6 @@ def compute_loss(
         per_example, sample_weight=weights, global_batch_size=replica.global_count
     )
     return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
-''',
-    metrics='''
-"""The metrics."""
-
-from __future__ import annotations
-
-import keras
-
-from .config import TaskConfig
-
-
-def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
-    """The mean error in nmol/s, and how many rates are within two deviations: about 95%."""
-    return {"error_nmol": keras.metrics.Mean(), "covered": keras.metrics.Mean()}
-''',
-    model='''
-"""The model."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import numpy as np
-
-from .config import TaskConfig
-from .data import CONCENTRATION
-
-
-def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
-    """Mean and deviation of each reading that is there, and of the rates."""
-    readings, rates = (part.astype("float64") for part in datasets["train"])
-    readings[:, CONCENTRATION] = np.log(readings[:, CONCENTRATION])
-    deviation = np.nanstd(readings, axis=0)
-    return {
-        "mean": np.nanmean(readings, axis=0),
-        "deviation": np.where(deviation > 1e-12, deviation, 1.0),  # the temperature never changes
-        "rate_mean": rates.mean(),
-        "rate_deviation": rates.std(),
-    }
-
-
-def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    """Readings (batch, columns) -> mean and deviation of the rate (batch, 2), in mol/s."""
-    layers, ops, floatx = keras.layers, keras.ops, keras.config.floatx()
-    l2 = keras.regularizers.L2(task.l2)
-    mean, deviation = (adapted[name].astype(floatx) for name in ("mean", "deviation"))
-    readings = keras.Input(mean.shape, dtype=floatx, name="readings")
-    logged = ops.concatenate([ops.log(readings[:, :1]), readings[:, 1:]], axis=1)
-    scaled = (logged - mean) / deviation
-    missing = ops.isnan(scaled)
-    x = ops.concatenate([ops.where(missing, 0.0, scaled), ops.cast(missing, floatx)], axis=1)
-    x = layers.Dense(24, activation="tanh", kernel_regularizer=l2)(x)
-    center = layers.Dense(1, kernel_regularizer=l2, dtype=floatx, name="center")(x)
-    softplus: dict[str, Any] = {"activation": "softplus", "kernel_regularizer": l2}
-    spread = layers.Dense(1, **softplus, dtype=floatx, name="spread")(x)
-    unit = float(adapted["rate_deviation"])
-    outputs = [center * unit + float(adapted["rate_mean"]), (spread + 0.1) * unit]
-    return keras.Model(readings, ops.concatenate(outputs, axis=1))
 ''',
     optimizer='''
 """The optimizer, and what happens to the gradients before it applies them."""
@@ -269,8 +158,7 @@ READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
 
 def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
     """Columns of the table, with a row per example."""
-    outputs = np.asarray(outputs)
-    return {"rate": outputs[:, 0], "deviation": outputs[:, 1]}
+    return {"noise": np.asarray(outputs)}
 ''',
     steps='''
 """The train, validation and test step, as one replica computes them."""
@@ -280,10 +168,10 @@ from __future__ import annotations
 import tensorflow as tf
 
 from ..engine.types import Replica, Run
+from .data import OCCURRING
 from .losses import compute_loss
 
-Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # readings, rates (batch, 1), weights (batch,)
-NMOL = 1e-9
+Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]  # inputs, tags, weights (batch,)
 
 
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
@@ -302,13 +190,11 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
 
 
 def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[str, tf.Tensor]:
-    readings, rates, weights = batch
-    predictions = run.model(readings, training=training)  # (batch, 2)
-    per_example = run.losses["main"](rates, predictions)  # (batch,)
-    error = tf.abs(rates[:, 0] - predictions[:, 0])  # (batch,)
-    run.metrics["error_nmol"].update_state(error / NMOL, weights)
-    covered = tf.cast(error < 2 * predictions[:, 1], weights.dtype)
-    run.metrics["covered"].update_state(covered, weights)
+    inputs, tags, weights = batch
+    logits = run.model(inputs, training=training)  # (batch, tags)
+    per_example = run.losses["main"](tags, logits)  # (batch,)
+    run.metrics["auc"].update_state(tags[:, :OCCURRING], logits[:, :OCCURRING], weights)
+    run.metrics["f1"].update_state(tags, tf.sigmoid(logits), weights)
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
@@ -318,21 +204,145 @@ EXAMPLES_INTERACT = False
 ''',
 )
 
-DIFFUSION = whole(
-    callbacks='''
-"""Functions that are called during training."""
+ASSAY = (
+    *ALIKE,
+    *whole(
+        data='''
+"""The measurements of each split."""
 
 from __future__ import annotations
 
-from ..engine.callbacks import Callback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .config import TaskConfig
+
+MEASUREMENTS, TRAIN, VALIDATION = 60, 36, 12  # the other twelve are the test
+COLUMNS = ("concentration", "temperature", "pH", "volume")
+CONCENTRATION = 0  # mol/l, over four orders of magnitude: its logarithm matters
+
+
+def create_datasets(task: TaskConfig) -> dict[str, Any]:
+    """Readings float32 (n, columns), NaN where missing, rates float32 (n, 1) in mol/s.
+
+    The training data has each row `passes` times, so that an epoch has several steps. All
+    measurements were made at the same temperature.
+    """
+    random = np.random.default_rng(7)
+    concentration = 10 ** random.uniform(-9, -5, MEASUREMENTS)
+    temperature = np.full(MEASUREMENTS, 310.15)
+    acidity = random.normal(7.2, 0.3, MEASUREMENTS)
+    volume = random.uniform(1e-6, 5e-6, MEASUREMENTS)
+    rate = 4e-7 * concentration / (2e-7 + concentration) * np.exp(-((acidity - 7.2) ** 2))
+    rate = rate * random.normal(1, 0.08, MEASUREMENTS) + random.normal(0, 4e-9, MEASUREMENTS)
+    acidity[random.random(MEASUREMENTS) < 0.15] = np.nan  # the electrode was broken
+    readings = np.stack([concentration, temperature, acidity, volume], axis=1).astype("float32")
+    rates = rate.astype("float32")[:, np.newaxis]
+    ends = [TRAIN, TRAIN + VALIDATION]
+    parts = zip(np.split(readings, ends), np.split(rates, ends), strict=True)
+    train, validation, test = parts
+    train = tuple(np.tile(part, (task.passes, 1)) for part in train)
+    return {"train": train, "validation": validation, "test": test}
+
+
+def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
+    """None: readings are exact."""
+    return None
+''',
+        metrics='''
+"""The metrics."""
+
+from __future__ import annotations
+
+import keras
+
 from .config import TaskConfig
 
 
-def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """None."""
-    return []
+def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
+    """The mean error in nmol/s, and how many rates are within two deviations: about 95%."""
+    return {"error_nmol": keras.metrics.Mean(), "covered": keras.metrics.Mean()}
 ''',
-    config='''
+        model='''
+"""The model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from .config import TaskConfig
+from .data import CONCENTRATION
+
+
+def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
+    """Mean and deviation of each reading that is there, and of the rates."""
+    readings, rates = (part.astype("float64") for part in datasets["train"])
+    readings[:, CONCENTRATION] = np.log(readings[:, CONCENTRATION])
+    deviation = np.nanstd(readings, axis=0)
+    return {
+        "mean": np.nanmean(readings, axis=0),
+        "deviation": np.where(deviation > 1e-12, deviation, 1.0),  # the temperature never changes
+        "rate_mean": rates.mean(),
+        "rate_deviation": rates.std(),
+    }
+
+
+def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
+    """Readings (batch, columns) -> mean and deviation of the rate (batch, 2), in mol/s."""
+    layers, ops, floatx = keras.layers, keras.ops, keras.config.floatx()
+    l2 = keras.regularizers.L2(task.l2)
+    mean, deviation = (adapted[name].astype(floatx) for name in ("mean", "deviation"))
+    readings = keras.Input(mean.shape, dtype=floatx, name="readings")
+    logged = ops.concatenate([ops.log(readings[:, :1]), readings[:, 1:]], axis=1)
+    scaled = (logged - mean) / deviation
+    missing = ops.isnan(scaled)
+    x = ops.concatenate([ops.where(missing, 0.0, scaled), ops.cast(missing, floatx)], axis=1)
+    x = layers.Dense(24, activation="tanh", kernel_regularizer=l2)(x)
+    center = layers.Dense(1, kernel_regularizer=l2, dtype=floatx, name="center")(x)
+    softplus: dict[str, Any] = {"activation": "softplus", "kernel_regularizer": l2}
+    spread = layers.Dense(1, **softplus, dtype=floatx, name="spread")(x)
+    unit = float(adapted["rate_deviation"])
+    outputs = [center * unit + float(adapted["rate_mean"]), (spread + 0.1) * unit]
+    return keras.Model(readings, ops.concatenate(outputs, axis=1))
+''',
+    ),
+    Edit(
+        "losses.py",
+        "from __future__ import annotations\n\n",
+        "from __future__ import annotations\n\nimport math\nfrom collections.abc import Callable\n",
+    ),
+    Edit(
+        "losses.py",
+        'def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:\n    """The squared error of the noise: (batch, coordinates) twice -> (batch,)."""\n    return {"main": keras.losses.MeanSquaredError(reduction="none")}\n',
+        'def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:\n    """Minus the log density of a rate; rates are about 1e-7, so densities are about 1e7."""\n\n    def negative_log_likelihood(rates: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:\n        """Rates (batch, 1), means and deviations (batch, 2) -> (batch,)."""\n        mean, deviation = tf.unstack(predictions, axis=1)\n        error = (rates[:, 0] - mean) / deviation\n        return 0.5 * tf.square(error) + tf.math.log(deviation) + 0.5 * math.log(2 * math.pi)\n\n    return {"main": negative_log_likelihood}\n',
+    ),
+    Edit(
+        "predictions.py",
+        '    return {"noise": np.asarray(outputs)}\n',
+        '    outputs = np.asarray(outputs)\n    return {"rate": outputs[:, 0], "deviation": outputs[:, 1]}\n',
+    ),
+    Edit("steps.py", "from .data import OCCURRING\n", ""),
+    Edit(
+        "steps.py",
+        "Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]  # inputs, tags, weights (batch,)\n",
+        "Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # readings, rates (batch, 1), weights (batch,)\nNMOL = 1e-9\n",
+    ),
+    Edit(
+        "steps.py",
+        '    inputs, tags, weights = batch\n    logits = run.model(inputs, training=training)  # (batch, tags)\n    per_example = run.losses["main"](tags, logits)  # (batch,)\n    run.metrics["auc"].update_state(tags[:, :OCCURRING], logits[:, :OCCURRING], weights)\n    run.metrics["f1"].update_state(tags, tf.sigmoid(logits), weights)\n',
+        '    readings, rates, weights = batch\n    predictions = run.model(readings, training=training)  # (batch, 2)\n    per_example = run.losses["main"](rates, predictions)  # (batch,)\n    error = tf.abs(rates[:, 0] - predictions[:, 0])  # (batch,)\n    run.metrics["error_nmol"].update_state(error / NMOL, weights)\n    covered = tf.cast(error < 2 * predictions[:, 1], weights.dtype)\n    run.metrics["covered"].update_state(covered, weights)\n',
+    ),
+)
+
+DIFFUSION = (
+    *ALIKE,
+    *whole(
+        config='''
 """The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
 from __future__ import annotations
@@ -360,7 +370,7 @@ class TaskConfig:
         if not 0 <= self.decay < 1:
             raise ValueError(f"--decay is {self.decay}; it must be from 0 to less than 1.")
 ''',
-    data='''
+        data='''
 """The poses of each split, and the noise on them."""
 
 from __future__ import annotations
@@ -431,55 +441,7 @@ def _poses(random: np.random.Generator, number: int) -> np.ndarray:
     centered = joints - np.array([[0.8, 0], [1.4, 0], [1.8, 0]])
     return centered.reshape(number, COORDINATES).astype("float32")
 ''',
-    losses='''
-"""The losses, and the number that they are divided by."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import tensorflow as tf
-
-from ..engine.types import Replica
-from .config import TaskConfig
-
-
-def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """The squared error of the noise: (batch, coordinates) twice -> (batch,)."""
-    return {"main": keras.losses.MeanSquaredError(reduction="none")}
-
-
-def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-
-
-def compute_loss(
-    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
-) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
-
-    Args:
-        per_example: float (batch,).
-        weights: float (batch,), 0 for padding.
-        model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
-
-    Raises:
-        ValueError: `per_example` isn't one number per weight.
-    """
-    if per_example.shape != weights.shape:
-        raise ValueError(
-            f"The loss has shape {per_example.shape} and its weights {weights.shape}: create it "
-            'with reduction="none", and average over further axes with tf.reduce_mean.'
-        )
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
-''',
-    metrics='''
+        metrics='''
 """The metrics."""
 
 from __future__ import annotations
@@ -493,7 +455,7 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """The squared error where there is little noise, which is hard to see, and where much."""
     return {"little_noise": keras.metrics.Mean(), "much_noise": keras.metrics.Mean()}
 ''',
-    model='''
+        model='''
 """The models."""
 
 from __future__ import annotations
@@ -534,67 +496,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> dict[str, 
     average.trainable = False  # no optimizer moves it
     return {"trained": trained, "average": average}
 ''',
-    optimizer='''
-"""The optimizer, and what happens to the gradients before it applies them."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """Adam with a learning rate that falls to 0 along a cosine."""
-    return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(task.learning_rate, steps))
-
-
-def process_gradients(
-    gradients: list[tf.Tensor], variables: list[keras.Variable]
-) -> list[tf.Tensor]:
-    """As they are."""
-    return gradients
-''',
-    pictures='''
-"""Pictures of training examples and of predictions: none."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-''',
-    predictions='''
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-import keras
-import numpy as np
-
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
-READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
-
-
-def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example."""
-    return {"noise": np.asarray(outputs)}
-''',
-    steps='''
+        steps='''
 """The train, validation and test step, as one replica computes them."""
 
 from __future__ import annotations
@@ -649,23 +551,13 @@ TRAIN_STEPS = (train_step,)
 TERMS: tuple[str, ...] = ()
 EXAMPLES_INTERACT = False
 ''',
+    ),
 )
 
-INVENTORY = whole(
-    callbacks='''
-"""Functions that are called during training."""
-
-from __future__ import annotations
-
-from ..engine.callbacks import Callback
-from .config import TaskConfig
-
-
-def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """None."""
-    return []
-''',
-    config='''
+INVENTORY = (
+    *ALIKE,
+    *whole(
+        config='''
 """The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
 from __future__ import annotations
@@ -696,7 +588,7 @@ class TaskConfig:
         if not self.copy_every >= 1:
             raise ValueError(f"--copy-every is {self.copy_every}; it must be at least 1.")
 ''',
-    data='''
+        data='''
 """The logs of each split: what shops had, ordered, earned, and had the day after."""
 
 from __future__ import annotations
@@ -790,55 +682,7 @@ def true_values(margins: np.ndarray, discount: float) -> np.ndarray:
         values = rewards + discount * (1 - CLOSING) * future
     return values
 ''',
-    losses='''
-"""The losses, and the number that they are divided by."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import tensorflow as tf
-
-from ..engine.types import Replica
-from .config import TaskConfig
-
-
-def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Squared: the best value is then the mean, over shops that close and shops that don't."""
-    return {"main": keras.losses.MeanSquaredError(reduction="none")}
-
-
-def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-
-
-def compute_loss(
-    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
-) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
-
-    Args:
-        per_example: float (batch,).
-        weights: float (batch,), 0 for padding.
-        model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
-
-    Raises:
-        ValueError: `per_example` isn't one number per weight.
-    """
-    if per_example.shape != weights.shape:
-        raise ValueError(
-            f"The loss has shape {per_example.shape} and its weights {weights.shape}: create it "
-            'with reduction="none", and average over further axes with tf.reduce_mean.'
-        )
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
-''',
-    metrics='''
+        metrics='''
 """The metrics."""
 
 from __future__ import annotations
@@ -852,7 +696,7 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """What is lost by the order that the network prefers, and the value that it promises."""
     return {"regret": keras.metrics.Mean(), "promised": keras.metrics.Mean()}
 ''',
-    model='''
+        model='''
 """The models."""
 
 from __future__ import annotations
@@ -886,67 +730,7 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> dict[str, 
     target.trainable = False  # no optimizer moves it: the step copies the network into it
     return {"network": network, "target": target}
 ''',
-    optimizer='''
-"""The optimizer, and what happens to the gradients before it applies them."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """Adam with a learning rate that falls to 0 along a cosine."""
-    return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(task.learning_rate, steps))
-
-
-def process_gradients(
-    gradients: list[tf.Tensor], variables: list[keras.Variable]
-) -> list[tf.Tensor]:
-    """As they are."""
-    return gradients
-''',
-    pictures='''
-"""Pictures of training examples and of predictions: none."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-''',
-    predictions='''
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-import keras
-import numpy as np
-
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
-READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
-
-
-def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example."""
-    return {"order": np.asarray(outputs).argmax(axis=1), "value": outputs}
-''',
-    steps='''
+        steps='''
 """The train, validation and test step, as one replica computes them."""
 
 from __future__ import annotations
@@ -1004,53 +788,23 @@ TRAIN_STEPS = (train_step,)
 TERMS: tuple[str, ...] = ()
 EXAMPLES_INTERACT = False
 ''',
+    ),
+    Edit(
+        "losses.py",
+        '    """The squared error of the noise: (batch, coordinates) twice -> (batch,)."""\n',
+        '    """Squared: the best value is then the mean, over shops that close and shops that don\'t."""\n',
+    ),
+    Edit(
+        "predictions.py",
+        '    return {"noise": np.asarray(outputs)}\n',
+        '    return {"order": np.asarray(outputs).argmax(axis=1), "value": outputs}\n',
+    ),
 )
 
-MOLECULES = whole(
-    callbacks='''
-"""Functions that are called during training."""
-
-from __future__ import annotations
-
-from ..engine.callbacks import Callback
-from .config import TaskConfig
-
-
-def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """None."""
-    return []
-''',
-    config='''
-"""The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class TaskConfig:
-    """Tags of molecules, which are graphs of up to twelve atoms."""
-
-    learning_rate: float = 5e-3  # learning rate at the start; decays to 0 along a cosine
-    width: int = 32  # features of an atom
-    rounds: int = 3  # how often atoms send messages to their neighbors
-    monitor: str = "validation_loss"  # column of history.csv that selects the best weights
-    larger_is_better: bool = False  # whether larger values of --monitor are better
-
-    def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            ValueError: a value is out of range; the message names its flag.
-        """
-        if not self.learning_rate > 0:
-            raise ValueError(f"--learning-rate is {self.learning_rate}; it must be more than 0.")
-        for name in ("width", "rounds"):
-            if not getattr(self, name) >= 1:
-                raise ValueError(f"--{name} is {getattr(self, name)}; it must be at least 1.")
-''',
-    data='''
+MOLECULES = (
+    *ALIKE,
+    *whole(
+        data='''
 """The molecules of each split."""
 
 from __future__ import annotations
@@ -1114,55 +868,7 @@ def _molecule(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.n
     ]
     return atoms, bonds, np.array(tags, "float32")
 ''',
-    losses='''
-"""The losses, and the number that they are divided by."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import tensorflow as tf
-
-from ..engine.types import Replica
-from .config import TaskConfig
-
-
-def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Binary cross-entropy, the mean over the tags: (batch, tags) twice -> (batch,)."""
-    return {"main": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")}
-
-
-def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-
-
-def compute_loss(
-    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
-) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
-
-    Args:
-        per_example: float (batch,).
-        weights: float (batch,), 0 for padding.
-        model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
-
-    Raises:
-        ValueError: `per_example` isn't one number per weight.
-    """
-    if per_example.shape != weights.shape:
-        raise ValueError(
-            f"The loss has shape {per_example.shape} and its weights {weights.shape}: create it "
-            'with reduction="none", and average over further axes with tf.reduce_mean.'
-        )
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
-''',
-    metrics='''
+        metrics='''
 """The metrics."""
 
 from __future__ import annotations
@@ -1183,7 +889,7 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     auc = keras.metrics.AUC(multi_label=True, num_labels=OCCURRING, from_logits=True)
     return {"auc": auc, "f1": f1}
 ''',
-    model='''
+        model='''
 """The model."""
 
 from __future__ import annotations
@@ -1226,124 +932,39 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     logits = layers.Dense(len(shares), bias_initializer=log_odds, dtype=floatx, name="logits")(x)
     return keras.Model({"atoms": atoms, "bonds": bonds}, logits)
 ''',
-    optimizer='''
-"""The optimizer, and what happens to the gradients before it applies them."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """Adam with a learning rate that falls to 0 along a cosine."""
-    return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(task.learning_rate, steps))
-
-
-def process_gradients(
-    gradients: list[tf.Tensor], variables: list[keras.Variable]
-) -> list[tf.Tensor]:
-    """As they are."""
-    return gradients
-''',
-    pictures='''
-"""Pictures of training examples and of predictions: none."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-''',
-    predictions='''
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-import keras
-
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
-READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
-
-
-def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example."""
-    return {"probability": keras.ops.convert_to_numpy(keras.ops.sigmoid(outputs))}
-''',
-    steps='''
-"""The train, validation and test step, as one replica computes them."""
-
-from __future__ import annotations
-
-import tensorflow as tf
-
-from ..engine.types import Replica, Run
-from .data import OCCURRING
-from .losses import compute_loss
-
-Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]  # inputs, tags, weights (batch,)
-
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[str, tf.Tensor]:
-    inputs, tags, weights = batch
-    logits = run.model(inputs, training=training)  # (batch, tags)
-    per_example = run.losses["main"](tags, logits)  # (batch,)
-    run.metrics["auc"].update_state(tags[:, :OCCURRING], logits[:, :OCCURRING], weights)
-    run.metrics["f1"].update_state(tags, tf.sigmoid(logits), weights)
-    return {"main": compute_loss(per_example, weights, run.model, replica)}
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
-''',
+    ),
+    Edit(
+        "config.py",
+        '    """How fast an enzyme works, and how sure that is, from sixty measurements."""\n',
+        '    """Tags of molecules, which are graphs of up to twelve atoms."""\n',
+    ),
+    Edit(
+        "config.py",
+        "    l2: float = 2e-2  # factor of the squared weights in the loss; 0 disables\n    passes: int = 32  # over the measurements in an epoch\n",
+        "    width: int = 32  # features of an atom\n    rounds: int = 3  # how often atoms send messages to their neighbors\n",
+    ),
+    Edit(
+        "config.py",
+        '        if not self.l2 >= 0:\n            raise ValueError(f"--l2 is {self.l2}; it must be at least 0.")\n        if not self.passes >= 1:\n            raise ValueError(f"--passes is {self.passes}; it must be at least 1.")\n',
+        '        for name in ("width", "rounds"):\n            if not getattr(self, name) >= 1:\n                raise ValueError(f"--{name} is {getattr(self, name)}; it must be at least 1.")\n',
+    ),
+    Edit(
+        "losses.py",
+        '    """The squared error of the noise: (batch, coordinates) twice -> (batch,)."""\n    return {"main": keras.losses.MeanSquaredError(reduction="none")}\n',
+        '    """Binary cross-entropy, the mean over the tags: (batch, tags) twice -> (batch,)."""\n    return {"main": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")}\n',
+    ),
+    Edit("predictions.py", "import numpy as np\n", ""),
+    Edit(
+        "predictions.py",
+        '    return {"noise": np.asarray(outputs)}\n',
+        '    return {"probability": keras.ops.convert_to_numpy(keras.ops.sigmoid(outputs))}\n',
+    ),
 )
 
-SEARCHES = whole(
-    callbacks='''
-"""Functions that are called during training."""
-
-from __future__ import annotations
-
-from ..engine.callbacks import Callback
-from .config import TaskConfig
-
-
-def create_callbacks(task: TaskConfig) -> list[Callback]:
-    """None."""
-    return []
-''',
-    config='''
+SEARCHES = (
+    *ALIKE,
+    *whole(
+        config='''
 """The flags of the task. Imports no TensorFlow, so that a wrong flag is reported at once."""
 
 from __future__ import annotations
@@ -1371,7 +992,7 @@ class TaskConfig:
         if not self.bins >= 2:
             raise ValueError(f"--bins is {self.bins}; it must be at least 2.")
 ''',
-    data='''
+        data='''
 """The searches of each split."""
 
 from __future__ import annotations
@@ -1418,55 +1039,7 @@ def _searches(
     inputs = {"hotels": np.where(there, names, ""), "features": features.astype("float32")}
     return inputs, liking.argmax(axis=1).astype("int64")
 ''',
-    losses='''
-"""The losses, and the number that they are divided by."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import tensorflow as tf
-
-from ..engine.types import Replica
-from .config import TaskConfig
-
-
-def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Softmax over the hotels of a search: the first part of ListNet (Cao et al., 2007)."""
-    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}
-
-
-def count(batch: Any) -> tf.Tensor:
-    """How many examples of `batch` count, an int32 scalar."""
-    return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
-
-
-def compute_loss(
-    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
-) -> tf.Tensor:
-    """This replica's part of the loss, a float scalar; the sum over all replicas is the loss.
-
-    Args:
-        per_example: float (batch,).
-        weights: float (batch,), 0 for padding.
-        model: the model whose regularization losses are added.
-        replica: its `global_count` is `count` summed over all replicas.
-
-    Raises:
-        ValueError: `per_example` isn't one number per weight.
-    """
-    if per_example.shape != weights.shape:
-        raise ValueError(
-            f"The loss has shape {per_example.shape} and its weights {weights.shape}: create it "
-            'with reduction="none", and average over further axes with tf.reduce_mean.'
-        )
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
-''',
-    metrics='''
+        metrics='''
 """The metrics."""
 
 from __future__ import annotations
@@ -1480,7 +1053,7 @@ def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """How often the clicked hotel is first, and the mean of 1 / its rank."""
     return {"first": keras.metrics.SparseCategoricalAccuracy(), "mrr": keras.metrics.Mean()}
 ''',
-    model='''
+        model='''
 """The model."""
 
 from __future__ import annotations
@@ -1520,109 +1093,28 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
         {"hotels": hotels, "features": features}, ops.where(numbers > 0, scores, -1e9)
     )
 ''',
-    optimizer='''
-"""The optimizer, and what happens to the gradients before it applies them."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """Adam with a learning rate that falls to 0 along a cosine."""
-    return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(task.learning_rate, steps))
-
-
-def process_gradients(
-    gradients: list[tf.Tensor], variables: list[keras.Variable]
-) -> list[tf.Tensor]:
-    """As they are."""
-    return gradients
-''',
-    pictures='''
-"""Pictures of training examples and of predictions: none."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-from ..engine.types import Run
-
-
-def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-
-
-def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
-    """Draw nothing."""
-''',
-    predictions='''
-"""What `predict` can read beside .npy and .npz files, and what it writes of each prediction."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-import keras
-import numpy as np
-
-# Functions (file, model) -> inputs with a row per example, as the model takes them, by file suffix.
-READERS: dict[str, Callable[[Path, keras.Model], Any]] = {}
-
-
-def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Columns of the table, with a row per example."""
-    return {"best": np.asarray(outputs).argmax(axis=1), "score": outputs}
-''',
-    steps='''
-"""The train, validation and test step, as one replica computes them."""
-
-from __future__ import annotations
-
-import tensorflow as tf
-
-from ..engine.types import Replica, Run
-from .losses import compute_loss
-
-Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]  # inputs, clicked, weights, each (batch,)
-
-
-def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The training loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=True)
-
-
-def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The validation loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """The test loss of this replica's part of a batch."""
-    return _step(run, batch, replica, training=False)
-
-
-def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[str, tf.Tensor]:
-    inputs, clicked, weights = batch
-    scores = run.model(inputs, training=training)  # (batch, SHOWN)
-    per_example = run.losses["main"](clicked, scores)  # (batch,)
-    run.metrics["first"].update_state(clicked, scores, weights)
-    of_clicked = tf.gather(scores, clicked, axis=1, batch_dims=1)[:, tf.newaxis]  # (batch, 1)
-    better = tf.reduce_sum(tf.cast(scores > of_clicked, scores.dtype), axis=1)  # (batch,)
-    run.metrics["mrr"].update_state(1 / (1 + better), weights)
-    return {"main": compute_loss(per_example, weights, run.model, replica)}
-
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
-''',
+    ),
+    Edit(
+        "losses.py",
+        '    """The squared error of the noise: (batch, coordinates) twice -> (batch,)."""\n    return {"main": keras.losses.MeanSquaredError(reduction="none")}\n',
+        '    """Softmax over the hotels of a search: the first part of ListNet (Cao et al., 2007)."""\n    return {"main": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")}\n',
+    ),
+    Edit(
+        "predictions.py",
+        '    return {"noise": np.asarray(outputs)}\n',
+        '    return {"best": np.asarray(outputs).argmax(axis=1), "score": outputs}\n',
+    ),
+    Edit("steps.py", "from .data import OCCURRING\n", ""),
+    Edit(
+        "steps.py",
+        "Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]  # inputs, tags, weights (batch,)\n",
+        "Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]  # inputs, clicked, weights, each (batch,)\n",
+    ),
+    Edit(
+        "steps.py",
+        '    inputs, tags, weights = batch\n    logits = run.model(inputs, training=training)  # (batch, tags)\n    per_example = run.losses["main"](tags, logits)  # (batch,)\n    run.metrics["auc"].update_state(tags[:, :OCCURRING], logits[:, :OCCURRING], weights)\n    run.metrics["f1"].update_state(tags, tf.sigmoid(logits), weights)\n',
+        '    inputs, clicked, weights = batch\n    scores = run.model(inputs, training=training)  # (batch, SHOWN)\n    per_example = run.losses["main"](clicked, scores)  # (batch,)\n    run.metrics["first"].update_state(clicked, scores, weights)\n    of_clicked = tf.gather(scores, clicked, axis=1, batch_dims=1)[:, tf.newaxis]  # (batch, 1)\n    better = tf.reduce_sum(tf.cast(scores > of_clicked, scores.dtype), axis=1)  # (batch,)\n    run.metrics["mrr"].update_state(1 / (1 + better), weights)\n',
+    ),
 )
 
 FAULTS: tuple[Fault, ...] = ()
