@@ -7,6 +7,7 @@ commit or drop. Your train step is called by `transaction.py`.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import keras
@@ -23,6 +24,7 @@ from .replicas import shorten_traces
 from .transaction import Transaction, Writes
 from .types import Run
 
+NOT_COMPILED = re.compile(r"when trying to compile graph(?:.*?_JIT: (\w+))?", re.DOTALL)
 Iterator = Any  # of tf.data: elements are nests of (replicas of this worker, rows, ...)
 
 
@@ -108,10 +110,15 @@ class DistributedSteps:
         """Make `steps` train steps in one graph call, fewer if too many in a row are skipped.
 
         Raises:
-            UsageError: a variable trains that no optimizer was built for, or an optimizer got a
-                schedule.
+            UsageError: a variable trains that no optimizer was built for, an optimizer got a
+                schedule, or XLA can't compile a step.
         """
-        return self._function()(iterator, tf.constant(steps, tf.int64), progress)
+        try:
+            return self._function()(iterator, tf.constant(steps, tf.int64), progress)
+        except tf.errors.InvalidArgumentError as error:
+            if not (match := NOT_COMPILED.search(str(error))):
+                raise
+            raise UsageError(f"XLA can't compile {match[1] or 'a step'}; use --jit off.") from error
 
     def graph(self, iterator: Iterator, progress: Progress) -> tf.Graph:
         """The graph of the train steps, traced if it wasn't."""

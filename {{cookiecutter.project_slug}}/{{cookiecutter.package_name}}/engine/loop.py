@@ -10,8 +10,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import tensorflow as tf
-
 from .batches import TrainingBatches
 from .callbacks import (
     Callback,
@@ -342,16 +340,7 @@ class Loop:
         """Make `steps` train steps in one graph call, or fewer; returns how many."""
         spec, data = self._iterator.element_spec, self.batches.split
         with data_errors("train", self.run, spec, data, self.batches.rows_from(self.step)):
-            try:
-                self.progress = self.steps.distributed_train_step(
-                    self._iterator, steps, self.progress
-                )
-            except tf.errors.InvalidArgumentError as error:
-                _, is_of_xla, what = str(error).partition("when trying to compile graph")
-                if not is_of_xla:
-                    raise
-                what = what.partition("_JIT: ")[2].partition(" ")[0]
-                raise UsageError(f"XLA can't compile {what or 'a step'}; use --jit off.") from error
+            self.progress = self.steps.distributed_train_step(self._iterator, steps, self.progress)
         made = int(self.progress.step) - self.step
         self.step += made
         return made
