@@ -3008,6 +3008,18 @@ LOSS = [
         "'teacher' is an average of 'student', starts with other random weights",
     ),
     Fault(
+        "moving averages", lambda: averaged(0.02),
+        "'teacher' is an average of 'student', and takes over 98% of its weights in each",
+    ),
+    Fault(
+        "sizes", lambda: sound(data=(examples()[0], np.ones(ROWS, int))),
+        "labels of training data are all 1", verdict="look",
+    ),
+    Fault(
+        "later positions", lambda: translated_from_labels(0),
+        "prediction at a position changes with the label at that position: teacher forcing",
+    ),
+    Fault(
         "moving averages", lambda: averaged(0.9999),
         "after all 160 steps 98% of it are still the random weights that both started with",
     ),
@@ -4332,6 +4344,37 @@ def taught(average: bool = False, frozen: bool = True, kept: float = 0.9) -> Toy
         return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
 
     return sound(model=create, train_steps=(learn,), validation_step=learn, metrics=dict)
+
+
+def translated_from_labels(shift: int) -> Toy:
+    """A decoder of labels, by teacher forcing, that reads them so many places before it predicts.
+
+    What it has read is added up, as a state is.
+    """
+    words, length = 7, 6
+    numbers = np.random.default_rng(0)
+
+    def split(rows: int) -> tuple[np.ndarray, np.ndarray]:
+        first = numbers.integers(1, words, (rows, 1))
+        return first, (first + np.arange(length)) % words
+
+    def create_model() -> keras.Model:
+        x, read = (keras.Input((n,), dtype="int32", name=m) for n, m in ((1, "x"), (None, "read")))
+        state = keras.ops.cumsum(keras.layers.Embedding(words, 8)(read), axis=1)
+        state += keras.layers.Embedding(words, 8)(x)
+        return keras.Model({"x": x, "read": read}, dense(words)(state))
+
+    def decode(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        x, labels, weights = batch
+        read, wanted = labels[:, : length - shift], labels[:, shift:]
+        predicted = run.model({"x": x, "read": read}, training=True)
+        per_example = tf.reduce_mean(run.losses["main"](wanted, predicted), axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        model=create_model, data=split(ROWS), others={"validation": split(60)}, metrics=dict,
+        train_steps=(decode,), validation_step=decode,
+    )  # fmt: skip
 
 
 def averaged(kept: float, trained: bool = False) -> Toy:

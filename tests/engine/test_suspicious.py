@@ -104,6 +104,7 @@ from .faulty import (
     texts,
     thawed_in_a_loop,
     translated,
+    translated_from_labels,
     two_heads,
     two_heads_of,
     two_labels,
@@ -1652,6 +1653,25 @@ def shares_of_three() -> keras.Model:
     return keras.Model(x, keras.layers.Dense(CLASSES, activation="softplus")(x))
 
 
+def sounds_with_padding() -> Toy:
+    """Series that end early, with a convolution, which sees zeros there as it does at the end."""
+    numbers = np.random.default_rng(0)
+
+    def split(rows: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        there = np.arange(12) < numbers.integers(4, 13, (rows, 1))
+        series = np.where(there, numbers.normal(size=(rows, 12)), 0)[..., np.newaxis]
+        inputs = {"series": series.astype("float32"), "there": there.astype("float32")}
+        return inputs, numbers.integers(0, CLASSES, rows)
+
+    def create_model() -> keras.Model:
+        series, there = keras.Input((12, 1), name="series"), keras.Input((12,), name="there")
+        x = keras.layers.Conv1D(4, 3, padding="same", activation="relu")(series)
+        x = keras.ops.sum(x * there[..., None], 1) / keras.ops.sum(there, 1, keepdims=True)
+        return keras.Model({"series": series, "there": there}, dense(CLASSES)(x))
+
+    return sound(model=create_model, data=split(96), others={"validation": split(60)})
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("inputs without the answer", lambda: smoothed_windows(centered=False)),
     ("inputs without the answer", lambda: smoothed_windows(centered=True, rough=0.0)),
@@ -2029,6 +2049,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, told_by_chief)])),
     ("inputs without the answer", replicates),
     ("moving averages", lambda: averaged(0.9)),
+    ("later positions", lambda: translated_from_labels(1)),
+    ("padded inputs", sounds_with_padding),
     ("two replicas make the same step as one", lambda: copied_every(50)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
 ]
@@ -2041,6 +2063,86 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
 def test_what_looks_wrong_is_not_accused(name: str, toy: Callable[[], Toy]) -> None:
     finding = RELATIONS[name].observe(laboratory(toy()))
     assert finding.verdict != "WRONG", finding
+
+
+class F1(keras.metrics.Metric):  # type: ignore[misc]
+    """A metric of detections: it takes dicts, as those of KerasCV do."""
+
+    def __init__(self) -> None:
+        super().__init__(name="f1")
+        self.found = self.add_weight(shape=(2,), initializer="zeros", name="found")
+
+    def update_state(self, labels: Any, predictions: Any, weights: Any = None) -> None:
+        is_right = tf.argmax(predictions["kinds"], -1) == tf.cast(labels["kinds"], tf.int64)
+        numbers = tf.stack([tf.cast(is_right, weights.dtype), tf.ones_like(weights)], 1)
+        self.found.assign_add(tf.reduce_sum(numbers * weights[:, tf.newaxis], 0))
+
+    def result(self) -> Any:
+        return tf.math.divide_no_nan(self.found[0], self.found[1])
+
+
+def update_with_dicts(metric: Any, labels: Any, predictions: Any, weights: Any) -> None:
+    metric.update_state({"kinds": labels}, {"kinds": predictions}, weights)
+
+
+def inner_loop_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """As in MAML, the loss is called first for each example by itself, inside a loop."""
+    inputs, labels, weights = batch
+
+    def adapted(example: Any) -> tf.Tensor:
+        one, label = example
+        return run.losses["main"](label[tf.newaxis], run.model(one[tf.newaxis]))[0]
+
+    inner = tf.vectorized_map(adapted, (inputs, labels))
+    per_example = run.losses["main"](labels, run.model(inputs, training=True)) + 0.0 * inner
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
+def test_a_metric_may_take_dicts() -> None:
+    toy = sound(
+        metrics=lambda: {"f1": F1()},
+        train_steps=(step(update=update_with_dicts),),
+        validation_step=step(update=update_with_dicts, training=False),
+    )
+    lab = laboratory(toy)
+    names = ["a train step runs", "metrics", "evaluation on two replicas", "rows of weight zero"]
+    for name in names:
+        assert RELATIONS[name].observe(lab).verdict == "ok", name
+
+
+def test_a_loss_may_be_called_for_parts_before_the_batch() -> None:
+    lab = laboratory(sound(train_steps=(inner_loop_step,), metrics=dict))
+    for name in ("loss per example", "outputs reach the targets", "shapes"):
+        finding = RELATIONS[name].observe(lab)
+        assert finding.verdict == "ok", finding
+
+
+@pytest.mark.parametrize("is_condition", [True, False])
+def test_labels_may_be_a_condition(is_condition: bool) -> None:
+    """Of a model that removes noise from numbers, and gets their class as an input beside them."""
+
+    def create() -> keras.Model:
+        inputs = {"x": keras.Input((FEATURES,), name="x"), "kind": keras.Input((), name="kind")}
+        x = keras.layers.Concatenate()([inputs["x"], 1e-3 * inputs["kind"][:, None]])
+        return keras.Model(inputs, dense(FEATURES)(x))
+
+    def denoise(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        x, labels, weights = batch
+        kind = tf.cast(labels, x.dtype)
+        noise = tf.random.stateless_normal(tf.shape(x), replica.seed, dtype=x.dtype)
+        removed = run.model({"x": x + noise, "kind": kind}, training=True)
+        aim = noise if is_condition else noise + 1e-3 * kind[:, tf.newaxis]
+        per_example = run.losses["main"](aim, removed)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    toy = sound(
+        model=create, train_steps=(denoise,), validation_step=denoise, metrics=dict,
+        losses=lambda: {"main": keras.losses.MeanSquaredError(reduction="none")},
+    )  # fmt: skip
+    finding = RELATIONS["loss falls on fresh batches"].observe(laboratory(toy))
+    assert (finding.verdict, "condition" in str(finding)) == (
+        ("ok", True) if is_condition else ("look", False)
+    ), finding
 
 
 def of_codes(*, of_edges: bool) -> Toy:

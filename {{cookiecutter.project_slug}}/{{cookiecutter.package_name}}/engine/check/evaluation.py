@@ -168,8 +168,10 @@ def padded_inputs(lab: Laboratory) -> Finding:
     first = lab.validate(lab.evaluation_batch, metrics=True) if paddings else {}
     for mask, name, padded in paddings:
         other = lab.validate(padded, metrics=True)
-        if _mask_in(lab.evaluation_batch, mask).ndim > 2:
-            # Convolutions see the padding of pictures; so a mask that is used at all will do.
+        are_pictures = _mask_in(lab.evaluation_batch, mask).ndim > 2
+        if are_pictures or any(map(_sees_neighbors, lab.run.layers)):
+            # Convolutions see the padding beside what is there, as of pictures and of sounds; so a
+            # mask that is used at all will do.
             ones = tf.ones_like(dict(named_leaves(lab.evaluation_batch))[mask])
             nothing_left_out = with_array(lab.evaluation_batch, mask, ones)
             if different(first, lab.validate(nothing_left_out, metrics=True), 1e-3):
@@ -449,6 +451,12 @@ def _mask_in(batch: Any, name: str) -> np.ndarray:
     """What may be a mask, (rows, positions, ...), without a last axis of 1."""
     numbers = np.asarray(dict(named_leaves(batch))[name][0])
     return numbers[..., 0] if numbers.ndim > 2 and numbers.shape[-1] == 1 else numbers
+
+
+def _sees_neighbors(layer: keras.layers.Layer) -> bool:
+    """Whether it is a convolution, or pools, over more than one position."""
+    sizes = getattr(layer, "kernel_size", getattr(layer, "pool_size", 1))
+    return bool(np.prod(sizes) > 1)
 
 
 def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:

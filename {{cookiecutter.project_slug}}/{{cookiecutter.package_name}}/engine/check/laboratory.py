@@ -595,6 +595,12 @@ class Laboratory(Runs):
         return _is_slight(gain, right[name] - self.total_regularization)
 
     @property
+    def losses_get_no_labels(self) -> bool:
+        """Whether loss functions get the same with the labels of other examples."""
+        right, mixed = self.after_training.calls, self.with_labels_of_others.calls
+        return bool(right) and all(np.array_equal(right[n][0], mixed[n][0]) for n in right)
+
+    @property
     def terms_without_labels(self) -> list[str]:
         """Terms that are about as low with the labels of other examples, after training."""
         _, right, mixed = self.fresh

@@ -378,6 +378,14 @@ def moving_averages(lab: Laboratory) -> Finding:
             "the decay is too close to 1 for so few steps",
             "use a smaller decay, such as 0.99, or let it grow: min(decay, (1 + t) / (10 + t))",
         )
+    if sudden := _forgets_at_once(lab):
+        name, other, share = sudden
+        return (wrong if share > 0.8 else look)(
+            f"{name!r} is an average of {other!r}, and takes over {share:.0%} of its weights in "
+            "each of the last steps, so it is hardly an average",
+            "decay and 1 - decay are swapped",
+            f"multiply the old value by {share:.3g}, and the new one by {1 - share:.2g}",
+        )
     normalizations = [
         layer for layer in lab.run.layers
         if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
@@ -451,6 +459,8 @@ def falls_on_fresh_batches(lab: Laboratory) -> Finding:
         first.values()
     ):
         return look(detail, "nothing is learned yet, or labels don't belong to their inputs")
+    if lab.learns_no_labels and lab.losses_get_no_labels:
+        return ok(f"{detail}; labels are a condition: no loss gets them")
     if lab.learns_no_labels:
         return look(
             f"{detail}, and as low with the labels of other examples",
@@ -637,18 +647,9 @@ def _forgets_slowly(lab: Laboratory) -> tuple[str, str, float, bool] | None:
     only this model is validated.
     """
     for name, other, pairs in _averages(lab):
-        try:  # one step, with other weights in the other one
-            for v, s in pairs:
-                s.assign(np.flip(lab.initial[id(v)]))
-            apart = _flat(np.flip(a) - a for a in (lab.initial[id(v)] for v, _ in pairs))
-            steps = lab.one[1]
-            steps.distributed_train_step(iter(lab.batches.dataset(0, 1)), 1, steps.start())
-            moved = _flat(v.numpy() - lab.initial[id(v)] for v, _ in pairs)
-        finally:
-            lab.reset()
-        part = float(moved @ apart / (apart @ apart or 1.0))
+        part = _taken_over(lab, pairs, 0)
         left = (1 - part) ** lab.num_steps if 0 < part < 1 else 0.0
-        if left < 0.5 or relative_difference(moved, part * apart) > 0.1:
+        if left < 0.5:
             continue
         others = lab.other(seed=lab.batches.seed + 1).models[name].weights
         drawn = zip(pairs, [w.numpy() for w in others if len(w.shape) > 1], strict=True)
@@ -659,6 +660,44 @@ def _forgets_slowly(lab: Laboratory) -> tuple[str, str, float, bool] | None:
         of = [call.of for call in calls]
         return name, other, left, models[0] in of and models[1] not in of
     return None
+
+
+def _forgets_at_once(lab: Laboratory) -> tuple[str, str, float] | None:
+    """A model that the steps make an average of another one, but mostly of its latest weights.
+
+    Its name, the name of the other one, and the share of these that it takes over in a step. In the
+    last step: the decay may grow.
+    """
+    for name, other, pairs in _averages(lab):
+        part = _taken_over(lab, pairs, lab.num_steps - 1)
+        if 0.5 < part < 1:
+            return name, other, part
+    return None
+
+
+def _taken_over(lab: Laboratory, pairs: list[tuple[Any, Any]], step: int) -> float:
+    """The share of another model's weights that an average takes over in a step.
+
+    0 if it does something else; 1 if it becomes a copy.
+    """
+    progress = lab.one[1].start()._replace(step=tf.constant(step, tf.int64))
+    try:  # one step, with other weights in the other one
+        for v, s in pairs:
+            s.assign(np.flip(lab.initial[id(v)]))
+        given = _flat(s.numpy() for _, s in pairs)
+        for optimizer in lab.run.optimizers.values():
+            optimizer.iterations.assign(step)
+        batch = iter(lab.batches.dataset(step, step + 1))
+        lab.one[1].distributed_train_step(batch, 1, progress)
+        after, trained = (_flat(v.numpy() for v in each) for each in zip(*pairs, strict=True))
+    finally:
+        lab.reset()
+    if any(relative_difference(after, copy) < 1e-6 for copy in (given, trained)):
+        return 1.0
+    before = _flat(lab.initial[id(v)] for v, _ in pairs)
+    moved, apart = after - before, given - before
+    part = float(moved @ apart / (apart @ apart or 1.0))
+    return part if relative_difference(moved, part * apart) <= 0.1 else 0.0
 
 
 def _flat(arrays: Iterable[np.ndarray]) -> np.ndarray:

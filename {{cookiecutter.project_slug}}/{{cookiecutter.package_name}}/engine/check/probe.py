@@ -105,12 +105,18 @@ class _Recorded:
         labels, predictions = (*args, *kwargs.values(), None, None)[:2]
         call = labels, predictions, result
         first = self._probe._calls.setdefault(self._name, call)
+        if not self._is_of_rows(first) and self._is_of_rows(call):
+            first = self._probe._calls[self._name] = call  # before came one for a part, as in MAML
         later = self._probe._later[self._name]
         # Values inside a loop can't be returned from the graph around it.
         graphs = {id(getattr(t, "graph", None)) for t in (*call[1:], first[-1])}
         if first is not call and len(later) < MOST_LATER and len(graphs) == 1:
             later.append(call)
         return result
+
+    def _is_of_rows(self, call: tuple[Any, ...]) -> bool:
+        layout, shape = self._probe.steps.layout, tf.TensorShape(getattr(call[-1], "shape", None))
+        return shape.rank != 0 and shape[:1].as_list() == [layout.per_replica // layout.accumulate]
 
     def __getattr__(self, name: str) -> Any:
         """An attribute that a task has set, such as a variable."""
@@ -307,8 +313,8 @@ def metrics_recorded(
         name = names[id(metric)]
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if name not in updates:
-                values = [*args, *kwargs.values()]
+            values = [*args, *kwargs.values()]
+            if name not in updates and not any(map(tf.nest.is_nested, values)):
                 updates[name] = tuple(
                     None if v is None else tf.convert_to_tensor(v) for v in values
                 )

@@ -121,6 +121,12 @@ def sizes(lab: Laboratory) -> Finding:
             "hardly any difference",
             "scale inputs once: in create_datasets, or in the model",
         )
+    for name, array in arrays_of(lab.examples["train"], "labels", "biuf").items():
+        if len(array) > 1 and array.size and (array == array.flat[0]).all():
+            return look(
+                f"{name} of training data are all {array.flat[0]:g}",
+                "what is the same for all examples teaches nothing: a wrong column or threshold",
+            )
     labels = lab.examples["train"].get("labels", np.zeros(0))
     if labels.dtype.kind == "f" and labels.size and np.nanstd(labels) > 1000 and not _rescales(lab):
         return look(

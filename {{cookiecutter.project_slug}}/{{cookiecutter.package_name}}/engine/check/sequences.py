@@ -37,6 +37,12 @@ def later_positions(lab: Laboratory) -> Finding:
             "targets, or the inputs of a decoder, aren't shifted, so the model learns to copy",
             "shift them by one: inputs [:-1], labels [1:]; or is this intended, as to denoise?",
         )
+    if seen := _sees_its_label(lab):
+        return (wrong if seen == "alone" else look)(
+            "the prediction at a position changes with the label at that position",
+            "teacher forcing without a shift: the decoder reads the label that it predicts",
+            "give the decoder labels[:, :-1], and compare its predictions with labels[:, 1:]",
+        )
     if x is None:
         return ok("not looked at: labels aren't the next inputs")
     predicts_the_next = _is_next(x, y)
@@ -62,6 +68,38 @@ def later_positions(lab: Laboratory) -> Finding:
             "use_causal_mask=True, padding='causal', and no operation over the axis of positions",
         )
     return ok()
+
+
+def _sees_its_label(lab: Laboratory) -> str:
+    """Whether the prediction at a position depends on the label that it is compared with.
+
+    "alone" if predictions before it don't, as in a decoder; "too" if they do, which may be meant:
+    an encoder of the labels sees all of them. In every example: with some masked, others are seen.
+    """
+    _, *labels, _ = lab.batch
+    leaves = [leaf for leaf in tf.nest.flatten(labels) if leaf.dtype.is_integer]
+    if len(leaves) != 1 or leaves[0].shape.rank != 3 or leaves[0].shape[2] < 3 or lab.rows < 2:
+        return ""
+    (y,) = leaves
+    at = y.shape[2] // 2
+    others = tf.where(tf.range(y.shape[2]) == at, tf.roll(y, 1, axis=1), y)
+    swapped = tf.nest.map_structure(lambda leaf: others if leaf is y else leaf, lab.batch)
+    calls, other_calls = lab.base.calls, lab.look(swapped).calls
+    for name, (given, predicted, _) in calls.items():
+        given, predicted = np.asarray(given), np.asarray(predicted)
+        other_given, other_predicted, _ = map(np.asarray, other_calls[name])
+        if given.ndim != 2 or predicted.ndim != 3 or given.shape != predicted.shape[:2]:
+            continue
+        labels_differ = given != other_given
+        rows = labels_differ.any(axis=1)
+        places = np.unique(np.nonzero(labels_differ)[1])
+        if len(places) != 1:
+            continue
+        place = places[0]
+        moved = np.abs(predicted - other_predicted)[rows].max(axis=2) > 1e-6
+        if moved[:, place].all():
+            return "too" if moved[:, :place].any() else "alone"
+    return ""
 
 
 @relation("padding", after="the same step again")
