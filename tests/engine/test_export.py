@@ -84,6 +84,49 @@ def test_every_form_of_inputs_can_be_exported(tmp_path: Path) -> None:
     np.testing.assert_allclose(output, models["dict"]({"a": arrays[0], "b": arrays[1]}))
 
 
+def _padded() -> keras.Model:
+    words = keras.Input((4,), dtype="int32")
+    x = layers.Embedding(9, 3, mask_zero=True)(words)
+    return keras.Model(words, layers.GlobalAveragePooling1D()(x))
+
+
+def _of_any_size() -> keras.Model:
+    x = pictures = keras.Input((None, None, 1))
+    for _ in range(2):
+        x = layers.MaxPooling2D()(layers.Conv2D(2, 3)(x))
+    return keras.Model(pictures, layers.GlobalMaxPooling2D()(x))
+
+
+def _in_words() -> keras.Model:
+    numbers = keras.Input((2,), dtype="int64")
+    return keras.Model(numbers, layers.StringLookup(vocabulary=["a", "b"], invert=True)(numbers))
+
+
+@pytest.mark.parametrize("model", [_padded, _of_any_size, _in_words])
+def test_models_of_every_kind_are_compared(
+    model: Callable[[], keras.Model], tmp_path: Path
+) -> None:
+    assert all("differs by 0.0e+00" in line for line in exported(model(), tmp_path))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_not_a_number_after_loading_is_a_difference(
+    value: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keras.models, "load_model", lambda file: model_with(lambda x: x * value))
+    with pytest.raises(UsageError, match=r"main.keras differs from the model by inf"):
+        exported(model_with(lambda x: x), tmp_path)
+
+
+def test_a_model_that_takes_no_random_inputs_is_a_sentence(tmp_path: Path) -> None:
+    def odd(x: Any) -> Any:
+        return tf.ensure_shape(x, (7, FEATURES))
+
+    model = model_with(layers.Lambda(odd))
+    with pytest.raises(UsageError, match=r"^main can't be called with random inputs: "):
+        exported(model, tmp_path)
+
+
 def test_a_layer_that_is_not_registered_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"main.keras can't be exported: .*'Unregistered'"):
         exported(model_with(Unregistered()), tmp_path)

@@ -65,6 +65,70 @@ def test_every_output_is_written_as_a_plain_array(form: str, tmp_path: Path) -> 
     np.testing.assert_allclose(written["right"], values[1])
 
 
+NESTED = {
+    "nested": (
+        lambda x: {"box": {"size": layers.Dense(2)(x), "at": layers.Dense(1)(x)}, "kind": x},
+        {"box/size", "box/at", "kind"},
+    ),
+    "file": (lambda x: {"file": layers.Dense(2)(x), "other": x}, {"file", "other"}),
+}
+
+
+@pytest.mark.parametrize("form", NESTED)
+def test_nested_outputs_are_written_by_their_paths(form: str, tmp_path: Path) -> None:
+    outputs, names = NESTED[form]
+    np.save(tmp_path / "inputs.npy", INPUTS)
+    (file,) = predict_files(model_with(outputs), [tmp_path / "inputs.npy"], tmp_path / "out")
+    written = np.load(file, allow_pickle=False)
+    assert set(written) == names
+    assert all(len(written[name]) == len(INPUTS) for name in names)
+
+
+def test_outputs_of_a_subclass_are_numbered(tmp_path: Path) -> None:
+    class Two(keras.Model):  # type: ignore[misc]
+        def call(self, x: Any) -> Any:
+            return x, 2 * x
+
+    np.save(tmp_path / "inputs.npy", INPUTS)
+    (file,) = predict_files(Two(), [tmp_path / "inputs.npy"], tmp_path / "out")
+    written = np.load(file, allow_pickle=False)
+    np.testing.assert_allclose(written["1"], 2 * written["0"])
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "string"])
+def test_outputs_that_numpy_has_no_type_for_can_be_read(kind: str, tmp_path: Path) -> None:
+    words = layers.StringLookup(vocabulary=["a", "\u00e4"], invert=True)
+
+    class Last(keras.Model):  # type: ignore[misc]
+        def call(self, x: Any) -> Any:
+            if kind == "bfloat16":
+                return tf.cast(x, tf.bfloat16)
+            return words(tf.ones_like(x, tf.int64) * [1, 2, *[0] * (FEATURES - 2)])
+
+    np.save(tmp_path / "inputs.npy", INPUTS)
+    (file,) = predict_files(Last(), [tmp_path / "inputs.npy"], tmp_path / "out")
+    written = np.load(file, allow_pickle=False)
+    if kind == "bfloat16":
+        np.testing.assert_allclose(written, INPUTS, atol=0.05)
+    else:
+        assert written[0, :2].tolist() == ["a", "\u00e4"]
+
+
+def test_a_split_with_other_inputs_than_the_models_is_a_sentence(tmp_path: Path) -> None:
+    x, y = keras.Input((FEATURES,), name="x"), keras.Input((2,), name="y")
+    model = keras.Model({"x": x, "y": y}, layers.Dense(2)(layers.Concatenate()([x, y])))
+    with pytest.raises(UsageError, match=r"test data can't be predicted by this model: "):
+        list(predict_split(model, "test", INPUTS, tmp_path))
+
+
+def test_a_file_is_not_overwritten_by_its_own_predictions(tmp_path: Path) -> None:
+    file = tmp_path / "inputs.npy"
+    np.save(file, INPUTS)
+    with pytest.raises(UsageError, match=r"predictions for .*inputs.npy would overwrite it"):
+        list(predict_files(model_with(FORMS["one"]), [file], tmp_path))
+    np.testing.assert_array_equal(np.load(file), INPUTS)
+
+
 def test_files_of_one_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
     files = [tmp_path / folder / "same.npy" for folder in "ab"]
     for i, file in enumerate(files):
@@ -151,7 +215,7 @@ def test_a_file_that_cannot_be_used_gets_a_sentence(
 ) -> None:
     write(tmp_path / "inputs.npy")
     with pytest.raises(UsageError, match=sentence):
-        list(predict_files(model_with(FORMS["one"]), [tmp_path / "inputs.npy"], tmp_path))
+        list(predict_files(model_with(FORMS["one"]), [tmp_path / "inputs.npy"], tmp_path / "out"))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -181,7 +245,7 @@ def test_inputs_are_found_by_name_and_may_be_strings(tmp_path: Path) -> None:
     words = np.array(["no", "yes", "no", "yes", "perhaps"])
     np.savez(tmp_path / "inputs.npz", word=words, a=INPUTS, labels=np.zeros(5))
     model = two_inputs()
-    (file,) = predict_files(model, [tmp_path / "inputs.npz"], tmp_path)
+    (file,) = predict_files(model, [tmp_path / "inputs.npz"], tmp_path / "out")
     np.testing.assert_allclose(
         np.load(file), model({"a": tf.constant(INPUTS), "word": tf.constant(words)})
     )
@@ -206,7 +270,7 @@ def test_a_missing_input_is_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "inputs.npz", a=INPUTS, words=np.full(5, "no"))
     sentence = r"holds \{'a': .*, 'words': .*\}, the model takes \{'a': .*, 'word': 'string \(\)'\}"
     with pytest.raises(UsageError, match=sentence):
-        list(predict_files(two_inputs(), [tmp_path / "inputs.npz"], tmp_path))
+        list(predict_files(two_inputs(), [tmp_path / "inputs.npz"], tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +286,7 @@ def test_an_index_that_a_model_cannot_take(number: float, sentence: str, tmp_pat
     model = keras.Model(words, layers.Embedding(10, 2)(words))
     np.save(tmp_path / "inputs.npy", np.full((3, 2), number))
     with pytest.raises(UsageError, match=sentence):
-        list(predict_files(model, [tmp_path / "inputs.npy"], tmp_path))
+        list(predict_files(model, [tmp_path / "inputs.npy"], tmp_path / "out"))
 
 
 def test_a_model_without_symbolic_inputs(tmp_path: Path) -> None:
@@ -240,7 +304,7 @@ def test_a_model_without_symbolic_inputs(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(file), model(INPUTS))
     np.save(tmp_path / "inputs.npy", INPUTS[:, 1:])
     with pytest.raises(UsageError, match=r"can't be predicted: .*\[5,4\]"):
-        list(predict_files(model, [tmp_path / "inputs.npy"], tmp_path))
+        list(predict_files(model, [tmp_path / "inputs.npy"], tmp_path / "out"))
     run: Any = SimpleNamespace(trained_models={"main": model})
     with pytest.raises(UsageError, match="no symbolic inputs; make it with"):
         list(export_models(run, tmp_path / "export"))
@@ -390,7 +454,7 @@ def test_a_reader_of_the_task_may_fail_and_return_nothing(tmp_path: Path) -> Non
         with pytest.raises(UsageError, match=rf"rows\.csv .*{sentence}\.$"):
             list(
                 predict_files(
-                    model_with(FORMS["one"]), [tmp_path / "rows.csv"], tmp_path,
+                    model_with(FORMS["one"]), [tmp_path / "rows.csv"], tmp_path / "out",
                     readers={".csv": reader},
                 )
             )  # fmt: skip
@@ -402,7 +466,7 @@ def test_a_column_of_another_shape_is_refused(column: Any, tmp_path: Path) -> No
     with pytest.raises(UsageError, match=re.escape(f"gives 'x' of shape {column.shape} for 5 inp")):
         list(
             predict_files(
-                model_with(FORMS["one"]), [tmp_path / "inputs.npy"], tmp_path,
+                model_with(FORMS["one"]), [tmp_path / "inputs.npy"], tmp_path / "out",
                 describe=lambda *_: {"x": column},
             )
         )  # fmt: skip

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from .causes import cause_of
@@ -21,6 +22,7 @@ from .types import Run
 # Of the largest output: another order of operations is rounded otherwise.
 TOLERANCES = {"float16": 1e-2, "bfloat16": 5e-2}
 TOLERANCE = 1e-5
+SIZES = (2, 64, 256)  # that are tried for axes of any size
 
 
 def export_models(run: Run, directory: Path) -> Iterator[str]:
@@ -32,11 +34,8 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
     with writing(directory, AGAIN):
         directory.mkdir(exist_ok=True)
     for name, model in run.trained_models.items():
-        inputs = tf.nest.map_structure(_random_input, input_of(model))
-        expected = model(inputs, training=False)
-        largest = max(1.0, *(float(tf.reduce_max(tf.abs(tf.cast(t, "float64"))))
-                             for t in tf.nest.flatten(expected)))  # fmt: skip
-        tolerance = largest * TOLERANCES.get(model.compute_dtype, TOLERANCE)
+        inputs, expected = _inputs_and_outputs(name, model)
+        tolerance = _largest(expected) * TOLERANCES.get(model.compute_dtype, TOLERANCE)
         random = _difference(expected, model(inputs, training=False)) > tolerance
         for path, write in {f"{name}.keras": _keras, name: _saved_model}.items():
             file = directory / path
@@ -113,16 +112,54 @@ def _any_batch(tensor: keras.KerasTensor) -> tf.TensorSpec:
 
 
 def _difference(a: object, b: object) -> float:
-    """The largest absolute difference of two nests of outputs."""
-    pairs = zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True)
-    return max(
-        float(tf.reduce_max(tf.abs(tf.cast(x, tf.float64) - tf.cast(y, tf.float64))))
-        for x, y in pairs
-    )
+    """The largest absolute difference of two nests of outputs; inf if strings or NaN differ."""
+    largest = 0.0
+    for x, y in zip(_arrays(a), _arrays(b), strict=True):
+        if x.dtype == object or x.shape != y.shape:
+            largest = max(largest, 0.0 if np.array_equal(x, y) else np.inf)
+            continue
+        with np.errstate(invalid="ignore"):
+            apart = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
+        largest = max(largest, float(np.nan_to_num(apart, nan=np.inf).max(initial=0)))
+    return largest
 
 
-def _random_input(tensor: keras.KerasTensor) -> tf.Tensor:
-    shape = [size or 2 for size in tensor.shape]
+def _largest(outputs: object) -> float:
+    """The largest finite absolute value of a nest of outputs, at least 1."""
+    numbers = [np.abs(array[np.isfinite(array)]) for array in _arrays(outputs)
+               if array.dtype != object]  # fmt: skip
+    return max(array.max(initial=1.0) for array in [*numbers, np.ones(1)])
+
+
+def _arrays(outputs: object) -> list[np.ndarray]:
+    """Numbers as float64, strings as they are."""
+    arrays = [np.asarray(t) for t in tf.nest.flatten(outputs)]
+    return [array if array.dtype == object else array.astype(np.float64) for array in arrays]
+
+
+def _inputs_and_outputs(name: str, model: keras.Model) -> tuple[Any, Any]:
+    """Random inputs, and what the model gives for them.
+
+    Raises:
+        UsageError: it takes none of them.
+    """
+    for size in SIZES:
+        inputs = tf.nest.map_structure(partial(_random_input, size), input_of(model))
+        try:
+            return inputs, model(inputs, training=False)
+        except Exception as error:  # such as of pooling, where 2 pixels are too few
+            if size == SIZES[-1]:
+                what = f"{name} can't be called with random inputs: {cause_of(error)}"
+                raise UsageError(f"{what}; give create_model inputs of a fixed shape.") from error
+    raise AssertionError
+
+
+def _random_input(size: int, tensor: keras.KerasTensor) -> tf.Tensor:
+    """Two examples; axes of any size are so long, and whole numbers 0 or 1."""
+    shape = [2, *(length or size for length in tensor.shape[1:])]
     if tensor.dtype in ("float16", "bfloat16", "float32", "float64"):
         return tf.random.stateless_uniform(shape, (0, 0), dtype=tensor.dtype)
-    return tf.zeros(shape, tensor.dtype)
+    if tensor.dtype == "string":
+        return tf.zeros(shape, tensor.dtype)
+    # The first is 1: of zeros alone, all are masked where 0 is padding.
+    return tf.cast(tf.reshape(1 - tf.range(np.prod(shape)) % 2, shape), tensor.dtype)

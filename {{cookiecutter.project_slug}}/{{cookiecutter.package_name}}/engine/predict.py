@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from .batches import BatchLayout, Split, evaluation_batches, num_examples
 from .causes import cause_of, message_of
-from .data_errors import reading_errors
+from .data_errors import reading_errors, split_label
 from .errors import AGAIN, UsageError
 from .files import replace_file, writing
 from .prediction_table import PredictionTable
@@ -90,6 +90,11 @@ def predict_files(
         while name in names:  # files of the same name elsewhere
             name, number = f"{group.name}-{number}", number + 1
         names.add(name)
+        written = {(directory / f"{name}{end}").resolve() for end in (*ARRAYS, ".csv", ".html")}
+        if same := [file for file in group.files if file.resolve() in written]:
+            raise UsageError(
+                f"The predictions for {same[0]} would overwrite it; copy it to another directory."
+            )
         yield from _write(model, _of_files(model, group.files, readers), describe, directory / name)
 
 
@@ -145,7 +150,13 @@ def _of_split(model: keras.Model, name: str, split: Split) -> Iterator[_Batch]:
         # Cut by position: an example of the owner's may have weight zero, like padding.
         first, rows = number * BATCH_SIZE, min(BATCH_SIZE, examples - number * BATCH_SIZE)
         one = tf.nest.map_structure(lambda t: t[0], inputs)
-        outputs = tf.nest.map_structure(np.asarray, model(one, training=False))
+        try:
+            outputs = tf.nest.map_structure(np.asarray, model(one, training=False))
+        except Exception as error:  # whatever a model may raise
+            raise UsageError(
+                f"The {split_label(name)} can't be predicted by this model: {cause_of(error)}; "
+                "give files with inputs of the model."
+            ) from error
         one, outputs = tf.nest.map_structure(lambda t, n=rows: t[:n], (one, outputs))
         places = [{"file": name, "row": row} for row in range(first, first + rows)]
         yield _Batch(places, one, outputs)
@@ -309,13 +320,31 @@ def _write_arrays(model: keras.Model, outputs: Any, path: Path) -> Path:
     with writing(path.parent, AGAIN):
         path.parent.mkdir(exist_ok=True)
     content = io.BytesIO()
-    if not isinstance(outputs, dict | list | tuple):
+    if not tf.nest.is_nested(outputs):
         file = path.with_name(f"{path.name}.npy")
-        np.save(content, outputs)
+        np.save(content, _plain(outputs), allow_pickle=False)
     else:
-        if not isinstance(outputs, dict):
-            outputs = dict(zip(model.output_names, outputs, strict=True))
         file = path.with_name(f"{path.name}.npz")
-        np.savez(content, **outputs)
+        with zipfile.ZipFile(content, "w") as archive:  # np.savez takes no array called "file"
+            for name, array in _by_name(model, outputs).items():
+                with archive.open(f"{name}.npy", "w") as member:
+                    np.lib.format.write_array(member, _plain(array), allow_pickle=False)
     replace_file(file, content.getvalue(), AGAIN)
     return file
+
+
+def _by_name(model: keras.Model, outputs: Any) -> dict[str, np.ndarray]:
+    """Several outputs by their names; one in a dict or list of outputs as "boxes/size"."""
+    names = getattr(model, "output_names", [])
+    arrays = tf.nest.flatten(outputs)
+    if not isinstance(outputs, dict) and len(names) == len(arrays) == len(outputs):
+        return dict(zip(names, arrays, strict=True))
+    paths = (path for path, _ in keras.tree.flatten_with_path(outputs))
+    return {"/".join(map(str, p)): array for p, array in zip(paths, arrays, strict=True)}
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """The array in a type that NumPy itself can read again."""
+    if array.dtype.name == "bfloat16":
+        return array.astype(np.float32)
+    return np.char.decode(array.astype("S"), "utf-8") if array.dtype == object else array
