@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import io
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -287,6 +288,8 @@ class Flags:
     note: str | None = None
     steps_of: dict[str, int] = field(default_factory=lambda: {"head": 1})
     fast: bool = False
+    careful: bool | None = None
+    blocks: tuple[tuple[int, int], ...] = ((32, 1), (64, 1))
     longest: float = float("inf")
 
 
@@ -294,14 +297,42 @@ class Flags:
     "flags",
     [
         Flags(),
-        Flags(Path("a b/[c]"), (), (-1.0, 1e-20), Color.BLUE, "010", {"head": 3}, True, 2.0),
-        Flags(note="yes: no # 2020-01-01"),
+        Flags(
+            Path("a b/[c]"), (), (-1.0, 1e-20), Color.BLUE, "010", {"head": 3}, True, longest=2.0
+        ),
+        Flags(note="yes: no # 2020-01-01", careful=True, blocks=((1, 2),)),
+        Flags(careful=False, blocks=()),
     ],
 )
 def test_flags_of_any_type_can_be_read_back(flags: Flags, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(to_yaml(flags))
     assert parse(["--config", str(file)], task=Flags) == (flags,)
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """What the command line takes, and config.yaml wouldn't give back."""
+
+    words: tuple[str, ...] = ()
+    note: str | None = None
+    size: int | str = 3
+
+
+@pytest.mark.parametrize(
+    ("value", "flag"),
+    [({"words": ("-c",)}, "words"), ({"note": "None"}, "note"), ({"size": "5"}, "size")],
+)
+def test_a_value_that_a_run_could_not_give_back_is_refused(
+    value: dict[str, Any], flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    form = make_dataclass("Form", [(n, t, value.get(n, getattr(Unreadable, n)))
+                                   for n, t in get_type_hints(Unreadable).items()])  # fmt: skip
+    with pytest.raises(SystemExit) as end:
+        parse([], task=form)
+    assert end.value.code == 2
+    assert f"error: --{flag} is " in (said := capsys.readouterr().err)
+    assert "which a run's config.yaml can't hold" in said
 
 
 @pytest.mark.parametrize("flags", [["--epochs", "3"], ["--steps", "3"], []])

@@ -78,6 +78,7 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
         _refuse(f"{error}".rstrip(".") + HELP, arguments)
     for config in values:
         _validate_finite(config, arguments)
+    _require_readable(settings, _flat(*values))
     if print_config:
         print(to_yaml(*values), end="")
         require_output()
@@ -134,9 +135,9 @@ def _switches(form: Any) -> Iterator[str]:
 def _without_value(argument: str, switches: set[str]) -> str:
     """`--flag=yes` as `--flag`, and `--flag=off` as `--no-flag`, as a file may say it."""
     flag, _, word = argument.partition("=")
-    if flag not in switches or word.lower() not in ("yes", "on", "no", "off"):
+    if flag not in switches or word.lower() not in ("yes", "on", "true", "no", "off", "false"):
         return argument
-    return flag if word.lower() in ("yes", "on") else flag.replace("--", "--no-", 1)
+    return flag if word.lower() in ("yes", "on", "true") else flag.replace("--", "--no-", 1)
 
 
 def expand(arguments: list[str]) -> list[str]:
@@ -183,8 +184,7 @@ def _validate_text(arguments: Sequence[str]) -> None:
 
 def to_yaml(*configs: Any) -> str:
     """The settings of all `configs` as one flat YAML mapping, which `--config` reads."""
-    lines = [line for config in configs for line in _lines(dataclasses.asdict(config))]
-    return yaml.safe_dump(dict(lines), sort_keys=False)
+    return yaml.safe_dump(_flat(*configs), sort_keys=False)
 
 
 def flags_in(text: str) -> dict[str, Any]:
@@ -281,9 +281,7 @@ def arguments_of(values: dict[str, Any]) -> list[str]:
     arguments = []
     for name, value in values.items():
         flag = f"--{name.replace('_', '-')}"
-        if isinstance(value, bool):
-            arguments.append(flag if value else flag.replace("--", "--no-", 1))
-        elif isinstance(value, list):
+        if isinstance(value, list):
             arguments += [flag, *value]
         else:
             arguments.append(f"{flag}={value}")
@@ -321,6 +319,32 @@ def text_of(node: yaml.Node) -> str:
     return str(node.value)
 
 
+def _require_readable(settings: type, flags: dict[str, Any]) -> None:
+    """Refuse values that config.yaml can't give back: nothing could open or resume the run.
+
+    Such as a list of texts of which one begins with "-", or the text "None" where there may be
+    none.
+    """
+
+    def comes_back(some: dict[str, Any]) -> bool:
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):
+                again = _flat(read(settings, arguments_of(flags_in(yaml.safe_dump(some)))))
+        except (SystemExit, ValueError):
+            return False
+        return all(yaml.safe_dump(again[name]) == yaml.safe_dump(some[name]) for name in some)
+
+    if not comes_back(flags):
+        name = next((name for name in flags if not comes_back({name: flags[name]})), "")
+        flag, value = f"--{name.replace('_', '-')}", flags.get(name)
+        fail(f"{flag} is {value!r}, which a run's config.yaml can't hold; change it or its type.")
+
+
+def _flat(*configs: Any) -> dict[str, Any]:
+    """The settings of all `configs` by name, as YAML has them."""
+    return dict(line for config in configs for line in _lines(dataclasses.asdict(config)))
+
+
 def _lines(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Names and values; the entries of a dict are flags of their own, as Tyro has them."""
     for name, value in settings.items():
@@ -337,7 +361,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in value]
+        parts = [_plain(item) for item in value]
+        # ((32, 1), (64, 1)) as the command line takes it: 32 1 64 1.
+        return [item for part in parts for item in (part if isinstance(part, list) else [part])]
     return value
 
 

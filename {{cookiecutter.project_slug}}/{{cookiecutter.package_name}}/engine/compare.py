@@ -32,7 +32,9 @@ def compare(runs: Sequence[RunFiles]) -> tuple[str, list[RunFiles]]:
     if len(monitors) == 1:
         ((monitor, larger_is_better),) = monitors
         sign = -1 if larger_is_better else 1
-        ordered.sort(key=lambda run: sign * run.best_row.get(monitor, sign * math.inf))
+        values = (sign * run.best_row.get(monitor, math.nan) for run in runs)
+        keys = [(value if math.isfinite(value) else math.inf, i) for i, value in enumerate(values)]
+        ordered = [runs[i] for _, i in sorted(keys)]
         order = f"the best {monitor} first"
     numbers = [str(i) for i in range(1, len(ordered) + 1)]
     names = [f"{number:>{len(numbers[-1])}}{GAP}" for number in numbers]
@@ -125,6 +127,7 @@ def _facts(run: RunFiles) -> dict[str, str]:
     facts |= {name: str(version) for name, version in run.results.get("versions", {}).items()}
     git = run.results.get("git", {})
     if git.get("commit"):
+        facts.pop("code", None)
         facts["commit"] = git["commit"][:8] + " changed" * (git.get("clean") is False)
     return facts
 
