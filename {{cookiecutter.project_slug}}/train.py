@@ -94,6 +94,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             monitor=task.monitor,
             larger_is_better=task.larger_is_better,
             started=started,
+            origin=origin,
         )
         loop.start(resume=not directory.is_new)
         flags = to_yaml(resolved(config, distributed_steps), task)
@@ -119,6 +120,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             "seconds": round(loop.seconds, 2),
             "best": loop.best_row,
             **origin,
+            "earlier": loop.earlier,
         }
         directory.write_results(results)  # before the pictures: an error there loses no results
         loop.records.draw_curves(loop.best_row, tested)

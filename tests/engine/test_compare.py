@@ -70,6 +70,16 @@ def test_larger_is_better_turns_the_order_round(tmp_path: Path) -> None:
     assert [run.path.name for run in ordered] == ["b", "a"]
 
 
+@pytest.mark.parametrize("larger", ["true", "false"])
+def test_a_run_without_a_finite_value_comes_last(larger: str, tmp_path: Path) -> None:
+    losses = [0.4, float("nan"), 0.1, 0.2]
+    names = {loss: f"{i}" for i, loss in enumerate(losses)}
+    runs = [make(tmp_path / names[loss], [loss], larger_is_better=larger) for loss in losses]
+    _, ordered = compare([read_run(run) for run in runs])
+    order = ["2", "3", "0", "1"] if larger == "false" else ["0", "3", "2", "1"]
+    assert [run.path.name for run in ordered] == order
+
+
 def test_an_unfinished_run_is_said_to_be_one(tmp_path: Path) -> None:
     killed = make(tmp_path / "killed", [1.0, float("nan")], finished=False)
     with (killed / "history.csv").open("a") as file:
@@ -296,4 +306,4 @@ def test_results_say_which_commit_made_them(
     assert environment.environment()["git"] == unknown, "there is no git"
     assert json.loads(to_json(found)) == found
     assert found["machine"]["cpus"] >= 1
-    assert set(found["versions"]) == {"python", "tensorflow", "keras", "numpy"}
+    assert set(found["versions"]) == {"python", "tensorflow", "keras", "numpy", "code"}

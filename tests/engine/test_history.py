@@ -109,6 +109,38 @@ def test_a_run_killed_between_two_validations_records_the_same_when_resumed(
         assert column(killed_run / "steps.csv", name) == column(whole / "steps.csv", name)
 
 
+@pytest.mark.parametrize("changed", ["keras", "code"])
+def test_a_run_that_other_code_continues_says_so(
+    changed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    origin: dict[str, Any] = {"versions": {"keras": "3.10", "code": "a"}, "git": {"commit": None}}
+    now = origin | {"versions": origin["versions"] | {changed: "b"}}
+    loops = []
+    for steps, each in ((4, origin), (6, origin), (8, now), (8, now)):
+        run = create_loop(tmp_path, num_steps=steps)
+        run._origin = each
+        run.start(resume=bool(loops))
+        run.train()
+        loops.append(run)
+        said = f"{changed} {origin['versions'][changed]} (now b)" in capsys.readouterr().out
+        assert said == (len(loops) == 3)
+    assert [len(run.earlier) for run in loops] == [0, 0, 1, 1]
+    assert loops[-1].earlier == [origin]
+
+
+def test_other_validations_select_the_best_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_loop(tmp_path, num_steps=4, validation_steps=1)
+    same = run_loop(tmp_path, num_steps=8, validation_steps=1, resume=True)
+    assert "selects the best weights anew" not in capsys.readouterr().out
+    other = create_loop(tmp_path, num_steps=12, validation_steps=2)
+    other.start(resume=True)
+    assert "selects the best weights anew" in capsys.readouterr().out
+    assert same.best.value is not None
+    assert other.best.value is None
+
+
 def test_what_callbacks_asked_for_holds_after_a_resume(tmp_path: Path) -> None:
     class Seen:
         """A callback with state."""

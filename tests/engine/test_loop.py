@@ -81,7 +81,7 @@ def _steps_at(when: Callable[[Callable[[Event], None]], Callback], path: Path) -
         (lambda f: at_step(0, f), [0]),
         (lambda f: every_epochs(1, f), [7, 14]),
         (lambda f: every_epochs(2, f), [14]),
-        (lambda f: every_secs(1e-9, f), [7, 14]),  # where a graph call ends
+        (lambda f: every_secs(1e-9, f), [1, 7, 14]),  # where a graph call ends
         (lambda f: every_secs(1e9, f), []),
     ],
     ids=["3", "1", "at 5", "at 0", "epoch", "2 epochs", "secs", "never"],
@@ -91,6 +91,47 @@ def test_a_callback_is_called_at_exactly_its_step(
 ) -> None:
     found = _steps_at(when, tmp_path)
     assert [step for step in found if step or steps[:1] == [0]] == steps
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("make", "number"),
+    [(every_steps, 0), (every_steps, 2.5), (every_epochs, -1), (at_step, -1), (every_secs, 0)],
+)
+def test_a_callback_that_is_never_due_is_refused(make: Any, number: float) -> None:
+    with pytest.raises(UsageError, match=rf"^{make.__name__} got {number}; it must be "):
+        make(number, print)
+
+
+@pytest.mark.quick
+def test_a_quotient_is_a_number_of_steps(tmp_path: Path) -> None:
+    assert _steps_at(lambda f: every_steps(10 / 2, f), tmp_path) == [5, 10]
+
+
+@pytest.mark.quick
+def test_a_long_call_of_many_steps_stops_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = loop(tmp_path, steps_per_call=7, max_stop_secs=1e-9)
+    calls: list[int] = []
+    make = run._train_call
+    monkeypatch.setattr(run, "_train_call", lambda steps: calls.append(steps) or make(steps))
+    run.train()
+    assert set(calls) == {1}
+
+
+@pytest.mark.quick
+def test_what_callbacks_wrote_is_kept_after_an_error(tmp_path: Path) -> None:
+    def fail(event: Event) -> None:
+        (event.directory / "mine").touch()
+        raise ConnectionError
+
+    directory = RunDirectory.open(tmp_path, "name", None, "")
+    run = loop(directory.path, [every_steps(5, fail)])
+    run.directory = directory
+    with pytest.raises(ConnectionError), directory:
+        run.train()
+    assert (directory.path / "mine").exists()
 
 
 def test_graph_calls_are_cut_at_due_steps_and_nowhere_else(
@@ -106,7 +147,7 @@ def test_graph_calls_are_cut_at_due_steps_and_nowhere_else(
 
     monkeypatch.setattr(run.steps, "distributed_train_step", record)
     run.train()
-    assert calls == [5, 1, 1, 3, 4]  # to 5, 6, 7 (an epoch), 10, 14
+    assert calls == [1, 4, 1, 1, 3, 4]  # one to be timed, then to 5, 6, 7 (an epoch), 10, 14
     assert run.steps.num_traces() == 1
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import proof
 import pytest
 import tensorflow as tf
+from proof.engine import cluster
 from proof.engine.bad_examples import BadExamples
 from proof.engine.batches import (
     BatchLayout,
@@ -28,6 +29,7 @@ from proof.engine.batches import (
     per_example,
     random_access,
 )
+from proof.engine.callbacks import every_steps
 from proof.engine.data_errors import DataError, reading_errors
 from proof.engine.errors import UsageError
 from proof.engine.random_access import RandomAccess
@@ -439,6 +441,11 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
         ([IMAGES, LABELS], "holds a list of arrays or of examples: inputs, labels and weights are"),
         ([*zip(IMAGES, LABELS, strict=True)], "holds a list of arrays or of examples"),
         ([{"x": image} for image in IMAGES], "holds a list of arrays or of examples"),
+        ((IMAGES, LABELS.astype(object)), "array of Python's int objects; convert it"),
+        (
+            (IMAGES, np.ma.masked_less(LABELS, 1)),
+            "holds a masked array, and its mask would be lost",
+        ),
         (tf.data.Dataset.from_tensors((1, None)), "part of type NoneTensor; leave None out"),
         (tf.data.Dataset.from_tensors(tf.sparse.eye(3)), r"SparseTensor; .* tf\.sparse\.to_dense"),
         (
@@ -460,6 +467,8 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
         "list of parts",
         "list of tuples",
         "list of dicts",
+        "objects",
+        "mask",
         "none",
         "sparse",
         "ragged",
@@ -480,6 +489,110 @@ def test_an_augmentation_that_forgets_shapes_is_refused() -> None:
     batches = TrainingBatches((IMAGES, LABELS), LAYOUT, augment=augment)
     with pytest.raises(UsageError, match=r"tensor of create_augment has an unknown shape"):
         batches.dataset(0, 1)
+
+
+@pytest.mark.quick
+def test_an_augmentation_that_returns_more_rows_is_refused() -> None:
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        return tf.nest.map_structure(lambda t: tf.concat([t, t], 0), batch)
+
+    batches = TrainingBatches((IMAGES, LABELS), LAYOUT, augment=augment)
+    with pytest.raises(
+        UsageError, match=r"create_augment .* returned an array of shape .* one row"
+    ):
+        batches.dataset(0, 1)
+
+
+@pytest.mark.quick
+def test_layers_of_keras_augment_alike_when_a_batch_is_made_again() -> None:
+    noise, flip = keras.layers.GaussianNoise(1.0), keras.layers.RandomFlip("horizontal")
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, *rest = batch
+        images = tf.cast(images, tf.float32)
+        return noise(noise(flip(images, training=True), training=True), training=True), *rest
+
+    batches = TrainingBatches((IMAGES, LABELS), LAYOUT, augment=augment)
+    once, again = ([x.numpy() for x, *_ in batches.dataset(0, 2)] for _ in range(2))
+    (second,) = (x.numpy() for x, *_ in batches.dataset(1, 2))
+    np.testing.assert_array_equal(once, again)
+    np.testing.assert_array_equal(once[1], second)
+    plain = TrainingBatches((IMAGES, LABELS), LAYOUT)
+    drawn = [a - x.numpy() for a, (x, *_) in zip(once, plain.dataset(0, 2), strict=True)]
+    assert np.abs(drawn[0] - drawn[1]).min() > 0
+    batches.require_constants()
+
+
+@pytest.mark.quick
+def test_a_variable_that_an_augmentation_reads_must_stay(tmp_path: Path) -> None:
+    strength = tf.Variable(1.0, name="strength")
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, *rest = batch
+        return inputs * tf.cast(strength, inputs.dtype), *rest
+
+    toy = Toy(augment=augment)
+    loop(tmp_path / "same", [every_steps(2, lambda event: None)], toy=toy).train()
+    run = loop(tmp_path / "other", [every_steps(2, lambda event: strength.assign(0.5))], toy=toy)
+    with pytest.raises(UsageError, match=r"A variable that create_augment .* reads has changed"):
+        run.train()
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("rows", "selected"),
+    [
+        ([3, 0, 3], [3, 0, 3]),
+        (np.arange(ROWS) % 2 == 0, list(range(0, ROWS, 2))),
+        ([], []),
+        (np.array([], int), []),
+    ],
+)
+def test_examples_are_selected_by_number_or_mask(rows: Any, selected: list[int]) -> None:
+    split = RandomAccess((IMAGES, LABELS)).select(rows)
+    assert len(split) == len(selected)
+    np.testing.assert_array_equal(split.arrays[1], LABELS[selected])
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("rows", [[0, ROWS], [-1], [1.0], [True, False], 3, [[0]], ["0"]])
+def test_rows_that_are_not_there_are_refused(rows: Any) -> None:
+    with pytest.raises(UsageError, match=r"select got .*, not the numbers of rows from 0 to"):
+        RandomAccess((IMAGES, LABELS)).select(rows)
+
+
+@pytest.mark.quick
+def test_a_worker_makes_its_own_shard_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "num_workers", lambda: 2)
+    monkeypatch.setattr(cluster, "worker_index", lambda: 1)
+    made: list[int] = []
+
+    def split(workers: int, index: int) -> Any:
+        made.append(index)
+        return IMAGES[index::workers]
+
+    layout = BatchLayout(4, 2, 1, 1)
+    next(iter(TrainingBatches(split, layout).dataset(0, 1)))
+    evaluation_batches(split, layout)
+    assert sorted(made) == [0, 1]  # that of the other for its length
+
+
+@pytest.mark.quick
+def test_the_order_of_an_endless_stream_does_not_depend_on_the_length_of_the_run() -> None:
+    endless = tf.data.Dataset.range(300).repeat()
+    short, long = (TrainingBatches(endless, LAYOUT, steps=steps) for steps in (20, 40))
+    for a, b in zip(short.dataset(0, 20), long.dataset(0, 20), strict=True):
+        np.testing.assert_array_equal(a[0], b[0])
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("again", [True, False])
+def test_a_stream_in_another_order_each_time_is_named(
+    again: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = tf.data.Dataset.range(ROWS).shuffle(5, seed=1, reshuffle_each_iteration=again)
+    TrainingBatches(stream.map(lambda i: i + 1), LAYOUT)
+    assert ("another order each time it is read" in capsys.readouterr().out) == again
 
 
 @pytest.mark.quick

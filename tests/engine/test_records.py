@@ -18,6 +18,7 @@ from proof.engine.evaluation import Evaluation
 from proof.engine.loop import Loop, Schedule
 from proof.engine.records import Records
 from proof.engine.run_directory import RunDirectory
+from proof.engine.run_files import read_csv
 from proof.engine.types import Replica, Run
 from tensorflow.python.summary.summary_iterator import summary_iterator
 
@@ -114,6 +115,21 @@ def test_each_number_of_a_metric_is_a_column(
 def test_a_metric_of_several_numbers_is_no_column_itself(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'validation_f1' isn't in the history.*validation_f1/0"):
         loop(tmp_path, 1, "validation_f1")
+
+
+@pytest.mark.quick
+def test_names_of_any_kind_can_be_read_back(tmp_path: Path) -> None:
+    row = {"epoch": 1.0, "step": 4.0, 'f1/bird, "small"': 0.5, "train_loss": 2.0}
+    records = Records(tmp_path)
+    records.add_validation(row)
+    records.add_log(row)
+    records.add_log(row | {"step": 5.0})
+    assert read_csv(tmp_path / "history.csv") == [row]
+    assert read_csv(tmp_path / "steps.csv") == [row, row | {"step": 5.0}]
+    again = Records(tmp_path)
+    again.resume(4, 1, row)
+    assert again.history == [row]
+    assert read_csv(tmp_path / "steps.csv") == [row]
 
 
 @pytest.mark.quick

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.callbacks import Callback, at_step
+from proof.engine.callbacks import Callback, Event, at_step
+from proof.engine.checkpoints import BestWeights
 from proof.engine.evaluation import Evaluation
+from proof.engine.outside import Outside
 from proof.engine.types import Replica, Run
 
 from .test_loop import loop
 from .toys import (
+    BATCH,
     CLASSES,
     FEATURES,
     Toy,
@@ -81,6 +85,15 @@ def test_batch_normalization_is_synchronized_aloud(capsys: pytest.CaptureFixture
     assert "synchronized over the replicas: batch_normalization" in capsys.readouterr().out
     build(NORMALIZED, 1)
     assert capsys.readouterr().out == ""
+
+
+def test_padding_in_statistics_is_mentioned(capsys: pytest.CaptureFixture[str]) -> None:
+    for last_batch, toy, is_mentioned in (
+        ("pad", NORMALIZED, True), ("span", NORMALIZED, False), ("pad", DROPOUT, False)
+    ):  # fmt: skip
+        build(replace(toy, data=plain_data(BATCH + 7)), last_batch=last_batch)
+        said = f"last batch has {BATCH - 7} rows of padding" in capsys.readouterr().out
+        assert said == is_mentioned
 
 
 def test_random_numbers_of_each_replica_are_mentioned(capsys: pytest.CaptureFixture[str]) -> None:
@@ -412,3 +425,82 @@ def test_what_callbacks_set_before_the_first_trace_is_resumed(
         return toy, [at_step(0, lambda event: set_all(0.25))]  # not called again on resume
 
     assert_resumed_alike(tmp_path, 4, 9, made, replicas)
+
+
+def _annealed() -> tuple[Toy, list[Callback]]:
+    """A toy whose validation and test steps read what its train steps don't."""
+    # Unlike in a train step alone, both have the same name.
+    sharpness, cut = tf.Variable(1.0), tf.Variable(1.0)
+
+    def scaled(*factors: tf.Variable) -> Callable[..., dict[str, tf.Tensor]]:
+        def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            losses = plain_step(run, batch, replica)
+            for factor in factors:
+                losses = {n: loss * tf.cast(factor, loss.dtype) for n, loss in losses.items()}
+            return losses
+
+        return step
+
+    def set_both(event: Event) -> None:
+        del event
+        sharpness.assign(0.5)
+        cut.assign(0.25)
+
+    toy = Toy(
+        train_steps=(scaled(sharpness),),
+        validation_step=scaled(cut, sharpness),
+        others={"validation": plain_data(), "test": plain_data()},
+    )
+    return toy, [at_step(2, set_both)]
+
+
+@pytest.mark.parametrize("last", [4, 8])
+def test_what_evaluation_alone_reads_is_resumed_too(last: int, tmp_path: Path) -> None:
+    # With 4 the run was killed in its test: no step is left to make.
+    results = []
+    for name, stops in (("whole", [last]), ("parts", [4, last])):
+        for i, steps in enumerate(stops):
+            toy, callbacks = _annealed()
+            run = loop(tmp_path / name, callbacks, toy=toy, num_steps=steps, resume=i > 0)
+            run.train()
+        results.append(run.test()["test_loss"])
+    assert results[0] == results[1]
+
+
+def test_the_best_weights_come_with_what_evaluation_read_then(tmp_path: Path) -> None:
+    # `evaluate` gives what the test of train.py gave, though a callback changed it afterwards.
+    toy, callbacks = _annealed()
+    run = loop(tmp_path, callbacks, toy=toy, num_steps=4, monitor="validation_loss")
+    run.train()
+    tested = run.test()["test_loss"]
+    toy, _ = _annealed()
+    built, outside = build(toy), Outside()
+    assert BestWeights(run.best.directory, built.run, outside).restore()
+    assert outside.is_waiting
+    evaluation = Evaluation(built.run, toy.splits, built.steps.layout)
+    evaluation.trace()
+    graph = built.steps.graph(built.iterator(0, 0), built.steps.start())
+    outside.find(built.run, [graph, *evaluation.graphs])
+    assert not outside.is_waiting
+    assert evaluation.evaluate("test")["test_loss"] == tested
+
+
+def test_variables_of_every_kind_of_number_are_kept(tmp_path: Path) -> None:
+    kinds = [tf.int8, tf.uint8, tf.uint64, tf.bfloat16, tf.bool]
+
+    def made() -> tuple[Toy, list[Callback]]:
+        variables = [tf.Variable(tf.cast(0, kind)) for kind in kinds]
+
+        def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            losses = plain_step(run, batch, replica)
+            factor = tf.add_n([tf.cast(v, losses["main"].dtype) for v in variables])
+            return {name: loss * factor for name, loss in losses.items()}
+
+        def set_all(event: Event) -> None:
+            del event
+            for variable in variables:
+                variable.assign(tf.cast(1, variable.dtype))
+
+        return Toy(train_steps=(step,)), [at_step(0, set_all)]
+
+    assert_resumed_alike(tmp_path, 4, 9, made, 1)

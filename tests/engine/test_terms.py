@@ -214,7 +214,7 @@ def test_a_term_is_a_scalar() -> None:
     assert found.startswith("vector returns 'feature' with shape (24,); it must be a scalar")
 
 
-@pytest.mark.parametrize("term", ["main", "loss", "accuracy"])
+@pytest.mark.parametrize("term", ["main", "loss", "accuracy", "step", "gradient_norm"])
 def test_two_numbers_may_not_have_one_name(term: str) -> None:
     with pytest.raises(UsageError, match=f"Two numbers would be called '{term}'"):
         build(replace(TOY, terms=(term,)))

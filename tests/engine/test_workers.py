@@ -921,6 +921,72 @@ def test_no_shared_storage_is_one_sentence(started: Started, tmp_path: Path) -> 
     assert not list(tmp_path.glob("*/runs/*"))
 
 
+APART = """
+    import numpy as np
+    import tensorflow as tf
+    from proof.engine import cluster
+    from proof.engine.callbacks import every_steps
+    from proof.task import callbacks, model
+    body = compile({body!r}, callbacks.__file__, "exec")
+    def function(event):
+        exec(body, {{"event": event, "np": np, "tf": tf}})
+    {change}
+"""
+APART_IN = {
+    "sum": "(event.is_chief or event.step < 8) and event.run.workers.sum(np.ones(3))",
+    "metric": "event.is_chief and tf.convert_to_tensor(event.run.metrics['accuracy'].result())",
+    "variable": "with event.run.strategy.scope(): event.is_chief and tf.Variable([1.0])",
+}
+
+
+@pytest.mark.parametrize("kind", APART_IN)
+def test_what_one_worker_does_alone_is_named(started: Started, tmp_path: Path, kind: str) -> None:
+    # A sum that others don't take part in waits for ever, where each worker has summed before.
+    change = "callbacks.create_callbacks = lambda task: [every_steps(4, function)]"
+    fault = APART.format(body=APART_IN[kind], change=change)
+    start_faulty(started, tmp_path, fault, [*LONG, "--hang-timeout", "8"], index=None)
+    assert started.ends() == [2, 2], started.err(0) + started.err(1)
+    for worker in (0, 1):
+        assert "must be done by all workers alike" in last(started, worker)
+        if kind == "sum":  # each waits, and says where
+            assert "has come to proof/task/callbacks.py:1, worker 1 to " in last(started, worker)
+
+
+@pytest.mark.parametrize(
+    ("change", "body", "sentence"),
+    [
+        (
+            "n = 2 - cluster.worker_index(); "
+            "callbacks.create_callbacks = lambda task: [every_steps(4, function)] * n",
+            "pass",
+            "The workers have 4, 3 callbacks: ",
+        ),
+        (
+            "callbacks.create_callbacks = lambda task: [every_steps(4, function)]",
+            "[v.assign(v * 0.9) for v in event.run.model.trainable_variables if event.is_chief]",
+            "of worker 1 isn't that of worker 0: ",
+        ),
+        (
+            "sound = model.create_model; model.create_model = "
+            "lambda *a: [m := sound(*a), cluster.worker_index() and m.set_weights("
+            "[w + 1 for w in m.get_weights()])][0]",
+            "pass",
+            "of worker 1 isn't that of worker 0: ",
+        ),
+    ],
+    ids=["callbacks", "weights", "model"],
+)
+def test_workers_that_train_apart_end(
+    started: Started, tmp_path: Path, change: str, body: str, sentence: str
+) -> None:
+    fault = APART.format(body=body, change=change)
+    flags = ["--steps", "24", "--validate-every-steps", "12"]
+    start_faulty(started, tmp_path, fault, flags, index=None)
+    assert started.ends() == [2, 2], started.err(0) + started.err(1)
+    for worker in (0, 1):
+        assert sentence in last(started, worker)
+
+
 OTHERS = """
     import numpy as np
     from proof.task import data

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from .engine.evaluation import Evaluation
+    from .engine.outside import Outside
     from .engine.types import Run
 
 TASK = Path(__file__).with_name("task")
@@ -269,9 +270,14 @@ def _open_with_data(directory: Path) -> Evaluation:
 
     datasets = create_datasets(task)
     strategy = tf.distribute.get_strategy()
-    run, distributed_steps, _ = create_run(strategy, datasets, config, task, adapted)
-    _restore(directory, run)
-    return Evaluation(run, datasets, distributed_steps.layout)
+    run, steps, batches = create_run(strategy, datasets, config, task, adapted)
+    _restore(directory, run, steps.outside)
+    evaluation = Evaluation(run, datasets, steps.layout)
+    if steps.outside.is_waiting:
+        evaluation.trace()
+        graph = steps.graph(iter(batches.dataset(0, 0)), steps.start())
+        steps.outside.find(run, [graph, *evaluation.graphs])
+    return evaluation
 
 
 def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:
@@ -285,11 +291,11 @@ def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:
     return config, task, read_adapted(directory)
 
 
-def _restore(directory: Path, run: Run) -> None:
+def _restore(directory: Path, run: Run, outside: Outside | None = None) -> None:
     """Set the best weights; one sentence if there are none."""
     from .engine.checkpoints import BestWeights
 
-    if not BestWeights(directory / "checkpoints" / "best", run).restore():
+    if not BestWeights(directory / "checkpoints" / "best", run, outside).restore():
         fail(f"{directory} has no weights yet: it was not validated before it ended.")
 
 

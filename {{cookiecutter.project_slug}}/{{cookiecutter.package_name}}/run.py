@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from .config import Config
 from .engine.adapted import from_chief
+from .engine.alike import require_same_data
 from .engine.bad_examples import BadExamples
 from .engine.batches import TrainingBatches, create_layout, gives_batches
 from .engine.data_errors import reading_errors, split_label
@@ -20,7 +21,6 @@ from .engine.gradients import build_optimizer
 from .engine.loop import Schedule
 from .engine.output import say
 from .engine.replicas import synchronize_batch_normalization
-from .engine.same_data import require_same_data
 from .engine.types import MAIN, Run, TaskFunctions
 from .engine.unsupported import validate, validate_models, validate_optimizer
 from .engine.workers import Workers
@@ -82,6 +82,8 @@ def create_run(
         if adapted is None:
             adapted = from_chief(adapt(task, datasets), workers)
     models = _create_models(strategy, adapted, config, task)
+    if config.last_batch == "pad" and (rest := batches.num_examples % batch_size):
+        _mention_padding(models, batch_size - rest)
     steps = num_steps(config, batches)
     with strategy.scope():
         losses = create_losses(task)
@@ -171,9 +173,27 @@ def create_schedule(config: Config, batches: TrainingBatches) -> Schedule:
     )
 
 
+def _mention_padding(models: dict[str, keras.Model], rows: int) -> None:
+    """Say that statistics of batches hold rows of padding, which loss and metrics leave out."""
+    layers = [layer for model in models.values() for layer in model._flatten_layers()]
+    normal = (x for x in layers if isinstance(x, keras.layers.BatchNormalization) and x.trainable)
+    if names := ", ".join(layer.name for layer in normal):
+        say(
+            f"an epoch's last batch has {rows} rows of padding, copies of an example, which are in "
+            f"the statistics of {names}: use --last-batch span or drop"
+        )
+
+
 def resolved(config: Config, distributed_steps: DistributedSteps) -> Config:
-    """The settings with `auto` replaced by what was chosen, which a resumed run must keep."""
-    return replace(config, resume="", jit="on" if distributed_steps.jit else "off")
+    """The settings with `auto` replaced by what was chosen, which a resumed run must keep.
+
+    So must other numbers of replicas, such as the one of `evaluate`: the global batch is the same.
+    """
+    config = replace(config, resume="", jit="on" if distributed_steps.jit else "off")
+    if config.batch_size_per_replica is None:
+        return config
+    size = distributed_steps.layout.global_batch_size
+    return replace(config, global_batch_size=size, batch_size_per_replica=None)
 
 
 def num_steps(config: Config, batches: TrainingBatches) -> int:

@@ -7,6 +7,7 @@ neither on the number of replicas nor on where a run was interrupted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
 import keras
@@ -16,6 +17,7 @@ import tensorflow as tf
 from . import cluster
 from .bad_examples import BadExamples
 from .errors import UsageError
+from .output import say
 from .random_access import (
     BATCHES_TOGETHER,
     PADDING,
@@ -23,6 +25,7 @@ from .random_access import (
     has_rows,
     without_autograph,
 )
+from .replicas import SeededScope
 
 TRAINING_DATA = "training data"
 
@@ -125,7 +128,7 @@ def num_examples(split: Split) -> int:
     """
     if is_sharded(split):
         workers = cluster.num_workers()
-        shards = [num_examples(split(workers, index)) for index in range(workers)]
+        shards = [_length_of_shard(split, workers, index) for index in range(workers)]
         if len(set(shards)) > 1:
             raise UsageError(
                 f"The workers' shards of the data have {shards} examples: they must be equally "
@@ -198,6 +201,23 @@ def chain(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
     return [dataset, *(chain(inputs[0]) if len(inputs) == 1 else [])]
 
 
+def _comes_in_another_order(stream: tf.data.Dataset) -> bool:
+    """Whether a shuffle in a stream draws another order each time it is read."""
+    shuffles = (each for each in chain(stream) if type(each).__name__ == "_ShuffleDataset")
+    return any(each._reshuffle_each_iteration for each in shuffles)  # private (TF 2.21)
+
+
+def _refuse_another_order(*, several: bool) -> None:
+    """Of several workers each reads the whole stream, and keeps its rows of each batch."""
+    sentence = (
+        "the training data is a stream that comes in another order each time it is read: leave out "
+        "its shuffle, since the engine shuffles too, or give it reshuffle_each_iteration=False"
+    )
+    if several:
+        raise UsageError(f"{sentence[0].upper()}{sentence[1:]} and a seed.")
+    say(f"{sentence}; else a resumed run reads other examples than were left")
+
+
 def is_sharded(split: Split) -> bool:
     """Whether a split is a function (workers, index)."""
     return callable(split) and not has_rows(split)
@@ -211,8 +231,19 @@ def random_access(split: Split) -> RandomAccess:
 def _own_shard(split: Split) -> Split:
     """What a function (workers, index) gives this worker; any other split as it is."""
     if is_sharded(split):
-        return split(cluster.num_workers(), cluster.worker_index())
+        return _shard(split, cluster.num_workers(), cluster.worker_index())
     return split
+
+
+@lru_cache(maxsize=8)  # a function may load its shard into memory
+def _shard(split: Callable[[int, int], Split], workers: int, index: int) -> Split:
+    return split(workers, index)
+
+
+@lru_cache
+def _length_of_shard(split: Callable[[int, int], Split], workers: int, index: int) -> int:
+    is_own = index == cluster.worker_index()
+    return num_examples(_shard(split, workers, index) if is_own else split(workers, index))
 
 
 def worker_split(split: Split) -> RandomAccess | tf.data.Dataset:
@@ -302,11 +333,15 @@ class TrainingBatches:
         self._own = worker_split(split)  # what this worker reads of it
         self.last_batch, self.augment = last_batch, augment
         self.bad = BadExamples() if bad is None else bad
+        # Functions that read the variables of `augment`, and what these were.
+        self._read_by_augment: list[tuple[Callable[[], np.ndarray], np.ndarray]] = []
         size = layout.global_batch_size
         self.endless = steps is not None and is_endless(split)
         self.num_examples = steps * size if steps and self.endless else num_examples(split)
         if not self.num_examples:
             raise UsageError("The training data is empty.")
+        if self.is_stream and _comes_in_another_order(self._own):
+            _refuse_another_order(several=cluster.num_workers() > 1 and not is_sharded(split))
         if self.num_examples < size and last_batch != "pad":
             raise UsageError(
                 f"A global batch of {size} is more than the {self.num_examples} training examples: "
@@ -341,6 +376,36 @@ class TrainingBatches:
         if self.last_batch == "span":
             return first_step * size % self.num_examples
         return first_step % self.steps_per_epoch * size
+
+    def require_constants(self) -> None:
+        """Refuse to go on when a variable has changed that `augment` reads.
+
+        Batches are made ahead of the steps, by as many as the machine is fast, so no two runs
+        would agree.
+
+        Raises:
+            UsageError: one has.
+        """
+        for read, value in self._read_by_augment:
+            if not np.array_equal(read(), value, equal_nan=True):
+                raise UsageError(
+                    "A variable that create_augment in task/data.py reads has changed, but batches "
+                    "are made ahead of the steps, by as many as there is time for; let it depend "
+                    "on seed[1] instead, which grows with the step."
+                )
+
+    def _note_variables(self, graph: tf.Graph) -> None:
+        """Keep what the augmentation's graph reads, which knows handles only (TF 2.21)."""
+
+        def read(handle: tf.Tensor, dtype: tf.DType) -> np.ndarray:
+            return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype).numpy()
+
+        handles = {id(inner): outer for outer, inner in graph.captures}
+        read_by = [op for op in graph.get_operations() if op.type == "ReadVariableOp"]
+        found = [(handles.get(id(op.inputs[0])), op.get_attr("dtype")) for op in read_by]
+        reads = [partial(read, handle, dtype) for handle, dtype in found if handle is not None]
+        with tf.init_scope():
+            self._read_by_augment = [(each, each()) for each in reads]
 
     def rows(self, steps: tf.Tensor) -> tf.Tensor:
         """Steps int64 (k,) -> the row numbers of their global batches, int64 (k, rows).
@@ -410,8 +475,13 @@ class TrainingBatches:
             place = step * workers + worker
             if len(positions) < size:
                 batch = tf.nest.map_structure(lambda t: tf.gather(t, in_batch), batch)
-            batch = augment(batch, tf.stack([tf.constant(seed, tf.int64), place]))
+            rows = tf.nest.flatten(batch)[0].shape[0]
+            place_seed = tf.stack([tf.constant(seed, tf.int64), place])
+            with SeededScope(place_seed):
+                batch = augment(batch, place_seed)
             _validate_ranks(batch, "create_augment")
+            _validate_rows(batch, rows)
+            self._note_variables(tf.compat.v1.get_default_graph())
             return tf.nest.map_structure(lambda t: tf.gather(t, layout.positions), batch)
 
         numbered = tf.data.Dataset.zip(tf.data.Dataset.range(first_step, last_step), batches)
@@ -434,7 +504,8 @@ class TrainingBatches:
             # Of this function's graph only: under a global seed of 0, which --seed 0 sets,
             # shuffle takes no tensor as its seed (TF 2.21).
             tf.random.set_seed(1)
-            buffer = min(examples, SHUFFLE_BUFFER)
+            # Of an endless stream alike for any number of steps: a run may be resumed with more.
+            buffer = SHUFFLE_BUFFER if self.endless else min(examples, SHUFFLE_BUFFER)
             shuffled = split.shuffle(buffer, seed=seed + epoch, reshuffle_each_iteration=False)
             drop = self.last_batch == "drop"
             return shuffled if span else shuffled.batch(size, drop_remainder=drop)
@@ -506,6 +577,16 @@ def _validate_ranks(batch: Any, source: str) -> None:
             raise UsageError(
                 f"A {t.dtype.name} tensor of {source} has an unknown shape; after tf.py_function "
                 "or tf.numpy_function say what it is: tf.ensure_shape(t, shape)."
+            )
+
+
+def _validate_rows(batch: Any, rows: int | None) -> None:
+    for t in tf.nest.flatten(batch):
+        if rows is not None and t.shape[:1].as_list() not in ([rows], [None]):
+            raise UsageError(
+                f"create_augment in task/data.py returned an array of shape {tuple(t.shape)} for "
+                f"{rows} examples; it must return one row for each: make a second view of an "
+                "example another input, such as a dict of two."
             )
 
 

@@ -197,24 +197,40 @@ class Callback:
 
 def every_steps(n: int, function: Callable[[Event], None]) -> Callback:
     """Call `function` after steps n, 2n, 3n, ..."""
+    n = _whole(n, 1, "every_steps")
     return Callback(function, lambda step, _: max(1, step // n + 1) * n)
 
 
 def at_step(n: int, function: Callable[[Event], None]) -> Callback:
     """Call `function` once, after step n; 0 means before the first step."""
+    n = _whole(n, 0, "at_step")
     return Callback(function, lambda step, _: n if step < n else None)
 
 
 def every_secs(seconds: float, function: Callable[[Event], None]) -> Callback:
     """Call `function` when a graph call ends at least `seconds` after the last time."""
+    if not seconds > 0:
+        raise UsageError(f"every_secs got {seconds!r}; it must be more than 0.")
     return Callback(function, lambda step, _: None, seconds)
 
 
 def every_epochs(n: int, function: Callable[[Event], None]) -> Callback:
     """Call `function` at the end of epochs n, 2n, 3n, ..."""
+    n = _whole(n, 1, "every_epochs")
     return Callback(function, lambda step, epoch: max(1, step // (n * epoch) + 1) * n * epoch)
 
 
 def every_validation(function: Callable[[Event], None]) -> Callback:
     """Call `function` after each validation, at the end of a run that is stopped too."""
     return Callback(function, lambda step, _: None, validations=True)
+
+
+def _whole(number: float, least: int, function: str) -> int:
+    """A number of steps or epochs, such as 10 or the quotient 10.0.
+
+    Raises:
+        UsageError: it isn't whole, or less than `least`.
+    """
+    if number != number // 1 or number < least:
+        raise UsageError(f"{function} got {number!r}; it must be a whole number from {least} on.")
+    return int(number)

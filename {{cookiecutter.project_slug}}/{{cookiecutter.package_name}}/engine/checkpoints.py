@@ -14,13 +14,14 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.distribute.values import SyncOnReadVariable  # none is public
 
 from .auxiliary import hashes, validate_hashes
 from .callbacks import learning_rates
@@ -93,7 +94,6 @@ class Checkpoints:
         self._everything = tf.train.Checkpoint(
             models=_weights(run),
             optimizers={name: all_variables(o) for name, o in run.optimizers.items()},
-            metrics={name: list(m.variables) for name, m in run.metrics.items()},
             progress=tf.nest.flatten(self._progress),
             text=self._text,
         )
@@ -118,7 +118,10 @@ class Checkpoints:
             "outside": self._outside.to_save(),
         }
         self._text.assign(json.dumps(text))
-        _write(self._everything, self.directory, step, self._keep, self._workers)
+        optimizers = self.run.optimizers.values()
+        variables = [*self._variables, *(v for o in optimizers for v in all_variables(o))]
+        is_summed, keep = _is_summed(variables), self._keep
+        _write(self._everything, self.directory, step, keep, self._workers, is_summed=is_summed)
         self.saved_step = step
 
     def restore_latest(self) -> tuple[Progress, dict[str, Any]] | None:
@@ -182,7 +185,7 @@ class Checkpoints:
         ]
 
     def _metrics_by_replica(self) -> dict[str, Any]:
-        """What each replica has added to the metrics; TensorFlow itself saves the sums.
+        """What each replica has added to the metrics; TensorFlow itself would save the sums.
 
         Resumed from a sum, floats would be rounded in another order.
         """
@@ -277,6 +280,7 @@ class BestWeights:
     Args:
         directory: where they are written.
         run: whose weights they are.
+        outside: what steps read beside models, optimizers and metrics: a result depends on it.
 
     Attributes:
         value: of the monitored column at the best validation, None before the first.
@@ -286,9 +290,10 @@ class BestWeights:
         columns: all that the history will have, beside epoch and step.
     """
 
-    def __init__(self, directory: Path, run: Run) -> None:
+    def __init__(self, directory: Path, run: Run, outside: Outside | None = None) -> None:
         self.run = run
         self.directory = directory
+        self._outside = outside or Outside()
         self._workers = run.workers
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
         self._checkpoint = tf.train.Checkpoint(models=_weights(run), text=self._text)
@@ -367,9 +372,14 @@ class BestWeights:
         Raises:
             UsageError: they can't be written.
         """
-        text = {"trainable": _trainable(self.run), "auxiliary": hashes(self.run.models)}
+        text = {
+            "trainable": _trainable(self.run),
+            "auxiliary": hashes(self.run.models),
+            "outside": self._outside.to_save(),
+        }
         self._text.assign(json.dumps(text))
-        _write(self._checkpoint, self.directory, step, 1, self._workers)
+        is_summed = _is_summed(v for m in self.run.trained_models.values() for v in m.variables)
+        _write(self._checkpoint, self.directory, step, 1, self._workers, is_summed=is_summed)
 
     def resume(self, value: float | None, row: dict[str, float], step: int) -> None:
         """Go on after `step` from a best validation of `value`; without its weights, from none.
@@ -418,6 +428,7 @@ class BestWeights:
         text = json.loads(self._text.numpy())
         validate_hashes(self.run.models, text["auxiliary"])
         _set_trainable(self.run, text["trainable"])
+        self._outside.restore(text.get("outside", {}))
         return True
 
     def _find(self) -> str:
@@ -464,8 +475,19 @@ def _freezable(run: Run) -> list[keras.layers.Layer | keras.Variable]:
     return [*run.layers, *unique(v for model in models for v in model.variables)]
 
 
+def _is_summed(variables: Iterable[keras.Variable]) -> bool:
+    """Whether one has other values on each replica, which writing sums: all must take part."""
+    return any(isinstance(v.value, SyncOnReadVariable) for v in variables)
+
+
 def _write(
-    checkpoint: tf.train.Checkpoint, directory: Path, step: int, keep: int, workers: Workers
+    checkpoint: tf.train.Checkpoint,
+    directory: Path,
+    step: int,
+    keep: int,
+    workers: Workers,
+    *,
+    is_summed: bool,
 ) -> None:
     """Write a checkpoint, then delete all but the latest `keep`; of several workers, the chief.
 
@@ -491,10 +513,9 @@ def _write(
             _remove(directory, kept)
         return ""
 
-    # By itself: writing would fail here before it sums the metrics, while others wait in the sum.
+    # By itself: writing would fail here before it sums anything, while others wait in the sum.
     workers.on_chief(prepare)
-    if not workers.is_chief:
-        # Writing sums the metrics over the replicas, and all workers must take part in that.
+    if is_summed and not workers.is_chief:
         with writing(f"The checkpoint of step {step}"), tempfile.TemporaryDirectory() as nowhere:
             checkpoint.write(str(Path(nowhere) / "ckpt"))
     workers.on_chief(write)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 PROJECT = Path(__file__).parents[2]
+PACKAGE = Path(__file__).parents[1]
 GIT_SECS = 10.0  # for an answer of git; without it, the commit is unknown
 
 
@@ -27,6 +29,7 @@ def environment() -> dict[str, dict[str, Any]]:
             "tensorflow": tf.__version__,
             "keras": keras.__version__,
             "numpy": np.__version__,
+            "code": f"{_checksum():08x}",  # where git says nothing
         },
         "git": _commit(),
         "machine": {
@@ -35,6 +38,21 @@ def environment() -> dict[str, dict[str, Any]]:
             "gpus": len(tf.config.list_physical_devices("GPU")),
         },
     }
+
+
+def what_changed(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Which versions, and which commit, aren't those of an earlier process; or nothing."""
+    facts = [{**e["versions"], "commit": str(e["git"]["commit"])[:8]} for e in (before, now)]
+    changed = [name for name in facts[1] if facts[0].get(name) != facts[1][name]]
+    return ", ".join(f"{name} {facts[0].get(name)} (now {facts[1][name]})" for name in changed)
+
+
+def _checksum() -> int:
+    """Of the modules of the project."""
+    checksum = 0
+    for file in sorted(PACKAGE.rglob("*.py")):
+        checksum = zlib.crc32(file.read_bytes(), checksum)
+    return checksum
 
 
 def _commit() -> dict[str, Any]:

@@ -24,6 +24,7 @@ from .batches import (
 from .data_errors import data_errors, split_label
 from .distributed_steps import Iterator, denominators, global_count, in_order, loss_counts
 from .errors import UsageError
+from .outside import of_engine
 from .progress import Sums
 from .replicas import derive_seeds
 from .transaction import Capture
@@ -47,10 +48,11 @@ class Evaluation:
         self.splits = {name: split for name, split in splits.items() if split is not None}
         self.layout = layout
         self._capture = Capture(self.run)
-        self._graphs: dict[tuple[Any, ...], Any] = {}
+        self._functions: dict[tuple[Any, ...], Any] = {}
+        self.graphs: list[tf.Graph] = []
         self._batches: dict[str, tuple[tf.data.Dataset, int]] = {}
         with tf.device("CPU:0"):  # it can be read while a GPU computes
-            self._fetched = tf.Variable(0, trainable=False, dtype=tf.int64)
+            self._fetched = of_engine(tf.Variable(0, trainable=False, dtype=tf.int64))
         link.watch(lambda: int(self._fetched))
         for name, split in self.splits.items():
             if not is_endless(split) and not num_examples(split):
@@ -141,6 +143,8 @@ class Evaluation:
         """
 
         def evaluate(iterator: Iterator, steps: tf.Tensor, sums: Sums) -> Sums:
+            self.graphs.append(tf.compat.v1.get_default_graph())
+
             def once(number: tf.Tensor, sums: Sums) -> tuple[tf.Tensor, Sums]:
                 stacked = next(iterator)
                 with tf.control_dependencies(tf.nest.flatten(stacked)):
@@ -157,11 +161,11 @@ class Evaluation:
             return tf.while_loop(lambda number, _: number < steps, once, start)[1]
 
         key = (kind, *self.run.what_trains)
-        if key not in self._graphs:
-            self._graphs[key] = tf.function(evaluate, autograph=False)
+        if key not in self._functions:
+            self._functions[key] = tf.function(evaluate, autograph=False)
             # Several runs of a process trace it for each, as they should (TF 2.21).
-            self._graphs[key]._omit_frequent_tracing_warning = True
-        return self._graphs[key]
+            self._functions[key]._omit_frequent_tracing_warning = True
+        return self._functions[key]
 
     def _on_one_replica(
         self, step: Step, batch: Any, number: tf.Tensor

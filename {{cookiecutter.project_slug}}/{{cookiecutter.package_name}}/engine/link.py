@@ -20,16 +20,21 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from types import FrameType
 from typing import NamedTuple
 
 from . import cluster
+from .causes import PACKAGE, PROJECT, TASK
 from .errors import RESUMABLE
 
 BEAT_SECS = 1.0  # between two messages about how far a worker is
 LEAVE_SECS = 5.0  # for a program to end by itself when another worker has; then it is ended
 SEND_SECS = 2.0
 SILENT_SECS = 5.0  # without a beat
+# Of the engine, what everything goes through that workers do together.
+SHARED = tuple(str(PACKAGE / "engine" / name) for name in ("workers.py", "types.py", "strategy.py"))
 START_ALL_AGAIN = "start all workers again with --resume to continue from the latest checkpoint."
 
 # Kills the process `pid` when nothing comes from its link for so long: it runs C code that holds
@@ -45,6 +50,14 @@ sys.stderr.write(sentence)
 sys.stderr.flush()
 os.kill(pid, 9)
 """
+
+
+class Place(NamedTuple):
+    """How far a worker is."""
+
+    total: int  # things it has done
+    arrived: dict[str, int]  # of these, how often it came where all workers must come
+    since: float  # when it was heard first, by `time.monotonic`
 
 
 class End(NamedTuple):
@@ -70,11 +83,11 @@ class Link:
         self._connections = connections
         self.hang_timeout = hang_timeout
         self._start_timeout = start_timeout
-        self._arrived = 0
+        self._arrived: Counter[str] = Counter()
         self._counters: list[Callable[[], int]] = []
         self._me = cluster.worker_index()
-        # Of each worker that is heard: how many things it has done, and since when it is there.
-        self._places = {worker: (0, time.monotonic()) for worker in [self._me, *connections]}
+        nowhere = Place(0, {}, time.monotonic())
+        self._places = dict.fromkeys([self._me, *connections], nowhere)  # of workers not done
         self._stderr = os.dup(2)  # nothing is shown on fd 2 while TensorFlow is imported
         self._end: End | None = None
         self._leave_at = 0.0
@@ -98,9 +111,9 @@ class Link:
         self._thread.start()
         atexit.register(self.close)
 
-    def arrive(self) -> None:
+    def arrive(self, where: str) -> None:
         """Note that this worker has come to something that all workers do together."""
-        self._arrived += 1
+        self._arrived[where] += 1
 
     def watch(self, counter: Callable[[], int]) -> None:
         """Add what a counter says, which grows on all workers alike, to how far this one is."""
@@ -111,7 +124,7 @@ class Link:
 
         Where one doesn't within the start timeout, all end: it may be stopped (SIGSTOP).
         """
-        self.arrive()
+        self.arrive("the start")
         self._note_ready(self._me)
         if not self._all_ready.wait(self._start_timeout):
             missing = set(range(cluster.num_workers())) - self._ready
@@ -136,6 +149,15 @@ class Link:
         """The workers that send no beats any more."""
         now = time.monotonic()
         return [worker for worker, heard in self._heard.items() if now - heard > SILENT_SECS]
+
+    def elsewhere(self) -> str:
+        """The sentence for workers of which each has come where the other hasn't, or nothing."""
+        (first, one), *others = sorted(self._places.items())
+        for second, other in others:
+            here, there = _more_often(one, other), _more_often(other, one)
+            if here and there:
+                return apart(f"{_named([first])} has come to {here}, worker {second} to {there}")
+        return ""
 
     def leave(self) -> None:
         """End this process with the sentence that all have been told."""
@@ -197,23 +219,28 @@ class Link:
             elif "sentence" in message:
                 self._note(End(**message))
             else:
-                self._see(worker, message["place"])
+                self._see(worker, **message)
 
     def _beat(self) -> None:
-        """Tell how far this worker is, and look who is behind."""
-        place = self._places[self._me][0]
+        """Tell how far this worker is, and look who is behind, or elsewhere."""
+        total, arrived, _ = self._places[self._me]
         with contextlib.suppress(Exception):  # a variable that is being deleted, as at the end
-            place = self._arrived + sum(counter() for counter in self._counters)
-        self._see(self._me, place)
-        self._send({"place": place})
+            arrived = dict(self._arrived)
+            total = sum(arrived.values()) + sum(counter() for counter in self._counters)
+        self._see(self._me, total, arrived)
+        self._send({"total": total, "arrived": arrived})
         with contextlib.suppress(OSError):
             assert self._watchdog.stdin is not None
             self._watchdog.stdin.write(b".")
             self._watchdog.stdin.flush()
-        furthest = max(place for place, _ in self._places.values())
-        behind = sorted(worker for worker, (n, _) in self._places.items() if n < furthest)
-        waited = time.monotonic() - max(since for _, since in self._places.values())
-        if behind and waited > self.hang_timeout:
+        places = self._places.values()
+        if time.monotonic() - max(place.since for place in places) <= self.hang_timeout:
+            return
+        furthest = max(place.total for place in places)
+        behind = sorted(worker for worker, place in self._places.items() if place.total < furthest)
+        if sentence := self.elsewhere():
+            self._note(End(sentence, 2, []))
+        elif behind:
             hangs = "hangs" if len(behind) == 1 else "hang"
             sentence = (
                 f"{_named(behind)} {hangs}: the others have waited {self.hang_timeout:g} seconds "
@@ -221,9 +248,9 @@ class Link:
             )
             self._note(End(sentence, RESUMABLE, behind))
 
-    def _see(self, worker: int, place: int) -> None:
-        if worker in self._places and place != self._places[worker][0]:
-            self._places[worker] = place, time.monotonic()
+    def _see(self, worker: int, total: int, arrived: dict[str, int]) -> None:
+        if worker in self._places and total != self._places[worker].total:
+            self._places[worker] = Place(total, arrived, time.monotonic())
 
     def _note_ready(self, worker: int) -> None:
         """The others tell the chief that they are ready, and the chief tells that all are."""
@@ -267,7 +294,7 @@ current: Link | None = None  # of this process, if it is one of several workers
 def arrive() -> None:
     """Note that this worker has come to something that all workers do together."""
     if current:
-        current.arrive()
+        current.arrive(_where(sys._getframe(1)))
 
 
 def watch(counter: Callable[[], int]) -> None:
@@ -288,6 +315,35 @@ def lost(workers: list[int]) -> str:
     """The sentence for workers that have ended, or can't be reached; none for unknown ones."""
     have = "have" if len(workers) > 1 else "has"
     return f"{_named(workers)} {have} ended or can't be reached; {START_ALL_AGAIN}"
+
+
+def apart(where: str) -> str:
+    """The sentence for workers that don't do the same together, and where that was seen."""
+    return (
+        f"{where}: what computes with all replicas, such as a metric's result or the prediction "
+        "of a model, must be done by all workers alike, not behind event.is_chief or for one "
+        "worker's index; change that, then start all workers again with --resume."
+    )
+
+
+def _more_often(one: Place, other: Place) -> str:
+    """Where one worker has come more often than another, or nothing."""
+    more = [where for where, n in one.arrived.items() if n > other.arrived.get(where, 0)]
+    return more[-1] if more else ""
+
+
+def _where(frame: FrameType | None) -> str:
+    """The place in `task/` that led to a frame, or else in the engine: "proof/run.py:73"."""
+    in_engine = ""
+    while frame:
+        file = frame.f_code.co_filename
+        place = f"{os.path.relpath(file, PROJECT)}:{frame.f_lineno}"
+        if file.startswith(f"{TASK}{os.sep}"):
+            return place
+        is_own = file.startswith(f"{PACKAGE}{os.sep}") and file not in SHARED
+        in_engine = in_engine or (place if is_own else "")
+        frame = frame.f_back
+    return in_engine
 
 
 def _named(workers: list[int]) -> str:

@@ -10,7 +10,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .batches import TrainingBatches
+from .alike import require_same_callbacks, require_same_weights
+from .batches import TrainingBatches, num_examples
 from .callbacks import (
     Callback,
     Event,
@@ -25,6 +26,7 @@ from .checkpoints import BestWeights, Checkpoints
 from .data_errors import data_errors
 from .display import ProgressDisplay, end_lines
 from .distributed_steps import DistributedSteps
+from .environment import what_changed
 from .errors import RESUMABLE, DataError, UsageError
 from .evaluation import Evaluation
 from .interrupts import Interrupts
@@ -82,6 +84,10 @@ class Loop:
         monitor: the column of the history that selects the best weights.
         larger_is_better: whether larger values of it are better.
         started: when the run started, by `time.perf_counter`; None: now.
+        origin: versions and commit, see engine/environment.py.
+
+    Attributes:
+        earlier: the other origins of the run's earlier processes.
 
     Raises:
         UsageError: the history has no such column, or a callback is none.
@@ -100,6 +106,7 @@ class Loop:
         monitor: str,
         larger_is_better: bool,
         started: float | None = None,
+        origin: dict[str, Any] | None = None,
     ) -> None:
         saves: list[tuple[Callable[..., Callback], float]] = [
             (every_epochs, schedule.save_every_epochs),
@@ -107,6 +114,7 @@ class Loop:
             (every_secs, schedule.save_every_secs),
         ]
         self._started = time.perf_counter() if started is None else started
+        self._origin, self.earlier = origin or {}, list[dict[str, Any]]()
         self.run = run
         self.workers = run.workers
         self.steps = steps
@@ -138,7 +146,7 @@ class Loop:
             steps.transaction.capture.assigned,
             steps.outside,
         )
-        self.best = BestWeights(checkpoints / "best", run)
+        self.best = BestWeights(checkpoints / "best", run, steps.outside)
         self.best.monitor(
             monitor,
             larger_is_better=larger_is_better,
@@ -191,8 +199,11 @@ class Loop:
         Raises:
             UsageError: nothing to resume, or it belongs to something else; unusable data.
         """
+        require_same_callbacks(len(self.callbacks), self.workers)
         if resume:
             self._restore()
+        else:
+            require_same_weights(self.run)
         self._tell("on_train_begin", self.callbacks)
         self._tell("on_step_begin", self.callbacks)
         if not resume:
@@ -201,15 +212,18 @@ class Loop:
             self._save_as_requested()
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
-        if self.step < last and not self.stopping:
+        trains = self.step < last and not self.stopping
+        if trains or self.steps.outside.is_waiting:
             if self.workers.is_chief:
-                self.directory.forget_results()
                 say_on_terminal("compiling")
             with self._timed("compiling"):
                 self._train_call(0)
                 self.evaluation.trace()
             graph = self.steps.graph(self._iterator, self.progress)
-            self.steps.outside.find(self.run, graph)
+            self.steps.outside.find(self.run, [graph, *self.evaluation.graphs])
+        if trains:
+            if self.workers.is_chief:
+                self.directory.forget_results()
             if self.workers.is_chief and (unreached := self.steps.transaction.unreached):
                 say(f"no gradient of a train step reaches: {', '.join(unreached)}")
             if self.workers.is_chief and (held := held_by_layers(self.run)):
@@ -237,7 +251,7 @@ class Loop:
             monitor=self.best.column,
             bar=self.workers.is_chief,
         )
-        steps = self.schedule.steps_per_call or 1
+        steps = 1  # first, so that `max_stop_secs` knows how long one takes
         with Interrupts() as interrupts, closing(display), self._resumable():
             stop = self.workers.alone and interrupts.received
             while self.step < last and not self.stopping and not stop:
@@ -343,6 +357,8 @@ class Loop:
             self.progress = self.steps.distributed_train_step(self._iterator, steps, self.progress)
         made = int(self.progress.step) - self.step
         self.step += made
+        if made:
+            self.directory.is_new = False  # kept after an error: callbacks may have written to it
         return made
 
     def _secs_waited(self) -> float:
@@ -381,6 +397,7 @@ class Loop:
 
     def _validate(self, display: ProgressDisplay) -> None:
         """Add a row to the history, save the weights if they are the best, and start new sums."""
+        self._require_same_weights()
         per_epoch = self.batches.steps_per_epoch
         row: dict[str, float] = {"epoch": self.step / per_epoch, "step": self.step}
         self._train_metrics = self.run.metric_results()
@@ -402,6 +419,7 @@ class Loop:
             self.best.consider(row)
 
     def _save(self) -> None:
+        self._require_same_weights()
         state = {
             "best": self.best.value,
             "best_row": self.best.row,
@@ -412,10 +430,21 @@ class Loop:
             "log": self._log.get_state(),
             "seconds": self.seconds,
             "parts": self._seconds,
+            "origins": [*self.earlier, self._origin],
+            "validated": self._validated,
         }
         with self._timed("saving"):
             self.checkpoints.save(self.progress, state)
         self.directory.is_new = False
+
+    @property
+    def _validated(self) -> list[int]:
+        """How many examples there are to validate, and how many batches of them are taken."""
+        split = self.evaluation.splits.get("validation")
+        return [0 if split is None else num_examples(split), self.schedule.validation_steps]
+
+    def _require_same_weights(self) -> None:
+        require_same_weights(self.run, self.steps.transaction.capture.assigned)
 
     def _restore(self) -> None:
         restored = self.checkpoints.restore_latest()
@@ -430,10 +459,15 @@ class Loop:
             )
         self.stopping = state["stopping"]
         self.records.resume(self.step, state["validations"], state["latest_row"])
-        self.best.resume(state["best"], state["best_row"], self.step)
+        if state.get("validated", self._validated) == self._validated:
+            self.best.resume(state["best"], state["best_row"], self.step)
+        else:
+            say("validation takes other examples now: the next one selects the best weights anew")
         self._log.set_state(state["log"])
         self._started -= state["seconds"]
         self._seconds = state["parts"]
+        origins = [origin for origin in state.get("origins", ()) if origin]
+        self.earlier = [origin for origin in origins if origin != self._origin]
         stateful, saved = self._stateful(), state["callbacks"]
         if len(stateful) != len(saved):
             raise UsageError(
@@ -444,6 +478,8 @@ class Loop:
         for function, one in zip(stateful, saved, strict=True):
             restore_state(function, one)
         say(f"resuming {self.directory.path} after step {self.step} (epoch {self.epoch})")
+        if origins and (changed := what_changed(origins[-1], self._origin)):
+            say(f"it was trained so far with {changed}: results may be others than those of one")
         if self.stopping and self.step < self.schedule.num_steps:
             say(
                 "a callback had stopped the run there, so it makes no more steps; to train for "
@@ -499,6 +535,7 @@ class Loop:
         for callback in due:
             callback.function(event)
         self._tell("on_step_begin", due)
+        self.batches.require_constants()
         if not self.workers.alone:  # a callback may look at a clock, or at this worker's own batch
             asked = self.workers.gather([self.stopping, self._save_requested])
             self.stopping, self._save_requested = bool(asked[:, 0].any()), bool(asked[:, 1].any())

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from . import cluster, link
-from .causes import cause_of, is_reading
+from .causes import cause_of, is_reading, place_of
 from .errors import RESUMABLE
 
 # What a collective raises when a worker has ended or hangs (TF 2.21).
 KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError"}
 COLLECTIVE = re.compile(r"[Cc]ollective|CoordinationService|heartbeat")
+# What one raises where workers make different ones (TF 2.21).
+DIFFER = re.compile(r"Shape mismatch in the collective|Collective instance \d+ expected")
 HEAR_SECS = 4.0  # for the link to hear who has ended
 
 
@@ -34,6 +36,8 @@ def end_together(error: BaseException, sentence: str = "") -> None:
         return
     index = cluster.worker_index()
     if is_lost_worker(error):
+        if DIFFER.search(str(error)):
+            _tell_apart(error, link.current)
         if link.current.wait_for_end(HEAR_SECS) is None:  # such as a process that is stopped
             link.current.tell(link.lost(link.current.silent()), RESUMABLE)
         link.current.leave()  # TensorFlow would wait for the lost worker once more (TF 2.21)
@@ -44,3 +48,13 @@ def end_together(error: BaseException, sentence: str = "") -> None:
     else:
         told = f"Worker {index} has ended: {cause_of(error)} (its output has the traceback)."
         link.current.tell(told, RESUMABLE)
+
+
+def _tell_apart(error: BaseException, connection: link.Link) -> None:
+    """Say which worker does what the others don't: the one whose collective `task/` made."""
+    place, worker = place_of(error), f"Worker {cluster.worker_index()}"
+    if place:
+        connection.tell(link.apart(f"{worker} has come to {place}, and others haven't"), 2)
+    elif connection.wait_for_end(HEAR_SECS) is None:
+        sentence = connection.elsewhere() or link.apart(f"{worker} does what others don't")
+        connection.tell(sentence, 2)

@@ -1,4 +1,4 @@
-"""Variables that train steps read but no model, optimizer or metric owns; checkpoints keep them.
+"""Variables that steps read but no model, optimizer or metric owns; checkpoints keep them.
 
 Such as the factor of a learning rate schedule, or the weight of a term, which a callback changes.
 """
@@ -15,9 +15,8 @@ import tensorflow as tf
 
 from .errors import UsageError
 from .gradients import all_variables
-from .types import Run
+from .types import Run, unique
 
-NUMBERS = {tf.bool, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64}  # as JSON has them
 SMALL = 1_000  # numbers
 COPY = re.compile(r"/replica_\d+(?=:0$)")
 _OF_ENGINE = WeakValueDictionary[int, tf.Variable]()  # by id
@@ -32,8 +31,8 @@ def of_engine(variable: tf.Variable) -> tf.Variable:
 class Outside:
     """What a checkpoint keeps of these variables: all small ones, and large ones that change.
 
-    They are known once a step is traced, by their names, and where several have the same, by the
-    order of the trace.
+    They are known once the steps are traced, by their names, and where several have the same, by
+    the order of the traces.
     """
 
     def __init__(self) -> None:
@@ -41,22 +40,20 @@ class Outside:
         self._found: dict[str, np.ndarray] = {}
         self._restored: dict[str, Any] = {}
 
-    def find(self, run: Run, graph: tf.Graph) -> None:
-        """Take up those that the graph of train steps reads, and set them to what was restored.
+    def find(self, run: Run, graphs: list[tf.Graph]) -> None:
+        """Take up those that the graphs of steps read, and set them to what was restored.
+
+        Args:
+            run: whose steps they are.
+            graphs: of the train steps first, so that what is added to others changes no name.
 
         Raises:
             UsageError: one that was restored isn't there, or has another shape.
         """
-        self._copies = _by_name([v for v in variables_outside(run, graph) if v.dtype in NUMBERS])
+        found = unique(v for graph in graphs for v in variables_outside(run, graph))
+        self._copies = _by_name([v for v in found if _is_number(v.dtype)])
         self._found = {key: copies[0].numpy() for key, copies in self._copies.items()}
-        for key, value in self._restored.items():
-            if key not in self._copies or np.shape(value) != self._found[key].shape:
-                raise UsageError(
-                    f"The run can't be resumed: no train step reads the variable {key} as it was, "
-                    "which belongs to no model; start a new run, or set it back."
-                )
-            for copy in self._copies[key]:
-                copy.assign(tf.constant(value, copy.dtype))
+        self._set(self._restored)
 
     def to_save(self) -> dict[str, Any]:
         """What `restore` takes: values, as JSON.
@@ -66,24 +63,50 @@ class Outside:
         """
         now = {key: copies[0].numpy() for key, copies in self._copies.items()}
         return {
-            key: value.tolist()
+            key: (value.astype("f4") if value.dtype == "bfloat16" else value).tolist()
             for key, value in now.items()
             if value.size <= SMALL or not np.array_equal(value, self._found[key])
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Keep what `to_save` returned until the variables are found."""
+        """Set the variables to what `to_save` returned, once they are found.
+
+        Raises:
+            UsageError: one isn't there, or has another shape.
+        """
         self._restored = saved
+        if self._found:
+            self._set(saved)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something was restored that isn't found yet."""
+        return bool(self._restored) and not self._found
+
+    def _set(self, saved: dict[str, Any]) -> None:
+        for key, value in saved.items():
+            if key not in self._copies or np.shape(value) != self._found[key].shape:
+                raise UsageError(
+                    f"The run can't be continued: no step reads the variable {key} as it was, "
+                    "which belongs to no model; start a new run, or set it back."
+                )
+            for copy in self._copies[key]:
+                copy.assign(tf.constant(value, copy.dtype))
 
 
 def variables_outside(run: Run, graph: tf.Graph) -> list[tf.Variable]:
     """What a graph reads beside the variables of the run and of the engine, as it was traced."""
     local = run.strategy.experimental_local_results
-    owned = [v for o in (*run.models.values(), *run.metrics.values()) for v in o.variables]
+    metrics = (*run.metrics.values(), *run.evaluation_metrics.values())
+    owned = [v for o in (*run.models.values(), *metrics) for v in o.variables]
     owned += [v for optimizer in run.optimizers.values() for v in all_variables(optimizer)]
     known = {id(copy) for v in owned for copy in local(v.value)} | {*_OF_ENGINE.keys()}
     by_handle = {id(v.handle): v for v in graph.variables if id(v) not in known}
     return [by_handle[id(t)] for t, _ in graph.captures if id(t) in by_handle]
+
+
+def _is_number(dtype: tf.DType) -> bool:
+    return dtype.is_integer or dtype.is_floating or dtype.is_bool
 
 
 def held_by_layers(run: Run) -> list[str]:

@@ -104,9 +104,22 @@ class RandomAccess:
         return ""
 
     def select(self, rows: Any) -> RandomAccess:
-        """The examples at `rows` int (n,), in that order."""
+        """The examples at `rows` int (n,), in that order, or where `rows` bool (examples,) holds.
+
+        Raises:
+            UsageError: `rows` is something else, or has a number that is no row's.
+        """
         selected = copy.copy(self)
-        rows = np.asarray(rows, np.int64)
+        rows = np.asarray(rows)
+        if rows.dtype == bool and rows.shape == (len(self),):
+            rows = np.flatnonzero(rows)
+        is_rows = rows.ndim == 1 and (rows.dtype.kind in "iu" or not rows.size)
+        if not is_rows or (rows.size and not 0 <= rows.min() <= rows.max() < len(self)):
+            raise UsageError(
+                f"select got {rows.dtype} {rows.shape}, not the numbers of rows from 0 to "
+                f"{len(self) - 1} or a boolean for each."
+            )
+        rows = rows.astype(np.int64)
         selected._selected = rows if self._selected is None else self._selected[rows]
         return selected
 

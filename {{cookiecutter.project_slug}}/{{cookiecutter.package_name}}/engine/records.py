@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +58,9 @@ class Records:
         file = self.directory / "steps.csv"
         if not self._columns:
             self._columns = list(row)
-            replace_file(file, ",".join(self._columns) + "\n")
+            replace_file(file, _line(self._columns))
         with writing(file), file.open("a", encoding="utf-8") as lines:
-            lines.write(_line(row, self._columns))
+            lines.write(_line(_texts(row, self._columns)))
         self.summaries.scalars("train", measured(row), int(row["step"]))
 
     def add_start(self, flags: str) -> None:
@@ -130,12 +132,17 @@ class Records:
 
 def _write_csv(file: Path, rows: list[Row]) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    text = ",".join(names) + "\n" + "".join(_line(row, names) for row in rows)
-    replace_file(file, text)
+    replace_file(file, "".join(map(_line, [names, *(_texts(row, names) for row in rows)])))
 
 
-def _line(row: Row, names: list[str]) -> str:
-    return ",".join(_text(row.get(name, "")) for name in names) + "\n"
+def _line(fields: list[str]) -> str:
+    line = io.StringIO()  # written as a whole: a process may be killed
+    csv.writer(line, lineterminator="\n").writerow(fields)
+    return line.getvalue()
+
+
+def _texts(row: Row, names: list[str]) -> list[str]:
+    return [_text(row.get(name, "")) for name in names]
 
 
 def _text(value: float | str) -> str:

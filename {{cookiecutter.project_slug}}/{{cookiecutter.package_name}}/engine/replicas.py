@@ -80,6 +80,30 @@ def is_random_state(variable: keras.Variable) -> bool:
     return variable.name == "seed_generator_state"
 
 
+class SeededScope(keras.StatelessScope):
+    """Inside, the random states of Keras' layers follow from a seed, in the order of their use.
+
+    Otherwise a layer such as RandomFlip counts its calls, and batches differ when they are made
+    again or by several threads.
+
+    Args:
+        seed: int64 (2,).
+    """
+
+    def __init__(self, seed: tf.Tensor) -> None:
+        super().__init__()
+        self._seed = seed
+
+    def get_current_value(self, variable: keras.Variable) -> Any:
+        """The value that is read here."""
+        if is_random_state(variable) and id(variable) not in self.state_mapping:
+            number = len(self.state_mapping) + 1  # 0: the seed itself, which the task uses
+            seed = self._seed + tf.constant([number << 32, 0], tf.int64)
+            state = tf.random.stateless_uniform((2,), seed, None, None, tf.uint32)
+            self.add_update((variable, tf.cast(state, variable.dtype)))
+        return super().get_current_value(variable)
+
+
 def derive_seeds(
     run: Run,
     *,

@@ -36,6 +36,17 @@ def as_arrays(source: Any) -> Any:
     on_disk = all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__"))
     in_memory = any(hasattr(source, name) for name in ("__dlpack__", "iloc"))  # as of pandas
     array = source if on_disk and not in_memory else _whole(source, np.asanyarray(source))
+    if np.ma.is_masked(array):
+        raise UsageError(
+            "A split of create_datasets holds a masked array, and its mask would be lost; fill it, "
+            "and give what is missing the weight 0."
+        )
+    first = list(np.ravel(array[:1])) if array.dtype == object else []
+    if first and not all(isinstance(value, str | bytes) for value in first):
+        raise UsageError(
+            f"A split of create_datasets holds an array of Python's {type(first[0]).__name__} "
+            "objects; convert it, such as by .astype('int64')."
+        )
     if not array.shape:
         raise UsageError(
             f"A split of create_datasets is or holds a {type(source).__name__}; it must be arrays, "

@@ -16,6 +16,11 @@ from .records import Records
 from .types import Run
 
 LOGS_PER_EPOCH = 100  # at most, where the interval is automatic
+# The columns of steps.csv beside losses, terms and metrics.
+OF_STEPS = (
+    "step", "epoch", "learning_rate", "gradient_norm", "examples_per_second", "waiting_for_data",
+    "skipped_steps", "loss_scale",
+)  # fmt: skip
 LARGEST_COST = 0.01  # fraction of the time that automatic logs may take
 
 

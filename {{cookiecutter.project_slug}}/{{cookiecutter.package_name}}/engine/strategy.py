@@ -17,6 +17,9 @@ from .errors import UsageError
 from .output import fact, say
 from .outside import of_engine
 
+# What starts TensorFlow before there is a strategy.
+EARLY = "task/ may make a tensor or a variable when it is imported: make it in a function"
+
 
 def create_strategy(
     name: str = "auto",
@@ -86,7 +89,7 @@ def _split_cpu(replicas: int) -> None:
     except RuntimeError as error:
         raise UsageError(
             f"--virtual-replicas {replicas}: TensorFlow has started without them in this process; "
-            "use the same number in its first run, or a process for each number."
+            f"{EARLY}, and in a process of several runs use the same number in each."
         ) from error
 
 
@@ -124,7 +127,12 @@ def _multi_worker(virtual_replicas: int) -> tf.distribute.Strategy:
     link.current.wait_for_all()
     cross_device_utils.CollectiveReplicaLauncher = _Launcher
     with _on_virtual_replicas(virtual_replicas):
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        try:
+            strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        except RuntimeError as error:
+            if "at program startup" not in str(error):
+                raise
+            raise UsageError(f"TensorFlow has started before the strategy: {EARLY}.") from error
     _count_new_variables(strategy)
     link.accept_sigterm()
     return strategy

@@ -13,6 +13,7 @@ import keras
 from .errors import UsageError
 from .gradients import all_optimizers
 from .output import say
+from .step_log import OF_STEPS
 from .types import Run
 
 # What Keras does inside `apply` comes too early or fails on more than one replica (Keras 3.15).
@@ -75,8 +76,8 @@ def validate_names(run: Run) -> None:
     """Refuse names under which two numbers would be reported, and optimizers of no model.
 
     Raises:
-        UsageError: a loss, a term or a metric has the name of another; TERMS is a string; one of
-            several optimizers isn't called like a model.
+        UsageError: a loss, a term or a metric has the name of another number; TERMS is a string;
+            one of several optimizers isn't called like a model.
     """
     for name in run.optimizers:
         if len(run.optimizers) > 1 and name not in run.trained_models:
@@ -86,7 +87,7 @@ def validate_names(run: Run) -> None:
             )
     if isinstance(run.terms, str):
         raise UsageError(f"TERMS in task/steps.py is a string; write ({run.terms!r},).")
-    for names in (run.returned, [*run.loss_names, *run.metrics]):
+    for names in (run.returned, [*run.loss_names, *run.metrics, *OF_STEPS]):
         for name in names:
             if names.count(name) > 1:
                 raise UsageError(

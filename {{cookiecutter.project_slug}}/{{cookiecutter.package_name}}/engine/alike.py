@@ -1,9 +1,9 @@
-"""Whether `create_datasets` gives all workers the same data, of which each takes its part."""
+"""Whether all workers have the same data, of which each takes its part, callbacks and weights."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from .batches import is_endless, is_sharded, num_examples, worker_split
 from .data_errors import split_label
 from .errors import UsageError
 from .run_files import SPLITS
+from .types import Run, unique
 from .workers import Workers
 
-CLOSE = 1e-3  # on other processors, decoding and arithmetic may give slightly other numbers
+CLOSE = 1e-3  # other processors may give slightly other numbers
 
 
 def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
@@ -34,7 +35,7 @@ def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
     for i, name in enumerate(SPLITS):
         sizes, examples = of_all[:, i, 0], of_all[:, i, 1:]
         unread = np.isnan(examples) | np.isnan(examples[0])
-        close = np.isclose(examples, examples[0], rtol=CLOSE, atol=0)
+        close = np.isclose(examples, examples[0], rtol=0, atol=CLOSE)
         differ = (sizes != sizes[0]) | ~(close | unread).all(axis=1)
         if differ.any():
             raise UsageError(
@@ -43,6 +44,49 @@ def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
                 "sort the names of files, give random numbers a constant seed, and compare copies "
                 "of the data."
             )
+
+
+def require_same_callbacks(number: int, workers: Workers) -> None:
+    """Compare how many callbacks the workers have: they tell each other which are due.
+
+    Raises:
+        UsageError: on all workers, when one has another number.
+    """
+    numbers = workers.gather([number])[:, 0]
+    if (numbers != number).any():
+        found = ", ".join(f"{n:.0f}" for n in numbers)
+        raise UsageError(
+            f"The workers have {found} callbacks: create_callbacks in task/callbacks.py must "
+            "return the same ones on all; let their functions ask event.is_chief."
+        )
+
+
+def require_same_weights(run: Run, assigned: Container[int] = ()) -> None:
+    """Compare the sums of the weights' absolute values.
+
+    They are equal to the bit, since all workers make the same updates, unless something beside the
+    optimizers changes weights or learning rates on some of the workers.
+
+    Args:
+        run: whose weights they are.
+        assigned: ids of those that steps assign, which may differ.
+
+    Raises:
+        UsageError: on all workers, when a weight differs.
+    """
+    if run.workers.alone:
+        return
+    weights = unique(v for model in run.models.values() for v in model.weights)
+    weights = [v for v in weights if "float" in v.dtype and id(v) not in assigned]
+    sums = [tf.reduce_sum(tf.abs(tf.cast(v.value, tf.float64))) for v in weights]
+    of_all = run.workers.gather([float(number) for number in sums])
+    close = np.isclose(of_all, of_all[0], rtol=CLOSE, atol=0, equal_nan=True)
+    for worker, weight in np.argwhere(~close):
+        raise UsageError(
+            f"{weights[weight].path} of worker {worker} isn't that of worker 0: load the "
+            "same file on all workers, and change weights and learning rates on all of them, not "
+            "behind event.is_chief; then start all workers again, with --resume if they trained."
+        )
 
 
 def _summary(split: Any) -> np.ndarray:
@@ -54,7 +98,7 @@ def _summary(split: Any) -> np.ndarray:
         return np.full(4, -1.0 if split is None else -2.0)
     size = np.inf if is_endless(split) else num_examples(split)
     once, again = (_some_examples(split) for _ in range(2))
-    alike = np.isclose(once, again, rtol=CLOSE, atol=0)  # else reading it augments it
+    alike = np.isclose(once, again, rtol=0, atol=CLOSE)  # else reading it augments it
     return np.array([size, *np.where(alike, once, np.nan)])
 
 
@@ -75,11 +119,15 @@ def _some_examples(split: Any) -> np.ndarray:
 
 
 def _number(example: Any) -> float:
-    """The means of its arrays, each times another factor; of strings the checksum."""
+    """Of each array its scale and a weighted mean on that scale; of strings the checksum.
+
+    Standardized numbers have a mean of 0, up to rounding, so a plain one says nothing.
+    """
     total = 0.0
     for factor, part in enumerate(map(np.asarray, tf.nest.flatten(example)), 1):
-        if part.dtype.kind in "biuf":
-            total += factor * float(np.mean(np.nan_to_num(part.astype("f8"))) if part.size else 0)
-        else:
+        if part.dtype.kind not in "biuf":
             total += factor * zlib.crc32(repr(part.tolist()).encode())
+        elif part.size and (scale := np.abs(numbers := np.nan_to_num(part.astype("f8"))).mean()):
+            weights = 1 + np.arange(part.size) * 0.618034 % 1  # of any two places others
+            total += factor * float(np.log(scale) + np.mean(numbers.ravel() * weights) / scale)
     return total
