@@ -3016,6 +3016,14 @@ LOSS = [
         "labels of training data are all 1", verdict="look",
     ),
     Fault(
+        "augmentation", lambda: flipped_boxes(boxes_too=False),
+        "images are flipped, and labels..boxes.. stay the same",
+    ),
+    Fault(
+        "random numbers differ", lambda: sound(train_steps=(noisy_twice(same=True),)),
+        "share a seed, so what one draws follows from what the other draws", verdict="look",
+    ),
+    Fault(
         "later positions", lambda: translated_from_labels(0),
         "prediction at a position changes with the label at that position: teacher forcing",
     ),
@@ -4375,6 +4383,59 @@ def translated_from_labels(shift: int) -> Toy:
         model=create_model, data=split(ROWS), others={"validation": split(60)}, metrics=dict,
         train_steps=(decode,), validation_step=decode,
     )  # fmt: skip
+
+
+def flipped_boxes(*, boxes_too: bool) -> Toy:
+    """Images that are flipped now and then, with a dict of boxes and classes."""
+    numbers = np.random.default_rng(0)
+
+    def split(rows: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        corner, size = (numbers.uniform(0, 0.5, (rows, 3, 2)) for _ in range(2))
+        boxes = np.concatenate([corner, corner + size], axis=2).astype("float32")
+        images = numbers.normal(size=(rows, 6, 6, 1)).astype("float32")
+        return images, {"boxes": boxes, "kinds": numbers.integers(0, CLASSES, rows)}
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, labels, weights = batch
+        flip = tf.random.stateless_uniform((tf.shape(images)[0],), seed) < 0.5
+        left, top, right, bottom = tf.unstack(labels["boxes"], axis=2)
+        other = tf.stack([1 - right, top, 1 - left, bottom], axis=2)
+        images = tf.where(flip[:, None, None, None], images[:, :, ::-1], images)
+        if boxes_too:
+            boxes = tf.where(flip[:, None, None], other, labels["boxes"])
+            labels = {**labels, "boxes": boxes}
+        return images, labels, weights
+
+    def create_model() -> keras.Model:
+        x = images = keras.Input((6, 6, 1))
+        x = keras.layers.Flatten()(x)
+        return keras.Model(images, {"boxes": dense(12)(x), "kinds": dense(CLASSES)(x)})
+
+    def detect(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        images, labels, weights = batch
+        made = run.model(images, training=True)
+        boxes = tf.reshape(made["boxes"], tf.shape(labels["boxes"]))
+        apart = tf.reduce_mean((boxes - labels["boxes"]) ** 2, axis=(1, 2))
+        per_example = apart + run.losses["main"](labels["kinds"], made["kinds"])
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        model=create_model, data=split(ROWS), others={"validation": split(60)}, metrics=dict,
+        train_steps=(detect,), validation_step=detect, augment=augment,
+    )  # fmt: skip
+
+
+def noisy_twice(*, same: bool) -> Callable[..., Any]:
+    """A step that draws noise, and how much of it each example gets, from one seed or from two."""
+
+    def noise(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        seeds = [replica.seed] * 2 if same else tf.unstack(tf.random.split(replica.seed, 2))
+        share = tf.random.stateless_uniform((inputs.shape[0], 1), seeds[0], dtype=inputs.dtype)
+        drawn = tf.random.stateless_normal(inputs.shape, seeds[1], dtype=inputs.dtype)
+        return step()(run, (inputs + 0.1 * share * drawn, labels, weights), replica)
+
+    return noise
 
 
 def averaged(kept: float, trained: bool = False) -> Toy:

@@ -166,6 +166,12 @@ def test_jit_auto_falls_back_where_xla_cannot_compile(
     assert not built.steps.jit
 
 
+def test_a_sum_over_replicas_that_xla_cannot_compile_is_named() -> None:
+    built = build(Toy(train_steps=(mean_of_all,)), 2, jit="on")
+    with pytest.raises(UsageError, match=r"^XLA can't compile what gathers or sums .*--jit off"):
+        built.steps.distributed_train_step(built.iterator(0, 1), 1, built.steps.start())
+
+
 def test_what_xla_cannot_compile_is_named(tmp_path: Path) -> None:
     def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         zeros = tf.strings.to_number(tf.strings.as_string(0.0 * batch[0]), batch[0].dtype)

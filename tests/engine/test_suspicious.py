@@ -44,6 +44,7 @@ from .faulty import (
     distilled,
     examples,
     filled_by,
+    flipped_boxes,
     focal,
     forecaster,
     frozen_model,
@@ -65,6 +66,7 @@ from .faulty import (
     moved_images,
     near_views,
     noisy,
+    noisy_twice,
     of_forms,
     of_numbers,
     of_several_tags,
@@ -2050,6 +2052,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("inputs without the answer", replicates),
     ("moving averages", lambda: averaged(0.9)),
     ("later positions", lambda: translated_from_labels(1)),
+    ("augmentation", lambda: flipped_boxes(boxes_too=True)),
     ("padded inputs", sounds_with_padding),
     ("two replicas make the same step as one", lambda: copied_every(50)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
@@ -2096,6 +2099,11 @@ def inner_loop_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tens
     inner = tf.vectorized_map(adapted, (inputs, labels))
     per_example = run.losses["main"](labels, run.model(inputs, training=True)) + 0.0 * inner
     return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
+def test_draws_of_two_seeds_are_not_looked_at() -> None:
+    lab = laboratory(sound(train_steps=(noisy_twice(same=False),)))
+    assert RELATIONS["random numbers differ"].observe(lab).verdict == "ok"
 
 
 def test_a_metric_may_take_dicts() -> None:

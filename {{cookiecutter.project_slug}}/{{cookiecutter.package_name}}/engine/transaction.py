@@ -373,9 +373,12 @@ class Transaction:
             except (CollectiveInXlaError, RuntimeError) as error:
                 # A collective of TensorFlow's replica context asks for a `merge_call` (TF 2.21).
                 is_collective = isinstance(error, UsageError) or "merge_call" in str(error)
-                if not (self._jit_is_optional and is_collective):
+                if not is_collective:
                     raise
-                self._turn_jit_off("XLA can't compile what gathers or sums over the replicas")
+                why = "XLA can't compile what gathers or sums over the replicas"
+                if not self._jit_is_optional:
+                    raise CollectiveInXlaError(f"{why}; use --jit off.") from error
+                self._turn_jit_off(why)
         return StepResult(*self._forward_backward(train_step, *arguments))
 
     def _turn_jit_off(self, why: str) -> None:

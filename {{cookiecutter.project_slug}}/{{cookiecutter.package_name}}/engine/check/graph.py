@@ -133,6 +133,21 @@ def drawn_twice(ops: Iterable[tf.Operation]) -> list[list[tf.Operation]]:
     return [same for same in draws.values() if len(same) > 1]
 
 
+def of_one_seed(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
+    """Two draws of other kinds or numbers of random numbers that share a seed; or none."""
+    draws: dict[int, tf.Operation] = {}
+    formulas: dict[str, int] = {}
+    for op in ops:
+        is_random = op.type.startswith("StatelessRandom") and op.type.endswith("V2")
+        if is_random and op.type not in MAKES_SEEDS:
+            seeding = op.inputs[1].op
+            if seeding.type == "StatelessRandomGetKeyCounter":
+                first = draws.setdefault(_formula(seeding.inputs[0], formulas), op)
+                if (op.type, op.outputs[0].shape) != (first.type, first.outputs[0].shape):
+                    return [first, op]
+    return []
+
+
 def _formula(tensor: tf.Tensor, known: dict[str, int]) -> int:
     """An equal number for tensors that are computed in the same way from the same ones.
 

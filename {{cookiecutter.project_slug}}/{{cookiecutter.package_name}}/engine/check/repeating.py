@@ -21,17 +21,21 @@ from .graph import (
     drawn_twice,
     never_the_last,
     noise_of_all_rows,
+    of_one_seed,
     random_numbers,
     upstream,
 )
 from .laboratory import Laboratory
 from .numbers import different, equal, equal_parts, named_leaves
+from .probe import words_of
 from .runs import SECS_READ, stage
 
 MOST_SEEDS, SOME_SEEDS = 10, 4
 MOSTLY = 0.6  # of the ids of inputs
 MOST_COLUMNS = 32  # of labels that are compared with each other
 MOST_PLACES = 4  # random numbers that apply to all rows, such as a place in images
+# In names of labels that say where something is in an image.
+PLACES = {"box", "boxes", "bbox", "bboxes", "corners", "keypoints", "landmarks", "points"}
 BOXES = ((0, 2), (1, 3))  # the columns of opposite sides
 TURNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # of images (n, height, width, channels)
     "unchanged": lambda x: x,
@@ -136,6 +140,14 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
             f"a train step changes inputs with random numbers, calls {name!r} with them twice, "
             "and gets the same result both times",
             "both are made with the same random numbers, from one seed",
+            "give each a seed of its own, for example from tf.random.split(replica.seed)",
+        )
+    of_losses = (op for op in lab.traced.ops if op.name in lab.traced.ops_of_losses)
+    if same := of_one_seed(of_losses):
+        return look(
+            f"{same[0].name} and {same[1].name} share a seed, so what one draws follows from what "
+            "the other draws",
+            "replica.seed is used twice",
             "give each a seed of its own, for example from tf.random.split(replica.seed)",
         )
     return ok()
@@ -294,6 +306,12 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
                 "apply the same change to both: stack them, or draw once and use the numbers for "
                 "both",
             )
+    if name := _flipped_without(plain, made):
+        return wrong(
+            f"images are flipped, and {name} stay the same",
+            "places in an image are not flipped with it",
+            "flip them too: a distance x from the left becomes 1 - x, and sides change places",
+        )
     if found := _columns_turned(plain, made):
         less, more, are_boxes = found
         return (wrong if are_boxes else look)(
@@ -505,6 +523,28 @@ def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | Non
                     "remove this change of orientation from the augmentation",
                 )
     return None
+
+
+def _flipped_without(plain: Any, made: Any) -> str:
+    """The labels, called boxes or points, that stay where images are flipped; or nothing."""
+    images = [(x, z) for x, z in zip(*map(tf.nest.flatten, (plain[0], made[0])), strict=True)
+              if x.shape.rank == 4 and x.shape == z.shape]  # fmt: skip
+    if len(plain) != 3 or len(images) != 1:
+        return ""
+    x, z = (np.asarray(part, np.float64) for part in images[0])
+    axes = (1, 2, 3)
+    to_plain = np.abs(z - x).mean(axis=axes)
+    to_flipped = [np.abs(z - np.flip(x, axis)).mean(axis=axes) for axis in (1, 2)]
+    is_flipped = np.min(to_flipped, axis=0) < 0.5 * to_plain
+    before, after = (dict(named_leaves(batch)) for batch in (plain, made))
+    for name in before if is_flipped.sum() >= 4 else ():
+        y = np.asarray(before[name])
+        is_place = name.startswith("labels") and words_of(name) & PLACES and y.dtype.kind == "f"
+        if not is_place or y.shape[-1] not in (2, 4) or name not in after:
+            continue
+        if np.array_equal(y[is_flipped], np.asarray(after[name])[is_flipped]):
+            return name
+    return ""
 
 
 def _columns_turned(plain: Any, made: Any) -> tuple[int, int, bool] | None:
