@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from conftest import files
 from proof.engine.errors import UsageError
-from proof.engine.export import export_models
+from proof.engine.export import _inputs_and_outputs, export_models
 
 from .toys import FEATURES, files_of_at_most
 
@@ -100,6 +100,11 @@ def _of_any_size() -> keras.Model:
 def _in_words() -> keras.Model:
     numbers = keras.Input((2,), dtype="int64")
     return keras.Model(numbers, layers.StringLookup(vocabulary=["a", "b"], invert=True)(numbers))
+
+
+def test_random_words_are_no_padding() -> None:
+    _, outputs = _inputs_and_outputs("main", _padded())
+    assert np.isfinite(outputs).all()
 
 
 @pytest.mark.parametrize("model", [_padded, _of_any_size, _in_words])
