@@ -100,8 +100,10 @@ def test_weights_are_exported_and_the_lines_that_load_them_work(run: Path) -> No
     blocks = re.findall(r"(?:^    .*\n)+", printed, re.MULTILINE)
     own = [block for block in blocks if re.search(rf"/{re.escape(file.stem)}(\.keras)?'", block)]
     in_keras, in_tensorflow = map(textwrap.dedent, own)
+    imports = "\n".join(re.findall(r"^import .*", in_keras, re.MULTILINE))  # of layers of your own
     code = f"""
-import keras, tensorflow as tf
+import tensorflow as tf
+{imports}
 specs = keras.models.load_model({str(file)!r}).input
 inputs = tf.nest.map_structure(lambda t: tf.zeros([n or 2 for n in t.shape], t.dtype), specs)
 {in_keras}

@@ -178,6 +178,8 @@ def weights_enter_once(lab: Laboratory) -> Finding:
                     continue  # it is averaged within each example, and the count is of examples
                 if all(np.isin(w, (0, 1)).all() for w in weights) and _are_a_mask(lab, name):
                     return look(seen, "they are a mask of the examples that count, not factors", "")
+            if name in lab.run.terms and lab.declared_interacting:
+                return look(seen, "it is a statistic of the rows that count, as a balance is", "")
             return (look if lab.declared_interacting else wrong)(  # such as a correlation
                 seen,
                 "the loss is averaged twice: divided by the sum of some weights, then by the count",
