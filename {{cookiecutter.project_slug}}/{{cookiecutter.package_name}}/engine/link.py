@@ -334,16 +334,13 @@ def _more_often(one: Place, other: Place) -> str:
 
 def _where(frame: FrameType | None) -> str:
     """The place in `task/` that led to a frame, or else in the engine: "proof/run.py:73"."""
-    in_engine = ""
+    places: list[tuple[str, int]] = []
     while frame:
-        file = frame.f_code.co_filename
-        place = f"{os.path.relpath(file, PROJECT)}:{frame.f_lineno}"
-        if file.startswith(f"{TASK}{os.sep}"):
-            return place
-        is_own = file.startswith(f"{PACKAGE}{os.sep}") and file not in SHARED
-        in_engine = in_engine or (place if is_own else "")
+        places.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back
-    return in_engine
+    own = [p for p in places if p[0].startswith(f"{PACKAGE}{os.sep}") and p[0] not in SHARED]
+    in_task = [p for p in own if p[0].startswith(f"{TASK}{os.sep}")]
+    return next((f"{os.path.relpath(file, PROJECT)}:{n}" for file, n in [*in_task, *own]), "")
 
 
 def _named(workers: list[int]) -> str:

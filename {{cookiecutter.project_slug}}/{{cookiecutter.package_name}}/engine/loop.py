@@ -479,7 +479,7 @@ class Loop:
             restore_state(function, one)
         say(f"resuming {self.directory.path} after step {self.step} (epoch {self.epoch})")
         if origins and (changed := what_changed(origins[-1], self._origin)):
-            say(f"it was trained so far with {changed}: results may be others than those of one")
+            say(f"so far trained with {changed}: a run that was never stopped may end otherwise")
         if self.stopping and self.step < self.schedule.num_steps:
             say(
                 "a callback had stopped the run there, so it makes no more steps; to train for "
