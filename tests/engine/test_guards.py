@@ -83,7 +83,7 @@ def test_data_that_ends_early() -> None:
 
 def test_other_virtual_replicas_than_those_of_the_first_run_of_a_process() -> None:
     tf.config.list_logical_devices()  # TensorFlow has started, with four
-    with pytest.raises(UsageError, match="a process for each number"):
+    with pytest.raises(UsageError, match="when it is imported: make it in a function"):
         create_strategy("none", virtual_replicas=3)
 
 

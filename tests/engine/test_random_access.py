@@ -557,7 +557,7 @@ def test_examples_are_selected_by_number_or_mask(rows: Any, selected: list[int])
 @pytest.mark.quick
 @pytest.mark.parametrize("rows", [[0, ROWS], [-1], [1.0], [True, False], 3, [[0]], ["0"]])
 def test_rows_that_are_not_there_are_refused(rows: Any) -> None:
-    with pytest.raises(UsageError, match=r"select got .*, not the numbers of rows from 0 to"):
+    with pytest.raises(UsageError, match=r"The rows to select are .*; they must be numbers of"):
         RandomAccess((IMAGES, LABELS)).select(rows)
 
 

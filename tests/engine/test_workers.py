@@ -655,11 +655,9 @@ def test_a_pause_of_all_workers_is_no_hang(started: Started, tmp_path: Path) -> 
     assert started.ends() == [0, 0], last(started, 0)
 
 
-@pytest.mark.parametrize("index", [0, 1])
-def test_a_full_disk_of_one_worker_is_the_same_sentence_on_all(
-    started: Started, tmp_path: Path, index: int
+def test_a_full_disk_of_the_chief_is_the_same_sentence_on_all(
+    started: Started, tmp_path: Path
 ) -> None:
-    # Of worker 1 it is the disk of its own temporary files.
     full = """
     import resource
     import tensorflow as tf
@@ -669,13 +667,25 @@ def test_a_full_disk_of_one_worker_is_the_same_sentence_on_all(
         return write(*arguments)
     tf.train.Checkpoint.write = limited
     """
-    start_faulty(started, tmp_path, full, index=index)
+    start_faulty(started, tmp_path, full, index=0)
     assert started.ends() == [2, 2], started.err(0) + started.err(1)
-    said = r"error: (.*The checkpoint of step \d+ can't be written \(File too large\).*)"
-    own, other = (re.fullmatch(said, last(started, i)) for i in (index, 1 - index))
-    assert own
-    assert other
-    assert other[1] == (f"Worker 1 has ended: {own[1]}" if index else own[1])
+    said = r"error: .*The checkpoint of step \d+ can't be written \(File too large\).*"
+    assert re.fullmatch(said, last(started, 0))
+    assert last(started, 0) == last(started, 1)
+
+
+def test_only_the_chief_writes_checkpoints(
+    whole: Callable[[int], Path], started: Started, tmp_path: Path
+) -> None:
+    writes_none = """
+    import tensorflow as tf
+    def write(*_):
+        raise OSError("no disk")
+    tf.train.Checkpoint.write = write
+    """
+    runs = start_faulty(started, tmp_path, writes_none, [*SHORT, *SAVES, "--steps", "20"])
+    assert started.ends() == [0, 0], started.err(0) + started.err(1)
+    assert_same(whole(2), only(runs), tolerance=0)
 
 
 def test_a_disk_that_becomes_read_only_is_the_same_sentence_on_all(
@@ -699,10 +709,10 @@ def test_a_disk_that_becomes_read_only_is_the_same_sentence_on_all(
 def test_a_worker_that_is_killed_while_saving_is_no_full_disk(
     started: Started, tmp_path: Path
 ) -> None:
-    # Worker 1 dies where the chief waits for it in a sum of `Checkpoint.write`.
+    # Worker 1 dies where the chief waits for it.
     dies = """
-    import tensorflow as tf
-    tf.train.Checkpoint.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    from proof.engine import checkpoints
+    checkpoints._write = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
     """
     start_faulty(started, tmp_path, dies)
     assert started.ends() == [138, -signal.SIGKILL]
@@ -766,7 +776,7 @@ def test_the_chief_knows_which_worker_is_stopped(monkeypatch: pytest.MonkeyPatch
     told = json.dumps(link.End(link.lost([]), 138, [])._asdict())
     with first[1], second[1], contextlib.closing(chief):
         for _ in range(5):
-            first[1].sendall(b'{"place": 0}\n')
+            first[1].sendall(b'{"total": 0, "arrived": {}}\n')
             time.sleep(0.3)
         first[1].sendall(told.encode() + b"\n")
         end = chief.wait_for_end(10)

@@ -116,8 +116,8 @@ class RandomAccess:
         is_rows = rows.ndim == 1 and (rows.dtype.kind in "iu" or not rows.size)
         if not is_rows or (rows.size and not 0 <= rows.min() <= rows.max() < len(self)):
             raise UsageError(
-                f"select got {rows.dtype} {rows.shape}, not the numbers of rows from 0 to "
-                f"{len(self) - 1} or a boolean for each."
+                f"The rows to select are {rows.dtype} {rows.shape}; they must be numbers of the "
+                f"{len(self)} rows, the first is 0, or a boolean for each."
             )
         rows = rows.astype(np.int64)
         selected._selected = rows if self._selected is None else self._selected[rows]
