@@ -275,8 +275,7 @@ def _open_with_data(directory: Path) -> Evaluation:
     evaluation = Evaluation(run, datasets, steps.layout)
     if steps.outside.is_waiting:
         evaluation.trace()
-        graph = steps.graph(iter(batches.dataset(0, 0)), steps.start())
-        steps.outside.find(run, [graph, *evaluation.graphs])
+        steps.find_outside(iter(batches.dataset(0, 0)), steps.start(), evaluation.graphs)
     return evaluation
 
 

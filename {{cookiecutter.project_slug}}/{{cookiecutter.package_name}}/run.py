@@ -20,7 +20,7 @@ from .engine.errors import UsageError
 from .engine.gradients import build_optimizer
 from .engine.loop import Schedule
 from .engine.output import say
-from .engine.replicas import synchronize_batch_normalization
+from .engine.replicas import normalizations, synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
 from .engine.unsupported import validate, validate_models, validate_optimizer
 from .engine.workers import Workers
@@ -82,8 +82,6 @@ def create_run(
         if adapted is None:
             adapted = from_chief(adapt(task, datasets), workers)
     models = _create_models(strategy, adapted, config, task)
-    if config.last_batch == "pad" and (rest := batches.num_examples % batch_size):
-        _mention_padding(models, batch_size - rest)
     steps = num_steps(config, batches)
     with strategy.scope():
         losses = create_losses(task)
@@ -110,6 +108,13 @@ def create_run(
         for name, optimizer in optimizers.items():
             build_optimizer(optimizer, run.variables_of(name))
             validate_optimizer(optimizer)
+    rest = batches.num_examples % batch_size
+    if config.last_batch == "pad" and rest and (normal := normalizations(run.layers)):
+        say(
+            f"an epoch's last batch has {batch_size - rest} rows of padding, copies of an example, "
+            f"which are in the statistics of {', '.join(layer.name for layer in normal)}: use "
+            "--last-batch span or drop"
+        )
     synchronized = []
     if strategy.num_replicas_in_sync > 1:
         synchronized = synchronize_batch_normalization(run.layers)
@@ -171,17 +176,6 @@ def create_schedule(config: Config, batches: TrainingBatches) -> Schedule:
         log_graph=config.log_graph,
         profile=profile,
     )
-
-
-def _mention_padding(models: dict[str, keras.Model], rows: int) -> None:
-    """Say that statistics of batches hold rows of padding, which loss and metrics leave out."""
-    layers = [layer for model in models.values() for layer in model._flatten_layers()]
-    normal = (x for x in layers if isinstance(x, keras.layers.BatchNormalization) and x.trainable)
-    if names := ", ".join(layer.name for layer in normal):
-        say(
-            f"an epoch's last batch has {rows} rows of padding, copies of an example, which are in "
-            f"the statistics of {names}: use --last-batch span or drop"
-        )
 
 
 def resolved(config: Config, distributed_steps: DistributedSteps) -> Config:

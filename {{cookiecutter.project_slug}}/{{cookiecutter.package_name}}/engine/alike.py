@@ -79,7 +79,7 @@ def require_same_weights(run: Run, assigned: Container[int] = ()) -> None:
     weights = unique(v for model in run.models.values() for v in model.weights)
     weights = [v for v in weights if "float" in v.dtype and id(v) not in assigned]
     sums = [tf.reduce_sum(tf.abs(tf.cast(v.value, tf.float64))) for v in weights]
-    of_all = run.workers.gather([float(number) for number in sums])
+    of_all = run.workers.gather(tf.stack(sums).numpy().tolist() if sums else [])
     close = np.isclose(of_all, of_all[0], rtol=CLOSE, atol=0, equal_nan=True)
     for worker, weight in np.argwhere(~close):
         raise UsageError(

@@ -209,13 +209,13 @@ def _comes_in_another_order(stream: tf.data.Dataset) -> bool:
 
 def _refuse_another_order(*, several: bool) -> None:
     """Of several workers each reads the whole stream, and keeps its rows of each batch."""
-    sentence = (
-        "the training data is a stream that comes in another order each time it is read: leave out "
-        "its shuffle, since the engine shuffles too, or give it reshuffle_each_iteration=False"
+    why = (
+        "training data is a stream that comes in another order each time it is read: leave out its "
+        "shuffle, since the engine shuffles too, or give it reshuffle_each_iteration=False"
     )
     if several:
-        raise UsageError(f"{sentence[0].upper()}{sentence[1:]} and a seed.")
-    say(f"{sentence}; else a resumed run reads other examples than were left")
+        raise UsageError(f"The {why} and a seed.")
+    say(f"the {why}; else a resumed run reads other examples than were left")
 
 
 def is_sharded(split: Split) -> bool:

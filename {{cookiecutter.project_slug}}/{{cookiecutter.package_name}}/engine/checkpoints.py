@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +118,7 @@ class Checkpoints:
             "outside": self._outside.to_save(),
         }
         self._text.assign(json.dumps(text))
-        optimizers = self.run.optimizers.values()
-        variables = [*self._variables, *(v for o in optimizers for v in all_variables(o))]
-        is_summed, keep = _is_summed(variables), self._keep
+        is_summed, keep = _is_summed(self.run), self._keep
         _write(self._everything, self.directory, step, keep, self._workers, is_summed=is_summed)
         self.saved_step = step
 
@@ -378,7 +376,7 @@ class BestWeights:
             "outside": self._outside.to_save(),
         }
         self._text.assign(json.dumps(text))
-        is_summed = _is_summed(v for m in self.run.trained_models.values() for v in m.variables)
+        is_summed = _is_summed(self.run)
         _write(self._checkpoint, self.directory, step, 1, self._workers, is_summed=is_summed)
 
     def resume(self, value: float | None, row: dict[str, float], step: int) -> None:
@@ -475,8 +473,10 @@ def _freezable(run: Run) -> list[keras.layers.Layer | keras.Variable]:
     return [*run.layers, *unique(v for model in models for v in model.variables)]
 
 
-def _is_summed(variables: Iterable[keras.Variable]) -> bool:
-    """Whether one has other values on each replica, which writing sums: all must take part."""
+def _is_summed(run: Run) -> bool:
+    """Whether writing sums a variable over the replicas: then all workers must take part."""
+    variables = [v for model in run.trained_models.values() for v in model.variables]
+    variables += [v for optimizer in run.optimizers.values() for v in all_variables(optimizer)]
     return any(isinstance(v.value, SyncOnReadVariable) for v in variables)
 
 

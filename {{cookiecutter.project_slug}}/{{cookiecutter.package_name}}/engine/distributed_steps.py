@@ -125,6 +125,18 @@ class DistributedSteps:
         arguments = (iterator, tf.constant(0, tf.int64), progress)
         return self._function().get_concrete_function(*arguments).graph
 
+    def find_outside(
+        self, iterator: Iterator, progress: Progress, of_evaluation: list[tf.Graph]
+    ) -> None:
+        """Take up what steps read beside models, optimizers and metrics, see `Outside.find`.
+
+        The train steps come first, so that a variable of another step changes no name.
+
+        Raises:
+            UsageError: one that was restored isn't there, or has another shape.
+        """
+        self.outside.find(self.run, [self.graph(iterator, progress), *of_evaluation])
+
     def _function(self) -> Any:
         what_trains = self.run.what_trains
         if not self._built_for.issuperset(what_trains):

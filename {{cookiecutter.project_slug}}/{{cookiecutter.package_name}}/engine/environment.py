@@ -13,8 +13,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from .rendezvous import hashes_of_code
+
 PROJECT = Path(__file__).parents[2]
-PACKAGE = Path(__file__).parents[1]
 GIT_SECS = 10.0  # for an answer of git; without it, the commit is unknown
 
 
@@ -29,7 +30,8 @@ def environment() -> dict[str, dict[str, Any]]:
             "tensorflow": tf.__version__,
             "keras": keras.__version__,
             "numpy": np.__version__,
-            "code": f"{_checksum():08x}",  # where git says nothing
+            # Where git says nothing.
+            "code": f"{zlib.crc32(''.join(hashes_of_code().values()).encode()):08x}",
         },
         "git": _commit(),
         "machine": {
@@ -45,14 +47,6 @@ def what_changed(before: dict[str, Any], now: dict[str, Any]) -> str:
     facts = [{**e["versions"], "commit": str(e["git"]["commit"])[:8]} for e in (before, now)]
     changed = [name for name in facts[1] if facts[0].get(name) != facts[1][name]]
     return ", ".join(f"{name} {facts[0].get(name)} (now {facts[1][name]})" for name in changed)
-
-
-def _checksum() -> int:
-    """Of the modules of the project."""
-    checksum = 0
-    for file in sorted(PACKAGE.rglob("*.py")):
-        checksum = zlib.crc32(file.read_bytes(), checksum)
-    return checksum
 
 
 def _commit() -> dict[str, Any]:

@@ -219,8 +219,7 @@ class Loop:
             with self._timed("compiling"):
                 self._train_call(0)
                 self.evaluation.trace()
-            graph = self.steps.graph(self._iterator, self.progress)
-            self.steps.outside.find(self.run, [graph, *self.evaluation.graphs])
+            self.steps.find_outside(self._iterator, self.progress, self.evaluation.graphs)
         if trains:
             if self.workers.is_chief:
                 self.directory.forget_results()
@@ -232,6 +231,7 @@ class Loop:
                     "tf.Variable; make weights of layers by add_weight"
                 )
             if self.schedule.log_graph and self.workers.is_chief and not resume:
+                graph = self.steps.graph(self._iterator, self.progress)
                 self.records.summaries.graph(graph, self.run.trained_models)
 
     def train(self) -> None:

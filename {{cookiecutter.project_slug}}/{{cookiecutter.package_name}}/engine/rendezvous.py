@@ -45,15 +45,19 @@ def fingerprint(flags: str) -> dict[str, Any]:
     Args:
         flags: all of them as YAML.
     """
-    files = sorted(PACKAGE.rglob("*.py"))
     return {
         **{f"--{n.replace('_', '-')}": value for n, value in (yaml.safe_load(flags) or {}).items()},
-        **{
-            str(file.relative_to(PACKAGE.parent)): hashlib.sha256(file.read_bytes()).hexdigest()
-            for file in files
-        },
+        **hashes_of_code(),
         **{name: version(name) for name in PACKAGES},
         "Python": platform.python_version(),
+    }
+
+
+def hashes_of_code() -> dict[str, str]:
+    """The SHA-256 of each module of the project, by its file."""
+    return {
+        str(file.relative_to(PACKAGE.parent)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(PACKAGE.rglob("*.py"))
     }
 
 

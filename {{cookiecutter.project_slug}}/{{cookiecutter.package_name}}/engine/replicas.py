@@ -19,13 +19,19 @@ def synchronize_batch_normalization(layers: Iterable[keras.layers.Layer]) -> lis
     as a single device (1e-2 off). To be called before the first trace. Measured on Keras 3.15.
     """
     names = []
-    for layer in layers:
-        # A frozen one normalizes by its moving statistics, which are the same everywhere.
-        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
-            layer.synchronized = True
-            layer._moments = _masked_moments(layer, layer._moments)
-            names.append(layer.name)
+    for layer in normalizations(layers):
+        layer.synchronized = True
+        layer._moments = _masked_moments(layer, layer._moments)
+        names.append(layer.name)
     return names
+
+
+def normalizations(
+    layers: Iterable[keras.layers.Layer],
+) -> list[keras.layers.BatchNormalization]:
+    """Those that normalize by the batch: a frozen one uses its moving statistics."""
+    normal = (x for x in layers if isinstance(x, keras.layers.BatchNormalization))
+    return [layer for layer in normal if layer.trainable]
 
 
 def _masked_moments(layer: keras.layers.BatchNormalization, without_mask: Any) -> Any:

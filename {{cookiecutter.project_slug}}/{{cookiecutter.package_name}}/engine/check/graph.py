@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,23 @@ def _draws_of(tensor: tf.Tensor, draws: frozenset[str]) -> list[tf.Operation]:
 def drawn_twice(ops: Iterable[tf.Operation]) -> list[list[tf.Operation]]:
     """Draws of equally many random numbers that share a seed, so the numbers are the same."""
     draws: dict[Any, list[tf.Operation]] = {}
+    for op, seed in _seeded_draws(ops):
+        draws.setdefault((op.type, str(op.outputs[0].shape), seed), []).append(op)
+    return [same for same in draws.values() if len(same) > 1]
+
+
+def of_one_seed(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
+    """Two draws of other kinds or numbers of random numbers that share a seed; or none."""
+    draws: dict[int, tf.Operation] = {}
+    for op, seed in _seeded_draws(ops):
+        first = draws.setdefault(seed, op)
+        if (op.type, op.outputs[0].shape) != (first.type, first.outputs[0].shape):
+            return [first, op]
+    return []
+
+
+def _seeded_draws(ops: Iterable[tf.Operation]) -> Iterator[tuple[tf.Operation, int]]:
+    """Draws of random numbers, each with the `_formula` of its seed."""
     formulas: dict[str, int] = {}
     for op in ops:
         # In tf.random.fold_in, one seed and several numbers make several seeds.
@@ -127,25 +144,7 @@ def drawn_twice(ops: Iterable[tf.Operation]) -> list[list[tf.Operation]]:
         if is_random and op.type not in MAKES_SEEDS:
             seeding = op.inputs[1].op
             if seeding.type == "StatelessRandomGetKeyCounter":
-                seed = _formula(seeding.inputs[0], formulas)
-                key = op.type, str(op.outputs[0].shape), seed
-                draws.setdefault(key, []).append(op)
-    return [same for same in draws.values() if len(same) > 1]
-
-
-def of_one_seed(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
-    """Two draws of other kinds or numbers of random numbers that share a seed; or none."""
-    draws: dict[int, tf.Operation] = {}
-    formulas: dict[str, int] = {}
-    for op in ops:
-        is_random = op.type.startswith("StatelessRandom") and op.type.endswith("V2")
-        if is_random and op.type not in MAKES_SEEDS:
-            seeding = op.inputs[1].op
-            if seeding.type == "StatelessRandomGetKeyCounter":
-                first = draws.setdefault(_formula(seeding.inputs[0], formulas), op)
-                if (op.type, op.outputs[0].shape) != (first.type, first.outputs[0].shape):
-                    return [first, op]
-    return []
+                yield op, _formula(seeding.inputs[0], formulas)
 
 
 def _formula(tensor: tf.Tensor, known: dict[str, int]) -> int:

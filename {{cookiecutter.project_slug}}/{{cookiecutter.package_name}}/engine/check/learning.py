@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..callbacks import learning_rates
+from ..replicas import normalizations
 from ..types import Run
 from . import held_out
 from .adversaries import JUDGES
@@ -386,11 +387,8 @@ def moving_averages(lab: Laboratory) -> Finding:
             "decay and 1 - decay are swapped",
             f"multiply the old value by {share:.3g}, and the new one by {1 - share:.2g}",
         )
-    normalizations = [
-        layer for layer in lab.run.layers
-        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
-    ]  # fmt: skip
-    for layer in normalizations:
+    normal = normalizations(lab.run.layers)
+    for layer in normal:
         if layer.momentum < 0.5:
             return (wrong if 0 < layer.momentum <= 0.2 else look)(
                 f"the moving averages of {layer.path} keep only {layer.momentum:.0%} of their "
@@ -409,7 +407,7 @@ def moving_averages(lab: Laboratory) -> Finding:
                 "evaluation normalizes by these averages",
                 "use a smaller one, such as 0.9 or 0.99",
             )
-    there_are = normalizations or any(_averages(lab))
+    there_are = normal or any(_averages(lab))
     return ok("" if there_are else "not looked at: there are none")
 
 
