@@ -67,7 +67,7 @@ def test_every_output_is_written_as_a_plain_array(form: str, tmp_path: Path) -> 
 
 NESTED = {
     "nested": (
-        lambda x: {"box": {"size": layers.Dense(2)(x), "at": layers.Dense(1)(x)}, "kind": x},
+        lambda x: {"box": {"size": 2 * x, "at": layers.Dense(1)(x)}, "kind": x},
         {"box/size", "box/at", "kind"},
     ),
     "file": (lambda x: {"file": layers.Dense(2)(x), "other": x}, {"file", "other"}),
@@ -82,6 +82,8 @@ def test_nested_outputs_are_written_by_their_paths(form: str, tmp_path: Path) ->
     written = np.load(file, allow_pickle=False)
     assert set(written) == names
     assert all(len(written[name]) == len(INPUTS) for name in names)
+    if form == "nested":
+        np.testing.assert_allclose(written["box/size"], 2 * INPUTS, rtol=1e-6)
 
 
 def test_outputs_of_a_subclass_are_numbered(tmp_path: Path) -> None:

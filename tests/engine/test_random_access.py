@@ -29,7 +29,7 @@ from proof.engine.batches import (
     per_example,
     random_access,
 )
-from proof.engine.callbacks import every_steps
+from proof.engine.callbacks import Event, every_steps
 from proof.engine.data_errors import DataError, reading_errors
 from proof.engine.errors import UsageError
 from proof.engine.random_access import RandomAccess
@@ -533,7 +533,12 @@ def test_a_variable_that_an_augmentation_reads_must_stay(tmp_path: Path) -> None
 
     toy = Toy(augment=augment)
     loop(tmp_path / "same", [every_steps(2, lambda event: None)], toy=toy).train()
-    run = loop(tmp_path / "other", [every_steps(2, lambda event: strength.assign(0.5))], toy=toy)
+
+    def change(event: Event) -> None:
+        strength.assign(0.5)
+        assert event.batch  # which makes it anew
+
+    run = loop(tmp_path / "other", [every_steps(2, change)], toy=toy)
     with pytest.raises(UsageError, match=r"A variable that create_augment .* reads has changed"):
         run.train()
 

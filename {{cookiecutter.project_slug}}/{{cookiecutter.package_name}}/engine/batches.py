@@ -404,8 +404,9 @@ class TrainingBatches:
         read_by = [op for op in graph.get_operations() if op.type == "ReadVariableOp"]
         found = [(handles.get(id(op.inputs[0])), op.get_attr("dtype")) for op in read_by]
         reads = [partial(read, handle, dtype) for handle, dtype in found if handle is not None]
-        with tf.init_scope():
-            self._read_by_augment = [(each, each()) for each in reads]
+        if not self._read_by_augment:  # of the first trace: later ones may be made after a change
+            with tf.init_scope():
+                self._read_by_augment = [(each, each()) for each in reads]
 
     def rows(self, steps: tf.Tensor) -> tf.Tensor:
         """Steps int64 (k,) -> the row numbers of their global batches, int64 (k, rows).

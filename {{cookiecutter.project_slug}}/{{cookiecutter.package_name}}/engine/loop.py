@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from .alike import require_same_callbacks, require_same_weights
@@ -437,7 +438,7 @@ class Loop:
             self.checkpoints.save(self.progress, state)
         self.directory.is_new = False
 
-    @property
+    @cached_property
     def _validated(self) -> list[int]:
         """How many examples there are to validate, and how many batches of them are taken."""
         split = self.evaluation.splits.get("validation")

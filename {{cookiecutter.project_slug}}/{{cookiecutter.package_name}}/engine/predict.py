@@ -335,12 +335,10 @@ def _write_arrays(model: keras.Model, outputs: Any, path: Path) -> Path:
 
 def _by_name(model: keras.Model, outputs: Any) -> dict[str, np.ndarray]:
     """Several outputs by their names; one in a dict or list of outputs as "boxes/size"."""
-    names = getattr(model, "output_names", [])
-    arrays = tf.nest.flatten(outputs)
-    if not isinstance(outputs, dict) and len(names) == len(arrays) == len(outputs):
-        return dict(zip(names, arrays, strict=True))
-    paths = (path for path, _ in keras.tree.flatten_with_path(outputs))
-    return {"/".join(map(str, p)): array for p, array in zip(paths, arrays, strict=True)}
+    names, flat = getattr(model, "output_names", []), keras.tree.flatten_with_path(outputs)
+    if not isinstance(outputs, dict) and len(names) == len(flat) == len(outputs):
+        return dict(zip(names, outputs, strict=True))
+    return {"/".join(map(str, path)): array for path, array in flat}
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
