@@ -28,6 +28,23 @@ def _signal_mask() -> Iterator[None]:
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """The handlers of a program in a terminal; gives those back that there were.
+
+    What nohup or a shell's `&` starts ignores SIGHUP or SIGINT, and so do the tests in it.
+    """
+    from proof.engine.interrupts import SIGNALS
+
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture(autouse=True)
 def _float64() -> Iterator[None]:
     """Compute in float64, where rounding can't hide a mistake."""

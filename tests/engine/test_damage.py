@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from proof.engine.checkpoints import BestWeights
 from proof.engine.command_line import parse, to_yaml
 from proof.engine.errors import UsageError, usage_errors
 from proof.engine.files import to_json
-from proof.engine.interrupts import SIGNALS, Interrupts
+from proof.engine.interrupts import Interrupts
 from proof.engine.locks import is_locked
 from proof.engine.run_directory import RunDirectory, find_resumed
 from proof.engine.run_files import read_run
@@ -388,21 +388,6 @@ def test_garbage_is_left_alone_while_tensorflow_is_imported() -> None:
     with contextlib.suppress(KeyError), filtered_tf_import():
         raise KeyError
     assert gc.isenabled()
-
-
-@pytest.fixture
-def handlers() -> Iterator[None]:
-    """The handlers of a program in a terminal; gives those back that there were.
-
-    What nohup or a shell's `&` starts ignores SIGHUP or SIGINT, and so do the tests in it.
-    """
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 ENDS = [(signal.SIGTERM, 138), (signal.SIGHUP, 138), (signal.SIGINT, 130)]

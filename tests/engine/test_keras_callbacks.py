@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.callbacks import learning_rates, restore_state, state_of
+from proof.engine.callbacks import (
+    at_step,
+    every_steps,
+    every_validation,
+    learning_rates,
+    restore_state,
+    state_of,
+)
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.keras_callbacks import _attributes, _logs, keras_callback
@@ -457,3 +467,99 @@ def test_workers_but_the_chief_write_nothing(tmp_path: Path, monkeypatch: Any) -
     run.train()
     assert not {"a.csv", "board", "a.keras"} & {file.name for file in tmp_path.rglob("*")}
     assert len(noting.notes) > EPOCHS
+
+
+def told_to_stop(run: Loop, validation: int) -> Loop:
+    """The run, to which a SIGTERM comes after the first batch of a validation, from 0 on."""
+    step = run.evaluation.distributed_validation_step
+
+    def interrupted(iterator: Any, steps: int, sums: Any, first: int = 0) -> Any:
+        sums = step(iterator, steps, sums, first)
+        if steps and len(run.records.history) == validation:
+            assert first == 0  # it must not come to a second batch
+            os.kill(os.getpid(), signal.SIGTERM)
+        return sums
+
+    run.evaluation.distributed_validation_step = interrupted
+    return run
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize(
+    ("validation", "replicas"),
+    [pytest.param(2, 1, marks=pytest.mark.quick), (2, 2), (0, 1), (EPOCHS - 1, 1)],
+)
+def test_a_validation_that_a_signal_stopped_is_made_again(
+    validation: int, replicas: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings: dict[str, Any] = {"replicas": replicas, "max_stop_secs": 1e-9, "log_every_steps": 2}
+    whole, rest = NotingBatches(), NotingBatches()
+    expected = loop(tmp_path / "whole", [keras_callback(whole)], **settings)
+    expected.train()
+    run = told_to_stop(
+        loop(tmp_path / "run", [keras_callback(NotingBatches())], **settings), validation
+    )
+    with pytest.raises(SystemExit, match="138"):
+        run.train()
+    step = 3 * validation + 3
+    assert f"interrupted in the validation after step {step}; to" in capsys.readouterr().out
+    again = loop(tmp_path / "run", [keras_callback(rest)], resume=True, **settings)
+    again.train()
+    assert again.records.history == expected.records.history
+    assert again.best.row == expected.best.row
+    assert again.test() == expected.test()
+    for a, b in zip(_bits(again), _bits(expected), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for name in ("history.csv", "checkpoints/best/ckpt-24.index"):
+        assert files_equal(tmp_path / "whole" / name, tmp_path / "run" / name)
+    assert rest.notes == whole.notes  # they are in the checkpoint, too
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_validation_that_is_made_again_after_a_kill_has_one_row(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"max_stop_secs": 1e-9}
+    expected = loop(tmp_path / "whole", **settings)
+    expected.train()
+    with pytest.raises(SystemExit, match="138"):
+        told_to_stop(loop(tmp_path / "run", **settings), 2).train()
+    killed = loop(tmp_path / "run", resume=True, **settings)
+    with (
+        patch.object(killed, "_run_callbacks", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        killed.train()
+    again = loop(tmp_path / "run", resume=True, **settings)
+    again.train()
+    assert again.records.history == expected.records.history
+    assert files_equal(tmp_path / "whole/history.csv", tmp_path / "run/history.csv")
+
+
+def files_equal(one: Path, other: Path) -> bool:
+    """Whether two files hold the same, or none of them is there."""
+    if not one.exists():
+        return not other.exists()
+    return one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_stopped_validation_of_a_run_that_a_callback_stopped_is_made_again(
+    tmp_path: Path,
+) -> None:
+    def callbacks(called: list[int]) -> list[Any]:
+        return [
+            at_step(5, lambda event: event.stop()),
+            every_steps(5, lambda event: called.append(event.step)),
+            every_validation(lambda event: called.append(-event.step)),
+        ]
+
+    whole, first, rest = list[int](), list[int](), list[int]()
+    expected = loop(tmp_path / "whole", callbacks(whole), max_stop_secs=1e-9)
+    expected.train()
+    run = told_to_stop(loop(tmp_path / "run", callbacks(first), max_stop_secs=1e-9), 1)
+    with pytest.raises(SystemExit, match="138"):
+        run.train()
+    again = loop(tmp_path / "run", callbacks(rest), resume=True, max_stop_secs=1e-9)
+    again.train()
+    assert (whole, first, rest) == ([-3, 5, -5], [-3, 5], [-5])
+    assert again.records.history == expected.records.history
+    assert again.step == 5

@@ -388,8 +388,6 @@ class BestWeights:
             step: how many are made.
         """
         saved = _latest_of_all(self.directory, self._workers)
-        if saved > step:  # of steps that are made again
-            self._workers.on_chief(self._delete)
         self.row = row if 0 <= saved <= step else {}
         number = self.row.get(self.column)  # which may be another column than it was
         self.value = number if number is not None and math.isfinite(number) else None
@@ -400,9 +398,15 @@ class BestWeights:
             now = "unknown" if self.value is None else f"{self.value:g}"
             say(f"{self.column} is monitored now: that of the best weights so far is {now}")
 
-    def _delete(self) -> str:
-        _remove(self.directory)
-        return ""
+    def forget_later(self, step: int) -> None:
+        """Delete weights of later steps than `step`, which are made again."""
+
+        def forget() -> str:
+            if _latest_readable(self.directory) > step:
+                _remove(self.directory)
+            return ""
+
+        self._workers.on_chief(forget)
 
     def restore(self) -> bool:
         """Set the weights, and what is frozen, to the best; False if none were saved.

@@ -7,6 +7,8 @@ nor normalization statistics nor random states move.
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -60,17 +62,31 @@ class Evaluation:
                     f"The {split_label(name)} is empty; create_datasets may leave it out."
                 )
 
-    def evaluate(self, split: str, num_batches: int = 0) -> dict[str, float]:
+    def evaluate(
+        self, split: str, num_batches: int = 0, pace: Callable[[float], int] | None = None
+    ) -> dict[str, float]:
         """Mean losses and metrics of a split, as "<split>_<name>"; 0 batches evaluates all.
+
+        Args:
+            split: which examples.
+            num_batches: how many batches of them, all for 0.
+            pace: given the seconds that a batch of the latest graph call took, how many the next
+                one evaluates, alike on all workers; what it raises ends the evaluation. None: one
+                graph call for all.
 
         Raises:
             UsageError: the data can't be used.
         """
-        values, _ = self.measure(split, num_batches)
+        values, _ = self.measure(split, num_batches, pace=pace)
         return {f"{split}_{name}": value for name, value in values.items()}
 
     def measure(
-        self, split: str, num_batches: int = 0, *, as_split: str = ""
+        self,
+        split: str,
+        num_batches: int = 0,
+        *,
+        as_split: str = "",
+        pace: Callable[[float], int] | None = None,
     ) -> tuple[dict[str, float], Sums]:
         """Mean losses and metrics of a split by name, and the sums behind the losses.
 
@@ -78,13 +94,14 @@ class Evaluation:
             split: which examples.
             num_batches: how many batches of them, all for 0.
             as_split: whose step evaluates them, that of `split` itself if not given.
+            pace: see `evaluate`.
 
         Raises:
             UsageError: the data can't be used.
         """
         for metric in self.run.metrics.values():
             metric.reset_state()
-        sums = self._run(split, num_batches, as_split or split)
+        sums = self._run(split, num_batches, as_split or split, pace)
         return self.run.by_loss_name(sums.means()) | self.run.metric_results(), sums
 
     def trace(self) -> None:
@@ -97,17 +114,36 @@ class Evaluation:
             if split != "train":
                 self._run(split, None, split)
 
-    def distributed_validation_step(self, iterator: Iterator, steps: int, sums: Sums) -> Sums:
-        """Evaluate `steps` batches of validation data in one graph call, and add to `sums`."""
-        step = self.run.functions.validation_step
-        return self._graph("validation", step)(iterator, tf.constant(steps, tf.int64), sums)
+    def distributed_validation_step(
+        self, iterator: Iterator, steps: int, sums: Sums, first: int = 0
+    ) -> Sums:
+        """Evaluate `steps` batches of validation data in one graph call, and add to `sums`.
 
-    def distributed_test_step(self, iterator: Iterator, steps: int, sums: Sums) -> Sums:
-        """Evaluate `steps` batches of test data in one graph call, and add to `sums`."""
-        step = self.run.functions.test_step
-        return self._graph("test", step)(iterator, tf.constant(steps, tf.int64), sums)
+        Args:
+            iterator: gives the batches.
+            steps: how many are evaluated.
+            sums: of the batches before.
+            first: the number of the first one in its split, from 0; random states follow from it.
+        """
+        numbers = tf.constant(first, tf.int64), tf.constant(steps, tf.int64)
+        return self._graph("validation", self.run.functions.validation_step)(
+            iterator, *numbers, sums
+        )
 
-    def _run(self, split: str, num_batches: int | None, as_split: str) -> Sums:
+    def distributed_test_step(
+        self, iterator: Iterator, steps: int, sums: Sums, first: int = 0
+    ) -> Sums:
+        """Evaluate `steps` batches of test data, as `distributed_validation_step` does."""
+        numbers = tf.constant(first, tf.int64), tf.constant(steps, tf.int64)
+        return self._graph("test", self.run.functions.test_step)(iterator, *numbers, sums)
+
+    def _run(
+        self,
+        split: str,
+        num_batches: int | None,
+        as_split: str,
+        pace: Callable[[float], int] | None = None,
+    ) -> Sums:
         """Evaluate so many batches of a split, all for 0, none for None, by the step of another."""
         if split not in self._batches:
             self._batches[split] = evaluation_batches(
@@ -121,7 +157,15 @@ class Evaluation:
             step = self.distributed_test_step
         with data_errors(split, self.run, batches.element_spec, self.splits[split]):
             iterator = iter(batches)
-            sums = step(iterator, steps, Sums.zero(len(self.run.returned)))
+            sums = Sums.zero(len(self.run.returned))
+            done, several = 0, min(steps, 1) if pace else steps
+            while True:
+                started = time.perf_counter()
+                sums = step(iterator, several, sums, done)
+                done += several
+                if done == steps or pace is None:
+                    break
+                several = min(pace((time.perf_counter() - started) / several), steps - done)
             if steps == number:
                 next(iterator, None)  # a stream that is longer than it says fails here
             return sums
@@ -142,7 +186,7 @@ class Evaluation:
         In a graph made before, a frozen layer would still be regularized.
         """
 
-        def evaluate(iterator: Iterator, steps: tf.Tensor, sums: Sums) -> Sums:
+        def evaluate(iterator: Iterator, first: tf.Tensor, steps: tf.Tensor, sums: Sums) -> Sums:
             self.graphs.append(tf.compat.v1.get_default_graph())
 
             def once(number: tf.Tensor, sums: Sums) -> tuple[tf.Tensor, Sums]:
@@ -157,8 +201,7 @@ class Evaluation:
                 total = self.run.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
                 return number + 1, sums.add(local, total)
 
-            start = tf.zeros((), tf.int64), sums
-            return tf.while_loop(lambda number, _: number < steps, once, start)[1]
+            return tf.while_loop(lambda number, _: number < first + steps, once, (first, sums))[1]
 
         key = (kind, *self.run.what_trains)
         if key not in self._functions:

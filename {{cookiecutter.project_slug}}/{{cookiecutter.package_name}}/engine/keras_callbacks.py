@@ -67,10 +67,11 @@ class _Adapter:
         self._callback, self._model_name = callback, model
         self.kind = type(callback).__name__
         self._chief_only, self._each_step = chief_only, each_step
+        # Of steps the latest that it knows of.
         self._kept: dict[str, Any] = {"epoch": 0, "first_step": 0, "begun": -1, "step_begun": -1}
+        self._kept |= {"step": 0, "validated": 0}
         self._attributes: dict[str, str] = {}  # to be set, as JSON
         self._fresh: dict[str, str] = {}  # those after on_train_begin
-        self._step = self._validated = 0  # the latest that it knows of
 
     def on_train_begin(self, loop: Loop) -> None:
         """Before the first step of this process.
@@ -95,18 +96,17 @@ class _Adapter:
         self._fresh = _attributes(callback)
         for name, text in self._attributes.items():
             setattr(callback, name, from_json_text(text))
-        self._step = self._validated = loop.step
 
     def __call__(self, event: Event) -> None:
         """After a step, a validation, or both."""
         callback, kept = self._callback, self._kept
-        if self._each_step and event.step > self._step:
+        if self._each_step and event.step > kept["step"]:
             batch = event.step - kept["first_step"] - 1
             callback.on_train_batch_end(batch, event.losses | event.metrics)
-        self._step = event.step
+        kept["step"] = event.step
         row = event.history[-1] if event.history else {}
-        if row.get("step") == event.step > self._validated:
-            self._validated, logs = event.step, _logs(row)
+        if row.get("step") == event.step > kept["validated"]:
+            kept["validated"], logs = event.step, _logs(row)
             test = {n.removeprefix("val_"): v for n, v in logs.items() if n.startswith("val_")}
             if test:
                 callback.on_test_begin({})
@@ -143,7 +143,8 @@ class _Adapter:
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Continue from there."""
-        self._kept, self._attributes = state["kept"], state["attributes"]
+        self._kept |= state["kept"]
+        self._attributes = state["attributes"]
 
 
 def _kinds(callback: Any) -> set[str]:

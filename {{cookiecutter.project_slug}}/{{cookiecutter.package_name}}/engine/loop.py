@@ -71,6 +71,10 @@ class _Agreed(NamedTuple):
     due: list[Callback]
 
 
+class _ValidationStopped(Exception):
+    """A signal came while the validation data was evaluated."""
+
+
 class Loop:
     """Training, validation and test of one run.
 
@@ -161,6 +165,9 @@ class Loop:
         )
         self._train_metrics: dict[str, float] = {}  # of the latest validation's row
         self._save_requested = False
+        self._interrupts: Interrupts | None = None  # in training only
+        # While validation is under way the callbacks, by number, that are called after it.
+        self._called_next: list[int] | None = None
         self._iterator: Any = None
         self._waited = 0.0  # seconds for data, in all graph calls so far
         parts = "compiling", "training", "waiting for data", "evaluation", "saving"
@@ -206,14 +213,15 @@ class Loop:
         else:
             require_same_weights(self.run)
         self._tell("on_train_begin", self.callbacks)
-        self._tell("on_step_begin", self.callbacks)
+        if self._called_next is None:
+            self._tell("on_step_begin", self.callbacks)
         if not resume:
             now = self._agree(interrupted=False, log=False, steps=1, validate=False)
             self._run_callbacks(now.due)
             self._save_as_requested()
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
-        trains = self.step < last and not self.stopping
+        trains = (self.step < last and not self.stopping) or self._called_next is not None
         if trains or self.steps.outside.is_waiting:
             if self.workers.is_chief:
                 say_on_terminal("compiling")
@@ -222,6 +230,7 @@ class Loop:
                 self.evaluation.trace()
             self.steps.find_outside(self._iterator, self.progress, self.evaluation.graphs)
         if trains:
+            self.best.forget_later(self.step)
             if self.workers.is_chief:
                 self.directory.forget_results()
             if self.workers.is_chief and (unreached := self.steps.transaction.unreached):
@@ -242,9 +251,8 @@ class Loop:
             UsageError: too many steps in a row were not finite, or the data can't be used.
             SystemExit: a signal came; the run has been saved.
         """
-        last = self.schedule.num_steps
         display = ProgressDisplay(
-            last,
+            self.schedule.num_steps,
             self.step,
             self.batches.steps_per_epoch,
             batch_size=self.run.global_batch_size,
@@ -252,44 +260,18 @@ class Loop:
             monitor=self.best.column,
             bar=self.workers.is_chief,
         )
-        steps = 1  # first, so that `max_stop_secs` knows how long one takes
-        with Interrupts() as interrupts, closing(display), self._resumable():
-            stop = self.workers.alone and interrupts.received
-            while self.step < last and not self.stopping and not stop:
-                steps = min(steps, self._steps_until_due())
-                started = time.perf_counter()
-                made = self._train_call(steps)
-                secs = time.perf_counter() - started
-                losses = self.run.by_loss_name(self.progress.latest.losses.numpy())
-                waiting = self._secs_waited()
-                self._seconds["training"] += secs - waiting
-                self._seconds["waiting for data"] += waiting
-                self._log.add_time(made, secs, waiting)
-                display.advance(made, losses, secs, waiting)
-                self._report_skips(display, made)
-                self._report_bad_examples(display)
-                validate = self.step == last or self.step % self._validation_interval == 0
-                log = validate or self._log.is_due(self.step)
-                steps = max(1, self._next_steps(steps, secs / made))
-                now = self._agree(
-                    interrupted=interrupts.received, log=log, steps=steps, validate=validate
-                )
-                stop, steps = now.interrupted, now.steps
-                self._record(display, now.due, log=now.log, validate=validate)
-                if self.stopping and not validate:  # the last row, as of a run that is complete
-                    due = [c for c in self.callbacks if c.after_validations]
-                    self._record(display, due, log=not now.log, validate=True)
-                self._save_as_requested()
-                if self.workers.alone:  # one of this moment, too; several stop for what all know
-                    stop = interrupts.received
-            if not stop and not self.workers.alone:  # one of the last validation
-                stop = bool(self.workers.gather([interrupts.received]).any())
+        with Interrupts() as self._interrupts, closing(display), self._resumable():
+            try:
+                stop = self._train(display, self._interrupts)
+            except _ValidationStopped:
+                stop = True
             if stop:
-                interrupts.received = True  # by a worker; from here on none heeds a signal
+                self._interrupts.received = True  # by a worker; from here on none heeds a signal
                 self._save()
                 display.close()
+                where = "in the validation " * (self._called_next is not None)
                 print(
-                    f"interrupted after step {self.step}; to resume: {self.resume_command}",
+                    f"interrupted {where}after step {self.step}; to resume: {self.resume_command}",
                     flush=True,
                 )
                 self.workers.wait()  # a launcher ends all when one has left
@@ -303,13 +285,57 @@ class Loop:
                     "the best ones are, from before; change them in on_epoch_end or a train step"
                 )
             self._save()  # whole, even if a signal comes now
+        self._interrupts = None
+
+    def _train(self, display: ProgressDisplay, interrupts: Interrupts) -> bool:
+        """Make the steps; returns whether a signal came before the last one was validated."""
+        last = self.schedule.num_steps
+        steps = 1  # first, so that `max_stop_secs` knows how long one takes
+        stop = self.workers.alone and interrupts.received
+        if self._called_next is not None and not stop:  # it was stopped there
+            due = [self.callbacks[i] for i in self._called_next]
+            self._record(display, due, log=False, validate=True)
+            self._tell("on_step_begin", self.callbacks)
+            self._save_as_requested()
+        while self.step < last and not self.stopping and not stop:
+            steps = min(steps, self._steps_until_due())
+            started = time.perf_counter()
+            made = self._train_call(steps)
+            secs = time.perf_counter() - started
+            losses = self.run.by_loss_name(self.progress.latest.losses.numpy())
+            waiting = self._secs_waited()
+            self._seconds["training"] += secs - waiting
+            self._seconds["waiting for data"] += waiting
+            self._log.add_time(made, secs, waiting)
+            display.advance(made, losses, secs, waiting)
+            self._report_skips(display, made)
+            self._report_bad_examples(display)
+            validate = self.step == last or self.step % self._validation_interval == 0
+            log = validate or self._log.is_due(self.step)
+            steps = max(1, self._next_steps(steps, secs / made))
+            now = self._agree(
+                interrupted=interrupts.received, log=log, steps=steps, validate=validate
+            )
+            stop, steps = now.interrupted, now.steps
+            self._record(display, now.due, log=now.log, validate=validate)
+            if self.stopping and not validate:  # the last row, as of a run that is complete
+                due = [c for c in self.callbacks if c.after_validations]
+                self._record(display, due, log=not now.log, validate=True)
+            self._save_as_requested()
+            if self.workers.alone:  # one of this moment, too; several stop for what all know
+                stop = interrupts.received
+        if not stop and not self.workers.alone:  # one of the last validation
+            stop = bool(self.workers.gather([interrupts.received]).any())
+        return stop
 
     def test(self) -> dict[str, float]:
         """Evaluate the test data with the best weights."""
         if not self.best.restore():
             say("no best weights were saved; testing with the latest")
         with self._resumable(), self._timed("evaluation"):
-            return self.evaluation.evaluate("test") if "test" in self.evaluation.splits else {}
+            if "test" not in self.evaluation.splits:
+                return {}
+            return self.evaluation.evaluate("test", pace=self._pace)
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
@@ -351,6 +377,19 @@ class Loop:
         # At most twice as many as before: the first calls are slowed down by tracing.
         return min(int(SECS_PER_CALL / secs_per_step), 2 * steps, longest)
 
+    def _pace(self, secs_per_batch: float) -> int:
+        """How many batches the next graph call evaluates, so that signals are heeded in time.
+
+        Raises:
+            _ValidationStopped: on all workers, when one was told to stop while training.
+        """
+        longest = max(1, int(self.schedule.max_stop_secs / secs_per_batch))
+        received = self._interrupts is not None and self._interrupts.received
+        rows = self.workers.gather([received, longest])
+        if rows[:, 0].any():
+            raise _ValidationStopped
+        return int(rows[:, 1].min())
+
     def _train_call(self, steps: int) -> int:
         """Make `steps` train steps in one graph call, or fewer; returns how many."""
         spec, data = self._iterator.element_spec, self.batches.split
@@ -389,11 +428,17 @@ class Loop:
     def _record(
         self, display: ProgressDisplay, due: list[Callback], *, log: bool, validate: bool
     ) -> None:
-        """Write what the steps so far gave, then call the callbacks that are due."""
+        """Write what the steps so far gave, then call the callbacks that are due.
+
+        Raises:
+            _ValidationStopped: a signal came; the row of the history isn't there yet.
+        """
         if log:
             self._log.write(self.progress)
         if validate:
+            self._called_next = [self.callbacks.index(callback) for callback in due]
             self._validate(display)
+            self._called_next = None
         self._run_callbacks(due)
 
     def _validate(self, display: ProgressDisplay) -> None:
@@ -406,7 +451,8 @@ class Loop:
         row |= {f"train_{name}": value for name, value in train.items()}
         if "validation" in self.evaluation.splits:
             with self._timed("evaluation"):
-                row |= self.evaluation.evaluate("validation", self.schedule.validation_steps)
+                steps = self.schedule.validation_steps
+                row |= self.evaluation.evaluate("validation", steps, self._pace)
         for metric in self.run.metrics.values():
             metric.reset_state()
         self.progress = self.progress._replace(sums=Sums.zero(len(self.run.returned)))
@@ -427,6 +473,7 @@ class Loop:
             "latest_row": self.records.latest_row,
             "validations": len(self.records.history),
             "stopping": self.stopping,
+            "called_next": self._called_next,
             "callbacks": [state_of(function) for function in self._stateful()],
             "log": self._log.get_state(),
             "seconds": self.seconds,
@@ -458,7 +505,16 @@ class Loop:
                 f"The run has made {self.step} steps already; it can't be resumed with "
                 f"{self.schedule.num_steps}: give more --steps or --epochs, or start a new run."
             )
-        self.stopping = state["stopping"]
+        stateful, saved = self._stateful(), state["callbacks"]
+        if len(stateful) != len(saved):
+            raise UsageError(
+                f"The run can't be resumed: {len(saved)} of its callbacks had a state, and now "
+                f"{len(stateful)} have one; start a new run, or set create_callbacks in "
+                "task/callbacks.py back."
+            )
+        for function, one in zip(stateful, saved, strict=True):
+            restore_state(function, one)
+        self.stopping, self._called_next = state["stopping"], state.get("called_next")
         self.records.resume(self.step, state["validations"], state["latest_row"])
         if state.get("validated", self._validated) == self._validated:
             self.best.resume(state["best"], state["best_row"], self.step)
@@ -469,15 +525,6 @@ class Loop:
         self._seconds = state["parts"]
         origins = [origin for origin in state.get("origins", ()) if origin]
         self.earlier = [origin for origin in origins if origin != self._origin]
-        stateful, saved = self._stateful(), state["callbacks"]
-        if len(stateful) != len(saved):
-            raise UsageError(
-                f"The run can't be resumed: {len(saved)} of its callbacks had a state, and now "
-                f"{len(stateful)} have one; start a new run, or set create_callbacks in "
-                "task/callbacks.py back."
-            )
-        for function, one in zip(stateful, saved, strict=True):
-            restore_state(function, one)
         say(f"resuming {self.directory.path} after step {self.step} (epoch {self.epoch})")
         if origins and (changed := what_changed(origins[-1], self._origin)):
             say(f"so far trained with {changed}: a run that was never stopped may end otherwise")

@@ -85,10 +85,11 @@ class Records:
 
         Args:
             step: how many are made.
-            validations: how many rows history.csv must have up to there.
+            validations: how many rows history.csv must have up to there; more are dropped.
             latest_row: that of the latest validation up to there.
         """
-        self.history = self._read(self.directory / "history.csv", step, validations)
+        rows = self._read(self.directory / "history.csv", step, validations)
+        self.history = rows[:validations]  # the last one may be of a validation that is made again
         self.latest_row = latest_row
         self.summaries.resumed_step = step
         if self.is_chief and (rows := self._read(self.directory / "steps.csv", step)):
