@@ -29,10 +29,9 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
     set_quiet(config.quiet)
     # Several workers connect before the slow import of TensorFlow; from here on each notices when
     # another one ends.
-    runs, given_flags = Path(config.runs), to_yaml(config, task)
     connect(
         config.strategy,
-        given_flags,
+        to_yaml(config, task),
         start_timeout=config.start_timeout,
         hang_timeout=config.hang_timeout,
     )
@@ -49,7 +48,12 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory, find_resumed
         from {{ cookiecutter.package_name }}.engine.strategy import create_strategy, strategy_name
         from {{ cookiecutter.package_name }}.engine.workers import Workers
-        from {{ cookiecutter.package_name }}.run import create_run, create_schedule, resolved
+        from {{ cookiecutter.package_name }}.run import (
+            create_run,
+            create_schedule,
+            resolved,
+            with_global_batch,
+        )
         from {{ cookiecutter.package_name }}.task.callbacks import create_callbacks
         from {{ cookiecutter.package_name }}.task.data import create_datasets
         from {{ cookiecutter.package_name }}.task.pictures import draw_predictions, draw_samples
@@ -63,6 +67,8 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         virtual_replicas=config.virtual_replicas,
         deterministic=config.deterministic,
     )
+    config = with_global_batch(config, strategy.num_replicas_in_sync)
+    runs, given_flags = Path(config.runs), to_yaml(config, task)
     workers = Workers(strategy)  # of several workers, only the chief prints and writes
     workers.print_on_chief_only()
     origin = environment()

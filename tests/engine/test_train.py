@@ -125,6 +125,23 @@ def test_a_mistake_in_a_picture_costs_no_results(
 
 
 @pytest.mark.quick
+def test_a_run_of_a_batch_per_replica_is_found_again(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(*arguments: Any) -> None:
+        raise SystemExit(138)
+
+    flags = {"batch_size_per_replica": 8}
+    monkeypatch.setattr(load(DEFAULT, "task.pictures"), "draw_predictions", draw)
+    with pytest.raises(SystemExit):
+        train(load, tmp_path, **flags)
+    (run,) = tmp_path.iterdir()
+    monkeypatch.undo()
+    assert train(load, tmp_path, resume="auto", **flags) == run
+    assert "global_batch_size: 8" in (run / "config.yaml").read_text()
+
+
+@pytest.mark.quick
 def test_a_run_that_ends_while_it_draws_is_resumed(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -179,14 +179,18 @@ def create_schedule(config: Config, batches: TrainingBatches) -> Schedule:
 
 
 def resolved(config: Config, distributed_steps: DistributedSteps) -> Config:
-    """The settings with `auto` replaced by what was chosen, which a resumed run must keep.
+    """The settings with `auto` replaced by what was chosen, which a resumed run must keep."""
+    return replace(config, resume="", jit="on" if distributed_steps.jit else "off")
 
-    So must other numbers of replicas, such as the one of `evaluate`: the global batch is the same.
+
+def with_global_batch(config: Config, num_replicas: int) -> Config:
+    """The settings with the global batch in place of --batch-size-per-replica.
+
+    A run is known by it: resumed or evaluated on other replicas, it must keep its global batch.
     """
-    config = replace(config, resume="", jit="on" if distributed_steps.jit else "off")
     if config.batch_size_per_replica is None:
         return config
-    size = distributed_steps.layout.global_batch_size
+    size = config.batch_size_per_replica * num_replicas
     return replace(config, global_batch_size=size, batch_size_per_replica=None)
 
 
@@ -201,10 +205,7 @@ def global_batch_size(config: Config, num_replicas: int) -> int:
     Raises:
         UsageError: it can't be divided evenly among the replicas and their micro-batches.
     """
-    if config.batch_size_per_replica is not None:
-        size = config.batch_size_per_replica * num_replicas
-    else:
-        size = config.global_batch_size or DEFAULT_BATCH_SIZE
+    size = with_global_batch(config, num_replicas).global_batch_size or DEFAULT_BATCH_SIZE
     parts = num_replicas * config.accumulate
     if size % parts:
         below, above = size // parts * parts, (size // parts + 1) * parts
