@@ -394,7 +394,7 @@ with usage_errors():
     connect("auto", start_timeout=8.0)
     if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == {index}:
         os.kill(os.getpid(), signal.SIGSTOP)
-    link.current.wait_for_all()
+    link.current.wait_for_all(devices=1)
 """
 
 
@@ -868,6 +868,45 @@ def test_a_watchdog_ends_a_wait_that_python_can_not() -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.quick
+def test_workers_of_different_devices_are_refused_by_all(started: Started, tmp_path: Path) -> None:
+    lost = """
+    import tensorflow as tf
+    found = tf.config.list_physical_devices
+    tf.config.list_physical_devices = lambda kind=None: ["GPU"] * 3 * (kind == "GPU") or found(kind)
+    """
+    start_faulty(started, tmp_path, lost)
+    assert started.ends() == [2, 2]
+    for worker in (0, 1):
+        assert "error: The workers have 1, 3 devices to train on" in last(started, worker)
+
+
+TOLD_TO_STOP = """
+    from proof.engine.evaluation import Evaluation
+    step = Evaluation.distributed_validation_step
+    def told(self, iterator, steps, sums, first=0):
+        sums = step(self, iterator, steps, sums, first)
+        if steps and not os.path.exists({mark!r}):
+            open({mark!r}, "w").close()
+            stop()
+        return sums
+    Evaluation.distributed_validation_step = told
+"""
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_sigterm_in_a_long_validation_ends_all_at_once(
+    whole: Callable[[int], Path], started: Started, tmp_path: Path, index: int
+) -> None:
+    fault = TOLD_TO_STOP.format(mark=str(tmp_path / "stopped"))
+    flags = [*SHORT, *SAVES, "--steps", "20", "--max-stop-secs", "1e-9"]
+    runs = start_faulty(started, tmp_path, fault, flags, index)
+    assert started.ends() == [138, 138], started.err(0) + started.err(1)
+    assert "interrupted in the validation after step 8" in started.out(0)
+    run(started, [*flags, "--resume", str(only(runs))], 2)
+    assert_same(whole(2), only(runs))
+
+
 PENDING = """
 import json, os, signal, sys, time
 from proof.engine import link
@@ -905,9 +944,9 @@ def test_the_chief_says_that_all_are_ready_before_it_goes_on(
 
     monkeypatch.setattr(chief, "_send", send)
     with peers, contextlib.closing(chief):
-        peers.sendall(b'{"ready": 1}\n')
-        chief.wait_for_all()
-    assert ({"ready": 0}, False) in sent
+        peers.sendall(b'{"ready": 1, "devices": 2}\n')
+        chief.wait_for_all(devices=2)
+    assert ({"ready": 0, "devices": 2}, False) in sent
 
 
 @pytest.mark.quick
@@ -919,6 +958,17 @@ def test_a_file_that_differs_is_named() -> None:
     found = rendezvous.fingerprint("seed: 1")
     assert found["--seed"] == 1
     assert {"proof/task/steps.py", "tensorflow", "Python"} < set(found)
+
+
+@pytest.mark.quick
+def test_what_editors_leave_is_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "mine"
+    (package / "folder.py").mkdir(parents=True)
+    (package / "data.py").write_text("")
+    (package / ".#data.py").symlink_to("me@host.1:2")  # of Emacs, as long as it isn't saved
+    (package / "gone.py").symlink_to("nowhere")
+    monkeypatch.setattr(rendezvous, "PACKAGE", package)
+    assert list(rendezvous.hashes_of_code()) == ["mine/data.py"]
 
 
 def test_no_shared_storage_is_one_sentence(started: Started, tmp_path: Path) -> None:

@@ -35,6 +35,10 @@ SEND_SECS = 2.0
 SILENT_SECS = 5.0  # without a beat
 # Of the engine, what everything goes through that workers do together.
 SHARED = tuple(str(PACKAGE / "engine" / name) for name in ("workers.py", "types.py", "strategy.py"))
+OTHER_DEVICES = (
+    "The workers have {} devices to train on, and must have equally many: look for one that the "
+    "system has lost, or set CUDA_VISIBLE_DEVICES."
+)
 START_ALL_AGAIN = "start all workers again with --resume to continue from the latest checkpoint."
 
 # Kills the process `pid` when nothing comes from its link for so long: it runs C code that holds
@@ -92,7 +96,7 @@ class Link:
         self._end: End | None = None
         self._leave_at = 0.0
         self._told = threading.Event()
-        self._ready: set[int] = set()
+        self._ready: dict[int, int] = {}  # devices by worker
         self._all_ready = threading.Event()
         self._closed = False
         self._lock = threading.RLock()
@@ -119,15 +123,17 @@ class Link:
         """Add what a counter says, which grows on all workers alike, to how far this one is."""
         self._counters.append(counter)
 
-    def wait_for_all(self) -> None:
+    def wait_for_all(self, devices: int) -> None:
         """Wait until all workers have come here; once in a process.
 
-        Where one doesn't within the start timeout, all end: it may be stopped (SIGSTOP).
+        Where one doesn't within the start timeout, all end: it may be stopped (SIGSTOP). So they do
+        where another one has other `devices`, on how many it trains: TensorFlow takes it that all
+        have as many, and fails later, as if a worker had ended (2.21).
         """
         self.arrive("the start")
-        self._note_ready(self._me)
+        self._note_ready(self._me, devices)
         if not self._all_ready.wait(self._start_timeout):
-            missing = set(range(cluster.num_workers())) - self._ready
+            missing = set(range(cluster.num_workers())) - self._ready.keys()
             self.tell(lost(self.silent() if self._me else sorted(missing)), RESUMABLE)
             self.leave()
 
@@ -215,7 +221,7 @@ class Link:
             if "done" in message:
                 self._places.pop(worker, None)
             elif "ready" in message:
-                self._note_ready(message["ready"])
+                self._note_ready(message["ready"], message["devices"])
             elif "sentence" in message:
                 self._note(End(**message))
             else:
@@ -252,16 +258,22 @@ class Link:
         if worker in self._places and total != self._places[worker].total:
             self._places[worker] = Place(total, arrived, time.monotonic())
 
-    def _note_ready(self, worker: int) -> None:
+    def _note_ready(self, worker: int, devices: int) -> None:
         """The others tell the chief that they are ready, and the chief tells that all are."""
+        ready = {"ready": worker, "devices": devices}
         with self._lock:
-            self._ready.add(worker)
+            self._ready[worker] = devices
             if self._me == 0 and len(self._ready) == cluster.num_workers():
-                self._send({"ready": 0})  # first: then the program may take Python's lock for long
+                if len(set(self._ready.values())) > 1:
+                    numbers = ", ".join(str(self._ready[w]) for w in sorted(self._ready))
+                    self._note(End(OTHER_DEVICES.format(numbers), 2, []))
+                    return
+                # First: then the program may take Python's lock for long.
+                self._send(ready | {"ready": 0})
                 self._all_ready.set()
             elif self._me:
                 if worker == self._me:
-                    self._send({"ready": worker})
+                    self._send(ready)
                 else:
                     self._all_ready.set()
 

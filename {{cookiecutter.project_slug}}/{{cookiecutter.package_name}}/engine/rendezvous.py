@@ -58,6 +58,7 @@ def hashes_of_code() -> dict[str, str]:
     return {
         str(file.relative_to(PACKAGE.parent)): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in sorted(PACKAGE.rglob("*.py"))
+        if file.is_file() and not file.name.startswith(".")  # an editor's lock is a dead link
     }
 
 

@@ -124,7 +124,7 @@ def _multi_worker(virtual_replicas: int) -> tf.distribute.Strategy:
         )
     # Where a worker is missing, this waits for an hour and holds Python's lock (TF 2.21).
     assert link.current is not None
-    link.current.wait_for_all()
+    link.current.wait_for_all(virtual_replicas or len(tf.config.list_physical_devices("GPU")) or 1)
     cross_device_utils.CollectiveReplicaLauncher = _Launcher
     with _on_virtual_replicas(virtual_replicas):
         try:
