@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine import data_errors
-from proof.engine.batches import BatchLayout, TrainingBatches
+from proof.engine.batches import BatchLayout, TrainingBatches, first_examples
 from proof.engine.data_errors import DataError, reading_errors
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
@@ -32,6 +32,25 @@ def lines(bad: str = BAD_ROW, first: int = BAD) -> list[str]:
     inputs, labels = plain_data(ROWS)
     rows = [",".join(map(str, [*row, label])) for row, label in zip(inputs, labels, strict=True)]
     return rows[:first] + [bad] * (ROWS - first)
+
+
+@pytest.mark.quick
+def test_the_first_examples_are_those_that_can_be_read() -> None:
+    class Rows:
+        def __init__(self, bad: int) -> None:
+            self.bad = bad
+
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, row: int) -> np.ndarray:
+            if row < self.bad:
+                raise OSError("broken file")
+            return np.full(2, row, "float32")
+
+    np.testing.assert_array_equal(first_examples(Rows(2), 4)[:, 0], [2, 3])
+    with pytest.raises(DataError, match=r"Example 0 .* broken file"):
+        first_examples(Rows(5), 4)
 
 
 def sized(stream: tf.data.Dataset) -> tf.data.Dataset:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,12 @@ def pictures(directory: Path, *, bad: bytes | None = None) -> RandomAccess:
     return RandomAccess((sorted(directory.glob("*.png")), LABELS), load)
 
 
+@dataclass  # so it has no hash
+class Shards:
+    def __call__(self, workers: int, index: int) -> Any:
+        return Source()
+
+
 SOURCES: dict[str, Callable[[Path], Split]] = {
     "memory map": memory_map,
     "hdf5": hdf5,
@@ -109,6 +115,7 @@ SOURCES: dict[str, Callable[[Path], Split]] = {
     "big-endian": lambda _: (IMAGES, LABELS.astype(">i8")),
     "lists": lambda _: (IMAGES, LABELS.tolist()),
     "function": lambda _: lambda workers, index: Source(),
+    "object that is a function": lambda _: Shards(),
 }  # fmt: skip
 
 
@@ -433,6 +440,19 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
     ("split", "sentence"),
     [
         (3, "is or holds a int; it must be arrays"),
+        (zip(IMAGES, LABELS, strict=True), "is or holds a zip; it must be arrays"),
+        ((IMAGES, LABELS, None), "is or holds a NoneType; it must be arrays"),
+        ([[1], [2, 3]], "holds a list whose parts have different shapes; pad them"),
+        (
+            tf.ragged.constant([[1], [2, 3]]),
+            r"holds a RaggedTensor; make it dense, by \.to_tensor\(\)",
+        ),
+        (tf.sparse.eye(3), r"holds a SparseTensor; make it dense, by tf\.sparse\.to_dense"),
+        ((IMAGES, np.zeros((ROWS, 0))), r"shape is \(0,\) in each example, so there is nothing"),
+        (
+            tf.data.Dataset.from_tensor_slices((IMAGES, np.zeros((ROWS, 3, 0)))),
+            r"shape is \(3, 0\) in each example, so there is nothing",
+        ),
         ((IMAGES, "cat"), "is or holds a str"),
         ((IMAGES, LABELS[:5]), r"differ in length: \[5, 40\]"),
         ((IMAGES, np.zeros(ROWS, "datetime64[s]")), r"holds datetime64\[s\], which TensorFlow"),
@@ -459,6 +479,13 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
     ],
     ids=[
         "number",
+        "iterator",
+        "no weights",
+        "lengths of rows",
+        "ragged array",
+        "sparse array",
+        "empty",
+        "empty stream",
         "text",
         "lengths",
         "dtype",

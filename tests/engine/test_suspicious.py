@@ -176,6 +176,20 @@ def open_set() -> Toy:
     )
 
 
+def other_classes() -> Toy:
+    """Validation data of classes that training data hasn't, as of other speakers."""
+
+    def apart(rows: int, seed: int, first: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, labels = examples(rows, seed)
+        return inputs + 3 * labels[:, np.newaxis].astype("float32"), labels + first
+
+    return sound(
+        model=lambda: dense(2 * CLASSES),
+        data=apart(ROWS, 1, 0),
+        others={"validation": apart(60, 2, CLASSES)},
+    )
+
+
 def marked_numbers() -> Toy:
     """Numbers from -1 to 1, and -9 where they are missing, which the loss leaves out."""
 
@@ -1906,6 +1920,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("no answers in evaluation", lambda: decoded(own=True)),
     ("metrics", two_labels),
     ("labels belong to inputs", product_of_signs),
+    ("labels belong to inputs", other_classes),
     ("labels", two_labels),
     ("moving averages", lambda: taught(average=True)),
     ("moving averages", taught_by_one_that_was_trained),

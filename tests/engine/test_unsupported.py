@@ -57,6 +57,15 @@ def test_a_loss_scale_optimizer() -> None:
         build(toy)
 
 
+def test_float8() -> None:
+    def model() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        return keras.Model(x, keras.layers.Dense(CLASSES, dtype="float8_from_float32")(x))
+
+    with pytest.raises(UsageError, match=r"belongs to float8, .* use --precision bfloat16"):
+        build(Toy(model=model))
+
+
 def test_an_optimizer_whose_own_sum_cannot_be_switched_off() -> None:
     newer: Any = SimpleNamespace(built=True, build=lambda variables: None)
     with pytest.raises(UsageError, match=r"of Keras 3.* in a way that .* install an older Keras"):

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from . import cluster
 from .bad_examples import BadExamples
-from .errors import UsageError
+from .errors import DataError, UsageError
 from .output import say
 from .random_access import (
     BATCHES_TOGETHER,
@@ -26,6 +26,7 @@ from .random_access import (
     without_autograph,
 )
 from .replicas import SeededScope
+from .rows import require_content
 
 TRAINING_DATA = "training data"
 
@@ -128,7 +129,8 @@ def num_examples(split: Split) -> int:
     """
     if is_sharded(split):
         workers = cluster.num_workers()
-        shards = [_length_of_shard(split, workers, index) for index in range(workers)]
+        # By its method, which has a hash where an object, as of a dataclass, may have none.
+        shards = [_length_of_shard(split.__call__, workers, index) for index in range(workers)]
         if len(set(shards)) > 1:
             raise UsageError(
                 f"The workers' shards of the data have {shards} examples: they must be equally "
@@ -171,6 +173,8 @@ def gives_batches(split: Split) -> bool:
                 f"{spec.value_type.__name__}; leave None out, and make others dense, such as by "
                 "tf.sparse.to_dense, or by .to_tensor(shape=...) of a ragged one."
             )
+        if spec.shape.rank is not None:
+            require_content(spec.shape)
     shapes = [spec.shape for spec in specs]
     made = _made_of(split, KEEPS_BATCHES | KEEPS_SOME_BATCHES)
     is_made = type(made).__name__ in MAKES_BATCHES
@@ -231,7 +235,7 @@ def random_access(split: Split) -> RandomAccess:
 def _own_shard(split: Split) -> Split:
     """What a function (workers, index) gives this worker; any other split as it is."""
     if is_sharded(split):
-        return _shard(split, cluster.num_workers(), cluster.worker_index())
+        return _shard(split.__call__, cluster.num_workers(), cluster.worker_index())
     return split
 
 
@@ -255,13 +259,22 @@ def worker_split(split: Split) -> RandomAccess | tf.data.Dataset:
 def first_examples(split: Split, number: int) -> Any:
     """The first examples of a split of any kind, fewer if it has fewer: a nest of arrays (n, ...).
 
+    Those that can't be read are left out: training says so, or leaves them out too.
+
     Raises:
-        UsageError: one of them can't be read.
+        UsageError: none of them can be read.
     """
     split = worker_split(split)
     if isinstance(split, tf.data.Dataset):
         return next(split.batch(number).as_numpy_iterator())
-    rows = [split[row] for row in range(min(number, len(split)))]
+    rows, errors = [], list[DataError]()
+    for row in range(min(number, len(split))):
+        try:
+            rows.append(split[row])
+        except DataError as error:
+            errors.append(error)
+    if errors and not rows:
+        raise errors[0]
     return tf.nest.map_structure(lambda *parts: np.stack(parts), *rows)
 
 

@@ -33,9 +33,20 @@ def as_arrays(source: Any) -> Any:
                 "np.stack, or an object with __len__ and __getitem__."
             )
         source = [str(part) if isinstance(part, PurePath) else part for part in source]
+    if isinstance(source, tf.RaggedTensor | tf.SparseTensor):
+        dense = "tf.sparse.to_dense" if isinstance(source, tf.SparseTensor) else ".to_tensor()"
+        raise UsageError(
+            f"A split of create_datasets holds a {type(source).__name__}; make it dense, by "
+            f"{dense}."
+        )
     on_disk = all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__"))
     in_memory = any(hasattr(source, name) for name in ("__dlpack__", "iloc"))  # as of pandas
-    array = source if on_disk and not in_memory else _whole(source, np.asanyarray(source))
+    array = source if on_disk and not in_memory else _in_memory(source)
+    if not array.shape:
+        raise UsageError(
+            f"A split of create_datasets is or holds a {type(source).__name__}; it must be arrays, "
+            "a tf.data.Dataset, or an object with __len__ and __getitem__."
+        )
     if np.ma.is_masked(array):
         raise UsageError(
             "A split of create_datasets holds a masked array, and its mask would be lost; fill it, "
@@ -47,12 +58,17 @@ def as_arrays(source: Any) -> Any:
             f"A split of create_datasets holds an array of Python's {type(first[0]).__name__} "
             "objects; convert it, such as by .astype('int64')."
         )
-    if not array.shape:
-        raise UsageError(
-            f"A split of create_datasets is or holds a {type(source).__name__}; it must be arrays, "
-            "a tf.data.Dataset, or an object with __len__ and __getitem__."
-        )
     return array
+
+
+def _in_memory(source: Any) -> np.ndarray:
+    try:
+        return _whole(source, np.asanyarray(source))
+    except ValueError as error:
+        raise UsageError(
+            f"A split of create_datasets holds a {type(source).__name__} whose parts have "
+            "different shapes; pad them to one shape."
+        ) from error
 
 
 def _is_array(part: Any) -> bool:
@@ -96,8 +112,9 @@ def spec_of(array: Any, shape: Any) -> tf.TensorSpec:
     """The dtype that TensorFlow has for an array's, of this shape.
 
     Raises:
-        UsageError: it has none.
+        UsageError: it has none, or there is nothing in it.
     """
+    require_content(shape)
     kind = np.dtype(array.dtype).kind
     try:
         dtype = tf.string if kind in "OUS" else tf.as_dtype(np.dtype(array.dtype).newbyteorder("="))
@@ -106,6 +123,19 @@ def spec_of(array: Any, shape: Any) -> tf.TensorSpec:
             f"The data holds {array.dtype}, which TensorFlow doesn't have; convert it to a number."
         ) from error
     return tf.TensorSpec(shape, dtype)
+
+
+def require_content(shape: Any) -> None:
+    """Refuse parts of examples with no elements, of which `unbatch` dies (TF 2.21).
+
+    Raises:
+        UsageError: the shape of an example's part has a 0.
+    """
+    if 0 in tuple(shape):
+        raise UsageError(
+            f"The data holds a part whose shape is {tuple(shape)} in each example, so there is "
+            "nothing in it; leave it out."
+        )
 
 
 def form_of(spec: Any) -> Any:

@@ -50,9 +50,16 @@ def validate(run: Run) -> None:
     """Refuse what no run of several replicas gets right; before the optimizers are built.
 
     Raises:
-        UsageError: a name, a loss or a metric can't be used.
+        UsageError: a name, a float8 layer, a loss or a metric can't be used.
     """
     validate_names(run)
+    for model in run.trained_models.values():
+        for variable in model.trainable_variables:
+            if getattr(variable, "overwrite_with_gradient", False):
+                raise UsageError(
+                    f"{variable.path} belongs to float8, whose layers give new values as gradients "
+                    "(Keras 3.15), which are no sums over replicas; use --precision bfloat16."
+                )
     validate_losses(run.losses)
     validate_metrics(run.metrics)
 
