@@ -15,6 +15,7 @@ from proof.engine.run_directory import RunDirectory
 from proof.engine.types import Run
 
 from .one_layer import create_loop, create_run, run_loop
+from .test_loop import loop
 
 pytestmark = pytest.mark.quick
 
@@ -106,6 +107,17 @@ def test_another_run_is_refused_and_nothing_on_disk_changes(
     with pytest.raises(UsageError, match=message):
         create_loop(saved, run=change(create_run()), **settings).start(resume=True)
     assert contents(saved) == before
+
+
+def test_a_file_that_the_file_system_keeps_among_unfinished_ones_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    latest = tmp_path / "checkpoints" / "latest"
+    (latest / "unfinished").mkdir(parents=True)
+    (latest / "unfinished" / ".nfs0001").touch()
+    monkeypatch.setattr("proof.engine.checkpoints.shutil.rmtree", lambda *_, **__: None)
+    loop(tmp_path, num_steps=4, save_every_steps=2).train()
+    assert {file.name for file in latest.glob("*.index")} == {"ckpt-2.index", "ckpt-4.index"}
 
 
 def test_a_run_directory_in_use_is_refused(tmp_path: Path) -> None:

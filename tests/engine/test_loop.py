@@ -562,6 +562,7 @@ def test_best_weights_of_steps_that_are_made_again_are_forgotten(
     for file in (saved / "latest").glob("ckpt-6.*"):  # as if killed before it was written
         file.unlink()
     assert list((saved / "best").glob("ckpt-6.*"))
+    rows = (tmp_path / "steps.csv").read_text()
 
     def refuse(run: Run, batch: Any, replica: Any) -> Any:
         raise UsageError("refused")
@@ -569,6 +570,7 @@ def test_best_weights_of_steps_that_are_made_again_are_forgotten(
     with pytest.raises(UsageError, match="refused"):
         loop(tmp_path, toy=replace(TOY, train_steps=(refuse,)), resume=True, **schedule)
     assert list((saved / "best").glob("ckpt-6.*"))  # nothing was lost
+    assert (tmp_path / "steps.csv").read_text() == rows
     run = loop(tmp_path, **schedule, resume=True)
     assert "the best weights so far are of a later step" in capsys.readouterr().out
     assert run.best.value is None

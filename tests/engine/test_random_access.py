@@ -96,6 +96,13 @@ def pictures(directory: Path, *, bad: bytes | None = None) -> RandomAccess:
     return RandomAccess((sorted(directory.glob("*.png")), LABELS), load)
 
 
+def missing(value: Any) -> np.ndarray:
+    """Texts (ROWS, 2), one of which is something else."""
+    texts = np.full((ROWS, 2), "text", object)
+    texts[7, 1] = value
+    return texts
+
+
 @dataclass  # so it has no hash
 class Shards:
     def __call__(self, workers: int, index: int) -> Any:
@@ -462,6 +469,8 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
         ([*zip(IMAGES, LABELS, strict=True)], "holds a list of arrays or of examples"),
         ([{"x": image} for image in IMAGES], "holds a list of arrays or of examples"),
         ((IMAGES, LABELS.astype(object)), "array of Python's int objects; convert it"),
+        ((IMAGES, missing(None)), r"holds texts, and None in row 7 \(counted from 0\)"),
+        ((IMAGES, missing(float("nan"))), "holds texts, and nan in row 7"),
         (
             (IMAGES, np.ma.masked_less(LABELS, 1)),
             "holds a masked array, and its mask would be lost",
@@ -495,6 +504,8 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
         "list of tuples",
         "list of dicts",
         "objects",
+        "missing text",
+        "missing text of pandas",
         "mask",
         "none",
         "sparse",

@@ -57,6 +57,21 @@ def test_a_loss_scale_optimizer() -> None:
         build(toy)
 
 
+@pytest.mark.parametrize("trainable", [False, True])
+def test_a_step_that_freezes_or_unfreezes(trainable: bool) -> None:
+    def model() -> keras.Model:
+        model = plain_model()
+        model.get_layer("hidden").trainable = not trainable
+        return model
+
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        run.model.get_layer("hidden").trainable = trainable
+        return plain_step(run, batch, replica)
+
+    with pytest.raises(UsageError, match=r"step sets what is trainable, .* in a callback"):
+        train(Toy(model=model, train_steps=(step,)), 1)
+
+
 def test_float8() -> None:
     def model() -> keras.Model:
         x = keras.Input((FEATURES,))

@@ -503,7 +503,7 @@ def _write(
     def prepare() -> str:
         with writing(f"The checkpoint of step {step}"):
             shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir(parents=True)
+            unfinished.mkdir(parents=True, exist_ok=True)
         return ""
 
     def write() -> str:
@@ -511,7 +511,8 @@ def _write(
             checkpoint.write(str(unfinished / f"ckpt-{step}"))
             for file in sorted(unfinished.glob("ckpt-*.*")):  # the data before the index
                 file.replace(directory / file.name)
-            unfinished.rmdir()
+            # What NFS or an indexer keeps there does no harm.
+            shutil.rmtree(unfinished, ignore_errors=True)
             # Later ones are damaged: training resumed from before them.
             kept = {f"ckpt-{n}" for n in [n for n in _steps(directory) if n <= step][:keep]}
             _remove(directory, kept)

@@ -208,8 +208,9 @@ class Loop:
             UsageError: nothing to resume, or it belongs to something else; unusable data.
         """
         require_same_callbacks(len(self.callbacks), self.workers)
+        saved: dict[str, Any] = {}
         if resume:
-            self._restore()
+            saved = self._restore()
         else:
             require_same_weights(self.run)
         self._tell("on_train_begin", self.callbacks)
@@ -229,6 +230,8 @@ class Loop:
                 self._train_call(0)
                 self.evaluation.trace()
             self.steps.find_outside(self._iterator, self.progress, self.evaluation.graphs)
+        if resume:  # from here on files change: a resume that was refused has lost nothing
+            self.records.resume(self.step, saved["validations"], saved["latest_row"])
         if trains:
             self.best.forget_later(self.step)
             if self.workers.is_chief:
@@ -494,7 +497,8 @@ class Loop:
     def _require_same_weights(self) -> None:
         require_same_weights(self.run, self.steps.transaction.capture.assigned)
 
-    def _restore(self) -> None:
+    def _restore(self) -> dict[str, Any]:
+        """Continue from the latest checkpoint, whose state of the loop is returned."""
         restored = self.checkpoints.restore_latest()
         if restored is None:
             raise UsageError(f"{self.directory.path} holds no checkpoint to resume from.")
@@ -515,7 +519,6 @@ class Loop:
         for function, one in zip(stateful, saved, strict=True):
             restore_state(function, one)
         self.stopping, self._called_next = state["stopping"], state.get("called_next")
-        self.records.resume(self.step, state["validations"], state["latest_row"])
         if state.get("validated", self._validated) == self._validated:
             self.best.resume(state["best"], state["best_row"], self.step)
         else:
@@ -538,6 +541,7 @@ class Loop:
                 f"a stream can't start in its middle: {again} examples are read and thrown away; "
                 "RandomAccess in engine/random_access.py resumes at once"
             )
+        return state
 
     def _checksum(self) -> int:
         """Of the models' weights, if a callback may change them at the end."""

@@ -52,13 +52,28 @@ def as_arrays(source: Any) -> Any:
             "A split of create_datasets holds a masked array, and its mask would be lost; fill it, "
             "and give what is missing the weight 0."
         )
-    first = list(np.ravel(array[:1])) if array.dtype == object else []
-    if first and not all(isinstance(value, str | bytes) for value in first):
-        raise UsageError(
-            f"A split of create_datasets holds an array of Python's {type(first[0]).__name__} "
-            "objects; convert it, such as by .astype('int64')."
-        )
+    if array.dtype == object:
+        _require_texts(array if type(array) is np.ndarray else array[:1])
     return array
+
+
+def _require_texts(array: np.ndarray) -> None:
+    kinds = set(map(type, array.flat))
+    texts = {kind for kind in kinds if issubclass(kind, str | bytes)}
+    if texts == kinds:
+        return
+    values = array.reshape(-1).tolist()
+    place = next(i for i, value in enumerate(values) if type(value) not in texts)
+    if texts:
+        raise UsageError(
+            f"A split of create_datasets holds texts, and {values[place]!r} in row "
+            f"{place * len(array) // len(values)} (counted from 0), as pandas has it where a text "
+            "is missing; replace it by one."
+        )
+    raise UsageError(
+        "A split of create_datasets holds an array of Python's "
+        f"{type(values[place]).__name__} objects; convert it, such as by .astype('int64')."
+    )
 
 
 def _in_memory(source: Any) -> np.ndarray:

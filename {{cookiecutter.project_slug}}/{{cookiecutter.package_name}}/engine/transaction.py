@@ -112,6 +112,7 @@ class Capture:
         mapping = [*zip(random_states, seed_of_each, strict=True), *states, *trained]
         rows = tf.nest.flatten(batch)[0].shape[0]
         place = Place(rows, replica.index, replica.num_replicas, self.run.randomness)
+        trains = self.run.what_trains
         with _Scope(mapping, step.__name__, place).entered() as scope, _explained(step):
             losses = step(self.run, batch, replica)
         losses = self._valid(step, losses)
@@ -121,6 +122,12 @@ class Capture:
                 f"{step.__name__} creates the weights {', '.join(made)}: too late, since they "
                 "belong to no optimizer yet. In create_model call the model once with "
                 "training=True and once with training=False, on zeros of the right shape."
+            )
+        if self.run.what_trains != trains:
+            raise UsageError(
+                f"{step.__name__} sets what is trainable, which Python does once, while the step "
+                "is traced. Leave it out, since an optimizer changes only the weights of its own "
+                "model; or freeze layers in create_model or in a callback."
             )
         if set(scope.state_mapping) - known:
             raise UsageError(
