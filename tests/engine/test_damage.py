@@ -10,6 +10,8 @@ import math
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +34,7 @@ from proof.engine.run_files import read_run
 from proof.engine.tf_log_filter import filtered_tf_import
 from proof.task.config import TaskConfig
 
+from . import project
 from .test_loop import loop
 from .toys import BATCH, Toy, build, plain_data
 
@@ -391,6 +394,25 @@ def test_garbage_is_left_alone_while_tensorflow_is_imported() -> None:
 
 
 ENDS = [(signal.SIGTERM, 138), (signal.SIGHUP, 138), (signal.SIGINT, 130)]
+
+
+KERAS = """
+from proof.engine.tf_log_filter import filtered_tf_import
+with filtered_tf_import():
+    import keras
+config = keras.config
+print(config.backend(), config.image_data_format(), config.epsilon(), config.floatx())
+"""
+
+
+@pytest.mark.quick
+def test_keras_has_the_same_settings_on_all_machines(tmp_path: Path) -> None:
+    settings = {"image_data_format": "channels_first", "epsilon": 1e-3, "backend": "jax"}
+    (tmp_path / "keras.json").write_text(json.dumps(settings))
+    for own in ({"KERAS_HOME": str(tmp_path)}, {"KERAS_BACKEND": "jax"}):
+        command = [sys.executable, "-c", KERAS]
+        said = subprocess.check_output(command, cwd=project, env=os.environ | own, text=True)
+        assert said == "tensorflow channels_last 1e-07 float32\n"
 
 
 @pytest.mark.quick

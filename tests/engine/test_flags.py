@@ -72,6 +72,7 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--profile", "0:9"], "--profile is '0:9'; it is FIRST:LAST"),
         (["--profile", "9:5"], "--profile is '9:5'; it is FIRST:LAST"),
         (["--name", "../x"], "--name is '../x'"),
+        (["--runs", "gs://bucket/runs"], "'gs://bucket/runs'; it must be a directory of this"),
         (["--name", ""], "--name is ''"),
         (["--resume", ""], "--resume is empty, as by a shell's variable that isn't set; give it"),
         (["--resume="], "--resume is empty"),

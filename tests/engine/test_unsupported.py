@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import tensorflow as tf
 from proof.engine.errors import UsageError
 from proof.engine.gradients import build_optimizer
 from proof.engine.types import Replica, Run
+from proof.engine.unsupported import validate, validate_splits
 
 from .faulty import copied_every
 from .toys import CLASSES, FEATURES, Toy, build, plain_model, plain_step, train
@@ -70,6 +72,38 @@ def test_a_step_that_freezes_or_unfreezes(trainable: bool) -> None:
 
     with pytest.raises(UsageError, match=r"step sets what is trainable, .* in a callback"):
         train(Toy(model=model, train_steps=(step,)), 1)
+
+
+@pytest.mark.parametrize(
+    ("made", "sentence"),
+    [
+        ({"train": 1, "val": 2, "test": 3}, "splits called 'train', 'val', 'test'; it must"),
+        ({"training": 1}, "splits called 'training'; it must"),
+        ((1, 2), "returns tuple; it must return a dict with 'train'"),
+    ],
+)
+def test_splits_of_other_names(made: Any, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        validate_splits(made)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"metrics": lambda: [keras.metrics.Mean()]}, "create_metrics in task/metrics.py returns"),
+        ({"losses": lambda: abs}, "create_losses in task/losses.py returns a builtin_function"),
+    ],
+)
+def test_factories_that_return_something_else(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        build(Toy(**change))
+
+
+def test_a_train_step_that_is_no_tuple() -> None:
+    run, *_ = build(Toy())
+    one: Any = plain_step
+    with pytest.raises(UsageError, match=r"TRAIN_STEPS in .* is one .* \(train_step,\)"):
+        validate(replace(run, functions=replace(run.functions, train_steps=one)))
 
 
 def test_float8() -> None:

@@ -149,6 +149,11 @@ class Config(Files, Reports, Safety, Devices, Batches, Length):
                 f"--name is {self.name!r}; it is a part of a directory's name: 1 to 100 characters "
                 "without / and \\."
             )
+        if re.match(r"[A-Za-z][A-Za-z0-9]+:/", self.runs):  # as TensorFlow would take it
+            raise ValueError(
+                f"--runs is {self.runs!r}; it must be a directory of this machine: mount the "
+                "storage, and give the directory where it is mounted."
+            )
         _ = self.steps_to_profile  # raises if it isn't FIRST:LAST
 
     @property

@@ -22,7 +22,12 @@ from .engine.loop import Schedule
 from .engine.output import say
 from .engine.replicas import normalizations, synchronize_batch_normalization
 from .engine.types import MAIN, Run, TaskFunctions
-from .engine.unsupported import validate, validate_models, validate_optimizer
+from .engine.unsupported import (
+    validate,
+    validate_models,
+    validate_optimizer,
+    validate_splits,
+)
 from .engine.workers import Workers
 from .task.config import TaskConfig
 from .task.data import create_augment
@@ -61,6 +66,7 @@ def create_run(
             "batch (EXAMPLES_INTERACT in task/steps.py), and a micro-batch has fewer of them, so "
             "the loss would differ; use --accumulate 1 and more replicas."
         )
+    validate_splits(datasets)
     batch_size = global_batch_size(config, strategy.num_replicas_in_sync)
     layout = create_layout(strategy, batch_size, config.accumulate)
     bad_examples = BadExamples(config.max_bad_examples)

@@ -260,7 +260,7 @@ class Link:
 
     def _note_ready(self, worker: int, devices: int) -> None:
         """The others tell the chief that they are ready, and the chief tells that all are."""
-        ready = {"ready": worker, "devices": devices}
+        ready: dict[str, object] = {"ready": worker, "devices": devices}
         with self._lock:
             self._ready[worker] = devices
             if self._me == 0 and len(self._ready) == cluster.num_workers():

@@ -39,10 +39,24 @@ def filtered_tf_import() -> Iterator[None]:
     gc.disable()
     try:
         with _noise_held_back():
+            _import_keras()
             yield
     finally:
         if collects:
             gc.enable()
+
+
+def _import_keras() -> None:
+    """With the same settings on all machines; task/ may choose others when it is imported.
+
+    KERAS_BACKEND and ~/.keras/keras.json differ from machine to machine: a resumed run, or another
+    worker, would train another model.
+    """
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    import keras
+
+    keras.config.set_image_data_format("channels_last")
+    keras.config.set_epsilon(1e-7)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import keras
 from .errors import UsageError
 from .gradients import all_optimizers
 from .output import say
+from .run_files import SPLITS
 from .step_log import OF_STEPS
 from .types import Run
 
@@ -46,12 +47,36 @@ def validate_models(models: Mapping[str, Any]) -> None:
             )
 
 
+def validate_splits(datasets: Any) -> None:
+    """Refuse splits of other names, which nothing would read.
+
+    Raises:
+        UsageError: `create_datasets` returns no dict, no training data, or a split of another name.
+    """
+    if not isinstance(datasets, Mapping) or not {"train"} <= datasets.keys() <= set(SPLITS):
+        found = type(datasets).__name__
+        if isinstance(datasets, Mapping):
+            found = f"splits called {', '.join(map(repr, datasets))}"
+        raise UsageError(
+            f"create_datasets in task/data.py returns {found}; it must return a dict with 'train' "
+            "and, if there are such, 'validation' and 'test'."
+        )
+
+
 def validate(run: Run) -> None:
     """Refuse what no run of several replicas gets right; before the optimizers are built.
 
     Raises:
         UsageError: a name, a float8 layer, a loss or a metric can't be used.
     """
+    for what, made in (("losses", run.losses), ("metrics", run.metrics)):
+        if not isinstance(made, Mapping):
+            raise UsageError(
+                f"create_{what} in task/{what}.py returns a {type(made).__name__}; it must return "
+                f"a dict of {what} by name."
+            )
+    if not isinstance(run.functions.train_steps, tuple | list):
+        raise UsageError("TRAIN_STEPS in task/steps.py is one function; write (train_step,).")
     validate_names(run)
     for model in run.trained_models.values():
         for variable in model.trainable_variables:
