@@ -104,7 +104,10 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         )
         loop.start(resume=not directory.is_new)
         flags = to_yaml(resolved(config, distributed_steps), task)
-        directory.write_config(flags)
+        if loop.trains:
+            directory.write_config(flags)
+        else:
+            directory.require_config(flags)
         if not resumed:
             loop.records.add_start(flags)
 

@@ -125,6 +125,19 @@ def test_a_mistake_in_a_picture_costs_no_results(
 
 
 @pytest.mark.quick
+def test_the_flags_of_a_finished_run_stay(load: Load, tmp_path: Path) -> None:
+    run = train(load, tmp_path)
+    before = {file: file.read_bytes() for file in run.glob("*.*")}
+    error = load(DEFAULT, "engine.errors").UsageError
+    with pytest.raises(error, match=r"made all of its steps, .*: --clip-norm \(0\.0, now 7\.0\);"):
+        train(load, tmp_path, resume=str(run), clip_norm=7.0)
+    assert {file: file.read_bytes() for file in run.glob("*.*")} == before
+    assert train(load, tmp_path, resume=str(run), log_every_steps=7) == run
+    train(load, tmp_path, resume=str(run), clip_norm=7.0, steps=3)
+    assert "clip_norm: 7.0" in (run / "config.yaml").read_text()
+
+
+@pytest.mark.quick
 def test_a_run_of_a_batch_per_replica_is_found_again(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

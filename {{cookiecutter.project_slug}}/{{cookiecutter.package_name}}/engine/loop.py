@@ -93,6 +93,7 @@ class Loop:
 
     Attributes:
         earlier: the other origins of the run's earlier processes.
+        trains: whether anything is left to train or to validate; known from `start` on.
 
     Raises:
         UsageError: the history has no such column, or a callback is none.
@@ -120,6 +121,7 @@ class Loop:
         ]
         self._started = time.perf_counter() if started is None else started
         self._origin, self.earlier = origin or {}, list[dict[str, Any]]()
+        self.trains = False
         self.run = run
         self.workers = run.workers
         self.steps = steps
@@ -222,8 +224,8 @@ class Loop:
             self._save_as_requested()
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
-        trains = (self.step < last and not self.stopping) or self._called_next is not None
-        if trains or self.steps.outside.is_waiting:
+        self.trains = (self.step < last and not self.stopping) or self._called_next is not None
+        if self.trains or self.steps.outside.is_waiting:
             if self.workers.is_chief:
                 say_on_terminal("compiling")
             with self._timed("compiling"):
@@ -232,7 +234,7 @@ class Loop:
             self.steps.find_outside(self._iterator, self.progress, self.evaluation.graphs)
         if resume:  # from here on files change: a resume that was refused has lost nothing
             self.records.resume(self.step, saved["validations"], saved["latest_row"])
-        if trains:
+        if self.trains:
             self.best.forget_later(self.step)
             if self.workers.is_chief:
                 self.directory.forget_results()

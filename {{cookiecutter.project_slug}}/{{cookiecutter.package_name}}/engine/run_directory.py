@@ -108,6 +108,22 @@ class RunDirectory:
         """The flags as config.yaml, as they turned out: "auto" replaced by what was chosen."""
         self._write("config.yaml", FIRST_LINE + config + LAST_LINE)
 
+    def require_config(self, config: str) -> None:
+        """Refuse other flags than those in config.yaml, where no step is left to make with them.
+
+        Raises:
+            UsageError: one differs, of those that decide what comes out.
+        """
+        before, now = read_flags(self.path / "config.yaml"), flags_in(config)
+        # A flag that the project had not then has its default now.
+        both = {name: value for name, value in before.items() if name in now}
+        now = {name: now[name] for name in both}
+        if different := _differences(both, now, MAY_DIFFER | {"epochs", "steps", "name"}):
+            raise UsageError(
+                f"{self.path} has made all of its steps, none of them with other flags: "
+                f"{different}; start a new run with them, or give more --steps or --epochs."
+            )
+
     def write_models(self, models: dict[str, keras.Model]) -> None:
         """The summary of every model as model.txt."""
         lines: list[str] = []
@@ -211,14 +227,18 @@ def _find_unfinished(runs: Path, config: str) -> Path | None:
             continue
         if not started or finished:
             continue
-        different = [
-            f"--{name.replace('_', '-')} ({before.get(name)}, now {now.get(name)})"
-            for name in {**before, **now}
-            if before.get(name) != now.get(name) and name not in MAY_DIFFER
-        ]
+        different = _differences(before, now, MAY_DIFFER)
         if not different:
             return run
-        said = said or f"{run} is unfinished, but has other flags: {', '.join(different)}"
+        said = said or f"{run} is unfinished, but has other flags: {different}"
     if said:
         say(said)
     return None
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any], may_differ: set[str]) -> str:
+    return ", ".join(
+        f"--{name.replace('_', '-')} ({before.get(name)}, now {now.get(name)})"
+        for name in {**before, **now}
+        if before.get(name) != now.get(name) and name not in may_differ
+    )
