@@ -4743,6 +4743,45 @@ def ranked_sets(masked: bool) -> Toy:
     )
 
 
+def with_lengths(used: bool, kernel: int = 1) -> Toy:
+    """Series of 4 to 12 frames, of which the loss takes the mean; a metric knows their lengths."""
+    numbers = np.random.default_rng(0)
+
+    def split(rows: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        lengths, labels = numbers.integers(4, 13, rows), numbers.integers(0, CLASSES, rows)
+        series = numbers.normal(size=(rows, 12, 2)) + labels[:, np.newaxis, np.newaxis]
+        there = np.arange(12) < lengths[:, np.newaxis]
+        series = np.where(there[..., np.newaxis], series, 0).astype("float32")
+        return {"series": series, "frames": lengths.astype("int32")}, labels
+
+    def create_model() -> keras.Model:
+        series = keras.Input((12, 2), name="series")
+        x = keras.layers.Conv1D(8, kernel, padding="same", activation="relu")(series)
+        return keras.Model({"series": series}, dense(CLASSES)(x))
+
+    def one_step(training: bool) -> Callable[..., Any]:
+        def one(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            frames = run.model({"series": inputs["series"]}, training=training)
+            lengths = tf.cast(inputs["frames"], frames.dtype)[:, tf.newaxis]
+            there = tf.sequence_mask(inputs["frames"], 12, frames.dtype)[..., tf.newaxis]
+            mean = tf.reduce_sum(frames * there, 1) / lengths
+            run.metrics["accuracy"].update_state(labels, mean, weights)
+            logits = mean if used else tf.reduce_mean(frames, 1)
+            per_example = run.losses["main"](labels, logits)
+            return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+        return one
+
+    return sound(
+        model=create_model,
+        data=split(96),
+        others={"validation": split(60)},
+        train_steps=(one_step(True),),
+        validation_step=one_step(False),
+    )
+
+
 def tagged(metric: Callable[[], Any] | None) -> Toy:
     """A softmax cross-entropy of two labels of 1; a metric that takes each label by itself."""
     toy = with_several_labels("linear")
@@ -5933,6 +5972,8 @@ MODES = [
         "the loss main of validation .* in the padding of inputs.'images'",
     ),
     Fault("padded inputs", lambda: ranked_sets(masked=False), "the metric accuracy of validation"),
+    Fault("padded inputs", lambda: with_lengths(used=False), "which inputs.'frames'. leaves out"),
+    Fault("padded inputs", lambda: with_lengths(False, 5), "the loss main of validation is"),
     Fault(
         "outputs reach the targets", lambda: with_several_labels("softmax"),
         "add up to 1, but 100% of the examples have several labels",

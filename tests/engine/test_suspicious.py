@@ -114,6 +114,7 @@ from .faulty import (
     visits,
     warmed_up,
     with_gradient_penalty,
+    with_lengths,
     with_loss,
     with_terms,
 )
@@ -2069,6 +2070,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("later positions", lambda: translated_from_labels(1)),
     ("augmentation", lambda: flipped_boxes(boxes_too=True)),
     ("padded inputs", sounds_with_padding),
+    ("padded inputs", lambda: with_lengths(used=True)),
+    ("padded inputs", lambda: with_lengths(True, 5)),
     ("two replicas make the same step as one", lambda: copied_every(50)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
 ]

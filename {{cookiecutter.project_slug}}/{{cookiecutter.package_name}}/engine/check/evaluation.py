@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -161,22 +162,24 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
 
 @relation("padded inputs")
 def padded_inputs(lab: Laboratory) -> Finding:
-    """Padding that a mask among the inputs leaves out changes nothing."""
+    """Padding that a mask or lengths among the inputs leave out changes nothing."""
     if not lab.evaluated_splits:
         return ok(NOTHING_TO_EVALUATE)
     paddings = _paddings(lab)
     first = lab.validate(lab.evaluation_batch, metrics=True) if paddings else {}
     for mask, name, padded in paddings:
-        other = lab.validate(padded, metrics=True)
+        changed = different(first, lab.validate(padded, metrics=True), 1e-3)
+        other = lab.validate(padded, metrics=True) if changed else {}
         are_pictures = _mask_in(lab.evaluation_batch, mask).ndim > 2
-        if are_pictures or any(map(_sees_neighbors, lab.run.layers)):
+        if changed and (are_pictures or any(map(_sees_neighbors, lab.run.layers))):
             # Convolutions see the padding beside what is there, as of pictures and of sounds; so a
             # mask that is used at all will do.
-            ones = tf.ones_like(dict(named_leaves(lab.evaluation_batch))[mask])
-            nothing_left_out = with_array(lab.evaluation_batch, mask, ones)
-            if different(first, lab.validate(nothing_left_out, metrics=True), 1e-3):
-                continue
-        for result in different(first, other, 1e-3):
+            numbers = np.asarray(dict(named_leaves(lab.evaluation_batch))[mask])
+            everything = tf.constant(np.full_like(numbers, numbers.max()))
+            nothing_left_out = with_array(lab.evaluation_batch, mask, everything)
+            used = different(first, lab.validate(nothing_left_out, metrics=True), 1e-3)
+            changed = [result for result in changed if result not in used]
+        for result in changed:
             kind = "metric" if result.partition("/")[0] in lab.run.metrics else "loss"
             # A layer that gets the mask as numbers may learn what is there.
             return (look if _is_beside_others(lab, mask) else wrong)(
@@ -188,7 +191,7 @@ def padded_inputs(lab: Laboratory) -> Finding:
                 "mask keys, as with attention_mask=mask[:, None, :], divide sums by the number of "
                 "elements, and let padding come last",
             )
-    return ok("" if paddings else "not looked at: no input is a mask of padding")
+    return ok("" if paddings else "not looked at: no input is a mask of padding, or its length")
 
 
 @relation("every example once")
@@ -460,34 +463,43 @@ def _sees_neighbors(layer: keras.layers.Layer) -> bool:
 
 
 def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
-    """Masks, what they leave out, and the batch of an evaluation with other numbers there.
+    """Masks and lengths, what they leave out, and the batch with other numbers there.
 
-    A mask is zeros and ones (rows, positions), also of several axes, as (rows, height, width), the
-    last of which may be of 1. The end of each row is padding if it is the same number everywhere
-    and rows end at different positions: otherwise it may be the target.
+    The end of each row is padding if it is the same number everywhere and rows end at different
+    positions: otherwise it may be the target.
     """
     batch, found = lab.evaluation_batch, []
     inputs = dict(named_leaves(batch[:1]))
-    for mask_name in inputs:
-        zeros_and_ones = _mask_in(batch, mask_name)
-        if zeros_and_ones.ndim < 2 or not np.isin(zeros_and_ones, (0, 1)).all():
+    for mask_name, (name, array) in itertools.product(inputs, inputs.items()):
+        x = np.asarray(array[0])
+        if name == mask_name or x.dtype.kind not in "iuf":
             continue
-        is_there = zeros_and_ones.astype(bool)
-        for keep in (is_there, ~is_there):  # a mask may say what is padding
-            axes = range(1, keep.ndim)
-            if not np.ptp(keep.reshape(len(keep), -1).sum(axis=1)) or any(
-                (np.diff(keep.astype(int), axis=axis) > 0).any() for axis in axes
-            ):
-                continue
-            for name, array in inputs.items():
-                x = np.asarray(array[0])
-                if name == mask_name or x.dtype.kind not in "iuf":
-                    continue
-                if x.shape[: keep.ndim] != keep.shape:
-                    continue
-                if np.ptp(x[~keep]) == 0 < np.ptp(x[keep]):
-                    changed = x.copy()
-                    changed[~keep] = np.resize(x[keep], changed[~keep].shape)
-                    other = with_array(batch, name, tf.constant(changed[np.newaxis]))
-                    found.append((mask_name, name, other))
+        for keep in _kept(_mask_in(batch, mask_name), x):
+            if np.ptp(x[~keep]) == 0 < np.ptp(x[keep]):
+                changed = x.copy()
+                changed[~keep] = np.resize(x[keep], changed[~keep].shape)
+                other = with_array(batch, name, tf.constant(changed[np.newaxis]))
+                found.append((mask_name, name, other))
     return found
+
+
+def _kept(numbers: np.ndarray, x: np.ndarray) -> Iterator[np.ndarray]:
+    """Which positions of `x` are no padding, bool, if `numbers` say so in one of two ways.
+
+    As zeros and ones (rows, positions), also of several axes, as (rows, height, width); or as the
+    length of each row, (rows,).
+    """
+    if numbers.ndim >= 2 and numbers.size > len(numbers):
+        if not np.isin(numbers, (0, 1)).all() or x.shape[: numbers.ndim] != numbers.shape:
+            return
+        is_there = numbers.astype(bool)
+        for keep in (is_there, ~is_there):  # a mask may say what is padding
+            begins_again = (np.diff(keep.astype(int), axis=a) > 0 for a in range(1, keep.ndim))
+            if np.ptp(keep.reshape(len(keep), -1).sum(axis=1)) and not any(
+                each.any() for each in begins_again
+            ):
+                yield keep
+    elif numbers.dtype.kind in "iu" and x.ndim >= 2 and len(x) == len(numbers):
+        lengths = numbers.reshape(-1)
+        if np.ptp(lengths) and 1 <= lengths.min() and lengths.max() <= x.shape[1]:
+            yield np.arange(x.shape[1]) < lengths[:, np.newaxis]
