@@ -32,8 +32,8 @@ def read_inputs(file: Path) -> Any:
     """The array in a .npy file, or the arrays by name in a .npz file.
 
     Raises:
-        UsageError: the file isn't there, isn't of these kinds, or holds no examples, or what is
-            neither numbers nor strings, or more than LARGEST bytes, packed.
+        UsageError: the file isn't there, is of another kind, unpacks to more than LARGEST bytes, or
+            holds no examples, or something that is neither numbers nor strings.
     """
     if not file.is_file():
         raise UsageError(f"{file} is not a file.")
@@ -189,7 +189,8 @@ def _groups(paths: list[Path], readers: Mapping[str, Reader]) -> list[_Group]:
         UsageError: a file can't be read by its suffix, or a folder has none that can.
     """
     known = {*ARRAYS, *readers}
-    listed = f"known are {', '.join(sorted(known))}, and what READERS in task/predictions.py adds"
+    suffixes = ", ".join(sorted(known))
+    listed = f"predict reads {suffixes}; add others to READERS in task/predictions.py"
     groups, others = [], []
     for path in paths:
         if path.is_dir():
