@@ -60,6 +60,7 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--resume", "nowhere"], "not a run directory"),
         (["--resume", "x" * 300], "not a run directory"),
         (["--config"], "--config needs a value"),
+        (["--epochs"], "--epochs needs a value. "),
         (["--config", "no\nfile\x1b[2J"], "no file"),
         (["--seed", str(2**32)], "at most"),
         (["--epochs", str(2**62)], "at most"),

@@ -206,7 +206,7 @@ class Compare:
 class Sweep:
     """Train every combination of flags in a YAML file, then compare; the same command resumes."""
 
-    file: Positional[Path]  # with fixed flags, a grid of values, random samples of others
+    file: Positional[Path]  # YAML: fixed flags, a grid of values, random samples of others
     jobs: int = 1  # runs at the same time, on the devices of this machine
     runs: Path = Path("runs")  # the runs go to a directory in it, named as the file
 

@@ -36,6 +36,9 @@ NOT_A_CHOICE = (
     re.compile(r"invalid choice '(?=.* for argument '(.*?)')(.*?)'.*? one of \((.*)\)"),
     re.compile(r"Unrecognized()\b.*? options: (\w+).*Available subcommands: ([\w, ]+)"),
 )
+# A flag without its value, by Tyro 0.9 and by 1.0, and an argument that isn't there, by 1.0.
+NO_VALUE = re.compile(r"Argument (--\S+): expected .*|Missing value for argument '(--\S+)'")
+NOT_GIVEN = re.compile(r"Missing from .*?: (\S+) (.*) \(required\)")
 HELP = ". (--help shows all flags.)"
 INSTEAD = (("--epochs", "--steps"), ("--global-batch-size", "--batch-size-per-replica"))
 FLAG_LINES = "must hold `flag: value` lines"
@@ -392,6 +395,10 @@ def _sentence(box: str) -> str:
     if match := NOT_A_NUMBER.match(text):
         kind = "a whole number" if "INT" in match[0] or "int()" in match[0] else "a number"
         text = f"{match[1]} is {match[2] or match[3]}; it must be {kind}"
+    elif match := NO_VALUE.match(text):
+        text = f"{match[1] or match[2]} needs a value"
+    elif match := NOT_GIVEN.match(text):
+        text = f"{match[1]} is missing: {match[2]}"
     elif match := next(filter(None, (form.search(text) for form in NOT_A_CHOICE)), None):
         flag, word, choices = match[1], match[2], re.findall(r"[^', ]+", match[3])
         listed = ", ".join(choices)
