@@ -71,7 +71,6 @@ class Safety:
 
     # unreadable examples to leave out and report, not for a tf.data.Dataset; one more ends the run
     max_bad_examples: int = 0
-
     clip_norm: float = 0.0  # largest global norm of the summed gradients; 0 disables clipping
     # skip a step whose loss or gradient is not finite, or stop the run
     non_finite: Literal["skip", "stop"] = "skip"
