@@ -126,9 +126,8 @@ def _difference(a: object, b: object) -> float:
 
 def _largest(outputs: object) -> float:
     """The largest finite absolute value of a nest of outputs, at least 1."""
-    numbers = [np.abs(array[np.isfinite(array)]) for array in _arrays(outputs)
-               if array.dtype != object]  # fmt: skip
-    return max(array.max(initial=1.0) for array in [*numbers, np.ones(1)])
+    numbers = [array for array in _arrays(outputs) if array.dtype != object]
+    return max((np.abs(a[np.isfinite(a)]).max(initial=1.0) for a in numbers), default=1.0)
 
 
 def _arrays(outputs: object) -> list[np.ndarray]:
