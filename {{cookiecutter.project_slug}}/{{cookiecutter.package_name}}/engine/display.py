@@ -13,7 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from .batches import Split, TrainingBatches, is_endless, num_examples
-from .output import fact, is_quiet, width_of
+from .output import PACKAGE, fact, is_quiet, width_of
 from .records import measured
 from .run_files import SPLITS, Row, listed, of_split
 from .types import Run
@@ -161,7 +161,7 @@ def start_lines(
     share = f", {run.global_batch_size // replicas:,} on each replica" if replicas > 1 else ""
     per_epoch = "" if batches.endless else f", {batches.steps_per_epoch:,} in an epoch"
     facts = {
-        "project": __package__.partition(".")[0],
+        "project": PACKAGE,
         "examples": ", ".join(counts),
         "batch": f"{run.global_batch_size:,} examples{share}",
         "length": f"{steps:,} steps{per_epoch}",
@@ -212,9 +212,8 @@ def end_lines(
     lines = [fact("best *", what), line.replace("\xa0", " ")]
     for i, picture in enumerate(sorted(directory.glob("*.png"))):
         lines.append(fact("" if i else "pictures", str(picture)))
-    module = __package__.partition(".")[0]
     lines += [
-        fact("next", f"python -m {module} evaluate {run}"),
+        fact("next", f"python -m {PACKAGE} evaluate {run}"),
         fact("", "(or report, compare, predict, export)"),
         fact("", f"tensorboard --logdir {runs}"),
     ]

@@ -16,6 +16,7 @@ import tensorflow as tf
 from .causes import cause_of
 from .errors import AGAIN, UsageError
 from .files import plain_name, writing
+from .output import PACKAGE
 from .predict import input_of
 from .types import Run
 
@@ -61,7 +62,6 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
 def loading_code(run: Run, directory: Path) -> str:
     """How other programs load and call what `export_models` wrote: in Keras, and without it."""
     lines: list[str] = []
-    package = __package__.partition(".")[0]
     for name, model in run.trained_models.items():
         inputs = tf.nest.map_structure(_in_words, input_of(model))
         own = {type(layer).__module__ for layer in model._flatten_layers()}
@@ -69,7 +69,7 @@ def loading_code(run: Run, directory: Path) -> str:
             f"{name}, elsewhere, with inputs {inputs}:".replace("'", ""),
             "",
             "    import keras",
-            *(f"    import {module}" for module in sorted(own) if module.startswith(package)),
+            *(f"    import {module}" for module in sorted(own) if module.startswith(PACKAGE)),
             f"    model = keras.models.load_model({str(directory / f'{name}.keras')!r})",
             "    outputs = model(inputs, training=False)",
             "",

@@ -31,7 +31,7 @@ from .environment import what_changed
 from .errors import RESUMABLE, DataError, UsageError
 from .evaluation import Evaluation
 from .interrupts import Interrupts
-from .output import say, say_on_terminal
+from .output import PACKAGE, say, say_on_terminal
 from .outside import held_by_layers
 from .progress import Sums
 from .records import Records
@@ -423,7 +423,7 @@ class Loop:
             raise UsageError(
                 f"Stopped at step {step}: {in_a_row} steps in a row were not finite ({found}); "
                 "lower the learning rate, set --clip-norm, or look for NaN in the data with "
-                f"`python -m {__package__.partition('.')[0]} check`."
+                f"`python -m {PACKAGE} check`."
             )
 
     def _report_bad_examples(self, display: ProgressDisplay) -> None:

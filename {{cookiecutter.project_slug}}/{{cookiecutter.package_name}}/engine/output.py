@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+PACKAGE = __package__.partition(".")[0]  # of the project, in commands that a person types
 GONE = {errno.EPIPE, errno.EIO, errno.EBADF}  # a closed pipe, a terminal hung up, a closed stream
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from .command_line import flags_in
 from .files import printable, read_png, replace_file
+from .output import PACKAGE
 from .run_files import SPLITS, STARTED, RunFiles, read_run, shown
 
 MOST_ROWS = 500  # of the history; history.csv has all
@@ -69,7 +70,7 @@ def write_report(path: Path, defaults: str) -> Path:
         UsageError: it isn't a run directory, or can't be written to.
     """
     run = read_run(path)
-    title = f"{__package__.partition('.')[0]}: {path.resolve().name}"
+    title = f"{PACKAGE}: {path.resolve().name}"
     tests = {name: v for name, v in run.numbers.items() if name.startswith("test_")}
     tiles = [
         f"<div><b>{_cell(value)}</b>{escape(_words(name))}</div>"
@@ -103,8 +104,8 @@ def write_report(path: Path, defaults: str) -> Path:
         ),
     ]
     page = PAGE.substitute(title=escape(title), body="\n".join(body))
-    package, run_name = __package__.partition(".")[0], shlex.quote(str(path))
-    then = f"make it writable, then write it by `python -m {package} report {run_name}`."
+    command = f"python -m {PACKAGE} report {shlex.quote(str(path))}"
+    then = f"make it writable, then write it by `{command}`."
     replace_file(path / "report.html", printable(page), then)
     return path / "report.html"
 
