@@ -131,7 +131,7 @@ def _switches(form: Any) -> Iterator[str]:
     if isinstance(form, type) and dataclasses.is_dataclass(form):
         for name, kind in get_type_hints(form).items():
             if kind is bool:
-                yield f"--{name.replace('_', '-')}"
+                yield flag_of(name)
             yield from _switches(kind)
 
 
@@ -183,6 +183,11 @@ def _validate_text(arguments: Sequence[str]) -> None:
         if re.search(r"[\0\ud800-\udfff]", argument):  # Python has bytes that aren't UTF-8 as these
             what = f"{argument!r} holds what isn't UTF-8, or a NUL character"
             _refuse(f"{what}; give another name.", arguments)
+
+
+def flag_of(name: str) -> str:
+    """The flag of a field, such as --clip-norm of clip_norm."""
+    return f"--{name.replace('_', '-')}"
 
 
 def to_yaml(*configs: Any) -> str:
@@ -283,7 +288,7 @@ def arguments_of(values: dict[str, Any]) -> list[str]:
     """Values as `flags_in` gives them, as flags."""
     arguments = []
     for name, value in values.items():
-        flag = f"--{name.replace('_', '-')}"
+        flag = flag_of(name)
         if isinstance(value, list):
             arguments += [flag, *value]
         else:
@@ -339,8 +344,8 @@ def _require_readable(settings: type, flags: dict[str, Any]) -> None:
 
     if not comes_back(flags):
         name = next((name for name in flags if not comes_back({name: flags[name]})), "")
-        flag, value = f"--{name.replace('_', '-')}", flags.get(name)
-        fail(f"{flag} is {value!r}, which a run's config.yaml can't hold; change it or its type.")
+        value = f"{flag_of(name)} is {flags.get(name)!r}"
+        fail(f"{value}, which a run's config.yaml can't hold; change it or its type.")
 
 
 def _flat(*configs: Any) -> dict[str, Any]:
@@ -375,8 +380,7 @@ def _validate_finite(config: Any, arguments: Sequence[str]) -> None:
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if isinstance(value, float) and not math.isfinite(value) and value != field.default:
-            flag = f"--{field.name.replace('_', '-')}"
-            _refuse(f"{flag} is {value}; it must be a finite number.", arguments)
+            _refuse(f"{flag_of(field.name)} is {value}; it must be a finite number.", arguments)
 
 
 def _sentence(box: str) -> str:

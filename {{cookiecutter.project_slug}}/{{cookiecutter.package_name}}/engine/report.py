@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from .command_line import flags_in
+from .command_line import flag_of, flags_in
 from .files import printable, read_png, replace_file
 from .output import PACKAGE
 from .run_files import SPLITS, STARTED, RunFiles, read_run, shown
@@ -77,7 +77,7 @@ def write_report(path: Path, defaults: str) -> Path:
         for name, value in (tests or run.numbers).items()
     ]
     default = flags_in(defaults)
-    flags = [(_flag(name), value, default.get(name, "-")) for name, value in run.flags.items()]
+    flags = [(flag_of(name), value, default.get(name, "-")) for name, value in run.flags.items()]
     changed = [flag for flag in flags if flag[1] != flag[2]]
     again = f"python train.py --config {shlex.quote(str(path / 'config.yaml'))}"
     model, text = path / "model.txt", ""
@@ -173,7 +173,3 @@ def _cell(value: Any) -> str:
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from .command_line import FIRST_LINE, LAST_LINE, flags_in, read_flags
+from .command_line import FIRST_LINE, LAST_LINE, flag_of, flags_in, read_flags
 from .errors import UsageError
 from .files import replace_file, to_json, writing
 from .locks import acquire, lock_of
@@ -238,7 +238,7 @@ def _find_unfinished(runs: Path, config: str) -> Path | None:
 
 def _differences(before: dict[str, Any], now: dict[str, Any], may_differ: set[str]) -> str:
     return ", ".join(
-        f"--{name.replace('_', '-')} ({before.get(name)}, now {now.get(name)})"
+        f"{flag_of(name)} ({before.get(name)}, now {now.get(name)})"
         for name in {**before, **now}
         if before.get(name) != now.get(name) and name not in may_differ
     )
