@@ -645,7 +645,7 @@ def test_relations_are_selected_by_parts_of_their_names() -> None:
     assert select(("learning rate", "one tra")) == ["learning rate", "one trace"]
     assert select(("weight", "weight zero")) == select(("weight",))
     assert len(select(("weight",))) == sum("weight" in name for name in RELATIONS) > 1
-    with pytest.raises(UsageError, match="no relation is called 'no such'; --list shows them all"):
+    with pytest.raises(UsageError, match="no relation has 'no such' in its name; see --list"):
         select(("weights", "no such"))
 
 
@@ -801,7 +801,7 @@ def test_the_command_lists_selects_and_leaves_nothing_behind() -> None:
     assert lines[0].startswith("ok     labels are mixed: not looked at: data that is not a stream")
     assert lines[1] == "       1 not looked at"
     refused = python_m("proof", "check", "--only", "no such", cwd=project, status=2)
-    assert refused.stderr == "error: no relation is called 'no such'; --list shows them all.\n"
+    assert refused.stderr == "error: no relation has 'no such' in its name; see --list.\n"
     assert files(Path(project)) == before
 
 

@@ -70,7 +70,7 @@ def select(only: tuple[str, ...]) -> list[str]:
     """
     for text in only:
         if not any(text in name for name in RELATIONS):
-            raise UsageError(f"no relation is called {text!r}; --list shows them all.")
+            raise UsageError(f"no relation has {text!r} in its name; see --list.")
     names = sorted(RELATIONS, key=lambda name: ORDER.index(RELATIONS[name].observe.__module__))
     return [name for name in names if not only or any(text in name for text in only)]
 
