@@ -38,6 +38,7 @@ from ..predict import Reader
 from ..progress import Progress
 from ..random_access import RandomAccess
 from ..types import Replica, Run, Step
+from ..unsupported import validate_splits
 from .graph import random_numbers
 from .made_again import MadeAgain
 from .numbers import Numbers, different, named_leaves, relative_difference
@@ -135,6 +136,7 @@ class Runs:
         started = time.perf_counter()
         make = partial(self.create_datasets, self.task)
         self._all_datasets = make()
+        validate_splits(self._all_datasets)
         secs = time.perf_counter() - started
         self.datasets = {n: split for n, split in self._all_datasets.items() if split is not None}
         adapt = partial(self.adapt, self.task) if self.adapt else None
