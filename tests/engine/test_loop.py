@@ -336,7 +336,7 @@ def test_a_direction_is_refused_only_where_it_was_left_at_that_of_another_column
     optimizers = dict.fromkeys(("critic", "generator"), run.optimizers["main"])
     adversarial = replace(run, optimizers=optimizers)
     assert "largest validation_critic_loss" in monitor("validation_critic_loss", True, adversarial)
-    with pytest.raises(UsageError, match="isn't in the history"):
+    with pytest.raises(UsageError, match="and the history has no column"):
         monitor("validation_f1", True)
 
 

@@ -113,7 +113,7 @@ def test_each_number_of_a_metric_is_a_column(
 
 
 def test_a_metric_of_several_numbers_is_no_column_itself(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"'validation_f1' isn't in the history.*validation_f1/0"):
+    with pytest.raises(UsageError, match=r"'validation_f1'; it has: .*validation_f1/0"):
         loop(tmp_path, 1, "validation_f1")
 
 

@@ -317,7 +317,7 @@ class BestWeights:
         self.columns = [f"{split}_{name}" for split in splits for name in names]
         if self.column not in self.columns:
             raise UsageError(
-                f"The monitored column {self.column!r} isn't in the history; there are: "
+                f"--monitor is {column}, and the history has no column {self.column!r}; it has: "
                 f"{', '.join(self.columns)}."
             )
         if self.direction(self.column) not in ("", "max" if larger_is_better else "min"):

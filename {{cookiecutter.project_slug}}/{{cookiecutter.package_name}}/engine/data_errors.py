@@ -53,29 +53,29 @@ def data_errors(
         DataError: the data can't be read, ended early, has another shape or dtype than the only
             model takes, or a label or index is out of range.
     """
+    label = split_label(split)
     try:
         if reason := _misfit(run, element, shapes=False):  # Keras would cast in silence
-            raise DataError(f"The {split_label(split)} doesn't fit the model: {reason}.")
+            raise DataError(f"The {label} doesn't fit the model: {reason}.")
         yield
     except tf.errors.OutOfRangeError as error:
         if is_lost_worker(error):
             raise
         raise DataError(
-            f"The {split_label(split)} ended early: it has fewer examples than it should have."
+            f"The {label} ended early: it has fewer examples than it should have."
         ) from error
     except (tf.errors.OpError, ValueError, TypeError) as error:
         if is_lost_worker(error):
             raise
         if reason := _out_of_range(str(error)):
             reason += _empty_files(data) if LENGTH.search(str(error)) else ""
-            raise DataError(f"The {split_label(split)} can't be used: {reason}.") from error
+            raise DataError(f"The {label} can't be used: {reason}.") from error
         if run.bad_examples.failure:
             raise DataError(run.bad_examples.failure) from error
         if is_reading(error):
             raise DataError(_unreadable({split: data}, error, rows)) from error
         if reason := _misfit(run, element, shapes=True):
-            data = split_label(split)
-            raise DataError(f"The {data} doesn't fit the model: {reason}.") from error
+            raise DataError(f"The {label} doesn't fit the model: {reason}.") from error
         raise
 
 

@@ -185,8 +185,7 @@ def _make(runs: Path, name: str) -> Path:
         runs.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:  # not a directory, though something has the name
         raise UsageError(
-            f"{error.filename} is a file, or a link that leads nowhere; remove it, or give another "
-            "--runs."
+            f"{error.filename} is a file, or a link that leads nowhere; give another --runs."
         ) from error
     except OSError as error:
         raise UsageError(f"{runs} can't be made: {error.strerror}.") from error

@@ -501,5 +501,5 @@ def _kept(numbers: np.ndarray, x: np.ndarray) -> Iterator[np.ndarray]:
                 yield keep
     elif numbers.dtype.kind in "iu" and x.ndim >= 2 and len(x) == len(numbers):
         lengths = numbers.reshape(-1)
-        if np.ptp(lengths) and 1 <= lengths.min() and lengths.max() <= x.shape[1]:
+        if np.ptp(lengths) and lengths.min() >= 1 and lengths.max() <= x.shape[1]:
             yield np.arange(x.shape[1]) < lengths[:, np.newaxis]
