@@ -373,6 +373,67 @@ class OwnStatistics(layers.Layer):
         return x - tf.reduce_mean(x, axis=0)
 
 
+class Center(layers.Layer):
+    """Takes off a center, which the steps move."""
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        """Create the center."""
+        self.mean = self.add_weight(shape=shape[1:], initializer="zeros", trainable=False)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """(rows, features) -> the same."""
+        return x - self.mean
+
+
+def centered(keep: float = 0.95, *, weighted: bool = True, of_all: bool = True) -> Toy:
+    """A center that keeps a part of itself and takes the rest from the batch.
+
+    Args:
+        keep: the part.
+        weighted: whether rows of weight 0 are left out.
+        of_all: whether it is the mean over all replicas.
+    """
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        w = weights if weighted else tf.ones_like(weights)
+        sums = tf.concat([tf.reduce_sum(inputs * w[:, tf.newaxis], 0), [tf.reduce_sum(w)]], 0)
+        context = tf.distribute.get_replica_context()
+        sums = context.all_reduce("sum", sums) if of_all else sums
+        logits = run.model(inputs, training=True)
+        center = run.model.get_layer("center").mean
+        center.assign(keep * center + (1 - keep) * sums[:-1] / sums[-1])
+        per_example = run.losses["main"](labels, logits)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    def create_model() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        return keras.Model(x, dense(CLASSES)(Center(name="center")(x)))
+
+    return sound(model=create_model, train_steps=(one_step,), metrics=dict)
+
+
+def labeled_numbers(*, left_out: bool) -> Toy:
+    """A regression in which a third of the labels are NaN, and 0 in the loss."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        there = tf.math.is_finite(labels)
+        y = tf.where(there, labels, tf.zeros_like(labels))
+        per_example = run.losses["main"](y, run.model(inputs, training=True))
+        if left_out:
+            weights *= tf.cast(there, weights.dtype)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    def counted(batch: Any) -> tf.Tensor:
+        _, labels, weights = batch
+        there = (weights != 0) & (tf.math.is_finite(labels) | (not left_out))
+        return tf.math.count_nonzero(there, dtype=tf.int32)
+
+    toy = regression(train_steps=(one_step,), validation_step=one_step, count=counted)
+    return replace(toy, data=changed(toy.data, 1, put(slice(0, None, 3), np.nan)))
+
+
 class Noisy(layers.Layer):
     """Adds noise in evaluation too, of a seed or of a generator's next one."""
 
@@ -6190,6 +6251,31 @@ MODES = [
     ),
     Fault("noise averages out", lambda: sound(model=model(Dropped, dense)), "gives 0.7", LOOK),
     Fault("metrics follow the loss", high_quantile, "and error goes from", LOOK),
+    Fault(
+        "metrics follow the loss",
+        lambda: replace(
+            judged_by(lambda y, p: tf.exp(-tf.abs(p - y)), "near"),
+            losses=lambda: {"main": lambda y, p: -tf.abs(p[:, 0] - y)},
+        ),
+        "the loss falls from .*, and near goes from",
+        flags={"task": TaskConfig(monitor="validation_near", larger_is_better=True)},
+    ),
+    Fault(
+        "moving averages", lambda: centered(0.05),
+        "center/.* keeps only 0.05 of its value at each step, .* decay and 1 - decay are swapped",
+    ),
+    Fault(
+        "rows of weight zero", lambda: centered(weighted=False),
+        "center/.*, which the step assigns, is another with other rows of weight 0", LOOK,
+    ),
+    Fault(
+        "two replicas make the same step as one", lambda: centered(of_all=False),
+        "center/.* differs more: the step assigns it from the rows of one replica",
+    ),
+    Fault(
+        "missing labels", lambda: labeled_numbers(left_out=False),
+        r"labels of 33% of the examples are missing \(nan\), and the loss is the mean over all",
+    ),
 ]  # fmt: skip
 
 

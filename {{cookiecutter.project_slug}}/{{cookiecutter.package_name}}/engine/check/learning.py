@@ -387,6 +387,14 @@ def moving_averages(lab: Laboratory) -> Finding:
             "decay and 1 - decay are swapped",
             f"multiply the old value by {share:.3g}, and the new one by {1 - share:.2g}",
         )
+    if lost := _forgotten(lab):
+        path, share = lost
+        return wrong(
+            f"{path} keeps only {share:.2g} of its value at each step, and takes the rest from "
+            "the latest batch",
+            "decay and 1 - decay are swapped",
+            f"multiply the old value by {1 - share:.3g}, and the new one by {share:.2g}",
+        )
     normal = normalizations(lab.run.layers)
     for layer in normal:
         if layer.momentum < 0.5:
@@ -484,7 +492,8 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
     names = list(lab.run.optimizers)
     if len(names) > 1 or not after.losses[names[0]] < before.losses[names[0]]:
         return ok("not looked at: the loss doesn't fall")
-    for name, larger_is_better in lab.directions.items():
+    directions = _declared(lab) | lab.directions
+    for name, larger_is_better in directions.items():
         old, new = before.metrics[name], after.metrics[name]
         gap = max(0.05, 0.3 * abs(old))
         worse = old - new > gap if larger_is_better else new - old > gap
@@ -506,7 +515,7 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
                 "the loss rewards wrong predictions: wrong sign, or swapped arguments",
                 "look at the loss function; the metric must get the same labels and predictions",
             )
-    return ok("" if lab.directions else "not looked at: no metric is known to rise or to fall")
+    return ok("" if directions else "not looked at: no metric is known to rise or to fall")
 
 
 @relation("one trace")
@@ -533,6 +542,13 @@ def _too_small(optimizer: keras.optimizers.Optimizer, sum_of_rates: float) -> Fi
     )
 
 
+def _declared(lab: Laboratory) -> dict[str, bool]:
+    """The metric that selects the best weights, and whether larger is better, as the task says."""
+    name = lab.task.monitor.partition("_")[2]
+    known = name in lab.run.metrics and name in lab.base.metrics
+    return {name: lab.task.larger_is_better} if known else {}
+
+
 def _is_turned(lab: Laboratory) -> bool:
     """Whether the loss is below 0, but no loss function gives an example less than 0."""
     values = [value for _, _, value in lab.base.calls.values() if value is not None]
@@ -546,7 +562,9 @@ def _rewards_the_right(lab: Laboratory, metric: str) -> bool:
     A metric may still get worse with such a loss: the mean error with a loss of a high quantile,
     the accuracy with larger class weights for rare classes.
     """
-    updated = lab.base.updates.get(metric, ())
+    updated, kind = lab.base.updates.get(metric, ()), type(lab.run.metrics[metric])
+    if kind in (keras.metrics.Mean, keras.metrics.Sum):  # of numbers that the step has computed
+        return False
     if len(lab.base.calls) != 1 or len(updated) < 2 or is_own(lab.run.metrics[metric]):
         return False
     ((loss, (labels, predictions, values)),) = lab.base.calls.items()
@@ -670,6 +688,31 @@ def _forgets_at_once(lab: Laboratory) -> tuple[str, str, float] | None:
         part = _taken_over(lab, pairs, lab.num_steps - 1)
         if 0.5 < part < 1:
             return name, other, part
+    return None
+
+
+def _forgotten(lab: Laboratory) -> tuple[str, float] | None:
+    """A variable that each step assigns, and the share of its value that is left, if that is small.
+
+    As of a codebook's sums. A variable that is the latest value of something keeps nothing.
+    """
+    of_layers = {v.path for layer in normalizations(lab.run.layers) for v in layer.variables}
+    of_layers |= {v.path for *_, pairs in _averages(lab) for v, _ in pairs}
+    numbers = np.random.default_rng(0)
+    for v in state_of(lab.one):
+        if v.path not in lab.base.kept or v.path in of_layers or "float" not in v.dtype:
+            continue
+        before, after = lab.initial[id(v)], np.asarray(lab.base.kept[v.path])
+        scale = 1e-2 * float(np.abs([before, after]).mean())
+        moved = scale * numbers.standard_normal(before.shape)
+        try:
+            v.assign(before + moved)
+            kept = np.asarray(lab.look(lab.batch).kept[v.path]) - after
+        finally:
+            lab.reset()
+        share = float(np.sum(kept * moved) / (np.sum(moved**2) or 1))
+        if 1e-3 < share <= 0.2 and np.abs(kept - share * moved).max() < 0.1 * np.abs(kept).max():
+            return v.path, share
     return None
 
 

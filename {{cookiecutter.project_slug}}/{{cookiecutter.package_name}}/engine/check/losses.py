@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ..replicas import normalizations
 from .explain import COARSE
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts
@@ -85,11 +86,19 @@ def rows_of_weight_zero(lab: Laboratory) -> Finding:
         )
     if first.gradients_differ(other):
         # A layer may follow statistics of its batch, as BatchNormalization does.
-        return (look if first.keeps else wrong)(
+        return (look if first.kept else wrong)(
             "gradients differ with other rows of weight 0",
             "a term other than the loss depends on these rows",
             "multiply this term by the weights",
         )
+    of_layers = {v.path for layer in normalizations(lab.run.layers) for v in layer.variables}
+    for path in first.kept.keys() - of_layers:
+        if not np.allclose(first.kept[path], other.kept[path], 1e-3, 1e-6):
+            return look(
+                f"{path}, which the step assigns, is another with other rows of weight 0",
+                "rows of padding are in a sum or an average that is kept",
+                "multiply by the weights what it is computed from, and divide by their sum",
+            )
     return ok()
 
 
@@ -270,6 +279,13 @@ def missing_labels(lab: Laboratory) -> Finding:
             seen = ""
         elif seen:
             seen = "not looked at: no loss leaves them out"
+            if y.dtype.kind == "f" and _counts_as_known(lab, missing):
+                return wrong(
+                    f"labels of {share:.0%} of the examples are missing (nan), and the loss is the "
+                    "mean over all examples",
+                    "a missing label was replaced by a number, and is trained on like any other",
+                    "give these examples the weight 0, or leave them out of the loss and of count",
+                )
         if name:
             # With one count for all losses, this may be a choice.
             return (wrong if isinstance(lab.counts, dict) else look)(
@@ -280,6 +296,16 @@ def missing_labels(lab: Laboratory) -> Finding:
                 "count labels that aren't missing; for several labels, return a dict",
             )
     return ok(seen)
+
+
+def _counts_as_known(lab: Laboratory, missing: np.ndarray) -> bool:
+    """Whether the loss is the mean of what the loss function gives all rows, missing ones too."""
+    if len(lab.base.all_calls) != 1 or len(lab.base.losses) != 1:
+        return False
+    ((_, _, values),), (loss,) = lab.base.calls.values(), lab.base.losses.values()
+    if np.shape(values) != (lab.rows,) or not np.all(values[missing]):
+        return False
+    return close(float(np.mean(values)), loss - lab.total_regularization, 1e-3)
 
 
 def _divided_alike(lab: Laboratory, label: str, y: np.ndarray, missing: np.ndarray) -> str | None:

@@ -270,13 +270,14 @@ class Runs:
             state |= {id(v): (v, value) for v, value in writes if value is not None}
         with keras.StatelessScope([(v, value) for v, value in state.values()]):
             metrics = self.run.metric_results()
+        of_metrics = {id(v) for metric in self.run.metrics.values() for v in metric.variables}
         return Look(
             int(np.max(reduced[-1].counts)),
             losses,
             gradients,
             metrics,
             all(bool(of_step.finite) for of_step in reduced),
-            bool(set(state) - {id(v) for m in self.run.metrics.values() for v in m.variables}),
+            {v.path: value for key, (v, value) in state.items() if key not in of_metrics},
             *tf.nest.map_structure(lambda v: v if v is None else np.asarray(v), seen),
         )
 

@@ -19,6 +19,7 @@ from .numbers import (
     relative_difference,
     with_array,
 )
+from .runs import state_of
 
 SIGN_BASED = {"Lion", "Muon"}
 MOST_SIZES = 8  # of changes that come from signs
@@ -131,7 +132,7 @@ def microbatches(lab: Laboratory) -> Finding:
         return ok("not looked at: examples interact")
     if lab.looks_at_batch or lab.rows % 2:
         return ok(f"not looked at: {lab.looks_at_batch or 'the batch is odd'}")
-    if lab.base.keeps:
+    if lab.base.kept:
         return ok("not looked at: the step keeps state for the next step, such as statistics")
     for step in lab.telling_steps:
         one = lab.look(lab.batch, step=step) if step else lab.base
@@ -212,6 +213,13 @@ def two_replicas(lab: Laboratory) -> Finding:
             "gradients are changed before they are summed; clip or change them in "
             "process_gradients",
         )
+    if losses_agree and (name := _assigned_apart(lab, 2 * weights)):
+        return wrong(
+            f"{seen}; {name} differs more",
+            "the step assigns it from the rows of one replica",
+            "assign a sum or mean over all replicas, as by replica.all_gather, or by "
+            'tf.distribute.get_replica_context().all_reduce("sum", value)',
+        )
     if losses_agree and weights >= 10 * TOLERANCE and not _is_sign_based(lab):
         return wrong(  # metrics of later steps differ with the weights
             seen,
@@ -252,6 +260,18 @@ def inputs_matter(lab: Laboratory) -> Finding:
             "use them in the model or the loss; labels may be there only for metrics",
         )
     return ok("not looked at: two batches have the same inputs" if are_same else "")
+
+
+def _assigned_apart(lab: Laboratory, least: float) -> str:
+    """A variable that the steps assign, and that is another on two replicas than on one.
+
+    By more than `least`: it may also follow weights that differ.
+    """
+    both = lab.trained_on_one.state, lab.trained_on_two.state
+    for v, one, two in zip(state_of(lab.one), *both, strict=True):
+        if relative_difference([one], [two]) > max(10 * TOLERANCE, least):
+            return v.path
+    return ""
 
 
 def _slots_and_state(lab: Laboratory, seen: str) -> Finding:
