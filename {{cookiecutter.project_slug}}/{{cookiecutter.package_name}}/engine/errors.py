@@ -125,6 +125,8 @@ def usage_errors(*, trains: bool = True) -> Iterator[None]:
         _forget_locals(error)
         if sentence:
             fail(sentence)
+        if (place := place_of(error)) and hasattr(error, "add_note"):  # Python 3.10 has none
+            error.add_note(f"in {place}, as called by the engine")  # below a long traceback
         raise
 
 
