@@ -413,24 +413,47 @@ def centered(keep: float = 0.95, *, weighted: bool = True, of_all: bool = True) 
     return sound(model=create_model, train_steps=(one_step,), metrics=dict)
 
 
-def labeled_numbers(*, left_out: bool) -> Toy:
-    """A regression in which a third of the labels are NaN, and 0 in the loss."""
+def labeled_numbers(*, left_out: bool, smooth: bool = False) -> Toy:
+    """A regression in which a third of the labels are NaN, and 0 in the loss.
+
+    Args:
+        left_out: whether these are neither in the loss nor counted.
+        smooth: whether there is a term for all examples beside it.
+    """
 
     def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, weights = batch
         there = tf.math.is_finite(labels)
         y = tf.where(there, labels, tf.zeros_like(labels))
-        per_example = run.losses["main"](y, run.model(inputs, training=True))
-        if left_out:
-            weights *= tf.cast(there, weights.dtype)
-        return {"main": compute_loss(per_example, weights, run.model, replica)}
+        p = run.model(inputs, training=True)
+        counted = weights * tf.cast(there, weights.dtype) if left_out else weights
+        counts = {n: tf.cast(c, p.dtype) for n, c in replica.global_count.items()}
+        terms = {"main": sum_of(run.losses["main"](y, p), counted) / counts["main"]}
+        if smooth:
+            near = run.model(inputs + 0.1, training=True)[:, 0]
+            terms["smooth"] = sum_of(run.losses["smooth"](near, p), weights) / counts["smooth"]
+            terms["main"] += terms["smooth"]
+        return terms
 
-    def counted(batch: Any) -> tf.Tensor:
+    def sum_of(per_example: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(per_example * tf.cast(weights, per_example.dtype))
+
+    def counted(batch: Any) -> dict[str, tf.Tensor]:
         _, labels, weights = batch
         there = (weights != 0) & (tf.math.is_finite(labels) | (not left_out))
-        return tf.math.count_nonzero(there, dtype=tf.int32)
+        counts = {"main": there, "smooth": weights != 0}
+        return {n: tf.math.count_nonzero(c, dtype=tf.int32) for n, c in counts.items()}
 
-    toy = regression(train_steps=(one_step,), validation_step=one_step, count=counted)
+    def square(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        return tf.square(p[:, 0] - y)
+
+    toy = regression(
+        train_steps=(one_step,),
+        validation_step=one_step,
+        count=counted,
+        losses=lambda: {"main": square, "smooth": square},
+        terms=("smooth",) if smooth else (),
+    )
     return replace(toy, data=changed(toy.data, 1, put(slice(0, None, 3), np.nan)))
 
 
@@ -6271,6 +6294,10 @@ MODES = [
     Fault(
         "two replicas make the same step as one", lambda: centered(of_all=False),
         "center/.* differs more: the step assigns it from the rows of one replica",
+    ),
+    Fault(
+        "missing labels", lambda: labeled_numbers(left_out=False, smooth=True),
+        r"labels of 33% of the examples are missing \(nan\), and the loss is the mean over all",
     ),
     Fault(
         "missing labels", lambda: labeled_numbers(left_out=False),

@@ -2201,6 +2201,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("labels belong to inputs", lambda: labeled_in_part(0.95, of_first=0.5)),
     ("missing labels", two_heads),
     ("missing labels", lambda: labeled_numbers(left_out=True)),
+    ("missing labels", lambda: labeled_numbers(left_out=True, smooth=True)),
     ("moving averages", centered),
     ("moving averages", lambda: centered(0.0)),
     ("rows of weight zero", centered),

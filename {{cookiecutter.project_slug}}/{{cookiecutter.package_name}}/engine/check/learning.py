@@ -22,6 +22,7 @@ from .numbers import relative_difference
 from .probe import is_own, words_of
 from .runs import REAL_STEPS, state_of
 
+MOST_VARIABLES = 8  # that a step assigns; each takes a step
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # for rare classes
 
@@ -699,8 +700,9 @@ def _forgotten(lab: Laboratory) -> tuple[str, float] | None:
     of_layers = {v.path for layer in normalizations(lab.run.layers) for v in layer.variables}
     of_layers |= {v.path for *_, pairs in _averages(lab) for v, _ in pairs}
     numbers = np.random.default_rng(0)
-    for v in state_of(lab.one):
-        if v.path not in lab.base.kept or v.path in of_layers or "float" not in v.dtype:
+    variables = [v for v in state_of(lab.one) if v.path in lab.base.kept.keys() - of_layers]
+    for v in variables[:MOST_VARIABLES]:
+        if "float" not in v.dtype:
             continue
         before, after = lab.initial[id(v)], np.asarray(lab.base.kept[v.path])
         scale = 1e-2 * float(np.abs([before, after]).mean())

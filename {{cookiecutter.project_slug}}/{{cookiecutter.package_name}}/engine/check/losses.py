@@ -279,7 +279,7 @@ def missing_labels(lab: Laboratory) -> Finding:
             seen = ""
         elif seen:
             seen = "not looked at: no loss leaves them out"
-            if y.dtype.kind == "f" and _counts_as_known(lab, missing):
+            if y.dtype.kind == "f" and _counts_as_known(lab, y, missing):
                 return wrong(
                     f"labels of {share:.0%} of the examples are missing (nan), and the loss is the "
                     "mean over all examples",
@@ -298,14 +298,20 @@ def missing_labels(lab: Laboratory) -> Finding:
     return ok(seen)
 
 
-def _counts_as_known(lab: Laboratory, missing: np.ndarray) -> bool:
-    """Whether the loss is the mean of what the loss function gives all rows, missing ones too."""
-    if len(lab.base.all_calls) != 1 or len(lab.base.losses) != 1:
-        return False
-    ((_, _, values),), (loss,) = lab.base.calls.values(), lab.base.losses.values()
-    if np.shape(values) != (lab.rows,) or not np.all(values[missing]):
-        return False
-    return close(float(np.mean(values)), loss - lab.total_regularization, 1e-3)
+def _counts_as_known(lab: Laboratory, y: np.ndarray, missing: np.ndarray) -> bool:
+    """Whether a loss or term is the mean over all rows, of which missing ones get one number."""
+    known = np.setdiff1d(np.arange(lab.rows), missing)
+    for _, (labels, _, values) in lab.base.all_calls:
+        if np.shape(values) != (lab.rows,) or np.size(labels) != y.size:
+            continue
+        given, own = np.reshape(labels, (lab.rows, -1)), y.reshape(lab.rows, -1)
+        same = np.allclose(given[known], own[known], equal_nan=True)
+        if same and np.ptp(given[missing]) == 0 and np.all(values[missing]):
+            losses = lab.base.losses
+            rest = lab.total_regularization + sum(losses[term] for term in lab.run.terms)
+            means = {*losses.values(), *(losses[name] - rest for name in lab.run.optimizers)}
+            return any(close(float(np.mean(values)), mean, 1e-3) for mean in means)
+    return False
 
 
 def _divided_alike(lab: Laboratory, label: str, y: np.ndarray, missing: np.ndarray) -> str | None:
