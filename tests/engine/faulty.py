@@ -385,11 +385,19 @@ class Center(layers.Layer):
         return x - self.mean
 
 
-def centered(keep: float = 0.95, *, weighted: bool = True, of_all: bool = True) -> Toy:
+def growing(run: Run) -> tf.Tensor:
+    """The part of tf.train.ExponentialMovingAverage, which is 0.1 at first."""
+    updates = tf.cast(run.optimizers["main"].iterations, tf.float32)
+    return tf.minimum(0.95, (1 + updates) / (10 + updates))
+
+
+def centered(
+    keep: float | Callable[[Run], Any] = 0.95, *, weighted: bool = True, of_all: bool = True
+) -> Toy:
     """A center that keeps a part of itself and takes the rest from the batch.
 
     Args:
-        keep: the part.
+        keep: the part, or a function that gives it.
         weighted: whether rows of weight 0 are left out.
         of_all: whether it is the mean over all replicas.
     """
@@ -402,7 +410,8 @@ def centered(keep: float = 0.95, *, weighted: bool = True, of_all: bool = True) 
         sums = context.all_reduce("sum", sums) if of_all else sums
         logits = run.model(inputs, training=True)
         center = run.model.get_layer("center").mean
-        center.assign(keep * center + (1 - keep) * sums[:-1] / sums[-1])
+        part = keep(run) if callable(keep) else keep
+        center.assign(part * center + (1 - part) * sums[:-1] / sums[-1])
         per_example = run.losses["main"](labels, logits)
         return {"main": compute_loss(per_example, weights, run.model, replica)}
 
@@ -411,6 +420,40 @@ def centered(keep: float = 0.95, *, weighted: bool = True, of_all: bool = True) 
         return keras.Model(x, dense(CLASSES)(Center(name="center")(x)))
 
     return sound(model=create_model, train_steps=(one_step,), metrics=dict)
+
+
+def of_one_name() -> Toy:
+    """Two models that are added; layers of the same name keep centers of another size in each."""
+
+    def create_models() -> dict[str, keras.Model]:
+        def one(columns: int) -> keras.Model:
+            x = keras.Input((FEATURES,))
+            return keras.Model(x, dense(CLASSES)(Center(name="center")(x[:, :columns])))
+
+        return {"main": one(3), "other": one(4)}
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = tf.add_n([model(inputs, training=True) for model in run.models.values()])
+        for model in run.models.values():
+            center = model.get_layer("center").mean
+            center.assign(0.9 * center + 0.1)
+        per_example = run.losses["main"](labels, logits)
+        return {"main": compute_loss(per_example, weights, run.models["main"], replica)}
+
+    return sound(model=create_models, train_steps=(one_step,), metrics=dict)
+
+
+def fading() -> Toy:
+    """A number that each step makes five times smaller, whatever the batch."""
+    toy = centered()
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        center = run.model.get_layer("center").mean
+        center.assign(0.2 * center + 0.01)
+        return step()(run, batch, replica)
+
+    return replace(toy, train_steps=(one_step,))
 
 
 def labeled_numbers(*, left_out: bool, smooth: bool = False) -> Toy:
@@ -430,7 +473,7 @@ def labeled_numbers(*, left_out: bool, smooth: bool = False) -> Toy:
         counts = {n: tf.cast(c, p.dtype) for n, c in replica.global_count.items()}
         terms = {"main": sum_of(run.losses["main"](y, p), counted) / counts["main"]}
         if smooth:
-            near = run.model(inputs + 0.1, training=True)[:, 0]
+            near = run.model(1.1 * inputs, training=True)[:, 0]
             terms["smooth"] = sum_of(run.losses["smooth"](near, p), weights) / counts["smooth"]
             terms["main"] += terms["smooth"]
         return terms

@@ -18,6 +18,7 @@ import pytest
 import tensorflow as tf
 from proof.engine.callbacks import (
     at_step,
+    every_epochs,
     every_steps,
     every_validation,
     learning_rates,
@@ -529,9 +530,24 @@ def test_a_validation_that_is_made_again_after_a_kill_has_one_row(tmp_path: Path
     ):
         killed.train()
     again = loop(tmp_path / "run", resume=True, **settings)
+    # The weights that were saved as the best ones belong to the row that is made again.
+    assert again.best.row == {}
     again.train()
+    assert again.best.row == expected.best.row
     assert again.records.history == expected.records.history
     assert files_equal(tmp_path / "whole/history.csv", tmp_path / "run/history.csv")
+
+
+@pytest.mark.usefixtures("handlers")
+def test_other_callbacks_are_called_after_a_validation_that_is_made_again(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"max_stop_secs": 1e-9}
+    called, rarely = list[int](), list[int]()
+    often = every_epochs(1, lambda event: called.append(event.step))
+    with pytest.raises(SystemExit, match="138"):
+        told_to_stop(loop(tmp_path, [often], save_every_epochs=3, **settings), 1).train()
+    other = [every_epochs(5, lambda event: rarely.append(event.step)), often]
+    loop(tmp_path, other, resume=True, **settings).train()
+    assert (called, rarely) == ([3, 6, 9, 12, 15, 18, 21, 24], [15])
 
 
 def files_equal(one: Path, other: Path) -> bool:

@@ -133,6 +133,10 @@ def test_the_flags_of_a_finished_run_stay(load: Load, tmp_path: Path) -> None:
         train(load, tmp_path, resume=str(run), clip_norm=7.0)
     assert {file: file.read_bytes() for file in run.glob("*.*")} == before
     assert train(load, tmp_path, resume=str(run), log_every_steps=7) == run
+    (run / "results.json").unlink()  # as if the test had failed
+    assert train(load, tmp_path, resume=str(run), max_bad_examples=7) == run
+    assert (run / "results.json").exists()
+    assert "max_bad_examples: 0" in (run / "config.yaml").read_text()
     train(load, tmp_path, resume=str(run), clip_norm=7.0, steps=3)
     assert "clip_norm: 7.0" in (run / "config.yaml").read_text()
 

@@ -388,11 +388,12 @@ class BestWeights:
             step: how many are made.
         """
         saved = _latest_of_all(self.directory, self._workers)
-        self.row = row if 0 <= saved <= step else {}
+        selected = int(row.get("step", -1))  # other weights are of a validation that is made again
+        self.row = row if saved == selected <= step else {}
         number = self.row.get(self.column)  # which may be another column than it was
         self.value = number if number is not None and math.isfinite(number) else None
         if value is not None and not self.row:
-            why = "are of a later step" if saved > step else "can't be read"
+            why = "are of a later step" if saved > selected else "can't be read"
             say(f"the best weights so far {why}: the next validation selects anew")
         elif value != self.value:
             now = "unknown" if self.value is None else f"{self.value:g}"

@@ -41,6 +41,8 @@ from .step_log import StepLog
 from .summaries import Profiler
 from .types import Run
 
+# Which callbacks are called after a validation that a signal stopped, and that is made again.
+DUE, LAST = "due", "last"
 SECS_PER_CALL = 0.5  # of a graph call: callbacks, the progress bar and Ctrl-C wait so long
 
 
@@ -168,8 +170,7 @@ class Loop:
         self._train_metrics: dict[str, float] = {}  # of the latest validation's row
         self._save_requested = False
         self._interrupts: Interrupts | None = None  # in training only
-        # While validation is under way the callbacks, by number, that are called after it.
-        self._called_next: list[int] | None = None
+        self._under_way = ""  # DUE or LAST, while the validation data is evaluated
         self._iterator: Any = None
         self._waited = 0.0  # seconds for data, in all graph calls so far
         parts = "compiling", "training", "waiting for data", "evaluation", "saving"
@@ -216,7 +217,7 @@ class Loop:
         else:
             require_same_weights(self.run)
         self._tell("on_train_begin", self.callbacks)
-        if self._called_next is None:
+        if not self._under_way:
             self._tell("on_step_begin", self.callbacks)
         if not resume:
             now = self._agree(interrupted=False, log=False, steps=1, validate=False)
@@ -224,7 +225,7 @@ class Loop:
             self._save_as_requested()
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
-        self.trains = (self.step < last and not self.stopping) or self._called_next is not None
+        self.trains = (self.step < last and not self.stopping) or bool(self._under_way)
         if self.trains or self.steps.outside.is_waiting:
             if self.workers.is_chief:
                 say_on_terminal("compiling")
@@ -274,7 +275,7 @@ class Loop:
                 self._interrupts.received = True  # by a worker; from here on none heeds a signal
                 self._save()
                 display.close()
-                where = "in the validation " * (self._called_next is not None)
+                where = "in the validation " * bool(self._under_way)
                 print(
                     f"interrupted {where}after step {self.step}; to resume: {self.resume_command}",
                     flush=True,
@@ -297,9 +298,11 @@ class Loop:
         last = self.schedule.num_steps
         steps = 1  # first, so that `max_stop_secs` knows how long one takes
         stop = self.workers.alone and interrupts.received
-        if self._called_next is not None and not stop:  # it was stopped there
-            due = [self.callbacks[i] for i in self._called_next]
-            self._record(display, due, log=False, validate=True)
+        if self._under_way and not stop:  # it was stopped there
+            due = [callback for callback in self.callbacks if callback.after_validations]
+            if self._under_way == DUE:
+                due = self._agree(interrupted=False, log=False, steps=1, validate=True).due
+            self._record(display, due, log=False, validate=True, which=self._under_way)
             self._tell("on_step_begin", self.callbacks)
             self._save_as_requested()
         while self.step < last and not self.stopping and not stop:
@@ -325,7 +328,7 @@ class Loop:
             self._record(display, now.due, log=now.log, validate=validate)
             if self.stopping and not validate:  # the last row, as of a run that is complete
                 due = [c for c in self.callbacks if c.after_validations]
-                self._record(display, due, log=not now.log, validate=True)
+                self._record(display, due, log=not now.log, validate=True, which=LAST)
             self._save_as_requested()
             if self.workers.alone:  # one of this moment, too; several stop for what all know
                 stop = interrupts.received
@@ -431,7 +434,13 @@ class Loop:
             display.say(line)
 
     def _record(
-        self, display: ProgressDisplay, due: list[Callback], *, log: bool, validate: bool
+        self,
+        display: ProgressDisplay,
+        due: list[Callback],
+        *,
+        log: bool,
+        validate: bool,
+        which: str = DUE,
     ) -> None:
         """Write what the steps so far gave, then call the callbacks that are due.
 
@@ -441,9 +450,9 @@ class Loop:
         if log:
             self._log.write(self.progress)
         if validate:
-            self._called_next = [self.callbacks.index(callback) for callback in due]
+            self._under_way = which
             self._validate(display)
-            self._called_next = None
+            self._under_way = ""
         self._run_callbacks(due)
 
     def _validate(self, display: ProgressDisplay) -> None:
@@ -478,7 +487,7 @@ class Loop:
             "latest_row": self.records.latest_row,
             "validations": len(self.records.history),
             "stopping": self.stopping,
-            "called_next": self._called_next,
+            "under_way": self._under_way,
             "callbacks": [state_of(function) for function in self._stateful()],
             "log": self._log.get_state(),
             "seconds": self.seconds,
@@ -520,7 +529,7 @@ class Loop:
             )
         for function, one in zip(stateful, saved, strict=True):
             restore_state(function, one)
-        self.stopping, self._called_next = state["stopping"], state.get("called_next")
+        self.stopping, self._under_way = state["stopping"], state.get("under_way", "")
         if state.get("validated", self._validated) == self._validated:
             self.best.resume(state["best"], state["best_row"], self.step)
         else:

@@ -109,20 +109,25 @@ class RunDirectory:
         self._write("config.yaml", FIRST_LINE + config + LAST_LINE)
 
     def require_config(self, config: str) -> None:
-        """Refuse other flags than those in config.yaml, where no step is left to make with them.
+        """Keep config.yaml, where no step is left to make with other flags.
+
+        What is still to do may need some, such as a test whose data has moved.
 
         Raises:
-            UsageError: one differs, of those that decide what comes out.
+            UsageError: nothing is, and one differs of those that decide what comes out.
         """
         before, now = read_flags(self.path / "config.yaml"), flags_in(config)
         # A flag that the project had not then has its default now.
         both = {name: value for name, value in before.items() if name in now}
         now = {name: now[name] for name in both}
-        if different := _differences(both, now, MAY_DIFFER | {"epochs", "steps", "name"}):
+        different = _differences(both, now, MAY_DIFFER | {"epochs", "steps", "name"})
+        if different and (self.path / "results.json").exists():
             raise UsageError(
                 f"{self.path} has made all of its steps, none of them with other flags: "
                 f"{different}; start a new run with them, or give more --steps or --epochs."
             )
+        if different:
+            say(f"config.yaml keeps the flags of the steps: {different}")
 
     def write_models(self, models: dict[str, keras.Model]) -> None:
         """The summary of every model as model.txt."""

@@ -695,27 +695,48 @@ def _forgets_at_once(lab: Laboratory) -> tuple[str, str, float] | None:
 def _forgotten(lab: Laboratory) -> tuple[str, float] | None:
     """A variable that each step assigns, and the share of its value that is left, if that is small.
 
-    As of a codebook's sums. A variable that is the latest value of something keeps nothing.
+    As of a codebook's sums. A variable that is the latest value of something keeps nothing, and the
+    share may grow in the run.
     """
-    of_layers = {v.path for layer in normalizations(lab.run.layers) for v in layer.variables}
-    of_layers |= {v.path for *_, pairs in _averages(lab) for v, _ in pairs}
-    numbers = np.random.default_rng(0)
-    variables = [v for v in state_of(lab.one) if v.path in lab.base.kept.keys() - of_layers]
-    for v in variables[:MOST_VARIABLES]:
-        if "float" not in v.dtype:
+    known = [*normalizations(lab.run.layers)]
+    known += [model for model in lab.run.models.values() if not model.trainable_variables]
+    others = {id(v) for each in known for v in each.variables}
+    state = list(zip(state_of(lab.one), lab.trained_on_one.state, strict=True))
+    variables = [v for v, _ in state if id(v) in lab.base.kept.keys() - others]
+    variables = [v for v in variables if "float" in v.dtype][:MOST_VARIABLES]
+    of_another = lab.look(lab.second_batch).kept if variables else {}
+    for v in variables:
+        if np.allclose(lab.base.kept[id(v)], of_another[id(v)]):  # no average of batches
             continue
-        before, after = lab.initial[id(v)], np.asarray(lab.base.kept[v.path])
-        scale = 1e-2 * float(np.abs([before, after]).mean())
-        moved = scale * numbers.standard_normal(before.shape)
-        try:
-            v.assign(before + moved)
-            kept = np.asarray(lab.look(lab.batch).kept[v.path]) - after
-        finally:
-            lab.reset()
-        share = float(np.sum(kept * moved) / (np.sum(moved**2) or 1))
-        if 1e-3 < share <= 0.2 and np.abs(kept - share * moved).max() < 0.1 * np.abs(kept).max():
-            return v.path, share
+        share = _kept_share(lab, v, 0)
+        if 0 < share <= 0.2:
+            try:
+                for each, trained in state:
+                    each.assign(trained)
+                for optimizer in lab.run.optimizers.values():
+                    optimizer.iterations.assign(lab.num_steps - 1)
+                share = _kept_share(lab, v, lab.num_steps - 1)
+            finally:
+                lab.reset()
+            if 0 < share <= 0.2:
+                return v.path, share
     return None
+
+
+def _kept_share(lab: Laboratory, v: keras.Variable, step: int) -> float:
+    """The share of its value that a variable keeps in a step; 0 if it becomes something else."""
+    before = v.numpy()
+    after = np.asarray(lab.look(lab.batch, step=step).kept[id(v)])
+    scale = 1e-2 * (np.abs(before).mean() + np.abs(after).mean())
+    moved = scale * np.random.default_rng(0).standard_normal(before.shape)
+    try:
+        v.assign(before + moved)
+        kept = np.asarray(lab.look(lab.batch, step=step).kept[id(v)]) - after
+    finally:
+        v.assign(before)
+    share = float(np.sum(kept * moved) / (np.sum(moved**2) or 1))
+    is_share = np.abs(kept - share * moved).max() < 0.1 * np.abs(kept).max()
+    return share if is_share and share > 1e-3 else 0.0
 
 
 def _taken_over(lab: Laboratory, pairs: list[tuple[Any, Any]], step: int) -> float:

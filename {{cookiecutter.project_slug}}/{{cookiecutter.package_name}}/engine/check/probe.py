@@ -39,7 +39,7 @@ class Look(NamedTuple):
         gradients: arrays, by optimizer.
         metrics: results after this step alone.
         finite: whether losses and gradients are.
-        kept: what the step writes other than metrics, such as statistics, by the variable's path.
+        kept: what the step writes other than metrics, such as statistics, by the variable's id.
         calls: arguments and result of each call of a loss: (labels, predictions, result).
         updates: arguments of each update of a metric: (values, ..., weights or None).
         drawn: some of the numbers from each random operation.
@@ -55,7 +55,7 @@ class Look(NamedTuple):
     gradients: dict[str, list[np.ndarray]]
     metrics: Numbers
     finite: bool
-    kept: dict[str, tf.Tensor]
+    kept: dict[int, tf.Tensor]
     calls: dict[str, tuple[Any, ...]]
     updates: dict[str, tuple[Any, ...]]
     drawn: dict[str, np.ndarray]

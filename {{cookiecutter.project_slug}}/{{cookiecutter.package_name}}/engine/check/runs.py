@@ -277,7 +277,7 @@ class Runs:
             gradients,
             metrics,
             all(bool(of_step.finite) for of_step in reduced),
-            {v.path: value for key, (v, value) in state.items() if key not in of_metrics},
+            {key: value for key, (_, value) in state.items() if key not in of_metrics},
             *tf.nest.map_structure(lambda v: v if v is None else np.asarray(v), seen),
         )
 
