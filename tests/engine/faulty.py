@@ -4909,6 +4909,25 @@ def with_lengths(used: bool, kernel: int = 1) -> Toy:
     )
 
 
+def until_month() -> Toy:
+    """Sums of months, 0 from a month on that is an input of its own, which an embedding shows."""
+    numbers = np.random.default_rng(0)
+
+    def split(rows: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        months, labels = numbers.integers(3, 13, rows), numbers.integers(0, CLASSES, rows)
+        sums = numbers.normal(size=(rows, 12)) + labels[:, np.newaxis]
+        sums = np.where(np.arange(12) < months[:, np.newaxis], sums, 0).astype("float32")
+        return {"sums": sums, "months": months.astype("int32")}, labels
+
+    def create_model() -> keras.Model:
+        sums = keras.Input((12,), name="sums")
+        months = keras.Input((), dtype="int32", name="months")
+        x = dense(8, activation="relu")(sums) + keras.layers.Embedding(13, 8)(months)
+        return keras.Model({"sums": sums, "months": months}, dense(CLASSES)(x))
+
+    return sound(model=create_model, data=split(96), others={"validation": split(60)})
+
+
 def tagged(metric: Callable[[], Any] | None) -> Toy:
     """A softmax cross-entropy of two labels of 1; a metric that takes each label by itself."""
     toy = with_several_labels("linear")

@@ -446,9 +446,9 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
 @pytest.mark.parametrize(
     ("split", "sentence"),
     [
-        (3, "is or holds a int; it must be arrays"),
-        (zip(IMAGES, LABELS, strict=True), "is or holds a zip; it must be arrays"),
-        ((IMAGES, LABELS, None), "is or holds a NoneType; it must be arrays"),
+        (3, "is or holds int; it must be arrays"),
+        (zip(IMAGES, LABELS, strict=True), "is or holds zip; it must be arrays"),
+        ((IMAGES, LABELS, None), "is or holds NoneType; it must be arrays"),
         ([[1], [2, 3]], "holds a list whose parts have different shapes; pad them"),
         (
             tf.ragged.constant([[1], [2, 3]]),
@@ -460,7 +460,7 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
             tf.data.Dataset.from_tensor_slices((IMAGES, np.zeros((ROWS, 3, 0)))),
             r"shape is \(3, 0\) in each example, so there is nothing",
         ),
-        ((IMAGES, "cat"), "is or holds a str"),
+        ((IMAGES, "cat"), "is or holds str"),
         ((IMAGES, LABELS[:5]), r"differ in length: \[5, 40\]"),
         ((IMAGES, np.zeros(ROWS, "datetime64[s]")), r"holds datetime64\[s\], which TensorFlow"),
         (type("Batches", (keras.utils.PyDataset,), {})(), "PyDataset gives batches"),

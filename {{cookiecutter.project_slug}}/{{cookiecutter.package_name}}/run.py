@@ -193,11 +193,17 @@ def with_global_batch(config: Config, num_replicas: int) -> Config:
     """The settings with the global batch in place of --batch-size-per-replica.
 
     A run is known by it: resumed or evaluated on other replicas, it must keep its global batch.
+
+    Raises:
+        UsageError: it is too large.
     """
     if config.batch_size_per_replica is None:
         return config
     size = config.batch_size_per_replica * num_replicas
-    return replace(config, global_batch_size=size, batch_size_per_replica=None)
+    try:
+        return replace(config, global_batch_size=size, batch_size_per_replica=None)
+    except ValueError as error:
+        raise UsageError(f"{error}") from error
 
 
 def num_steps(config: Config, batches: TrainingBatches) -> int:

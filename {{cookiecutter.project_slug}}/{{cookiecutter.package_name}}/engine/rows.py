@@ -44,7 +44,7 @@ def as_arrays(source: Any) -> Any:
     array = source if on_disk and not in_memory else _in_memory(source)
     if not array.shape:
         raise UsageError(
-            f"A split of create_datasets is or holds a {type(source).__name__}; it must be arrays, "
+            f"A split of create_datasets is or holds {type(source).__name__}; it must be arrays, "
             "a tf.data.Dataset, or an object with __len__ and __getitem__."
         )
     if np.ma.is_masked(array):
@@ -80,9 +80,11 @@ def _in_memory(source: Any) -> np.ndarray:
     try:
         return _whole(source, np.asanyarray(source))
     except ValueError as error:
+        if not isinstance(source, list):
+            raise
         raise UsageError(
-            f"A split of create_datasets holds a {type(source).__name__} whose parts have "
-            "different shapes; pad them to one shape."
+            "A split of create_datasets holds a list whose parts have different shapes; pad them "
+            "to one shape."
         ) from error
 
 

@@ -123,8 +123,8 @@ class RunDirectory:
         different = _differences(both, now, MAY_DIFFER | {"epochs", "steps", "name"})
         if different and (self.path / "results.json").exists():
             raise UsageError(
-                f"{self.path} has made all of its steps, none of them with other flags: "
-                f"{different}; start a new run with them, or give more --steps or --epochs."
+                f"{self.path} is finished, and no step was made with {different}; start a new run "
+                "with other flags, or, unless a callback has stopped it, give more --steps."
             )
         if different:
             say(f"config.yaml keeps the flags of the steps: {different}")

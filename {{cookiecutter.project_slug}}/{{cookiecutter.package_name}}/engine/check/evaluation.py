@@ -186,10 +186,11 @@ def padded_inputs(lab: Laboratory) -> Finding:
                 f"the {kind} {result} of validation is {first[result]:.4g}, and "
                 f"{other[result]:.4g} with other numbers in the padding of {name}, which {mask} "
                 "leaves out",
-                "the mask isn't used, or along the wrong axis, as for queries instead of keys, or "
-                "padding is counted or ranked",
-                "mask keys, as with attention_mask=mask[:, None, :], divide sums by the number of "
-                "elements, and let padding come last",
+                "the mask or length isn't used, or along the wrong axis, as for queries instead of "
+                "keys, or padding is counted or ranked",
+                "mask keys, as with attention_mask=mask[:, None, :], make masks of lengths by "
+                "tf.sequence_mask, divide sums by the number of elements, and let padding come "
+                "last",
             )
     return ok("" if paddings else "not looked at: no input is a mask of padding, or its length")
 
@@ -487,7 +488,7 @@ def _kept(numbers: np.ndarray, x: np.ndarray) -> Iterator[np.ndarray]:
     """Which positions of `x` are no padding, bool, if `numbers` say so in one of two ways.
 
     As zeros and ones (rows, positions), also of several axes, as (rows, height, width); or as the
-    length of each row, (rows,).
+    length of each row, (rows,), where `x` holds vectors or tokens: columns of a table have no end.
     """
     if numbers.ndim >= 2 and numbers.size > len(numbers):
         if not np.isin(numbers, (0, 1)).all() or x.shape[: numbers.ndim] != numbers.shape:
@@ -499,7 +500,9 @@ def _kept(numbers: np.ndarray, x: np.ndarray) -> Iterator[np.ndarray]:
                 each.any() for each in begins_again
             ):
                 yield keep
-    elif numbers.dtype.kind in "iu" and x.ndim >= 2 and len(x) == len(numbers):
+    elif numbers.dtype.kind in "iu" and len(x) == len(numbers) and (
+        x.ndim >= 3 or (x.ndim == 2 and x.dtype.kind in "iu")
+    ):  # fmt: skip
         lengths = numbers.reshape(-1)
         if np.ptp(lengths) and lengths.min() >= 1 and lengths.max() <= x.shape[1]:
             yield np.arange(x.shape[1]) < lengths[:, np.newaxis]
