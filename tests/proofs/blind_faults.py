@@ -54,10 +54,10 @@ researchers make them. None of them gives an error; each was planted alone. A fa
 
 Called `WRONG` at the first try, of tasks that examiners wrote as correct ones:
 
-| examiner | 10-14 | 15-17 | 18 | 21 | 23 | 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 | 54 | 55 |
-| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |
-| tasks | 36 | 21 | 16 | 20 | 20 | 22 | 36 | 32 | 40 | 40 | 33 | 7 | 5 |
-| accused | 5 | 2 | 1 | 3 | 2 | 1 | 0 | 0 | 3 | 0 | 3 | 2 | 1 |
+| examiner | 10-14 | 15-17 | 18 | 21 | 23 | 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 | 54, 55 |
+| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |
+| tasks | 36 | 21 | 16 | 20 | 20 | 22 | 36 | 32 | 40 | 40 | 33 | 12 |
+| accused | 5 | 2 | 1 | 3 | 2 | 1 | 0 | 0 | 3 | 0 | 3 | 3 |
 
 One of 15's was accused later, by a relation written after its faults were seen.
 
