@@ -213,14 +213,15 @@ def two_replicas(lab: Laboratory) -> Finding:
             "gradients are changed before they are summed; clip or change them in "
             "process_gradients",
         )
-    if losses_agree and (name := _assigned_apart(lab, 2 * weights)):
+    apart = weights >= 10 * TOLERANCE
+    if losses_agree and apart and (name := _assigned_apart(lab, 2 * weights)):
         return wrong(
             f"{seen}; {name} differs more",
             "the step assigns it from the rows of one replica",
             "assign a sum or mean over all replicas, as by replica.all_gather, or by "
             'tf.distribute.get_replica_context().all_reduce("sum", value)',
         )
-    if losses_agree and weights >= 10 * TOLERANCE and not _is_sign_based(lab):
+    if losses_agree and apart and not _is_sign_based(lab):
         return wrong(  # metrics of later steps differ with the weights
             seen,
             "the update differs although the gradients agree: the optimizer or process_gradients "
