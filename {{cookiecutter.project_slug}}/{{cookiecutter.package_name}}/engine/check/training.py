@@ -7,6 +7,7 @@ import contextlib
 import numpy as np
 import tensorflow as tf
 
+from ..replicas import normalizations
 from .explain import COARSE, explain
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import ADAPTIVE, LOOKS, TOO_FEW_ROWS, Laboratory
@@ -213,15 +214,15 @@ def two_replicas(lab: Laboratory) -> Finding:
             "gradients are changed before they are summed; clip or change them in "
             "process_gradients",
         )
-    apart = weights >= 10 * TOLERANCE
-    if losses_agree and apart and (name := _assigned_apart(lab, 2 * weights)):
+    apart = losses_agree and weights >= TOLERANCE and not _is_sign_based(lab)
+    if apart and (name := _assigned_apart(lab, 2 * weights)):
         return wrong(
             f"{seen}; {name} differs more",
             "the step assigns it from the rows of one replica",
             "assign a sum or mean over all replicas, as by replica.all_gather, or by "
             'tf.distribute.get_replica_context().all_reduce("sum", value)',
         )
-    if losses_agree and apart and not _is_sign_based(lab):
+    if apart and weights >= 10 * TOLERANCE:
         return wrong(  # metrics of later steps differ with the weights
             seen,
             "the update differs although the gradients agree: the optimizer or process_gradients "
@@ -269,8 +270,10 @@ def _assigned_apart(lab: Laboratory, least: float) -> str:
     By more than `least`: it may also follow weights that differ.
     """
     both = lab.trained_on_one.state, lab.trained_on_two.state
+    synchronized = {id(v) for layer in normalizations(lab.run.layers) for v in layer.variables}
     for v, one, two in zip(state_of(lab.one), *both, strict=True):
-        if relative_difference([one], [two]) > max(10 * TOLERANCE, least):
+        by = relative_difference([one], [two])
+        if id(v) not in synchronized and by > max(10 * TOLERANCE, least):
             return v.path
     return ""
 
