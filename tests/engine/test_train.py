@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock, patch
 
 import pytest
 import tensorflow as tf
@@ -143,36 +144,30 @@ def test_the_flags_of_a_finished_run_stay(load: Load, tmp_path: Path) -> None:
     assert "clip_norm: 7.0" in (run / "config.yaml").read_text()
 
 
-@pytest.mark.quick
-def test_a_run_of_a_batch_per_replica_is_found_again(
-    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def draw(*arguments: Any) -> None:
-        raise SystemExit(138)
+def ended_while_it_draws(load: Load, runs: Path, **flags: Any) -> Path:
+    """The directory of a run that a signal ends when all but its pictures is there."""
+    draw = Mock(side_effect=SystemExit(138))
+    with (
+        patch.object(load(DEFAULT, "task.pictures"), "draw_predictions", draw),
+        pytest.raises(SystemExit),
+    ):
+        train(load, runs, **flags)
+    (run,) = runs.iterdir()
+    return run
 
+
+@pytest.mark.quick
+def test_a_run_of_a_batch_per_replica_is_found_again(load: Load, tmp_path: Path) -> None:
     flags = {"batch_size_per_replica": 8}
-    monkeypatch.setattr(load(DEFAULT, "task.pictures"), "draw_predictions", draw)
-    with pytest.raises(SystemExit):
-        train(load, tmp_path, **flags)
-    (run,) = tmp_path.iterdir()
-    monkeypatch.undo()
+    run = ended_while_it_draws(load, tmp_path, **flags)
     assert train(load, tmp_path, resume="auto", **flags) == run
     assert "global_batch_size: 8" in (run / "config.yaml").read_text()
 
 
 @pytest.mark.quick
-def test_a_run_that_ends_while_it_draws_is_resumed(
-    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def draw(*arguments: Any) -> None:
-        raise SystemExit(138)
-
-    monkeypatch.setattr(load(DEFAULT, "task.pictures"), "draw_predictions", draw)
-    with pytest.raises(SystemExit):
-        train(load, tmp_path)
-    (run,) = tmp_path.iterdir()
+def test_a_run_that_ends_while_it_draws_is_resumed(load: Load, tmp_path: Path) -> None:
+    run = ended_while_it_draws(load, tmp_path)
     assert (run / "results.json").exists()
-    monkeypatch.undo()
     assert train(load, tmp_path, resume="auto") == run
     assert (run / "predictions.png").exists()
 

@@ -403,8 +403,7 @@ class BestWeights:
         """Delete weights of later steps than `step`, which are made again."""
 
         def forget() -> str:
-            if _latest_readable(self.directory) > step:
-                _remove(self.directory)
+            _remove(self.directory, {f"ckpt-{n}" for n in _steps(self.directory) if n <= step})
             return ""
 
         self._workers.on_chief(forget)

@@ -168,8 +168,8 @@ def padded_inputs(lab: Laboratory) -> Finding:
     paddings = _paddings(lab)
     first = lab.validate(lab.evaluation_batch, metrics=True) if paddings else {}
     for mask, name, padded in paddings:
-        changed = different(first, lab.validate(padded, metrics=True), 1e-3)
-        other = lab.validate(padded, metrics=True) if changed else {}
+        other = lab.validate(padded, metrics=True)
+        changed = different(first, other, 1e-3)
         are_pictures = _mask_in(lab.evaluation_batch, mask).ndim > 2
         if changed and (are_pictures or any(map(_sees_neighbors, lab.run.layers))):
             # Convolutions see the padding beside what is there, as of pictures and of sounds; so a

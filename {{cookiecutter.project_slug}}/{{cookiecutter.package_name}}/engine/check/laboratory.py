@@ -17,6 +17,7 @@ from ..batches import TrainingBatches, on_replicas
 from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
 from ..outside import variables_outside
+from ..replicas import normalizations
 from .findings import NOT_LOOKED_AT
 from .numbers import (
     TOLERANCE,
@@ -449,6 +450,11 @@ class Laboratory(Runs):
             outer, *inner = all_optimizers(optimizer)
             found += [(name, each) for each in inner or [outer]]
         return found
+
+    @property
+    def of_normalizations(self) -> set[int]:
+        """The ids of variables of layers that normalize by the batch, with its statistics."""
+        return {id(v) for layer in normalizations(self.run.layers) for v in layer.variables}
 
     # Some training.
 

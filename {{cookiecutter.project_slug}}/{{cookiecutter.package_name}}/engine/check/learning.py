@@ -698,9 +698,8 @@ def _forgotten(lab: Laboratory) -> tuple[str, float] | None:
     As of a codebook's sums. A variable that is the latest value of something keeps nothing, and the
     share may grow in the run.
     """
-    known = [*normalizations(lab.run.layers)]
-    known += [model for model in lab.run.models.values() if not model.trainable_variables]
-    others = {id(v) for each in known for v in each.variables}
+    averages = [model for model in lab.run.models.values() if not model.trainable_variables]
+    others = lab.of_normalizations | {id(v) for model in averages for v in model.variables}
     state = list(zip(state_of(lab.one), lab.trained_on_one.state, strict=True))
     variables = [v for v, _ in state if id(v) in lab.base.kept.keys() - others]
     variables = [v for v in variables if "float" in v.dtype][:MOST_VARIABLES]

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..replicas import normalizations
 from .explain import COARSE
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts
@@ -91,11 +90,9 @@ def rows_of_weight_zero(lab: Laboratory) -> Finding:
             "a term other than the loss depends on these rows",
             "multiply this term by the weights",
         )
-    of_layers = {id(v) for layer in normalizations(lab.run.layers) for v in layer.variables}
+    kept = first.kept.keys() - lab.of_normalizations
     for v in (v for model in lab.run.models.values() for v in model.variables):
-        if id(v) not in first.kept.keys() - of_layers:
-            continue
-        if not np.allclose(first.kept[id(v)], other.kept[id(v)], 1e-3, 1e-6):
+        if id(v) in kept and not np.allclose(first.kept[id(v)], other.kept[id(v)], 1e-3, 1e-6):
             return look(
                 f"{v.path}, which the step assigns, is another with other rows of weight 0",
                 "rows of padding are in a sum or an average that is kept",

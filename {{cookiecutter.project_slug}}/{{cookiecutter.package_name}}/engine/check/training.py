@@ -7,7 +7,6 @@ import contextlib
 import numpy as np
 import tensorflow as tf
 
-from ..replicas import normalizations
 from .explain import COARSE, explain
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import ADAPTIVE, LOOKS, TOO_FEW_ROWS, Laboratory
@@ -270,10 +269,9 @@ def _assigned_apart(lab: Laboratory, least: float) -> str:
     By more than `least`: it may also follow weights that differ.
     """
     both = lab.trained_on_one.state, lab.trained_on_two.state
-    synchronized = {id(v) for layer in normalizations(lab.run.layers) for v in layer.variables}
     for v, one, two in zip(state_of(lab.one), *both, strict=True):
         by = relative_difference([one], [two])
-        if id(v) not in synchronized and by > max(10 * TOLERANCE, least):
+        if id(v) not in lab.of_normalizations and by > max(10 * TOLERANCE, least):
             return v.path
     return ""
 
