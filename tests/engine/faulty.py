@@ -877,6 +877,29 @@ def cropped(side: int) -> Toy:
     )
 
 
+def reordered(*, apart: bool = False, of_the_same: bool = False) -> Toy:
+    """Sets of 9 points, each four times in another order; chance divides them, or their originals.
+
+    Or orders of the same 27 numbers.
+    """
+    numbers = np.random.default_rng(1)
+    shift = 0.5 * (np.arange(75) % CLASSES - 1).reshape(75, 1, 1)  # a set's label
+    originals = numbers.normal(size=(75, 9, 3)) + shift
+    sets = np.repeat(originals, 4, axis=0)
+    if of_the_same:
+        sets[:] = np.arange(27).reshape(9, 3) / 27
+    sets = np.stack([numbers.permutation(each.reshape(-1, 3)) for each in sets])
+    if of_the_same:
+        sets = numbers.permuted(sets.reshape(300, 27), axis=1).reshape(sets.shape)
+    order = np.arange(300) if apart else numbers.permutation(300)
+    data = sets[order].astype("float32"), order // 4 % CLASSES
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((9, 3)), layers.Flatten(), dense(CLASSES)]),
+        data=tuple(part[:240] for part in data),
+        others={"validation": tuple(part[240:] for part in data)},
+    )
+
+
 def composed(pieces: int, others: int = 0) -> Toy:
     """Images with one of so many pieces (10, 10) at some place; validation has some of its own."""
     numbers = np.random.default_rng(1)
@@ -5909,6 +5932,7 @@ MODES = [
         "reads a .txt file with padding at the front, but the data has padding only at", LOOK,
     ),
     Fault("rows in two splits", lambda: cropped(6), "are crops of the same picture"),
+    Fault("rows in two splits", reordered, "the same values as training examples, in another"),
     Fault("rows in two splits", lambda: composed(200), "composed of the same pieces"),
     Fault(
         "augmentation", lambda: segmented(rolled(masks=1)),

@@ -15,7 +15,7 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .neighbors import squared_distances
-from .numbers import percent, rows_of
+from .numbers import arrays_of, percent, rows_of
 
 MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are computed
 MOST_PIXELS = 50_000_000  # times the width of a part, in which parts of images are searched for
@@ -99,6 +99,14 @@ def _parts_shared(
             "data leakage between splits: they are crops of the same pictures, or composed of "
             "the same pieces, and were split at random",
             "divide the pictures or pieces first, then crop or compose each split from its own",
+        )
+    if share := _reordered(train, others):
+        return wrong(
+            f"{share:.0%} of the {split} examples have the same values as training examples, in "
+            "another order",
+            "data leakage between splits: they are copies that were flipped, turned, rolled or "
+            "otherwise reordered, and were split at random",
+            "split the data first, then make copies of training examples only",
         )
     if share := _near_copies(train, others):
         are_wrong = (
@@ -340,6 +348,31 @@ def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray])
         # Splits by time share some windows where they meet.
         if min(part.mean() for part in np.array_split(of_rows, 3)) > MANY:
             return float(of_rows.mean())
+    return 0.0
+
+
+def _reordered(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
+    """The fraction of another split's inputs that are training inputs reordered; 0 if small.
+
+    Many different values occur together again only if they were copied, unless few such sets of
+    values exist, as where all rows are permutations of the same numbers.
+    """
+    for name, array in arrays_of(train, "inputs", "fiu").items():
+        other = others.get(name)
+        if other is None or other.shape[1:] != array.shape[1:] or array[0].size < MANY_NUMBERS:
+            continue
+        most = min(MOST_ROWS, MOST_PIXELS // (4 * array[0].size))
+        known, found = (x[:most].reshape(len(x[:most]), -1) for x in (array, other))
+        times = Counter(rows_of([np.sort(known, axis=1)]))
+        sets = np.sort(found, axis=1)
+        is_rich = np.count_nonzero(np.diff(sets, axis=1) > 0, axis=1) >= MANY_NUMBERS - 1
+        same = {*rows_of([known])}
+        often = [times[values] for values, row, rich in
+                 zip(rows_of([sets]), rows_of([found]), is_rich, strict=True)
+                 if rich and row not in same]  # fmt: skip
+        copied = [each for each in often if each]
+        if len(copied) > MANY * len(found) and np.median(copied) < FEW_TIMES:
+            return len(copied) / len(found)
     return 0.0
 
 
