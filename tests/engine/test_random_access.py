@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -636,6 +637,17 @@ def test_a_stream_in_another_order_each_time_is_named(
     stream = tf.data.Dataset.range(ROWS).shuffle(5, seed=1, reshuffle_each_iteration=again)
     TrainingBatches(stream.map(lambda i: i + 1), LAYOUT)
     assert ("another order each time it is read" in capsys.readouterr().out) == again
+
+
+@pytest.mark.quick
+def test_several_workers_read_a_stream_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = tf.data.Dataset.range(ROWS).shuffle(5)
+    evaluation_batches(stream, LAYOUT, label="test data")  # a worker by itself
+    monkeypatch.setattr(cluster, "num_workers", lambda: 2)
+    for read in (TrainingBatches, partial(evaluation_batches, label="test data")):
+        with pytest.raises(UsageError, match="data is a stream that comes in another order"):
+            read(stream, LAYOUT)
+        read(lambda workers, index: stream.shard(workers, index), LAYOUT)
 
 
 @pytest.mark.quick

@@ -211,13 +211,16 @@ def _comes_in_another_order(stream: tf.data.Dataset) -> bool:
     return any(each._reshuffle_each_iteration for each in shuffles)  # private (TF 2.21)
 
 
-def _refuse_another_order(*, several: bool) -> None:
+def _require_one_order(stream: tf.data.Dataset, label: str, *, alone: bool) -> None:
     """Of several workers each reads the whole stream, and keeps its rows of each batch."""
+    if not _comes_in_another_order(stream):
+        return
+    engine = ", since the engine shuffles too" if label == TRAINING_DATA else ""
     why = (
-        "training data is a stream that comes in another order each time it is read: leave out its "
-        "shuffle, since the engine shuffles too, or give it reshuffle_each_iteration=False"
+        f"{label} is a stream that comes in another order each time it is read: leave out its "
+        f"shuffle{engine}, or give it reshuffle_each_iteration=False"
     )
-    if several:
+    if not alone:
         raise UsageError(f"The {why} and a seed.")
     say(f"the {why}; else a resumed run reads other examples than were left")
 
@@ -225,6 +228,11 @@ def _refuse_another_order(*, several: bool) -> None:
 def is_sharded(split: Split) -> bool:
     """Whether a split is a function (workers, index)."""
     return callable(split) and not has_rows(split)
+
+
+def _reads_alone(split: Split) -> bool:
+    """Whether no other worker reads the same examples."""
+    return is_sharded(split) or cluster.num_workers() == 1
 
 
 def random_access(split: Split) -> RandomAccess:
@@ -353,8 +361,8 @@ class TrainingBatches:
         self.num_examples = steps * size if steps and self.endless else num_examples(split)
         if not self.num_examples:
             raise UsageError("The training data is empty.")
-        if self.is_stream and _comes_in_another_order(self._own):
-            _refuse_another_order(several=cluster.num_workers() > 1 and not is_sharded(split))
+        if self.is_stream:
+            _require_one_order(self._own, TRAINING_DATA, alone=_reads_alone(split))
         if self.num_examples < size and last_batch != "pad":
             raise UsageError(
                 f"A global batch of {size} is more than the {self.num_examples} training examples: "
@@ -542,13 +550,19 @@ def evaluation_batches(
         layout: how a global batch is divided among the replicas.
         label: the name of the split in a sentence.
         bad: where examples go that can't be read.
+
+    Raises:
+        UsageError: a stream comes in another order on each worker.
     """
+    alone = _reads_alone(split)
     if is_sharded(split):
         layout = layout.for_worker()
     split = worker_split(split)
     examples, size = num_examples(split), layout.global_batch_size
     steps = -(-examples // size)
     if isinstance(split, tf.data.Dataset):
+        if not alone:
+            _require_one_order(split, label, alone=False)
         batches = _batches_of_stream(split.batch(size), layout.positions)
         return batches.prefetch(tf.data.AUTOTUNE), steps
 
