@@ -639,6 +639,43 @@ def test_a_stream_in_another_order_each_time_is_named(
     assert ("another order each time it is read" in capsys.readouterr().out) == again
 
 
+def _shuffled(start: tf.Tensor) -> tf.data.Dataset:
+    return tf.data.Dataset.range(start, start + 3).shuffle(3)
+
+
+def _in_no_order() -> tf.data.Options:
+    options = tf.data.Options()
+    options.deterministic = False
+    return options
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda plain: tf.data.Dataset.zip((plain, plain.shuffle(5))),
+        lambda plain: plain.concatenate(plain.shuffle(5).map(lambda i: i + 1)),
+        lambda plain: tf.data.Dataset.sample_from_datasets([plain, plain.shuffle(5)], seed=1),
+        lambda plain: plain.flat_map(_shuffled),
+        lambda plain: plain.flat_map(lambda i: tf.data.Dataset.range(2).flat_map(_shuffled)),
+        lambda plain: plain.map(lambda i: i + 1, num_parallel_calls=2, deterministic=False),
+        lambda plain: plain.with_options(_in_no_order()).map(lambda i: i + 1),
+    ],
+)
+def test_an_order_may_change_anywhere_in_a_stream(
+    made: Callable[[tf.data.Dataset], tf.data.Dataset], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def sized(stream: tf.data.Dataset) -> tf.data.Dataset:
+        return stream.apply(tf.data.experimental.assert_cardinality(ROWS))
+
+    plain = tf.data.Dataset.range(ROWS)
+    TrainingBatches(sized(made(plain)), LAYOUT)
+    assert "another order each time it is read" in capsys.readouterr().out
+    still = plain.interleave(tf.data.Dataset.from_tensors, num_parallel_calls=2)
+    TrainingBatches(sized(tf.data.Dataset.zip((still, plain.filter(lambda i: i > 0)))), LAYOUT)
+    assert not capsys.readouterr().out
+
+
 @pytest.mark.quick
 def test_several_workers_read_a_stream_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = tf.data.Dataset.range(ROWS).shuffle(5)

@@ -206,9 +206,33 @@ def chain(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
 
 
 def _comes_in_another_order(stream: tf.data.Dataset) -> bool:
-    """Whether a shuffle in a stream draws another order each time it is read."""
-    shuffles = (each for each in chain(stream) if type(each).__name__ == "_ShuffleDataset")
-    return any(each._reshuffle_each_iteration for each in shuffles)  # private (TF 2.21)
+    """Whether a stream draws another order each time it is read, or takes what is ready first.
+
+    It may say so itself, as may what it is made of, and the functions of these, such as those of
+    `flat_map`. Of `interleave(..., deterministic=False)` nothing is kept (TF 2.21).
+    """
+    if stream.options().deterministic is False:
+        return True
+    for dataset in _all_of(stream):
+        reshuffles = getattr(dataset, "_reshuffle_each_iteration", False)
+        if reshuffles or getattr(dataset, "_deterministic", "") == "false":
+            return True
+        for function in dataset._functions():  # private, as all of these
+            graph = function.function.graph.as_graph_def()
+            nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+            for attributes in (node.attr for node in nodes):
+                if attributes["reshuffle_each_iteration"].b:
+                    return True
+                if attributes["deterministic"].s == b"false":
+                    return True
+    return False
+
+
+def _all_of(dataset: tf.data.Dataset) -> Iterator[tf.data.Dataset]:
+    """A dataset, and all that it is made of."""
+    yield dataset
+    for each in dataset._inputs():
+        yield from _all_of(each)
 
 
 def _require_one_order(stream: tf.data.Dataset, label: str, *, alone: bool) -> None:
@@ -217,8 +241,8 @@ def _require_one_order(stream: tf.data.Dataset, label: str, *, alone: bool) -> N
         return
     engine = ", since the engine shuffles too" if label == TRAINING_DATA else ""
     why = (
-        f"{label} is a stream that comes in another order each time it is read: leave out its "
-        f"shuffle{engine}, or give it reshuffle_each_iteration=False"
+        f"{label} is a stream that comes in another order each time it is read: leave out "
+        f"deterministic=False, and its shuffle{engine}, or give it reshuffle_each_iteration=False"
     )
     if not alone:
         raise UsageError(f"The {why} and a seed.")
