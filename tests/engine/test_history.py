@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from proof.engine.callbacks import Event, at_step, every_steps
+from proof.engine.loop import Loop
 
 from .one_layer import create_loop, run_loop
 
@@ -139,6 +140,31 @@ def test_other_validations_select_the_best_anew(
     assert "selects the best weights anew" in capsys.readouterr().out
     assert same.best.value is not None
     assert other.best.value is None
+
+
+@pytest.mark.parametrize("changed", ["train", "validation"])
+def test_a_resumed_run_says_which_data_is_another(
+    changed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def resumed(steps: int, other: str = "") -> Loop:
+        loop = create_loop(tmp_path, num_steps=steps)
+        splits = loop.evaluation.splits
+        splits["train"] = loop.batches.split.copy()  # type: ignore[index]
+        if other:
+            splits[other][[0, -1]] *= 1.5
+        loop.start(resume=steps > 4)
+        loop.train()
+        return loop
+
+    resumed(4)
+    resumed(6)
+    out = capsys.readouterr().out
+    assert "other training data" not in out
+    assert "other examples" not in out
+    assert resumed(8, changed).step == 8
+    out = capsys.readouterr().out
+    assert ("so far trained with other training data" in out) == (changed == "train")
+    assert ("validation takes other examples now" in out) == (changed == "validation")
 
 
 def test_what_callbacks_asked_for_holds_after_a_resume(tmp_path: Path) -> None:

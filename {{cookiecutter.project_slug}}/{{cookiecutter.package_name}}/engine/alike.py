@@ -1,4 +1,4 @@
-"""Whether all workers have the same data, of which each takes its part, callbacks and weights."""
+"""Whether all workers, or a run and its resume, have the same data; and callbacks and weights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
     """
     if workers.alone:
         return
-    mine = [_summary(datasets.get(name)) for name in SPLITS]
+    mine = [summary_of(datasets.get(name)) for name in SPLITS]
     of_all = workers.gather(np.ravel(mine).tolist()).reshape(workers.number, len(SPLITS), -1)
     for i, name in enumerate(SPLITS):
         sizes, examples = of_all[:, i, 0], of_all[:, i, 1:]
@@ -44,6 +44,17 @@ def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
                 "sort the names of files, give random numbers a constant seed, and compare copies "
                 "of the data."
             )
+
+
+def other_examples(before: Mapping[str, list[float]], now: Mapping[str, list[float]]) -> list[str]:
+    """The splits whose summaries, as of `summary_of`, aren't those of an earlier process."""
+    differ = []
+    for name in now.keys() & before.keys():
+        a, b = np.array([before[name], now[name]])
+        unread = np.isnan(a) | np.isnan(b)
+        if not np.all(np.isclose(a, b, rtol=0, atol=CLOSE) | unread):
+            differ.append(name)
+    return differ
 
 
 def require_same_callbacks(number: int, workers: Workers) -> None:
@@ -89,14 +100,17 @@ def require_same_weights(run: Run, assigned: Container[int] = ()) -> None:
         )
 
 
-def _summary(split: Any) -> np.ndarray:
+def summary_of(split: Any, *, at_once: bool = False) -> np.ndarray:
     """The size of a split, and numbers for three of its examples, float64 (4,).
 
-    NaN for an example that can't be read, of which its own error says more, or not twice alike.
+    NaN for an example of a shard, for one that can't be read, of which its own error says more, or
+    not twice alike; and `at_once` for those of a stream, which may take long to begin.
     """
-    if split is None or is_sharded(split):
-        return np.full(4, -1.0 if split is None else -2.0)
+    if split is None:
+        return np.full(4, -1.0)
     size = np.inf if is_endless(split) else num_examples(split)
+    if is_sharded(split) or (at_once and isinstance(split, tf.data.Dataset)):
+        return np.array([size, *np.full(3, np.nan)])
     once, again = (_some_examples(split) for _ in range(2))
     alike = np.isclose(once, again, rtol=0, atol=CLOSE)  # else reading it augments it
     return np.array([size, *np.where(alike, once, np.nan)])

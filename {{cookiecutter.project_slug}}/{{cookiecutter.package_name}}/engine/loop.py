@@ -11,8 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .alike import require_same_callbacks, require_same_weights
-from .batches import TrainingBatches, num_examples
+from .alike import (
+    other_examples,
+    require_same_callbacks,
+    require_same_weights,
+    summary_of,
+)
+from .batches import TrainingBatches
 from .callbacks import (
     Callback,
     Event,
@@ -36,7 +41,7 @@ from .outside import held_by_layers
 from .progress import Sums
 from .records import Records
 from .run_directory import RunDirectory
-from .run_files import Row
+from .run_files import SPLITS, Row
 from .step_log import StepLog
 from .summaries import Profiler
 from .types import Run
@@ -493,17 +498,18 @@ class Loop:
             "seconds": self.seconds,
             "parts": self._seconds,
             "origins": [*self.earlier, self._origin],
-            "validated": self._validated,
+            "validation_steps": self.schedule.validation_steps,
+            "examples": self._examples,
         }
         with self._timed("saving"):
             self.checkpoints.save(self.progress, state)
         self.directory.is_new = False
 
     @cached_property
-    def _validated(self) -> list[int]:
-        """How many examples there are to validate, and how many batches of them are taken."""
-        split = self.evaluation.splits.get("validation")
-        return [0 if split is None else num_examples(split), self.schedule.validation_steps]
+    def _examples(self) -> dict[str, list[float]]:
+        """How many examples each split has, and what tells some of them from others."""
+        splits = self.evaluation.splits
+        return {name: summary_of(splits.get(name), at_once=True).tolist() for name in SPLITS}
 
     def _require_same_weights(self) -> None:
         require_same_weights(self.run, self.steps.transaction.capture.assigned)
@@ -530,10 +536,14 @@ class Loop:
         for function, one in zip(stateful, saved, strict=True):
             restore_state(function, one)
         self.stopping, self._under_way = state["stopping"], state.get("under_way", "")
-        if state.get("validated", self._validated) == self._validated:
-            self.best.resume(state["best"], state["best_row"], self.step)
-        else:
+        others = other_examples(state.get("examples", {}), self._examples)
+        steps = self.schedule.validation_steps
+        if "validation" in others or state.get("validation_steps", steps) != steps:
             say("validation takes other examples now: the next one selects the best weights anew")
+        else:
+            self.best.resume(state["best"], state["best_row"], self.step)
+        if "train" in others:
+            say("so far trained with other training data: no uninterrupted run would end like this")
         self._log.set_state(state["log"])
         self._started -= state["seconds"]
         self._seconds = state["parts"]
