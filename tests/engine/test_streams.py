@@ -104,6 +104,8 @@ NUMBERS = tf.data.Dataset.range(50)
 BATCHED = {
     "batch": lambda: NUMBERS.batch(8),
     "in parallel": lambda: NUMBERS.batch(8, num_parallel_calls=2).prefetch(2),
+    "zip": lambda: tf.data.Dataset.zip((NUMBERS.batch(8), NUMBERS.batch(8))).map(lambda x, y: x),
+    "concatenate": lambda: NUMBERS.take(16).batch(8).concatenate(NUMBERS.skip(16).batch(8)),
     "and more": lambda: NUMBERS.batch(8).cache().map(lambda x: x).shuffle(9, seed=1).prefetch(2),
 }
 

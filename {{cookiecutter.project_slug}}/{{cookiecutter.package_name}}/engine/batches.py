@@ -46,7 +46,10 @@ ONE_TO_ONE = {
 }  # fmt: skip
 MAKES_BATCHES = {"_BatchDataset", "_ParallelBatchDataset", "_PaddedBatchDataset"}
 KEEPS_BATCHES = ONE_TO_ONE | {"_ShuffleDataset"}
-KEEPS_SOME_BATCHES = {"_TakeDataset", "_SkipDataset", "_RepeatDataset", "_AssertCardinalityDataset"}
+KEEPS_SOME_BATCHES = {
+    "_TakeDataset", "_SkipDataset", "_RepeatDataset", "_AssertCardinalityDataset", "_FilterDataset",
+    "_DirectedInterleaveDataset",
+}  # fmt: skip
 
 SHUFFLE_BUFFER = 10_000  # examples; for streams only, all others are shuffled as a whole
 # Of the block cipher behind index_shuffle. With its usual 4, in small data some neighbors come
@@ -176,8 +179,7 @@ def gives_batches(split: Split) -> bool:
         if spec.shape.rank is not None:
             require_content(spec.shape)
     shapes = [spec.shape for spec in specs]
-    made = _made_of(split, KEEPS_BATCHES | KEEPS_SOME_BATCHES)
-    is_made = type(made).__name__ in MAKES_BATCHES
+    is_made = _examples_in_batches(split) is not None
     return is_made and all(shape.rank and shape[0] is None for shape in shapes)
 
 
@@ -185,18 +187,30 @@ def of_examples(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Batches taken apart, with the number of examples if it can be known; examples as they are."""
     if not gives_batches(dataset):
         return dataset
-    examples, made = dataset.unbatch(), _made_of(dataset, KEEPS_BATCHES)
-    number = tf.data.UNKNOWN_CARDINALITY
-    if type(made).__name__ in MAKES_BATCHES:
-        number = int(made._inputs()[0].cardinality())
-    if number < 0:  # endless, or unknown
+    examples, number = dataset.unbatch(), _examples_in_batches(dataset)
+    if number is None or number < 0:  # endless, or unknown
         return examples
     return examples.apply(tf.data.experimental.assert_cardinality(number))
 
 
-def _made_of(dataset: tf.data.Dataset, kinds: set[str]) -> tf.data.Dataset:
-    """The dataset that others of these kinds have been made of, one of another."""
-    return next(made for made in chain(dataset) if type(made).__name__ not in kinds)
+def _examples_in_batches(dataset: tf.data.Dataset) -> int | None:
+    """How many examples its batches hold, negative if that can't be known; None of no batches."""
+    kind = type(dataset).__name__
+    inputs = dataset._inputs()  # private (TF 2.21)
+    if kind in MAKES_BATCHES:
+        return int(inputs[0].cardinality())
+    chosen = kind == "_DirectedInterleaveDataset"  # by the numbers of its first input
+    numbers = [_examples_in_batches(each) for each in inputs[chosen:]]
+    held = [number for number in numbers if number is not None]
+    if not held or len(held) < len(numbers):
+        return None
+    if kind in KEEPS_BATCHES:
+        return held[0]
+    if kind == "_ZipDataset":
+        return min(held)
+    if kind == "_ConcatenateDataset":
+        return sum(held) if min(held) >= 0 else tf.data.UNKNOWN_CARDINALITY
+    return tf.data.UNKNOWN_CARDINALITY if kind in KEEPS_SOME_BATCHES else None
 
 
 def chain(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
