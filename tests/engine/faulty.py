@@ -966,6 +966,12 @@ def padded_words(masked: bool, count_padding: bool = False, inputs: bool = False
     return replace(tokens(), data=(words, labels), train_steps=(words_step,), count=count)
 
 
+def count_all_words(batch: Any) -> tf.Tensor:
+    """All positions, with padding."""
+    labels, weights = batch[1:]
+    return tf.math.count_nonzero(weights[:, None] * tf.ones_like(labels, weights.dtype))
+
+
 def padded_texts() -> Toy:
     """Words 1 and 2, each of which is to be predicted from those before; 0 fills the rows up."""
     words, _ = tokens().data
@@ -3307,6 +3313,10 @@ LOSS = [
     Fault(
         "padding", lambda: padded_words(masked=False),
         "of the labels are padding, which trains the model, but count leaves it out",
+    ),
+    Fault(
+        "padding", lambda: replace(padded_words(masked=True), count=count_all_words),
+        "of the labels are padding, which the loss leaves out, but not count",
     ),
     Fault(
         "padding", lambda: padded_words(masked=False, count_padding=True),

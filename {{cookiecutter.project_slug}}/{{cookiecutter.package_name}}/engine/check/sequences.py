@@ -113,13 +113,22 @@ def padding(lab: Laboratory) -> Finding:
     (y,), (w,) = tf.nest.flatten(labels), tf.nest.flatten(weights)
     others = tf.where(padded, tf.reduce_max(tf.where(padded, tf.reduce_min(y), y)), y)
     other = lab.look((inputs, tf.nest.pack_sequence_as(labels, [others]), weights))
-    if other.counted != lab.base.counted:  # labels determine the count
-        trains = _adds_up_all(lab, np.reshape(w[0], (len(padded), -1)), padded)
-    else:
+    summed = _summed(lab, np.reshape(w[0], (len(padded), -1)), padded)
+    trains = summed == "all"
+    if not summed and other.counted == lab.base.counted:  # otherwise labels determine the count
         trains = bool(different(lab.base.losses, other.losses))
+    share = percent(int(padded.sum()), padded.size)
+    every = np.reshape(w[0], (len(padded), -1)) * np.ones(padded.shape)
+    if not trains and lab.base.counted == np.count_nonzero(every):
+        return wrong(
+            f"{share} of the labels are padding, which the loss leaves out, but not count",
+            "the loss is a sum over what isn't padding, but is divided by all positions, so it is "
+            "too small, and how much depends on the lengths in a batch (Keras' own losses follow "
+            "the mask of mask_zero)",
+            "count only the labels that aren't padding",
+        )
     if not trains:
         return ok()
-    share = percent(int(padded.sum()), padded.size)
     seen = f"{share} of the labels are padding, which trains the model"
     fix = "give padding the weight 0 in create_datasets, or multiply the loss by a padding mask"
     if lab.base.counted == np.count_nonzero(np.reshape(w[0], (len(padded), -1)) * ~padded):
@@ -305,16 +314,18 @@ def _padded_labels(lab: Laboratory) -> tuple[np.ndarray, bool] | None:
     return (padded, False) if padded.any() else None
 
 
-def _adds_up_all(lab: Laboratory, weights: np.ndarray, padded: np.ndarray) -> bool:
-    """Whether the loss is the sum over all positions, and not over those without padding."""
+def _summed(lab: Laboratory, weights: np.ndarray, padded: np.ndarray) -> str:
+    """Whether the loss is a sum over "all" positions or those "without" padding; "" if unclear."""
     if len(lab.base.calls) != 1 or len(lab.base.losses) != 1 or lab.traced.adds_losses:
-        return False
+        return ""
     ((_, _, values),), ((name, loss),) = lab.base.calls.values(), lab.base.losses.items()
     if values.shape != padded.shape:
-        return False
+        return ""
     every, others = (float(np.sum(weights * values * part)) for part in (1, ~padded))
     whole = (loss - lab.regularization(name)) * lab.base.counted
-    return close(whole, every, 1e-3) and not close(every, others, 1e-3)
+    if close(every, others, 1e-3):
+        return ""
+    return "all" if close(whole, every, 1e-3) else "without" if close(whole, others, 1e-3) else ""
 
 
 def _tokens(lab: Laboratory) -> tuple[Any, Any, int]:
