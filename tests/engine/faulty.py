@@ -1009,10 +1009,11 @@ def texts_encoded_otherwise() -> Toy:
     return texts(validation=(said, (labels + 1) % CLASSES))
 
 
-def topics(moved: int = 0, masked: bool = True) -> Toy:
+def topics(moved: int = 0, masked: bool = True, first: int = 1) -> Toy:
     """Tokens that say which topic they are about, whose numbers are others in validation.
 
-    Rows end in padding, which a mean leaves out where it is `masked`.
+    Rows end in padding, which a mean leaves out where it is `masked`. Tokens have numbers from
+    `first` on.
     """
     places, own = 8, 8  # tokens of a text, and of a topic alone
 
@@ -1030,7 +1031,7 @@ def topics(moved: int = 0, masked: bool = True) -> Toy:
         labels = numbers.integers(CLASSES, size=rows)
         is_own = numbers.random((rows, places)) < 0.5
         topic = np.where(is_own, labels[:, np.newaxis], CLASSES)
-        words = 1 + own * topic + numbers.integers(own, size=topic.shape)
+        words = first + own * topic + numbers.integers(own, size=topic.shape)
         is_there = np.arange(places) < numbers.integers(4, places + 1, (rows, 1))
         return (words * is_there).astype("int32"), labels
 
@@ -2992,6 +2993,10 @@ DATA = [
     Fault(
         "random numbers differ", lambda: coded(shared=True),
         "adds the same noise to all examples of a batch",
+    ),
+    Fault(
+        "padded tokens", lambda: topics(first=0),
+        "of the rows that embedding.* gets have a 0 between other tokens", LOOK,
     ),
     Fault(
         "padded tokens", lambda: topics(masked=False),

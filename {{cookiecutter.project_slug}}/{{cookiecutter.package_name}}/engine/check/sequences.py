@@ -18,6 +18,7 @@ from .probe import replaced
 
 MOST_PLACES, MOST_CHANNELS = 64, 8  # of a series that are looked at
 COPIED = 0.8  # of the labels that count
+MANY_INNER = 0.03  # of the rows
 
 
 @relation("later positions")
@@ -152,9 +153,18 @@ def padded_tokens(lab: Laboratory) -> Finding:
         return ok(NOTHING_TO_EVALUATE)
     batch = lab.evaluation_batch
     embeddings = [each for each in lab.run.layers if isinstance(each, keras.layers.Embedding)]
+    calls = [*lab.validation_calls(batch, embeddings)]
+    for embedding, tokens in ((call.of, np.asarray(call.arguments[0])) for call in calls):
+        if embedding.mask_zero and (share := _share_of_inner_zeros(tokens)) > MANY_INNER:
+            return look(
+                f"{share:.0%} of the rows that {embedding.name} gets have a 0 between other tokens",
+                "0 is padding for mask_zero, so it hides these positions: a token has the number "
+                "of padding",
+                "number tokens from 1; or are they missing?",
+            )
     padded = {  # a loop that decodes may call one for each position
         (id(call.of), padding): call.of
-        for call in lab.validation_calls(batch, embeddings)
+        for call in calls
         if (padding := _padding_of(np.asarray(call.arguments[0]))) is not None
     }
     before = lab.validate(batch) if padded else {}
@@ -171,6 +181,15 @@ def padded_tokens(lab: Laboratory) -> Finding:
                 "multiply by the mask before a mean, and pass it to attention and recurrent layers",
             )
     return ok("" if padded else "not looked at: no embedding gets padding")
+
+
+def _share_of_inner_zeros(tokens: np.ndarray) -> float:
+    """The fraction of rows (rows, positions) with a 0 somewhere between two other numbers."""
+    if tokens.ndim != 2:
+        return 0.0
+    other = tokens != 0
+    before, after = (np.logical_or.accumulate(each, axis=1) for each in (other, other[:, ::-1]))
+    return float(np.mean(np.any(before & after[:, ::-1] & ~other, axis=1)))
 
 
 def _padding_of(tokens: np.ndarray) -> int | None:
