@@ -104,7 +104,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         )
         loop.start(resume=not directory.is_new)
         flags = to_yaml(resolved(config, distributed_steps), task)
-        if loop.trains or not resumed:
+        if loop.makes_steps or not resumed:
             directory.write_config(flags)
         else:
             directory.require_config(flags)

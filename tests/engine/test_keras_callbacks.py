@@ -514,6 +514,11 @@ def test_a_validation_that_a_signal_stopped_is_made_again(
     for name in ("history.csv", "checkpoints/best/ckpt-24.index"):
         assert files_equal(tmp_path / "whole" / name, tmp_path / "run" / name)
     assert rest.notes == whole.notes  # they are in the checkpoint, too
+    again.directory.write_results({})
+    if again.step == 3 * validation + 3:  # its checkpoint is of before the validation
+        third = loop(tmp_path / "run", [keras_callback(NotingBatches())], resume=True, **settings)
+        assert not third.makes_steps
+        assert (tmp_path / "run" / "results.json").exists()
 
 
 @pytest.mark.usefixtures("handlers")

@@ -128,7 +128,7 @@ class Loop:
         ]
         self._started = time.perf_counter() if started is None else started
         self._origin, self.earlier = origin or {}, list[dict[str, Any]]()
-        self.trains = False
+        self.makes_steps = False
         self.run = run
         self.workers = run.workers
         self.steps = steps
@@ -230,8 +230,9 @@ class Loop:
             self._save_as_requested()
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
-        self.trains = (self.step < last and not self.stopping) or bool(self._under_way)
-        if self.trains or self.steps.outside.is_waiting:
+        self.makes_steps = self.step < last and not self.stopping
+        trains = self.makes_steps or bool(self._under_way)
+        if trains or self.steps.outside.is_waiting:
             if self.workers.is_chief:
                 say_on_terminal("compiling")
             with self._timed("compiling"):
@@ -240,10 +241,10 @@ class Loop:
             self.steps.find_outside(self._iterator, self.progress, self.evaluation.graphs)
         if resume:  # from here on files change: a resume that was refused has lost nothing
             self.records.resume(self.step, saved["validations"], saved["latest_row"])
-        if self.trains:
+        if self.makes_steps and self.workers.is_chief:
+            self.directory.forget_results()
+        if trains:
             self.best.forget_later(self.step)
-            if self.workers.is_chief:
-                self.directory.forget_results()
             if self.workers.is_chief and (unreached := self.steps.transaction.unreached):
                 say(f"no gradient of a train step reaches: {', '.join(unreached)}")
             if self.workers.is_chief and (held := held_by_layers(self.run)):
