@@ -142,6 +142,17 @@ def test_files_of_one_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(second), model(INPUTS + 1))
 
 
+def test_files_may_lack_the_last_axis_or_have_one_more(tmp_path: Path) -> None:
+    shapes, inputs = [(5, FEATURES), (5, FEATURES, 1)], keras.Input((FEATURES, 1))
+    model = keras.Model(inputs, keras.layers.Flatten()(inputs))
+    numbers, files = np.random.default_rng(1).normal(size=(5, FEATURES)), []
+    for i, shape in enumerate(shapes):
+        files.append(tmp_path / f"{i}.npy")
+        np.save(files[-1], numbers.reshape(shape).astype("float32"))
+    for file in predict_files(model, files, tmp_path / "out"):
+        np.testing.assert_allclose(np.load(file), numbers, rtol=1e-6)
+
+
 def test_why_there_is_no_table_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "inputs.npy", INPUTS)
     list(predict_files(model_with(FORMS["one"]), [tmp_path / "inputs.npy"], tmp_path / "out"))

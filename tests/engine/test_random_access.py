@@ -122,6 +122,7 @@ SOURCES: dict[str, Callable[[Path], Split]] = {
     ),
     "big-endian": lambda _: (IMAGES, LABELS.astype(">i8")),
     "lists": lambda _: (IMAGES, LABELS.tolist()),
+    "variables": lambda _: (tf.Variable(IMAGES), tf.Variable(LABELS)),
     "function": lambda _: lambda workers, index: Source(),
     "object that is a function": lambda _: Shards(),
 }  # fmt: skip
@@ -462,6 +463,7 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
             r"shape is \(3, 0\) in each example, so there is nothing",
         ),
         ((IMAGES, "cat"), "is or holds str"),
+        ((IMAGES, LABELS, LABELS.astype(str)), "Weights of create_datasets are string, not num"),
         ((IMAGES, LABELS[:5]), r"differ in length: \[5, 40\]"),
         ((IMAGES, np.zeros(ROWS, "datetime64[s]")), r"holds datetime64\[s\], which TensorFlow"),
         (type("Batches", (keras.utils.PyDataset,), {})(), "PyDataset gives batches"),
@@ -497,6 +499,7 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
         "empty",
         "empty stream",
         "text",
+        "weights",
         "lengths",
         "dtype",
         "batches",
@@ -517,6 +520,23 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
 def test_what_is_no_split_is_refused(split: Any, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         evaluation_batches(split, LAYOUT)
+
+
+@pytest.mark.quick
+def test_a_list_of_inputs_and_labels_is_named() -> None:
+    split = RandomAccess(Pairs())
+    with pytest.raises(DataError, match=r"a list whose parts .* inputs, labels and weights are a"):
+        split[0]
+
+
+class Pairs:
+    """Each example is a list."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, row: int) -> Any:
+        return [IMAGES[row], LABELS[row]]
 
 
 @pytest.mark.quick

@@ -673,6 +673,8 @@ def _with_weights(batch: Any, present: tf.Tensor) -> tuple[Any, ...]:
         return (*examples, there)
 
     def padded(weights: tf.Tensor) -> tf.Tensor:
+        if not (weights.dtype.is_floating or weights.dtype.is_integer or weights.dtype.is_bool):
+            raise UsageError(f"Weights of create_datasets are {weights.dtype.name}, not numbers.")
         # Not between the brackets, where mypy 2.4 doesn't take a star on Python 3.10.
         further_axes = (..., *[tf.newaxis] * (weights.shape.rank - there.shape.rank))
         return tf.cast(weights, there.dtype) * there[further_axes]

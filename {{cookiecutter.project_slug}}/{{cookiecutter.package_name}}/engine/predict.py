@@ -289,7 +289,15 @@ def _fit(inputs: Any, model: keras.Model, file: Path) -> Any:
             for value in (array.min(), array.max()):
                 if not range_.min <= value <= range_.max:
                     raise UsageError(f"{file} holds {value}, which {tensor.dtype} can't hold.")
-    return tf.nest.pack_sequence_as(form, list(map(tf.convert_to_tensor, arrays)))
+    # Several files are joined, and Keras keeps the number of axes of what it predicts first.
+    shaped = [_with_axes(*both) for both in zip(arrays, tensors, strict=True)]
+    return tf.nest.pack_sequence_as(form, list(map(tf.convert_to_tensor, shaped)))
+
+
+def _with_axes(array: np.ndarray, tensor: keras.KerasTensor) -> np.ndarray:
+    """With the last axis of 1 that the model has, or without the one that it hasn't."""
+    more = len(tensor.shape) - array.ndim
+    return array[..., np.newaxis] if more > 0 else array[..., 0] if more < 0 else array
 
 
 def _fits(array: np.ndarray, tensor: keras.KerasTensor) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -21,8 +21,10 @@ Example = Any  # a nest of arrays or tensors
 
 def as_arrays(source: Any) -> Any:
     """A nest of what has `shape`, `dtype` and rows along the first axis; nothing is copied."""
-    if isinstance(source, dict):
+    if isinstance(source, Mapping):  # also a group of h5py, or a .npz file
         return {name: as_arrays(part) for name, part in source.items()}
+    if isinstance(source, tf.Variable):
+        source = source.numpy()
     if isinstance(source, tuple):
         return tuple(map(as_arrays, source))
     if isinstance(source, list):
@@ -110,7 +112,12 @@ def as_example(example: Any) -> Example:
 
 
 def _array(value: Any) -> np.ndarray:
-    array = _whole(value, np.asarray(value))
+    try:
+        array = _whole(value, np.asarray(value))
+    except ValueError as error:
+        raise DataError(
+            "has a list whose parts have different shapes: inputs, labels and weights are a tuple"
+        ) from error
     if array.dtype.kind in "US":
         array = array.astype(object)
     if array.dtype.kind == "O" and not all(isinstance(v, str | bytes) for v in array.flat):
