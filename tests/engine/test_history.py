@@ -12,6 +12,8 @@ from proof.engine.callbacks import Event, at_step, every_steps
 from proof.engine.loop import Loop
 
 from .one_layer import create_loop, run_loop
+from .test_loop import loop
+from .toys import BATCH, Toy, plain_data
 
 pytestmark = pytest.mark.quick
 
@@ -165,6 +167,16 @@ def test_a_resumed_run_says_which_data_is_another(
     out = capsys.readouterr().out
     assert ("so far trained with other training data" in out) == (changed == "train")
     assert ("validation takes other examples now" in out) == (changed == "validation")
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_a_run_in_which_nothing_counts_says_so(
+    weight: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs, labels = plain_data(7 * BATCH)
+    weights = np.full(len(labels), weight)
+    loop(tmp_path, toy=Toy(data=(inputs, labels, weights)), epochs=1).train()
+    assert ("no example counted" in capsys.readouterr().out) == (weight == 0)
 
 
 def test_what_callbacks_asked_for_holds_after_a_resume(tmp_path: Path) -> None:

@@ -142,6 +142,24 @@ def test_files_of_one_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(second), model(INPUTS + 1))
 
 
+def test_a_file_called_like_a_split_does_not_overwrite_its_predictions(tmp_path: Path) -> None:
+    np.save(tmp_path / "validation.npy", INPUTS)
+    model, out = model_with(FORMS["one"]), tmp_path / "out"
+    (of_split,) = predict_split(model, "validation", INPUTS, out)
+    (of_file,) = predict_files(model, [tmp_path / "validation.npy"], out)
+    assert (of_split.name, of_file.name) == ("validation.npy", "validation-2.npy")
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_predictions_in_no_order_are_mentioned(
+    again: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = tf.data.Dataset.from_tensor_slices(INPUTS)
+    stream = stream.shuffle(4, seed=1, reshuffle_each_iteration=again)
+    list(predict_split(model_with(FORMS["one"]), "test", stream, tmp_path))
+    assert ("the test data comes in another order" in capsys.readouterr().err) == again
+
+
 def test_files_may_lack_the_last_axis_or_have_one_more(tmp_path: Path) -> None:
     shapes, inputs = [(5, FEATURES), (5, FEATURES, 1)], keras.Input((FEATURES, 1))
     model = keras.Model(inputs, keras.layers.Flatten()(inputs))

@@ -219,12 +219,14 @@ def chain(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
     return [dataset, *(chain(inputs[0]) if len(inputs) == 1 else [])]
 
 
-def _comes_in_another_order(stream: tf.data.Dataset) -> bool:
+def comes_in_another_order(stream: RandomAccess | tf.data.Dataset) -> bool:
     """Whether a stream draws another order each time it is read, or takes what is ready first.
 
     It may say so itself, as may what it is made of, and the functions of these, such as those of
     `flat_map`. Of `interleave(..., deterministic=False)` nothing is kept (TF 2.21).
     """
+    if not isinstance(stream, tf.data.Dataset):
+        return False
     if stream.options().deterministic is False:
         return True
     for dataset in _all_of(stream):
@@ -251,7 +253,7 @@ def _all_of(dataset: tf.data.Dataset) -> Iterator[tf.data.Dataset]:
 
 def _require_one_order(stream: tf.data.Dataset, label: str, *, alone: bool) -> None:
     """Of several workers each reads the whole stream, and keeps its rows of each batch."""
-    if not _comes_in_another_order(stream):
+    if not comes_in_another_order(stream):
         return
     engine = ", since the engine shuffles too" if label == TRAINING_DATA else ""
     why = (

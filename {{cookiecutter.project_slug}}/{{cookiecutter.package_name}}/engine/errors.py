@@ -57,7 +57,7 @@ class CollectiveInXlaError(UsageError):
 FULL_OR_READ_ONLY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
-RESUME = "the checkpoints so far are intact: fix the disk, then resume."
+RESUME = "what is saved is intact: fix the disk, then resume; without a checkpoint, start again."
 AGAIN = "fix that, then start the same command again."
 
 

@@ -435,6 +435,14 @@ class Loop:
                 f"`python -m {PACKAGE} check`."
             )
 
+    def _report_nothing_counted(self, display: ProgressDisplay) -> None:
+        counted = self.progress.sums.counts.numpy()
+        if not counted.any() and not int(self.progress.skips.in_a_row):
+            display.say(
+                "nothing was trained since the last validation: no example counted; look at its "
+                "weights, and at count in task/losses.py"
+            )
+
     def _report_bad_examples(self, display: ProgressDisplay) -> None:
         for line in self.run.bad_examples.news():
             display.say(line)
@@ -475,6 +483,7 @@ class Loop:
                 row |= self.evaluation.evaluate("validation", steps, self._pace)
         for metric in self.run.metrics.values():
             metric.reset_state()
+        self._report_nothing_counted(display)
         self.progress = self.progress._replace(sums=Sums.zero(len(self.run.returned)))
         self._log.restart()
         self._report_bad_examples(display)

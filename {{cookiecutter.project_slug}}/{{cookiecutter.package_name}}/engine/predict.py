@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,12 +13,20 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from .batches import BatchLayout, Split, evaluation_batches, num_examples
+from .batches import (
+    BatchLayout,
+    Split,
+    comes_in_another_order,
+    evaluation_batches,
+    num_examples,
+    worker_split,
+)
 from .causes import cause_of, message_of
 from .data_errors import reading_errors, split_label
 from .errors import AGAIN, UsageError
 from .files import replace_file, writing
 from .prediction_table import PredictionTable
+from .run_files import SPLITS
 from .types import Run
 
 BATCH_SIZE = 256
@@ -84,7 +93,7 @@ def predict_files(
     Raises:
         UsageError: the inputs can't be read, or don't fit the model.
     """
-    names: set[str] = set()
+    names = set(SPLITS)  # of `predict_split`
     for group in _groups(list(paths), readers):
         name, number = group.name, 2
         while name in names:  # files of the same name elsewhere
@@ -144,6 +153,11 @@ def _of_files(
 
 
 def _of_split(model: keras.Model, name: str, split: Split) -> Iterator[_Batch]:
+    if comes_in_another_order(worker_split(split)):
+        sys.stderr.write(
+            f"the {split_label(name)} comes in another order each time it is read: no row can be "
+            "matched with its example; leave out the shuffle of the stream\n"
+        )
     batches, _ = evaluation_batches(split, BatchLayout(BATCH_SIZE, 1, 0, 1))
     examples = num_examples(split)
     for number, (inputs, *_) in enumerate(_read(name, split, batches)):

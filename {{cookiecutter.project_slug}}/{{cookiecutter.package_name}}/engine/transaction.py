@@ -133,7 +133,8 @@ class Capture:
             raise UsageError(
                 f"{step.__name__} changes a Keras variable that belongs to no model and no metric "
                 "of the run, so the change would be lost. For random numbers use replica.seed "
-                "with tf.random.stateless_*, or a SeedGenerator that is an attribute of the model."
+                "with tf.random.stateless_*, or a SeedGenerator that is an attribute of the model; "
+                "of recurrent layers leave out stateful=True."
             )
         writes: Writes = []
         for variable, before in [*states, *trained]:
