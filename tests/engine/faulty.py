@@ -227,6 +227,74 @@ def binary(**changes: Any) -> Toy:
     return sound(**parts | changes)
 
 
+def scored(score: Callable[[Any], Any]) -> Toy:
+    """Two classes, and the AUC of a score that is made of the logit."""
+
+    class OfLogits(metrics.AUC):
+        def update_state(self, labels: Any, logits: Any, sample_weight: Any = None) -> None:
+            super().update_state(labels, score(logits), sample_weight)
+
+    inputs, labels = examples(60, 2)
+    return binary(
+        metrics=lambda: {"auc": OfLogits()},
+        others={"validation": (inputs, (labels > 0).astype("float32")[:, np.newaxis])},
+    )
+
+
+def to_find_others() -> Toy:
+    """Training has normal examples alone; the loss would push others away."""
+
+    def distance(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        apart = tf.reduce_mean(tf.square(run.model(inputs, training=True) - 1), axis=1)
+        apart = tf.where(labels == 0, apart, 1 / (apart + 0.1))
+        return {"main": compute_loss(apart, weights, run.model, replica)}
+
+    normal = examples()[0], np.zeros(ROWS, "int64")
+    some = changed(examples(60, 2), 1, lambda y: np.minimum(y, 1))
+    return sound(
+        model=model(last=lambda: dense(5)), data=normal, others={"validation": some},
+        train_steps=(distance,), validation_step=distance, losses=dict, metrics=dict,
+    )  # fmt: skip
+
+
+def keypoints(exchanged: bool) -> Toy:
+    """Images that are flipped now and then, with a left and a right point, some unknown (0, 0)."""
+
+    def split(rows: int, seed: int) -> tuple[Any, Any]:
+        numbers = np.random.default_rng(seed)
+        places = numbers.integers(1, 4, (rows, 2, 2)) + np.array([[0, 0], [4, 0]])  # (x, y)
+        images = np.zeros((rows, 8, 8, 1), "float32")
+        for image, points in zip(images, places, strict=True):
+            for shade, (x, y) in enumerate(points, 1):
+                image[y, x] = shade
+        points = (places / 7).astype("float32")
+        points[numbers.random((rows, 2)) < 0.1] = 0
+        return images, {"points": points, "size": points[:, 1, 0] - points[:, 0, 0]}
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, labels, weights = batch
+        points = labels["points"]
+        turn = tf.random.stateless_uniform((BATCH, 1, 1), seed) < 0.5
+        known = tf.reduce_any(points != 0, axis=-1, keepdims=True)
+        others = tf.where(known, tf.stack([1 - points[..., 0], points[..., 1]], axis=-1), 0)
+        others = others[:, ::-1] if exchanged else others
+        images = tf.where(turn[..., tf.newaxis], images[:, :, ::-1], images)
+        return images, labels | {"points": tf.where(turn, others, points)}, weights
+
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        images, labels, weights = batch
+        found = tf.reshape(run.model(images, training=True), (-1, 2, 2))
+        apart = tf.reduce_mean(tf.square(found - labels["points"]), axis=(1, 2))
+        return {"main": compute_loss(apart, weights, run.model, replica)}
+
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((8, 8, 1)), layers.Flatten(), dense(4)]),
+        data=split(ROWS, 1), others={"validation": split(60, 2)}, augment=augment,
+        train_steps=(step,), validation_step=step, losses=dict, metrics=dict,
+    )  # fmt: skip
+
+
 def changed(
     split: tuple[np.ndarray, ...], part: int, change: Callable[[np.ndarray], Any]
 ) -> tuple[np.ndarray, ...]:
@@ -2206,6 +2274,11 @@ def weighted_by_class(weight: Callable[[np.ndarray], np.ndarray]) -> tuple[np.nd
     order = np.concatenate([np.flatnonzero(labels == c)[:n] for c, n in enumerate((60, 30, 6))])
     inputs, labels = inputs[order], labels[order]
     return inputs, labels, weight(np.bincount(labels))[labels].astype("float32")
+
+
+def one_hot(labels: np.ndarray) -> np.ndarray:
+    """Classes (rows,) -> (rows, CLASSES)."""
+    return np.eye(CLASSES, dtype="float32")[labels]
 
 
 def sorted_stream() -> Toy:
@@ -6346,6 +6419,21 @@ MODES = [
     Fault(
         "labels", lambda: marked_binary(left_out=False),
         "labels of 255, which is none of the 2 classes, train as class 1",
+    ),
+    Fault("labels", to_find_others, "every label of the training data is 0: a wrong col", LOOK),
+    Fault("metrics follow the loss", lambda: scored(lambda p: tf.sigmoid(-p)), "auc .* rank the w"),
+    Fault(
+        "augmentation", lambda: keypoints(exchanged=False),
+        "column 0 .* less than column 2, but often more after the augmentation", LOOK,
+    ),
+    Fault(
+        "weights",
+        lambda: sound(
+            data=changed(weighted_by_class(lambda times: times / times.mean()), 1, one_hot),
+            losses=lambda: {"main": losses.CategoricalCrossentropy(True, reduction="none")},
+            metrics=dict, others={},
+        ),
+        "each example of class 0, the most frequent, has the weight .* are inverted", LOOK,
     ),
     Fault("labels", one_class, "every label of the training data is 0", LOOK),
     Fault("labels", numbers_of_things, "100% of the validation labels, such as .*, never", LOOK),

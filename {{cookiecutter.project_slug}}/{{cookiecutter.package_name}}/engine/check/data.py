@@ -227,6 +227,8 @@ def weights(lab: Laboratory) -> Finding:
             "is this intended?",
         )
     labels = train.get("labels", np.zeros(0))
+    if labels.ndim == 2 and np.all((labels == 0) | (labels == 1)) and np.all(labels.sum(1) == 1):
+        labels = labels.argmax(axis=1)
     if not labels.shape == array.shape == (len(array),) or labels.dtype.kind not in "iu":
         return ok()
     classes, index, times = np.unique(labels, return_inverse=True, return_counts=True)
@@ -360,8 +362,12 @@ def _unknown_labels(
     if split == "train":
         if len(known) > 1 or len(array) == 1:
             return None
-        return (wrong if _are_trained(lab, name) else look)(
-            f"every label of the training data is {known[0]}"
+        others = [each[name] for each in lab.examples.values() if len(each.get(name, ()))]
+        one_class = any(np.any(each != known[0]) for each in others)  # as to find anomalies
+        return (wrong if _are_trained(lab, name) and (classes or not one_class) else look)(
+            f"every label of the training data is {known[0]}",
+            "a wrong column or threshold, or the data was split in the order of its labels",
+            "look at the labels; or does it train on one class, to find others?",
         )
     unknown = np.setdiff1d(array, known)
     if not len(unknown) or len(known) >= len(train) / 2:
@@ -727,7 +733,7 @@ def _divides_by_variance(lab: Laboratory) -> str:
         by_variance, by_deviation = (np.abs(np.log(variance / x)) for x in (here, np.sqrt(here)))
         # Columns on one scale, such as colors, may be scaled to another size on purpose.
         if len(here) > 2 and np.ptp(np.log(here)) > 3 and (
-            np.mean((by_deviation < 0.3) & (by_variance > 1)) > 0.7
+            np.mean((by_deviation < 0.3) & (by_variance > 1)) > 0.6
         ):  # fmt: skip
             return str(call.of.name)
     return ""

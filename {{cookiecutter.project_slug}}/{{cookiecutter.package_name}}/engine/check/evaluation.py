@@ -205,8 +205,8 @@ def every_example_once(lab: Laboratory) -> Finding:
         wanted = sum(lab.count(batch) for batch in lab.on_one._batches[name][0])
         if counted != wanted:
             return wrong(f"{name} counts {counted} examples, but has {wanted}")
-        found.append(f"{name} {wanted}")
-    return ok(", ".join(found))
+        found.append(f"{wanted} of {name}")
+    return ok(f"in the batches that are tried: {', '.join(found)}")
 
 
 @relation("losses apart")

@@ -24,6 +24,8 @@ from .runs import REAL_STEPS, state_of
 
 MOST_VARIABLES = 8  # that a step assigns; each takes a step
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
+LITTLE = 0.03  # of a loss, by which it may fall where labels aren't learned
+FEW_OF_BOTH, TURNED = 10, 0.2  # labels 0 and 1, and an AUC that isn't so low by chance
 ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # for rare classes
 
 
@@ -466,6 +468,8 @@ def falls_on_fresh_batches(lab: Laboratory) -> Finding:
         first.values()
     ):
         return look(detail, "nothing is learned yet, or labels don't belong to their inputs")
+    if all(last[n] > (1 - LITTLE) * first[n] for n in first if first[n] > 0):
+        return ok(f"{detail}: too little to tell")
     if lab.learns_no_labels and lab.losses_get_no_labels:
         return ok(f"{detail}; labels are a condition: no loss gets them")
     if lab.learns_no_labels:
@@ -516,7 +520,30 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
                 "the loss rewards wrong predictions: wrong sign, or swapped arguments",
                 "look at the loss function; the metric must get the same labels and predictions",
             )
+    if found := _ranks_turned(lab):
+        name, value = found
+        return wrong(
+            f"after some steps, {name} of validation data is {value:.2g}: predictions rank the "
+            "wrong way round",
+            "the score is turned around, such as a similarity for a distance, or labels are",
+            "give the metric what is larger for the label 1",
+        )
     return ok("" if directions else "not looked at: no metric is known to rise or to fall")
+
+
+def _ranks_turned(lab: Laboratory) -> tuple[str, float] | None:
+    """An AUC far below a half, with enough of both labels in the batch, and its value."""
+    names = [n for n, metric in lab.run.metrics.items() if isinstance(metric, keras.metrics.AUC)]
+    if not names or not lab.evaluated_splits:
+        return None
+    with lab.trained_on_fresh():
+        results, given = lab.validated(lab.evaluation_batch)
+    for name in names:
+        labels = np.ravel(given[name][0]) if given.get(name) else np.zeros(0)
+        of_both = min(np.sum(labels == 0), np.sum(labels == 1))
+        if of_both >= FEW_OF_BOTH and results.get(name, 1.0) < TURNED:
+            return name, results[name]
+    return None
 
 
 @relation("one trace")

@@ -33,6 +33,7 @@ from .runs import SECS_READ, stage
 MOST_SEEDS, SOME_SEEDS = 10, 4
 MOSTLY = 0.6  # of the ids of inputs
 MOST_COLUMNS = 32  # of labels that are compared with each other
+FEW_KNOWN = 8  # rows that have two columns
 MOST_PLACES = 4  # random numbers that apply to all rows, such as a place in images
 # In names of labels that say where something is in an image.
 PLACES = {"box", "boxes", "bbox", "bboxes", "corners", "keypoints", "landmarks", "points"}
@@ -110,7 +111,7 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
     drawn = [op for op in drawn_of_constants(lab.traced.ops) if op.name in lab.traced.ops_of_losses]
     same = [op.name for op in drawn if op.outputs[0].dtype.is_integer]
     if not lab.base.drawn and not same:
-        return ok("the step draws none")
+        return ok("the step draws none, or integers only")
     if lab.traced.drawn_alike:
         return wrong(
             f"{lab.traced.drawn_alike[0]} draws the same numbers for the rows of every replica and "
@@ -424,8 +425,8 @@ def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[f
         return None
     x, y = np.asarray(flat[0][0]), np.asarray(flat[part][leaf], "f8")
     y = y[..., 0] if y.ndim == 4 and y.shape[3] == 1 else y
-    if x.dtype.kind not in "fiu" or x.ndim != 4 or y.ndim != 3:
-        return None
+    if x.dtype.kind not in "fiu" or x.ndim != 4 or y.ndim != 3 or min(y.shape[1:]) < 4:
+        return None  # (rows, points, 2) is no map
     factor = x.shape[1] // max(1, y.shape[1])
     if x.shape[:3] != (len(y), factor * y.shape[1], factor * y.shape[2]):
         return None
@@ -553,16 +554,28 @@ def _columns_turned(plain: Any, made: Any) -> tuple[int, int, bool] | None:
     And whether they are sides of boxes (left, top, right, bottom); other places may be mirrored.
     """
     flat = [tf.nest.flatten(batch[1]) if len(batch) == 3 else [] for batch in (plain, made)]
-    if [len(each) for each in flat] != [1, 1] or not flat[0][0].dtype.is_floating:
+    if len(flat[0]) != len(flat[1]):
         return None
-    y, z = (np.asarray(each[0]) for each in flat)
-    if y.ndim != 2 or y.shape != z.shape or y.shape[1] > MOST_COLUMNS:
-        return None
-    pairs = itertools.permutations(range(y.shape[1]), 2)
-    turned = [(i, j) for i, j in pairs
-              if (y[:, i] < y[:, j]).all() and np.mean(z[:, i] > z[:, j]) > 0.1]  # fmt: skip
-    of_boxes = [pair for pair in turned if pair in BOXES and y.shape[1] == 4]
-    return (*(of_boxes or turned)[0], bool(of_boxes)) if turned else None
+    found: list[tuple[int, int, bool]] = []
+    for y, z in zip(*flat, strict=True):
+        columns = y.shape[1:].num_elements() or 0
+        if y.dtype.is_floating and y.shape == z.shape and columns <= MOST_COLUMNS:
+            coordinates = y.shape[-1] if y.shape.rank == 3 else 1  # of each point
+            y, z = (np.reshape(each, (len(each), columns)) for each in (y, z))
+            found += _pairs_turned(y, z, coordinates)
+    return max(found, key=lambda each: each[-1], default=None)
+
+
+def _pairs_turned(y: np.ndarray, z: np.ndarray, coordinates: int) -> list[tuple[int, int, bool]]:
+    """Pairs of columns, see `_columns_turned`; where one is 0, a point may be missing."""
+    found = []
+    for i, j in itertools.permutations(range(y.shape[1]), 2):
+        known = (y[:, [i, j]] != 0).all(axis=1)
+        is_less = y[known, i] < y[known, j]
+        if i % coordinates == j % coordinates and len(is_less) >= FEW_KNOWN and is_less.all():
+            if np.mean(z[known, i] > z[known, j]) > 0.1:
+                found.append((i, j, coordinates == 1 and (i, j) in BOXES and y.shape[1] == 4))
+    return found
 
 
 def _blurred(maps: np.ndarray) -> np.ndarray:
