@@ -25,7 +25,7 @@ from .runs import REAL_STEPS, state_of
 MOST_VARIABLES = 8  # that a step assigns; each takes a step
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 LITTLE = 0.03  # of a loss, by which it may fall where labels aren't learned
-FEW_OF_BOTH, TURNED = 10, 0.2  # labels 0 and 1, and an AUC that isn't so low by chance
+CLEAR, UNLIKELY = 3.0, 2.5  # standard deviations of an AUC that ranks by chance
 ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # for rare classes
 
 
@@ -521,8 +521,8 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
                 "look at the loss function; the metric must get the same labels and predictions",
             )
     if found := _ranks_turned(lab):
-        name, value = found
-        return wrong(
+        name, value, deviations = found
+        return (wrong if deviations > CLEAR else look)(
             f"after some steps, {name} of validation data is {value:.2g}: predictions rank the "
             "wrong way round",
             "the score is turned around, such as a similarity for a distance, or labels are",
@@ -531,8 +531,11 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
     return ok("" if directions else "not looked at: no metric is known to rise or to fall")
 
 
-def _ranks_turned(lab: Laboratory) -> tuple[str, float] | None:
-    """An AUC far below a half, with enough of both labels in the batch, and its value."""
+def _ranks_turned(lab: Laboratory) -> tuple[str, float, float] | None:
+    """An AUC below a half, its value, and by how many standard deviations; None if by chance.
+
+    Those of the statistic of Mann and Whitney (1947), on which an AUC depends.
+    """
     names = [n for n, metric in lab.run.metrics.items() if isinstance(metric, keras.metrics.AUC)]
     if not names or not lab.evaluated_splits:
         return None
@@ -540,9 +543,11 @@ def _ranks_turned(lab: Laboratory) -> tuple[str, float] | None:
         results, given = lab.validated(lab.evaluation_batch)
     for name in names:
         labels = np.ravel(given[name][0]) if given.get(name) else np.zeros(0)
-        of_both = min(np.sum(labels == 0), np.sum(labels == 1))
-        if of_both >= FEW_OF_BOTH and results.get(name, 1.0) < TURNED:
-            return name, results[name]
+        zeros, ones = np.sum(labels == 0), np.sum(labels == 1)
+        spread = np.sqrt((zeros + ones + 1) / (12 * max(1, zeros * ones)))
+        deviations = (0.5 - results.get(name, 1.0)) / spread
+        if min(zeros, ones) > 1 and deviations > UNLIKELY:
+            return name, results[name], float(deviations)
     return None
 
 

@@ -572,9 +572,10 @@ def _pairs_turned(y: np.ndarray, z: np.ndarray, coordinates: int) -> list[tuple[
     for i, j in itertools.permutations(range(y.shape[1]), 2):
         known = (y[:, [i, j]] != 0).all(axis=1)
         is_less = y[known, i] < y[known, j]
-        if i % coordinates == j % coordinates and len(is_less) >= FEW_KNOWN and is_less.all():
-            if np.mean(z[known, i] > z[known, j]) > 0.1:
-                found.append((i, j, coordinates == 1 and (i, j) in BOXES and y.shape[1] == 4))
+        if i % coordinates != j % coordinates or len(is_less) < FEW_KNOWN or not is_less.all():
+            continue
+        if np.mean(z[known, i] > z[known, j]) > 0.1:
+            found.append((i, j, coordinates == 1 and (i, j) in BOXES and y.shape[1] == 4))
     return found
 
 
