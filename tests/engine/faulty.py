@@ -3246,7 +3246,7 @@ LOSS = [
         "'teacher' is an average of 'student', and takes over 98% of its weights in each",
     ),
     Fault(
-        "sizes", lambda: sound(data=(examples()[0], np.ones(ROWS, int))),
+        "sizes", lambda: regression(data=(examples()[0], np.ones(ROWS))),
         "labels of training data are all 1", verdict="look",
     ),
     Fault(
