@@ -138,10 +138,11 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             with continue_on_error(message):
                 draw_predictions(run, datasets, directory.path / "predictions.png")
             loop.records.add_results(flags, results, loop.step)
+        workers.wait()  # where one was lost meanwhile, --resume auto finds the run unfinished
+        if workers.is_chief:
             write_report(directory.path, to_yaml(Config(), TaskConfig()))
         print(table(results | loop.best_row))
         print(loop.closing_lines(results["seconds"]))
-        workers.wait()
     return results
 
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import keras
 import pytest
+from proof.engine.checkpoints import BestWeights
 from proof.engine.errors import UsageError
 from proof.engine.run_directory import RunDirectory
 from proof.engine.types import Run
 
 from .one_layer import create_loop, create_run, run_loop
 from .test_loop import loop
+from .toys import CLASSES, FEATURES, Toy, build
 
 pytestmark = pytest.mark.quick
 
@@ -124,3 +126,23 @@ def test_a_run_directory_in_use_is_refused(tmp_path: Path) -> None:
     first = RunDirectory.open(tmp_path, "first", None, "")
     with pytest.raises(UsageError, match="another process"):
         RunDirectory.open(tmp_path, "", first.path, "")
+
+
+def branches(*order: str) -> Callable[[], keras.Model]:
+    """A model of two branches of one shape, which it adds in this order."""
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        made = {name: keras.layers.Dense(CLASSES, name=name)(x) for name in ("left", "right")}
+        return keras.Model(x, keras.layers.Add()([made[name] for name in order]))
+
+    return create
+
+
+def test_weights_at_other_places_are_refused(tmp_path: Path) -> None:
+    loop(tmp_path, toy=Toy(branches("left", "right")), epochs=1).train()
+    directory = tmp_path / "checkpoints" / "best"
+    assert BestWeights(directory, build(Toy(branches("left", "right"))).run).restore()
+    other = BestWeights(directory, build(Toy(branches("right", "left"))).run)
+    with pytest.raises(UsageError, match=r"has right/kernel .* it had left/kernel .* the order of"):
+        other.restore()

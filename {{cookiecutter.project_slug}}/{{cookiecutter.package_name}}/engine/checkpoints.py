@@ -237,9 +237,6 @@ class Checkpoints:
     def _signature(self) -> dict[str, Any]:
         """What must match on restore; TensorFlow itself restores by position."""
 
-        def shapes(variables: list[keras.Variable]) -> list[str]:
-            return [f"{v.path} {tuple(v.shape)}" for v in variables if not is_random_state(v)]
-
         run = self.run
         return {
             "global batch size": run.global_batch_size,
@@ -247,10 +244,10 @@ class Checkpoints:
             **self._order,
             "list of losses and terms": run.loss_names,
             "precision": keras.config.dtype_policy().name,
-            **{f"model {n}": shapes(m.variables) for n, m in run.trained_models.items()},
+            **_names_of_weights(run),
             **{f"optimizer {n}": type(o).__name__ for n, o in run.optimizers.items()},
             **self._rates,
-            **{f"variables of {n}": shapes(all_variables(o)) for n, o in run.optimizers.items()},
+            **{f"variables of {n}": _shapes(all_variables(o)) for n, o in run.optimizers.items()},
             "list of metrics": [
                 f"{name} {type(metric).__name__} {tuple(variable.shape)}"
                 for name, metric in run.metrics.items()
@@ -371,6 +368,7 @@ class BestWeights:
             UsageError: they can't be written.
         """
         text = {
+            "signature": _names_of_weights(self.run),
             "trainable": _trainable(self.run),
             "auxiliary": hashes(self.run.models),
             "outside": self._outside.to_save(),
@@ -414,7 +412,7 @@ class BestWeights:
         Where the best can't be read, those of the latest checkpoint, with a line on stderr.
 
         Raises:
-            UsageError: the file of an auxiliary model has changed.
+            UsageError: the file of an auxiliary model, or the order of the layers, has changed.
         """
         path = Path(self._workers.on_chief(self._find))
         if not path.name:
@@ -428,10 +426,26 @@ class BestWeights:
                 raise
             return self.restore()  # a process that trains has replaced it
         text = json.loads(self._text.numpy())
+        self._validate_order(text.get("signature", {}))
         validate_hashes(self.run.models, text["auxiliary"])
         _set_trainable(self.run, text["trainable"])
         self._outside.restore(text.get("outside", {}))
         return True
+
+    def _validate_order(self, saved: dict[str, Any]) -> None:
+        """Refuse weights that stood at other places, of which TensorFlow knows no names.
+
+        Other names may mean the same layers, as where several models are made in one process.
+        """
+        for model, now in _names_of_weights(self.run).items():
+            before = saved.get(model, [])
+            for place, name in enumerate(now):
+                if name in before and name not in before[place : place + 1]:
+                    raise UsageError(
+                        f"The weights can't be read: where {model} has {name}, it had "
+                        f"{(before[place : place + 1] or ['nothing'])[0]}; set the order of its "
+                        "layers back."
+                    )
 
     def _find(self) -> str:
         """The checkpoint to restore the weights from, "" if there is none."""
@@ -442,6 +456,15 @@ class BestWeights:
                     sys.stderr.write(f"no best weights to read; those of step {step} are used\n")
                 return str(directory / f"ckpt-{step}")
         return ""
+
+
+def _shapes(variables: list[keras.Variable]) -> list[str]:
+    return [f"{v.path} {tuple(v.shape)}" for v in variables if not is_random_state(v)]
+
+
+def _names_of_weights(run: Run) -> dict[str, list[str]]:
+    """The names and shapes of the models' weights, in their order."""
+    return {f"model {n}": _shapes(m.variables) for n, m in run.trained_models.items()}
 
 
 def _weights(run: Run) -> dict[str, list[keras.Variable]]:
