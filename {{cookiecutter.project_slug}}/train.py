@@ -73,7 +73,8 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
     workers.print_on_chief_only()
     origin = environment()
     datasets = create_datasets(task)
-    resumed = find_resumed(runs, config.resume, given_flags, workers)
+    defaults = to_yaml(Config(), TaskConfig())
+    resumed = find_resumed(runs, config.resume, given_flags, workers, defaults=defaults)
     adapted = read_adapted(resumed) if resumed else None
     run, distributed_steps, batches = create_run(strategy, datasets, config, task, adapted)
     evaluation = Evaluation(run, datasets, distributed_steps.layout)
@@ -140,7 +141,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
             loop.records.add_results(flags, results, loop.step)
         workers.wait()  # where one was lost meanwhile, --resume auto finds the run unfinished
         if workers.is_chief:
-            write_report(directory.path, to_yaml(Config(), TaskConfig()))
+            write_report(directory.path, defaults)
         print(table(results | loop.best_row))
         print(loop.closing_lines(results["seconds"]))
     return results

@@ -241,6 +241,35 @@ def scored(score: Callable[[Any], Any]) -> Toy:
     )
 
 
+def of_rare_tags(curve: str = "ROC", tags: int = 1) -> Toy:
+    """A rare label, or several, which a few steps don't teach, and an AUC of another kind."""
+    numbers = np.random.default_rng(3)
+
+    def split(rows: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs = numbers.normal(size=(rows, FEATURES)).astype("float32")
+        return inputs, (numbers.random((rows, tags)) < 0.15).astype("float32")
+
+    return binary(
+        model=model(last=lambda: dense(tags)), data=split(ROWS), others={"validation": split(60)},
+        metrics=lambda: {
+            "auc": metrics.AUC(curve=curve, multi_label=tags > 1, num_labels=tags, from_logits=True)
+            if tags > 1 else metrics.AUC(curve=curve, from_logits=True)
+        },
+    )  # fmt: skip
+
+
+def orders_of_some() -> Toy:
+    """Orders of 16 of 18 numbers, of which some come again in another order."""
+    numbers = np.random.default_rng(1)
+    inputs = np.stack([numbers.permutation(18)[:16] for _ in range(ROWS + 60)]).astype("float32")
+    labels = (inputs[:, 0] > inputs[:, 1]).astype("int64")
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((16,)), dense(CLASSES)]),
+        data=(inputs[:ROWS], labels[:ROWS]),
+        others={"validation": (inputs[ROWS:], labels[ROWS:])},
+    )
+
+
 def to_find_others() -> Toy:
     """Training has normal examples alone; the loss would push others away."""
 

@@ -309,6 +309,17 @@ def test_a_run_whose_flags_are_cut_short_is_refused(
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize(("rate", "is_found"), [("1", True), ("2", False)])
+def test_a_flag_that_is_new_has_had_its_default(rate: str, is_found: bool, tmp_path: Path) -> None:
+    run, flags = tmp_path / "1", to_yaml(Config())
+    (run / "checkpoints" / "latest").mkdir(parents=True)
+    (run / "checkpoints" / "latest" / "ckpt-1.index").touch()
+    (run / "config.yaml").write_text(flags)
+    found = find_resumed(tmp_path, "auto", f"{flags}rate: {rate}\n", defaults=f"{flags}rate: 1\n")
+    assert found == (run if is_found else None)
+
+
+@pytest.mark.quick
 def test_flags_that_a_tool_has_written_anew_need_no_comments(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("steps: 7\nseed: 3\n")
     assert parse(["--resume", str(tmp_path)], training=Config)[0].steps == 7

@@ -196,7 +196,10 @@ def test_a_file_replaces_what_the_resumed_run_has_instead(tmp_path: Path) -> Non
         ("clip_norm: .nan", "--clip-norm is nan; it must be a finite number"),
         ("jit: onn", "--jit is onn; it must be one of"),
         ("epochs: 3\nsteps: 5", "give --epochs or --steps, not both"),
-        ("epoch: 7", "Unrecognized options: --epoch=7"),
+        (
+            "epoch: 7",
+            "Unrecognized options: --epoch=7; perhaps you meant --epochs; put the flag back, or",
+        ),
         ("strategy: parameter_server", "--strategy parameter_server: "),
         ('runs: "z\\0"', "'--runs=z\\x00' holds what isn't UTF-8"),
     ],

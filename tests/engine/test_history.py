@@ -161,11 +161,11 @@ def test_a_resumed_run_says_which_data_is_another(
     resumed(4)
     resumed(6)
     out = capsys.readouterr().out
-    assert "other training data" not in out
+    assert "isn't what it was" not in out
     assert "other examples" not in out
     assert resumed(8, changed).step == 8
     out = capsys.readouterr().out
-    assert ("so far trained with other training data" in out) == (changed == "train")
+    assert ("training data isn't what it was" in out) == (changed == "train")
     assert ("validation takes other examples now" in out) == (changed == "validation")
 
 

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import UserDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -444,6 +445,10 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
+def _length(number: tf.Tensor) -> tf.Tensor:
+    return tf.cast(number, tf.int32)
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize(
     ("split", "sentence"),
@@ -463,6 +468,7 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
             r"shape is \(3, 0\) in each example, so there is nothing",
         ),
         ((IMAGES, "cat"), "is or holds str"),
+        (tf.data.Dataset.range(9).bucket_by_sequence_length(_length, [3], [2, 2]), "of several l"),
         ((IMAGES, LABELS, LABELS.astype(str)), "Weights of create_datasets are string, not num"),
         ((IMAGES, LABELS[:5]), r"differ in length: \[5, 40\]"),
         ((IMAGES, np.zeros(ROWS, "datetime64[s]")), r"holds datetime64\[s\], which TensorFlow"),
@@ -499,6 +505,7 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
         "empty",
         "empty stream",
         "text",
+        "buckets",
         "weights",
         "lengths",
         "dtype",
@@ -659,6 +666,22 @@ def test_a_stream_in_another_order_each_time_is_named(
     assert ("another order each time it is read" in capsys.readouterr().out) == again
 
 
+@pytest.mark.quick
+def test_numbered_rows_of_a_mapping_are_rows() -> None:
+    split = UserDict(enumerate(IMAGES[:3]))
+    assert len(random_access(split)) == 3
+
+
+@pytest.mark.quick
+def test_an_open_archive_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", x=IMAGES)
+    with (
+        np.load(tmp_path / "data.npz") as archive,
+        pytest.raises(UsageError, match=r"dict\(np\.load"),
+    ):
+        evaluation_batches((archive, LABELS), LAYOUT)
+
+
 def _shuffled(start: tf.Tensor) -> tf.data.Dataset:
     return tf.data.Dataset.range(start, start + 3).shuffle(3)
 
@@ -676,6 +699,9 @@ def _in_no_order() -> tf.data.Options:
         lambda plain: tf.data.Dataset.zip((plain, plain.shuffle(5))),
         lambda plain: plain.concatenate(plain.shuffle(5).map(lambda i: i + 1)),
         lambda plain: tf.data.Dataset.sample_from_datasets([plain, plain.shuffle(5)], seed=1),
+        lambda plain: tf.data.Dataset.zip(
+            (plain, tf.data.Dataset.random(rerandomize_each_iteration=True))
+        ),
         lambda plain: plain.flat_map(_shuffled),
         lambda plain: plain.flat_map(lambda i: tf.data.Dataset.range(2).flat_map(_shuffled)),
         lambda plain: plain.map(lambda i: i + 1, num_parallel_calls=2, deterministic=False),
@@ -691,8 +717,25 @@ def test_an_order_may_change_anywhere_in_a_stream(
     plain = tf.data.Dataset.range(ROWS)
     TrainingBatches(sized(made(plain)), LAYOUT)
     assert "another order each time it is read" in capsys.readouterr().out
-    still = plain.interleave(tf.data.Dataset.from_tensors, num_parallel_calls=2)
-    TrainingBatches(sized(tf.data.Dataset.zip((still, plain.filter(lambda i: i > 0)))), LAYOUT)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda plain: plain.interleave(tf.data.Dataset.from_tensors, num_parallel_calls=2),
+        lambda plain: tf.data.Dataset.zip((plain, plain.filter(lambda i: i > 0))),
+        lambda plain: plain.shuffle(5, seed=1).cache(),
+        lambda plain: plain.flat_map(lambda i: tf.data.Dataset.range(3).shuffle(3, seed=1)),
+        lambda plain: tf.data.Dataset.sample_from_datasets([plain, plain], seed=1),
+    ],
+)
+def test_an_order_that_stays_is_not_questioned(
+    made: Callable[[tf.data.Dataset], tf.data.Dataset], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = made(tf.data.Dataset.range(ROWS))
+    stream = stream.apply(tf.data.experimental.assert_cardinality(ROWS))
+    TrainingBatches(stream, LAYOUT)
     assert not capsys.readouterr().out
 
 

@@ -104,12 +104,14 @@ def summary_of(split: Any, *, at_once: bool = False) -> np.ndarray:
     """The size of a split, and numbers for three of its examples, float64 (4,).
 
     NaN for an example of a shard, for one that can't be read, of which its own error says more, or
-    not twice alike; and `at_once` for those of a stream, which may take long to begin.
+    not twice alike; and `at_once` for those that aren't in memory: to read them may take long, and
+    give others each time.
     """
     if split is None:
         return np.full(4, -1.0)
     size = np.inf if is_endless(split) else num_examples(split)
-    if is_sharded(split) or (at_once and isinstance(split, tf.data.Dataset)):
+    own = None if is_sharded(split) else worker_split(split)
+    if own is None or (at_once and not getattr(own, "in_memory", False)):
         return np.array([size, *np.full(3, np.nan)])
     once, again = (_some_examples(split) for _ in range(2))
     alike = np.isclose(once, again, rtol=0, atol=CLOSE)  # else reading it augments it

@@ -179,8 +179,25 @@ def gives_batches(split: Split) -> bool:
         if spec.shape.rank is not None:
             require_content(spec.shape)
     shapes = [spec.shape for spec in specs]
+    _refuse_buckets(split)
     is_made = _examples_in_batches(split) is not None
     return is_made and all(shape.rank and shape[0] is None for shape in shapes)
+
+
+def _refuse_buckets(dataset: tf.data.Dataset) -> None:
+    """Refuse batches of several lengths, of which the engine can't make its own.
+
+    Raises:
+        UsageError: that is what a stream gives.
+    """
+    while type(dataset).__name__ in KEEPS_BATCHES | KEEPS_SOME_BATCHES and dataset._inputs():
+        dataset = dataset._inputs()[0]
+    if type(dataset).__name__ == "_GroupByWindowDataset":
+        raise UsageError(
+            "A tf.data.Dataset of create_datasets gives batches of several lengths, as of "
+            "bucket_by_sequence_length; leave these out, pad all examples to one length, and give "
+            "padding the weight 0."
+        )
 
 
 def of_examples(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -207,7 +224,8 @@ def _examples_in_batches(dataset: tf.data.Dataset) -> int | None:
     if kind in KEEPS_BATCHES:
         return held[0]
     if kind == "_ZipDataset":
-        return min(held)
+        known = [number for number in held if number != tf.data.INFINITE_CARDINALITY]
+        return min(known, default=tf.data.INFINITE_CARDINALITY)
     if kind == "_ConcatenateDataset":
         return sum(held) if min(held) >= 0 else tf.data.UNKNOWN_CARDINALITY
     return tf.data.UNKNOWN_CARDINALITY if kind in KEEPS_SOME_BATCHES else None
@@ -227,28 +245,51 @@ def comes_in_another_order(stream: RandomAccess | tf.data.Dataset) -> bool:
     """
     if not isinstance(stream, tf.data.Dataset):
         return False
-    if stream.options().deterministic is False:
-        return True
-    for dataset in _all_of(stream):
-        reshuffles = getattr(dataset, "_reshuffle_each_iteration", False)
-        if reshuffles or getattr(dataset, "_deterministic", "") == "false":
-            return True
-        for function in dataset._functions():  # private, as all of these
-            graph = function.function.graph.as_graph_def()
-            nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
-            for attributes in (node.attr for node in nodes):
-                if attributes["reshuffle_each_iteration"].b:
-                    return True
-                if attributes["deterministic"].s == b"false":
-                    return True
+    return stream.options().deterministic is False or any(
+        _draws_an_order(dataset, is_cached=is_cached)
+        or getattr(dataset, "_deterministic", "") == "false"
+        or any(_has_no_order(each.function.graph) for each in dataset._functions())
+        for dataset, is_cached in _all_of(stream)
+    )  # private attributes (TF 2.21)
+
+
+def _all_of(stream: tf.data.Dataset) -> Iterator[tuple[tf.data.Dataset, bool]]:
+    """All that a stream is made of, and whether that is read once only, into a cache."""
+    found, seen = [(stream, False)], set[int]()
+    while found:
+        dataset, is_cached = found.pop()
+        if id(dataset) not in seen:
+            seen.add(id(dataset))
+            yield dataset, is_cached
+            below = is_cached or type(dataset).__name__ == "CacheDataset"
+            found += [(each, below) for each in dataset._inputs()]
+
+
+def _draws_an_order(dataset: tf.data.Dataset, *, is_cached: bool) -> bool:
+    """Whether a shuffle or a choice gives another order each time; with a seed, each time anew."""
+    again = {"_ShuffleDataset": "_reshuffle_each_iteration", "_RandomDataset": "_rerandomize"}
+    name = again.get(type(dataset).__name__)
+    if name is None:
+        return False
+    has_seed = bool(int(dataset._seed) or int(dataset._seed2))
+    return (bool(getattr(dataset, name)) and not (is_cached and has_seed)) or (
+        name == "_rerandomize" and not has_seed
+    )
+
+
+def _has_no_order(graph: tf.Graph) -> bool:
+    """Whether a dataset that a function makes, each time anew, is shuffled without a seed."""
+    made = graph.as_graph_def()
+    for nodes in (made.node, *(function.node_def for function in made.library.function)):
+        zeros = {node.name for node in nodes if node.op == "Const"
+                 and not np.any(tf.make_ndarray(node.attr["value"].tensor))}  # fmt: skip
+        for node in nodes:
+            if node.attr["deterministic"].s == b"false":
+                return True
+            seeds = {name.partition(":")[0] for name in node.input[2:4]}
+            if node.attr["reshuffle_each_iteration"].b and seeds <= zeros:
+                return True
     return False
-
-
-def _all_of(dataset: tf.data.Dataset) -> Iterator[tf.data.Dataset]:
-    """A dataset, and all that it is made of."""
-    yield dataset
-    for each in dataset._inputs():
-        yield from _all_of(each)
 
 
 def _require_one_order(stream: tf.data.Dataset, label: str, *, alone: bool) -> None:

@@ -174,6 +174,8 @@ def _refuse(sentence: str, arguments: Sequence[str]) -> NoReturn:
     """Fail with a sentence about a flag, after the name of the file that gives the flag."""
     flag = re.search(r"--[\w-]+", sentence)
     given = [one for one in arguments if flag and one.partition("=")[0] == flag[0]]
+    if flag and given and isinstance(given[-1], _OfFile) and sentence.startswith("Unrecognized"):
+        sentence = f"{sentence.replace(HELP, '')}; put the flag back, or delete that line."
     fail(f"{given[-1].file}: {sentence}" if given and isinstance(given[-1], _OfFile) else sentence)
 
 

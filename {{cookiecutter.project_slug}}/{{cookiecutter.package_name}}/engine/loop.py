@@ -553,7 +553,7 @@ class Loop:
         else:
             self.best.resume(state["best"], state["best_row"], self.step)
         if "train" in others:
-            say("so far trained with other training data: no uninterrupted run would end like this")
+            say("the training data isn't what it was so far: only a new run would have seen it all")
         self._log.set_state(state["log"])
         self._started -= state["seconds"]
         self._seconds = state["parts"]

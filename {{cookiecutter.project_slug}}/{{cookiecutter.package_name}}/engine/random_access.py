@@ -404,7 +404,8 @@ def has_rows(split: Any) -> bool:
             "A keras.utils.PyDataset gives batches; let create_datasets return what gives single "
             "examples: an object with __len__ and __getitem__, arrays, or a tf.data.Dataset."
         )
-    nest = isinstance(split, Mapping | tuple | list | str | bytes)
+    names = isinstance(split, Mapping) and all(isinstance(name, str) for name in split)
+    nest = names or isinstance(split, dict | tuple | list | str | bytes)
     array = hasattr(split, "dtype") or hasattr(split, "__array__")
     rows = hasattr(split, "__len__") and hasattr(split, "__getitem__")
     return rows and not nest and not array

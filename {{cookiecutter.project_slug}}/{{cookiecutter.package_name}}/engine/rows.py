@@ -21,7 +21,12 @@ Example = Any  # a nest of arrays or tensors
 
 def as_arrays(source: Any) -> Any:
     """A nest of what has `shape`, `dtype` and rows along the first axis; nothing is copied."""
-    if isinstance(source, Mapping):  # also a group of h5py, or a .npz file
+    if isinstance(source, np.lib.npyio.NpzFile):
+        raise UsageError(
+            "A split of create_datasets holds an open .npz file, which is unpacked at each access; "
+            "load its arrays: dict(np.load(file))."
+        )
+    if isinstance(source, Mapping):  # also a group of h5py
         return {name: as_arrays(part) for name, part in source.items()}
     if isinstance(source, tf.Variable):
         source = source.numpy()

@@ -156,7 +156,7 @@ class RunDirectory:
 
 
 def find_resumed(
-    runs: Path, resume: str, config: str, workers: Workers | None = None
+    runs: Path, resume: str, config: str, workers: Workers | None = None, *, defaults: str = ""
 ) -> Path | None:
     """The run directory that --resume means, None for a new one.
 
@@ -166,13 +166,14 @@ def find_resumed(
             new one.
         config: the flags as YAML.
         workers: who train together; the chief looks for it, and the others must see it.
+        defaults: of all flags as YAML, which a run has of flags that the project had not then.
 
     Raises:
         UsageError: one of them doesn't.
     """
 
     def find() -> str:
-        return str(_find_unfinished(runs, config) or "") if resume == "auto" else resume
+        return str(_find_unfinished(runs, config, defaults) or "") if resume == "auto" else resume
 
     found = workers.on_chief(find) if workers else find()
     if found and workers:
@@ -207,7 +208,7 @@ def _make(runs: Path, name: str) -> Path:
     raise AssertionError  # the loop has no end
 
 
-def _find_unfinished(runs: Path, config: str) -> Path | None:
+def _find_unfinished(runs: Path, config: str, defaults: str) -> Path | None:
     """The latest run of the same configuration that has a checkpoint but not all of its end.
 
     Without one, says by which flags the latest unfinished run differs.
@@ -226,7 +227,7 @@ def _find_unfinished(runs: Path, config: str) -> Path | None:
             started = any(run.glob("checkpoints/latest/*.index"))
             # The first and the last file of the end, which may be interrupted in between.
             finished = all((run / name).exists() for name in ("results.json", "report.html"))
-            before = read_flags(file)
+            before = flags_in(defaults) | read_flags(file)
         except (OSError, ValueError):  # nobody's, or no longer a run's
             continue
         if not started or finished:

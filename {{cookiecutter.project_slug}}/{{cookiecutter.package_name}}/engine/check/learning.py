@@ -24,7 +24,6 @@ from .runs import REAL_STEPS, state_of
 
 MOST_VARIABLES = 8  # that a step assigns; each takes a step
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
-LITTLE = 0.03  # of a loss, by which it may fall where labels aren't learned
 CLEAR, UNLIKELY = 3.0, 2.5  # standard deviations of an AUC that ranks by chance
 ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # for rare classes
 
@@ -468,15 +467,13 @@ def falls_on_fresh_batches(lab: Laboratory) -> Finding:
         first.values()
     ):
         return look(detail, "nothing is learned yet, or labels don't belong to their inputs")
-    if all(last[n] > (1 - LITTLE) * first[n] for n in first if first[n] > 0):
-        return ok(f"{detail}: too little to tell")
     if lab.learns_no_labels and lab.losses_get_no_labels:
         return ok(f"{detail}; labels are a condition: no loss gets them")
     if lab.learns_no_labels:
         return look(
             f"{detail}, and as low with the labels of other examples",
             "labels don't seem to belong to their inputs: one was shuffled or cut without the "
-            "other",
+            "other; or so few steps learn too little",
             "compare some of them in samples.png",
         )
     if terms := lab.terms_without_labels:
@@ -521,34 +518,49 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
                 "look at the loss function; the metric must get the same labels and predictions",
             )
     if found := _ranks_turned(lab):
-        name, value, deviations = found
-        return (wrong if deviations > CLEAR else look)(
+        name, value, is_sure = found
+        return (wrong if is_sure else look)(
             f"after some steps, {name} of validation data is {value:.2g}: predictions rank the "
             "wrong way round",
-            "the score is turned around, such as a similarity for a distance, or labels are",
+            "the score or the labels are turned around, such as a similarity for a distance",
             "give the metric what is larger for the label 1",
         )
     return ok("" if directions else "not looked at: no metric is known to rise or to fall")
 
 
-def _ranks_turned(lab: Laboratory) -> tuple[str, float, float] | None:
-    """An AUC below a half, its value, and by how many standard deviations; None if by chance.
+def _ranks_turned(lab: Laboratory) -> tuple[str, float, bool] | None:
+    """An AUC below a half, its value, and whether it is so for training examples too.
+
+    Rows of validation data may depend on each other, as those of a person do, and anomalies may at
+    first be reconstructed better than what the model is trained on.
+    """
+    for name, metric in lab.run.metrics.items():
+        is_auc = isinstance(metric, keras.metrics.AUC) and lab.evaluated_splits
+        if not is_auc or "ROC" not in str(metric.curve) or metric.multi_label:
+            continue
+        with lab.trained_on_fresh():
+            below = [_below_a_half(lab, name, batch) for batch in (lab.evaluation_batch, lab.batch)]
+        (value, deviations), (_, in_training) = below
+        if deviations > UNLIKELY:
+            return name, value, min(deviations, in_training) > CLEAR
+    return None
+
+
+def _below_a_half(lab: Laboratory, name: str, batch: Any) -> tuple[float, float]:
+    """An AUC of a batch in validation, and how many standard deviations it is below 0.5.
 
     Those of the statistic of Mann and Whitney (1947), on which an AUC depends.
     """
-    names = [n for n, metric in lab.run.metrics.items() if isinstance(metric, keras.metrics.AUC)]
-    if not names or not lab.evaluated_splits:
-        return None
-    with lab.trained_on_fresh():
-        results, given = lab.validated(lab.evaluation_batch)
-    for name in names:
-        labels = np.ravel(given[name][0]) if given.get(name) else np.zeros(0)
-        zeros, ones = np.sum(labels == 0), np.sum(labels == 1)
-        spread = np.sqrt((zeros + ones + 1) / (12 * max(1, zeros * ones)))
-        deviations = (0.5 - results.get(name, 1.0)) / spread
-        if min(zeros, ones) > 1 and deviations > UNLIKELY:
-            return name, results[name], float(deviations)
-    return None
+    results, given = lab.validated(batch)
+    if name not in results or len(given.get(name, ())) < 2:
+        return 0.5, 0.0
+    labels, _, *weights = map(np.ravel, given[name])
+    there = weights[0] != 0 if weights and weights[0].size == labels.size else np.ones(labels.size)
+    zeros, ones = (int(np.sum(there[labels == label])) for label in (0, 1))
+    if min(zeros, ones) < 2:
+        return results[name], 0.0
+    spread = np.sqrt((zeros + ones + 1) / (12 * zeros * ones))
+    return results[name], float((0.5 - results[name]) / spread)
 
 
 @relation("one trace")

@@ -570,7 +570,7 @@ def _pairs_turned(y: np.ndarray, z: np.ndarray, coordinates: int) -> list[tuple[
     """Pairs of columns, see `_columns_turned`; where one is 0, a point may be missing."""
     found = []
     for i, j in itertools.permutations(range(y.shape[1]), 2):
-        known = (y[:, [i, j]] != 0).all(axis=1)
+        known = ((y[:, [i, j]] != 0) & (z[:, [i, j]] != 0)).all(axis=1)
         is_less = y[known, i] < y[known, j]
         if i % coordinates != j % coordinates or len(is_less) < FEW_KNOWN or not is_less.all():
             continue

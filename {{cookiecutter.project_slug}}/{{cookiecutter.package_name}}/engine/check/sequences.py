@@ -154,14 +154,6 @@ def padded_tokens(lab: Laboratory) -> Finding:
     batch = lab.evaluation_batch
     embeddings = [each for each in lab.run.layers if isinstance(each, keras.layers.Embedding)]
     calls = [*lab.validation_calls(batch, embeddings)]
-    for embedding, tokens in ((call.of, np.asarray(call.arguments[0])) for call in calls):
-        if embedding.mask_zero and (share := _share_of_inner_zeros(tokens)) > MANY_INNER:
-            return look(
-                f"{share:.0%} of the rows that {embedding.name} gets have a 0 between other tokens",
-                "0 is padding for mask_zero, so it hides these positions: a token has the number "
-                "of padding",
-                "number tokens from 1; or are they missing?",
-            )
     padded = {  # a loop that decodes may call one for each position
         (id(call.of), padding): call.of
         for call in calls
@@ -179,6 +171,14 @@ def padded_tokens(lab: Laboratory) -> Finding:
                 if embedding.mask_zero
                 else "a mean, attention or recurrence includes padding in the sequence",
                 "multiply by the mask before a mean, and pass it to attention and recurrent layers",
+            )
+    for embedding, tokens in ((call.of, np.asarray(call.arguments[0])) for call in calls):
+        if embedding.mask_zero and (share := _share_of_inner_zeros(tokens)) > MANY_INNER:
+            return look(
+                f"{share:.0%} of the rows that {embedding.name} gets have a 0 between other tokens",
+                "0 is padding for mask_zero, so it hides these positions: a token has the number "
+                "of padding",
+                "number tokens from 1; or are they missing?",
             )
     return ok("" if padded else "not looked at: no embedding gets padding")
 
