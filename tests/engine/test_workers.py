@@ -1008,8 +1008,9 @@ def test_what_one_worker_does_alone_is_named(started: Started, tmp_path: Path, k
     assert started.ends() == [2, 2], started.err(0) + started.err(1)
     for worker in (0, 1):
         assert "must be done by all workers alike" in last(started, worker)
-        if kind == "sum":  # each waits, and says where
-            assert "has come to proof/task/callbacks.py:1, worker 1 to " in last(started, worker)
+        if kind == "sum":  # each waits, and says where, unless a busy machine lets one be late
+            place = r"has come to proof/task/callbacks.py:1, (worker 1 to |and others haven't)"
+            assert re.search(place, last(started, worker))
 
 
 @pytest.mark.parametrize(
