@@ -133,7 +133,7 @@ def difference(one: Path | None, other: Path | None) -> float:
 
 def said(text: str) -> list[str]:
     """The sentences of a log that say why a run ended or how it continues, each once."""
-    patterns = r"error: .*|interrupted after step .*|resuming .*"
+    patterns = r"error: .*|interrupted .*after step .*|resuming .*"
     lines = [line for line in text.splitlines() if re.fullmatch(patterns, line)]
     return list(dict.fromkeys(line for line in lines if "srun" not in line))
 

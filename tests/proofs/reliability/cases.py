@@ -31,7 +31,7 @@ from .moments import AGAIN, MOMENTS
 
 LONG = ["--epochs", "4000", "--global-batch-size", "48", "--save-every-steps", "5"]
 OK, REFUSED, RESUMABLE, AT_ONCE = 0, 2, 138, 130
-INTERRUPTED = r"interrupted after step \d+"
+INTERRUPTED = r"interrupted (?:in the validation )?after step \d+"
 
 
 class Case(NamedTuple):
