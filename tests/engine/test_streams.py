@@ -139,6 +139,7 @@ def test_how_many_examples_some_batches_hold_must_be_said() -> None:
         NUMBERS.map(lambda i: tf.ones(tf.stack([i, 3]))),  # of unknown length, such as pictures
         NUMBERS.batch(8).map(lambda batch: (batch, tf.size(batch))),  # one label for all of them
         NUMBERS.window(4).flat_map(lambda window: window.batch(4)),
+        NUMBERS.group_by_window(lambda i: i % 2, lambda _, window: window.take(1), 3),
         np.zeros((4, 2)),
     ],
 )

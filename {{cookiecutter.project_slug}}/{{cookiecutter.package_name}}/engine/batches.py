@@ -178,10 +178,10 @@ def gives_batches(split: Split) -> bool:
             )
         if spec.shape.rank is not None:
             require_content(spec.shape)
-    shapes = [spec.shape for spec in specs]
+    if not all(spec.shape.rank and spec.shape[0] is None for spec in specs):
+        return False
     _refuse_buckets(split)
-    is_made = _examples_in_batches(split) is not None
-    return is_made and all(shape.rank and shape[0] is None for shape in shapes)
+    return _examples_in_batches(split) is not None
 
 
 def _refuse_buckets(dataset: tf.data.Dataset) -> None:

@@ -436,8 +436,8 @@ class Loop:
             )
 
     def _report_nothing_counted(self, display: ProgressDisplay) -> None:
-        counted = self.progress.sums.counts.numpy()
-        if not counted.any() and not int(self.progress.skips.in_a_row):
+        counted, skips = self.progress.sums.counts.numpy(), self.progress.skips
+        if not counted.any() and not int(skips.in_a_row) and not int(skips.overflows):
             display.say(
                 "nothing was trained since the last validation: no example counted; look at its "
                 "weights, and at count in task/losses.py"
