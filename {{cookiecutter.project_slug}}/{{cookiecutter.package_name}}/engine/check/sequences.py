@@ -120,7 +120,7 @@ def padding(lab: Laboratory) -> Finding:
         trains = bool(different(lab.base.losses, other.losses))
     share = percent(int(padded.sum()), padded.size)
     every = np.reshape(w[0], (len(padded), -1)) * np.ones(padded.shape)
-    if not trains and lab.base.counted == np.count_nonzero(every):
+    if summed == "without" and lab.base.counted == np.count_nonzero(every):
         return wrong(
             f"{share} of the labels are padding, which the loss leaves out, but not count",
             "the loss is a sum over what isn't padding, but is divided by all positions, so it is "
@@ -342,8 +342,8 @@ def _summed(lab: Laboratory, weights: np.ndarray, padded: np.ndarray) -> str:
         return ""
     every, others = (float(np.sum(weights * values * part)) for part in (1, ~padded))
     whole = (loss - lab.regularization(name)) * lab.base.counted
-    if close(every, others, 1e-3):
-        return ""
+    if close(every, others, 1e-3):  # as where Keras' own losses follow a mask
+        return "without" if close(whole, others, 1e-3) and not values[padded].any() else ""
     return "all" if close(whole, every, 1e-3) else "without" if close(whole, others, 1e-3) else ""
 
 
