@@ -2259,6 +2259,27 @@ def test_what_is_as_it_should_be_is_ok(name: str, toy: Callable[[], Toy]) -> Non
     assert finding.verdict == "ok", finding
 
 
+@pytest.mark.parametrize(
+    "toy",
+    [lambda: of_rare_tags("PR"), lambda: of_rare_tags(tags=12)],
+    ids=["of precision and recall", "of several labels"],
+)
+def test_an_auc_that_is_no_half_by_chance_is_not_compared_with_it(
+    toy: Callable[[], Toy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proof.engine.check.learning.UNLIKELY", -9.0)  # any other AUC is named
+    finding = RELATIONS["metrics follow the loss"].observe(laboratory(toy()))
+    assert finding.verdict == "ok", finding
+
+
+def test_an_auc_is_wrong_only_where_that_of_training_is_too() -> None:
+    toy = scored(tf.sigmoid)
+    toy = replace(toy, others={"validation": changed(toy.others["validation"], 1, lambda y: 1 - y)})
+    finding = RELATIONS["metrics follow the loss"].observe(laboratory(toy))
+    assert finding.verdict == "look", finding
+    assert "rank the wrong way round" in str(finding)
+
+
 def test_rounding_is_no_part_of_a_loss() -> None:
     keras.config.set_floatx("float32")
     keras.config.set_dtype_policy("float32")
