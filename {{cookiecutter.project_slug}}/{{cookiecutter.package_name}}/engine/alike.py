@@ -34,9 +34,7 @@ def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
     of_all = workers.gather(np.ravel(mine).tolist()).reshape(workers.number, len(SPLITS), -1)
     for i, name in enumerate(SPLITS):
         sizes, examples = of_all[:, i, 0], of_all[:, i, 1:]
-        unread = np.isnan(examples) | np.isnan(examples[0])
-        close = np.isclose(examples, examples[0], rtol=0, atol=CLOSE)
-        differ = (sizes != sizes[0]) | ~(close | unread).all(axis=1)
+        differ = (sizes != sizes[0]) | ~_alike(examples, examples[0]).all(axis=1)
         if differ.any():
             raise UsageError(
                 f"The {split_label(name)} of worker {differ.argmax()} isn't that of worker 0: "
@@ -48,13 +46,8 @@ def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
 
 def other_examples(before: Mapping[str, list[float]], now: Mapping[str, list[float]]) -> list[str]:
     """The splits whose summaries, as of `summary_of`, aren't those of an earlier process."""
-    differ = []
-    for name in now.keys() & before.keys():
-        a, b = np.array([before[name], now[name]])
-        unread = np.isnan(a) | np.isnan(b)
-        if not np.all(np.isclose(a, b, rtol=0, atol=CLOSE) | unread):
-            differ.append(name)
-    return differ
+    both = now.keys() & before.keys()
+    return [name for name in both if not _alike(before[name], now[name]).all()]
 
 
 def require_same_callbacks(number: int, workers: Workers) -> None:
@@ -100,27 +93,31 @@ def require_same_weights(run: Run, assigned: Container[int] = ()) -> None:
         )
 
 
-def summary_of(split: Any, *, at_once: bool = False) -> np.ndarray:
+def _alike(a: Any, b: Any) -> np.ndarray:
+    """Where the numbers of two summaries are close, or one of them wasn't read."""
+    return np.isclose(a, b, rtol=0, atol=CLOSE) | np.isnan(a) | np.isnan(b)
+
+
+def summary_of(split: Any, *, only_in_memory: bool = False) -> np.ndarray:
     """The size of a split, and numbers for three of its examples, float64 (4,).
 
     NaN for an example of a shard, for one that can't be read, of which its own error says more, or
-    not twice alike; and `at_once` for those that aren't in memory: to read them may take long, and
-    give others each time.
+    not twice alike. With `only_in_memory` for all others, too: to read them may take long, and give
+    others each time.
     """
     if split is None:
         return np.full(4, -1.0)
     size = np.inf if is_endless(split) else num_examples(split)
     own = None if is_sharded(split) else worker_split(split)
-    if own is None or (at_once and not getattr(own, "in_memory", False)):
+    if own is None or (only_in_memory and not getattr(own, "in_memory", False)):
         return np.array([size, *np.full(3, np.nan)])
-    once, again = (_some_examples(split) for _ in range(2))
+    once, again = (_some_examples(own) for _ in range(2))
     alike = np.isclose(once, again, rtol=0, atol=CLOSE)  # else reading it augments it
     return np.array([size, *np.where(alike, once, np.nan)])
 
 
 def _some_examples(split: Any) -> np.ndarray:
     """A number for the first example, one in the middle and the last; of a stream for the first."""
-    split = worker_split(split)
     found = np.zeros(3)
     if isinstance(split, tf.data.Dataset):
         for example in split.take(1).as_numpy_iterator():

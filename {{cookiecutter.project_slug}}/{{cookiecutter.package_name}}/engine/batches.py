@@ -50,6 +50,7 @@ KEEPS_SOME_BATCHES = {
     "_TakeDataset", "_SkipDataset", "_RepeatDataset", "_AssertCardinalityDataset", "_FilterDataset",
     "_DirectedInterleaveDataset",
 }  # fmt: skip
+JOINS_BATCHES = {"_ZipDataset", "_ConcatenateDataset"}
 
 SHUFFLE_BUFFER = 10_000  # examples; for streams only, all others are shuffled as a whole
 # Of the block cipher behind index_shuffle. With its usual 4, in small data some neighbors come
@@ -163,7 +164,7 @@ def gives_batches(split: Split) -> bool:
     Of those that `batch(..., drop_remainder=True)` makes it can't be known: they may be sequences.
 
     Raises:
-        UsageError: a part of it is None, sparse or ragged.
+        UsageError: a part of it is None, sparse or ragged, or batches have several lengths.
     """
     split = _own_shard(split)
     if not isinstance(split, tf.data.Dataset):
@@ -178,26 +179,8 @@ def gives_batches(split: Split) -> bool:
             )
         if spec.shape.rank is not None:
             require_content(spec.shape)
-    if not all(spec.shape.rank and spec.shape[0] is None for spec in specs):
-        return False
-    _refuse_buckets(split)
-    return _examples_in_batches(split) is not None
-
-
-def _refuse_buckets(dataset: tf.data.Dataset) -> None:
-    """Refuse batches of several lengths, of which the engine can't make its own.
-
-    Raises:
-        UsageError: that is what a stream gives.
-    """
-    while type(dataset).__name__ in KEEPS_BATCHES | KEEPS_SOME_BATCHES and dataset._inputs():
-        dataset = dataset._inputs()[0]
-    if type(dataset).__name__ == "_GroupByWindowDataset":
-        raise UsageError(
-            "A tf.data.Dataset of create_datasets gives batches of several lengths, as of "
-            "bucket_by_sequence_length; leave these out, pad all examples to one length, and give "
-            "padding the weight 0."
-        )
+    may_be = all(spec.shape.rank and spec.shape[0] is None for spec in specs)
+    return may_be and _examples_in_batches(split) is not None
 
 
 def of_examples(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -211,11 +194,23 @@ def of_examples(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _examples_in_batches(dataset: tf.data.Dataset) -> int | None:
-    """How many examples its batches hold, negative if that can't be known; None of no batches."""
+    """How many examples its batches hold, negative if that can't be known; None of no batches.
+
+    Raises:
+        UsageError: they have several lengths, so the engine can't make its own of them.
+    """
     kind = type(dataset).__name__
     inputs = dataset._inputs()  # private (TF 2.21)
+    if kind == "_GroupByWindowDataset":
+        raise UsageError(
+            "A tf.data.Dataset of create_datasets gives batches of several lengths, as of "
+            "bucket_by_sequence_length; leave these out, pad all examples to one length, and give "
+            "padding the weight 0."
+        )
     if kind in MAKES_BATCHES:
         return int(inputs[0].cardinality())
+    if kind not in KEEPS_BATCHES | KEEPS_SOME_BATCHES | JOINS_BATCHES:
+        return None
     chosen = kind == "_DirectedInterleaveDataset"  # by the numbers of its first input
     numbers = [_examples_in_batches(each) for each in inputs[chosen:]]
     held = [number for number in numbers if number is not None]
@@ -228,7 +223,7 @@ def _examples_in_batches(dataset: tf.data.Dataset) -> int | None:
         return min(known, default=tf.data.INFINITE_CARDINALITY)
     if kind == "_ConcatenateDataset":
         return sum(held) if min(held) >= 0 else tf.data.UNKNOWN_CARDINALITY
-    return tf.data.UNKNOWN_CARDINALITY if kind in KEEPS_SOME_BATCHES else None
+    return tf.data.UNKNOWN_CARDINALITY
 
 
 def chain(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
@@ -267,14 +262,15 @@ def _all_of(stream: tf.data.Dataset) -> Iterator[tuple[tf.data.Dataset, bool]]:
 
 def _draws_an_order(dataset: tf.data.Dataset, *, is_cached: bool) -> bool:
     """Whether a shuffle or a choice gives another order each time; with a seed, each time anew."""
-    again = {"_ShuffleDataset": "_reshuffle_each_iteration", "_RandomDataset": "_rerandomize"}
-    name = again.get(type(dataset).__name__)
-    if name is None:
+    kind = type(dataset).__name__
+    if kind not in ("_ShuffleDataset", "_RandomDataset"):
         return False
     has_seed = bool(int(dataset._seed) or int(dataset._seed2))
-    return (bool(getattr(dataset, name)) and not (is_cached and has_seed)) or (
-        name == "_rerandomize" and not has_seed
-    )
+    if is_cached and has_seed:
+        return False
+    if kind == "_ShuffleDataset":
+        return bool(dataset._reshuffle_each_iteration)
+    return bool(dataset._rerandomize) or not has_seed
 
 
 def _has_no_order(graph: tf.Graph) -> bool:

@@ -439,12 +439,12 @@ class BestWeights:
         """
         for model, now in _names_of_weights(self.run).items():
             before = saved.get(model, [])
-            for place, name in enumerate(now):
-                if name in before and name not in before[place : place + 1]:
+            known = set(before)
+            for was, name in zip(before, now, strict=False):
+                if name != was and name in known:
                     raise UsageError(
-                        f"The weights can't be read: where {model} has {name}, it had "
-                        f"{(before[place : place + 1] or ['nothing'])[0]}; set the order of its "
-                        "layers back."
+                        f"The weights can't be read: where {model} has {name}, it had {was}; set "
+                        "the order of its layers back."
                     )
 
     def _find(self) -> str:
@@ -464,7 +464,7 @@ def _shapes(variables: list[keras.Variable]) -> list[str]:
 
 def _names_of_weights(run: Run) -> dict[str, list[str]]:
     """The names and shapes of the models' weights, in their order."""
-    return {f"model {n}": _shapes(m.variables) for n, m in run.trained_models.items()}
+    return {f"model {name}": _shapes(weights) for name, weights in _weights(run).items()}
 
 
 def _weights(run: Run) -> dict[str, list[keras.Variable]]:

@@ -519,7 +519,7 @@ class Loop:
     def _examples(self) -> dict[str, list[float]]:
         """How many examples each split has, and what tells some of them from others."""
         splits = self.evaluation.splits
-        return {name: summary_of(splits.get(name), at_once=True).tolist() for name in SPLITS}
+        return {name: summary_of(splits.get(name), only_in_memory=True).tolist() for name in SPLITS}
 
     def _require_same_weights(self) -> None:
         require_same_weights(self.run, self.steps.transaction.capture.assigned)

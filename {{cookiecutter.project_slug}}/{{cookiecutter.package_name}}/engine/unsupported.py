@@ -17,13 +17,12 @@ from .run_files import SPLITS
 from .step_log import OF_STEPS
 from .types import Run
 
+CLIPS = "clips each replica's gradients before they are summed; use "
 # What Keras does inside `apply` comes too early or fails on more than one replica (Keras 3.15).
 OPTIMIZER_ARGUMENTS = {
-    "clipnorm": "clips each replica's gradients before they are summed; use --clip-norm, "
-    "or change its default in config.py",
-    "global_clipnorm": "clips each replica's gradients before they are summed; use --clip-norm, "
-    "or change its default in config.py",
-    "clipvalue": "clips each replica's gradients before they are summed; use process_gradients",
+    "clipnorm": CLIPS + "--clip-norm, or change its default in config.py",
+    "global_clipnorm": CLIPS + "--clip-norm, or change its default in config.py",
+    "clipvalue": CLIPS + "process_gradients",
     "gradient_accumulation_steps": "fails under a distribution strategy; use --accumulate",
     "loss_scale_factor": "divides gradients of a loss that isn't scaled; use --precision float16",
     "ema_overwrite_frequency": "fails under a distribution strategy; leave it out",

@@ -539,10 +539,10 @@ def _ranks_turned(lab: Laboratory) -> tuple[str, float, bool] | None:
         if not is_auc or "ROC" not in str(metric.curve) or metric.multi_label:
             continue
         with lab.trained_on_fresh():
-            below = [_below_a_half(lab, name, batch) for batch in (lab.evaluation_batch, lab.batch)]
-        (value, deviations), (_, in_training) = below
-        if deviations > UNLIKELY:
-            return name, value, min(deviations, in_training) > CLEAR
+            value, deviations = _below_a_half(lab, name, lab.evaluation_batch)
+            if deviations > UNLIKELY:
+                _, in_training = _below_a_half(lab, name, lab.batch)
+                return name, value, min(deviations, in_training) > CLEAR
     return None
 
 

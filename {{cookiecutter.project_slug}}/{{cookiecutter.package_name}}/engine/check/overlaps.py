@@ -361,10 +361,10 @@ def _reordered(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> f
         other = others.get(name)
         if other is None or other.shape[1:] != array.shape[1:] or array[0].size < MANY_NUMBERS:
             continue
-        if len(np.unique(array)) < 4 * MANY_NUMBERS:
-            continue  # such as the orders of most of 20 numbers
         most = min(MOST_ROWS, MOST_PIXELS // (4 * array[0].size))
         known, found = (x[:most].reshape(len(x[:most]), -1) for x in (array, other))
+        if len(np.unique(known)) < 4 * MANY_NUMBERS:
+            continue  # such as the orders of most of 20 numbers
         times = Counter(rows_of([np.sort(known, axis=1)]))
         sets = np.sort(found, axis=1)
         is_rich = np.count_nonzero(np.diff(sets, axis=1) > 0, axis=1) >= MANY_NUMBERS - 1

@@ -114,12 +114,13 @@ def padding(lab: Laboratory) -> Finding:
     (y,), (w,) = tf.nest.flatten(labels), tf.nest.flatten(weights)
     others = tf.where(padded, tf.reduce_max(tf.where(padded, tf.reduce_min(y), y)), y)
     other = lab.look((inputs, tf.nest.pack_sequence_as(labels, [others]), weights))
-    summed = _summed(lab, np.reshape(w[0], (len(padded), -1)), padded)
+    given = np.reshape(w[0], (len(padded), -1))  # of rows, or of each position
+    summed = _summed(lab, given, padded)
     trains = summed == "all"
     if not summed and other.counted == lab.base.counted:  # otherwise labels determine the count
         trains = bool(different(lab.base.losses, other.losses))
     share = percent(int(padded.sum()), padded.size)
-    every = np.reshape(w[0], (len(padded), -1)) * np.ones(padded.shape)
+    every = given * np.ones(padded.shape)
     if summed == "without" and lab.base.counted == np.count_nonzero(every):
         return wrong(
             f"{share} of the labels are padding, which the loss leaves out, but not count",
@@ -132,7 +133,7 @@ def padding(lab: Laboratory) -> Finding:
         return ok()
     seen = f"{share} of the labels are padding, which trains the model"
     fix = "give padding the weight 0 in create_datasets, or multiply the loss by a padding mask"
-    if lab.base.counted == np.count_nonzero(np.reshape(w[0], (len(padded), -1)) * ~padded):
+    if lab.base.counted == np.count_nonzero(given * ~padded):
         return wrong(
             f"{seen}, but count leaves it out",
             "the loss is a sum over all positions, but is divided by those that aren't padding",
