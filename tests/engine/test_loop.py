@@ -29,7 +29,17 @@ from proof.engine.loop import Loop, Schedule
 from proof.engine.run_directory import RunDirectory
 from proof.engine.types import Run
 
-from .toys import BATCH, CLASSES, FEATURES, Toy, build, plain_data, plain_model
+from .toys import (
+    BATCH,
+    CLASSES,
+    FEATURES,
+    Toy,
+    build,
+    plain_data,
+    plain_model,
+    plain_step,
+    several_samples_step,
+)
 
 COSINE = keras.optimizers.schedules.CosineDecay(0.1, decay_steps=14)
 TOY = Toy(data=plain_data(7 * BATCH))  # seven steps an epoch
@@ -589,6 +599,29 @@ def test_another_column_is_monitored_from_a_resume_on(
     assert run.best.value == run.best.row["train_accuracy"]
     run.train()
     assert run.best.value == max(row["train_accuracy"] for row in run.records.history)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("updated_in", ["train", "validation"])
+def test_a_metric_that_a_step_leaves_alone_has_no_value_there(
+    updated_in: str, tmp_path: Path
+) -> None:
+    steps = {"train": several_samples_step, "validation": several_samples_step}
+    steps[updated_in] = plain_step
+    data = TOY.data
+    toy = replace(
+        TOY,
+        train_steps=(steps["train"],),
+        validation_step=steps["validation"],
+        others={"validation": data},
+    )
+    run = loop(tmp_path, toy=toy, epochs=1)
+    run.train()
+    (row,) = run.records.history
+    found = {split: np.isfinite(row[f"{split}_accuracy"]) for split in steps}
+    assert found == {split: split == updated_in for split in steps}
+    assert np.isfinite(row["train_loss"])
+    assert np.isfinite(row["validation_loss"])
 
 
 @pytest.mark.quick

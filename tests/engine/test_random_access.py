@@ -420,6 +420,15 @@ def test_a_run_leaves_bad_examples_out_alike_on_any_number_of_replicas(
     assert sum(line.startswith("left out: example 30 of the training data") for line in lines) == 2
 
 
+def test_bad_examples_of_all_workers_count_together(tmp_path: Path) -> None:
+    inputs, labels = plain_data(7 * BATCH)
+    toy = Toy(data=bad_rows(inputs, labels, {3}))
+    run = loop(tmp_path, toy=toy, flags={"max_bad_examples": 1})
+    run.workers.gather = lambda values: np.array([values, values])  # type: ignore[method-assign]
+    with pytest.raises(UsageError, match=r"^2 examples can't be read, on all workers together; "):
+        run.train()
+
+
 def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     inputs, labels = plain_data(7 * BATCH)
     bad: set[int] = set()

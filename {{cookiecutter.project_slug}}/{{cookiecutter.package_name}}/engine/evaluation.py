@@ -102,7 +102,8 @@ class Evaluation:
         for metric in self.run.metrics.values():
             metric.reset_state()
         sums = self._run(split, num_batches, as_split or split, pace)
-        return self.run.by_loss_name(sums.means()) | self.run.metric_results(), sums
+        metrics = self.run.metric_results(self._capture.assigned)
+        return self.run.by_loss_name(sums.means()) | metrics, sums
 
     def trace(self) -> None:
         """Make the graphs of validation and test without evaluating anything.

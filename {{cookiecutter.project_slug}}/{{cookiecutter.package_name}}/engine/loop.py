@@ -169,6 +169,7 @@ class Loop:
         self._log = StepLog(
             run,
             self.records,
+            steps.transaction.capture.assigned,
             steps_per_epoch=batches.steps_per_epoch,
             every_steps=schedule.log_every_steps,
         )
@@ -444,8 +445,15 @@ class Loop:
             )
 
     def _report_bad_examples(self, display: ProgressDisplay) -> None:
-        for line in self.run.bad_examples.news():
+        bad = self.run.bad_examples
+        for line in bad.news():
             display.say(line)
+        # Each worker reads its own examples, and knows of no others that are left out.
+        if bad.most and (found := int(self.workers.gather([len(bad)]).sum())) > bad.most:
+            raise DataError(
+                f"{found} examples can't be read, on all workers together; --max-bad-examples is "
+                f"{bad.most}."
+            )
 
     def _record(
         self,
@@ -474,7 +482,7 @@ class Loop:
         self._require_same_weights()
         per_epoch = self.batches.steps_per_epoch
         row: dict[str, float] = {"epoch": self.step / per_epoch, "step": self.step}
-        self._train_metrics = self.run.metric_results()
+        self._train_metrics = self._metrics_so_far()
         train = self.run.by_loss_name(self.progress.sums.means()) | self._train_metrics
         row |= {f"train_{name}": value for name, value in train.items()}
         if "validation" in self.evaluation.splits:
@@ -493,6 +501,10 @@ class Loop:
         self.records.add_validation(row)
         with self._timed("saving"):
             self.best.consider(row)
+
+    def _metrics_so_far(self) -> dict[str, float]:
+        """Those of training, since the last validation."""
+        return self.run.metric_results(self.steps.transaction.capture.assigned)
 
     def _save(self) -> None:
         self._require_same_weights()
@@ -650,7 +662,7 @@ class Loop:
             step=self.step,
             epoch=self.epoch,
             losses=losses if self.step else {},
-            metrics=self._train_metrics if validated else self.run.metric_results(),
+            metrics=self._train_metrics if validated else self._metrics_so_far(),
             gradient_norm=float(self.progress.latest.gradient_norm),
             run=self.run,
             directory=self.directory.path,

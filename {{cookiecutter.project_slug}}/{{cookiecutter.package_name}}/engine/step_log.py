@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Container
 from typing import Any
 
 import keras
@@ -34,15 +35,23 @@ class StepLog:
     Args:
         run: whose training metrics are read.
         records: where rows go.
+        updated: ids of the variables that train steps update, known when they are traced.
         steps_per_epoch: train steps in an epoch.
         every_steps: steps between log points; 0 for automatic ones.
     """
 
     def __init__(
-        self, run: Run, records: Records, *, steps_per_epoch: int, every_steps: int
+        self,
+        run: Run,
+        records: Records,
+        updated: Container[int],
+        *,
+        steps_per_epoch: int,
+        every_steps: int,
     ) -> None:
         self._run = run
         self._records = records
+        self._updated = updated
         self._steps_per_epoch = steps_per_epoch
         self._every_steps = every_steps
         self._variables = [v for metric in run.metrics.values() for v in metric.variables]
@@ -115,7 +124,7 @@ class StepLog:
         now = [np.asarray(tf.convert_to_tensor(v.value)) for v in self._variables]
         added = [new - old for new, old in zip(now, self._metrics, strict=True)]
         with keras.StatelessScope(zip(self._variables, added, strict=True)):
-            metrics = self._run.metric_results()
+            metrics = self._run.metric_results(self._updated)
         counts, losses = progress.sums.counts.numpy(), progress.sums.losses.numpy()
         means = mean_losses(counts - self._counts, losses - self._losses)
         self._metrics, self._counts, self._losses = now, counts, losses

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -179,14 +180,22 @@ class Run:
         losses = ["loss" if name == MAIN else f"{name}_loss" for name in self.optimizers]
         return [*losses, *self.terms]
 
-    def metric_results(self) -> dict[str, float]:
-        """The results of the metrics, by name; a result of several numbers as "name/0", ..."""
+    def metric_results(self, updated: Container[int] | None = None) -> dict[str, float]:
+        """The results of the metrics, by name; a result of several numbers as "name/0", ...
+
+        Args:
+            updated: ids of the variables that a step updates: a metric that it leaves alone is NaN,
+                as the mean of a loss that it doesn't return.
+        """
         link.arrive()  # they are sums over all workers
-        return {
-            column: number
-            for name, metric in self.metrics.items()
-            for column, number in _columns(name, metric.result())
-        }
+        results: dict[str, float] = {}
+        for name, metric in self.metrics.items():
+            columns = dict(_columns(name, metric.result()))
+            ids = [id(v) for v in metric.variables]
+            if updated is not None and ids and not any(i in updated for i in ids):
+                columns = dict.fromkeys(columns, math.nan)
+            results |= columns
+        return results
 
     def by_loss_name(self, values: Iterable[Any]) -> dict[str, float]:
         """Losses and terms, float (losses,), by their names in results."""
