@@ -602,6 +602,36 @@ def test_another_column_is_monitored_from_a_resume_on(
 
 
 @pytest.mark.quick
+def test_a_killed_run_keeps_the_best_weights_that_its_latest_checkpoint_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def end(event: Event) -> None:
+        raise RuntimeError("killed")
+
+    schedule = {"validate_every_steps": 2, "num_steps": 14, "save_every_steps": 2}
+    first = loop(tmp_path, **schedule | {"num_steps": 2})
+    first.train()
+    weights = [v.numpy() for v in first.run.model.trainable_variables]
+    best = tmp_path / "checkpoints" / "best"
+    killed = loop(tmp_path, [every_steps(4, end)], resume=True, **schedule | {"save_every_steps": 0})
+    with pytest.raises(RuntimeError, match="killed"):
+        killed.train()
+    assert killed.best.row["step"] == 4
+    assert {file.name.split(".")[0] for file in best.iterdir()} == {"ckpt-2", "ckpt-4"}
+    run = loop(tmp_path, resume=True, **schedule)
+    assert "the best weights so far" not in capsys.readouterr().out
+    assert run.best.row["step"] == 2
+    assert run.best.restore()
+    for a, b in zip(weights, run.run.model.trainable_variables, strict=True):
+        np.testing.assert_array_equal(a, b.numpy())
+    run = loop(tmp_path, resume=True, **schedule)
+    run.train()
+    assert {file.name.split(".")[0] for file in best.iterdir()} == {
+        f"ckpt-{run.best.row['step']:.0f}"
+    }
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize("updated_in", ["train", "validation"])
 def test_a_metric_that_a_step_leaves_alone_has_no_value_there(
     updated_in: str, tmp_path: Path

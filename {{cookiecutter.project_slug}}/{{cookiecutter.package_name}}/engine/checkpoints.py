@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -98,15 +98,18 @@ class Checkpoints:
             text=self._text,
         )
 
-    def save(self, progress: Progress, loop_state: dict[str, Any]) -> None:
+    def save(self, progress: Progress, loop_state: dict[str, Any]) -> bool:
         """Write a checkpoint that a run can resume from; `loop_state` must be JSON.
+
+        Returns:
+            Whether it was written: False if there is one of this step.
 
         Raises:
             UsageError: it can't be written; the one before is still there.
         """
         step = int(progress.step)
         if step == self.saved_step:
-            return
+            return False
         tf.nest.map_structure(lambda v, value: v.assign(value), self._progress, progress)
         text = {
             "signature": self._signature(),
@@ -121,6 +124,7 @@ class Checkpoints:
         is_summed, keep = _is_summed(self.run), self._keep
         _write(self._everything, self.directory, step, keep, self._workers, is_summed=is_summed)
         self.saved_step = step
+        return True
 
     def restore_latest(self) -> tuple[Progress, dict[str, Any]] | None:
         """Set everything to the latest checkpoint that can be read; None if there is none.
@@ -270,7 +274,9 @@ class Checkpoints:
 
 
 class BestWeights:
-    """The weights of the best validation so far.
+    """The weights of the best validation so far, and until a checkpoint names them those before.
+
+    A run that is killed goes on from its latest checkpoint, and needs the best weights of that.
 
     Args:
         directory: where they are written.
@@ -292,6 +298,7 @@ class BestWeights:
         self._workers = run.workers
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
         self._checkpoint = tf.train.Checkpoint(models=_weights(run), text=self._text)
+        self._named = -1  # the step of those that the latest checkpoint names
         self.value: float | None = None
         self.row: dict[str, float] = {}
 
@@ -375,7 +382,23 @@ class BestWeights:
         }
         self._text.assign(json.dumps(text))
         is_summed = _is_summed(self.run)
-        _write(self._checkpoint, self.directory, step, 1, self._workers, is_summed=is_summed)
+        _write(
+            self._checkpoint,
+            self.directory,
+            step,
+            1,
+            self._workers,
+            is_summed=is_summed,
+            also=self._named,
+        )
+
+    def named(self) -> None:
+        """Delete all but the best, which a checkpoint names now."""
+        step = int(self.row.get("step", -1))
+        if step == self._named:
+            return
+        self._named = step
+        self._keep(lambda n: n == step)
 
     def resume(self, value: float | None, row: dict[str, float], step: int) -> None:
         """Go on after `step` from a best validation of `value`; without its weights, from none.
@@ -385,13 +408,15 @@ class BestWeights:
             row: of the history at the best validation.
             step: how many are made.
         """
-        saved = _latest_of_all(self.directory, self._workers)
-        selected = int(row.get("step", -1))  # other weights are of a validation that is made again
-        self.row = row if saved == selected <= step else {}
+        saved = _latest_of_all(self.directory, self._workers, step)
+        selected = int(row.get("step", -1))  # later weights are of a validation that is made again
+        self.row = row if saved == selected else {}
+        self._named = int(self.row.get("step", -1))
         number = self.row.get(self.column)  # which may be another column than it was
         self.value = number if number is not None and math.isfinite(number) else None
         if value is not None and not self.row:
-            why = "are of a later step" if saved > selected else "can't be read"
+            later = any(n > step for n in _steps(self.directory))
+            why = "are of a later step" if later else "can't be read"
             say(f"the best weights so far {why}: the next validation selects anew")
         elif value != self.value:
             now = "unknown" if self.value is None else f"{self.value:g}"
@@ -399,12 +424,18 @@ class BestWeights:
 
     def forget_later(self, step: int) -> None:
         """Delete weights of later steps than `step`, which are made again."""
+        self._keep(lambda n: n <= step)
 
-        def forget() -> str:
-            _remove(self.directory, {f"ckpt-{n}" for n in _steps(self.directory) if n <= step})
+    def _keep(self, is_kept: Callable[[int], bool]) -> None:
+        """Delete the weights of all other steps."""
+
+        def remove() -> str:
+            with writing("The best weights"):
+                kept = filter(is_kept, _steps(self.directory))
+                _remove(self.directory, {f"ckpt-{n}" for n in kept})
             return ""
 
-        self._workers.on_chief(forget)
+        self._workers.on_chief(remove)
 
     def restore(self) -> bool:
         """Set the weights, and what is frozen, to the best; False if none were saved.
@@ -515,8 +546,11 @@ def _write(
     workers: Workers,
     *,
     is_summed: bool,
+    also: int = -1,
 ) -> None:
-    """Write a checkpoint, then delete all but the latest `keep`; of several workers, the chief.
+    """Write a checkpoint, then delete all but the latest `keep` and that of the step `also`.
+
+    Of several workers the chief writes.
 
     It gets its name when it is complete. tf.train.CheckpointManager writes the index in place
     (TF 2.21): killed at that moment, it leaves a checkpoint that can't be read.
@@ -537,8 +571,8 @@ def _write(
             # What NFS or an indexer keeps there does no harm.
             shutil.rmtree(unfinished, ignore_errors=True)
             # Later ones are damaged: training resumed from before them.
-            kept = {f"ckpt-{n}" for n in [n for n in _steps(directory) if n <= step][:keep]}
-            _remove(directory, kept)
+            kept = [n for n in _steps(directory) if n <= step][:keep]
+            _remove(directory, {f"ckpt-{n}" for n in (*kept, also)})
         return ""
 
     # By itself: writing would fail here before it sums anything, while others wait in the sum.
@@ -556,19 +590,19 @@ def _remove(directory: Path, kept: Collection[str] = ()) -> None:
             file.unlink()
 
 
-def _latest_of_all(directory: Path, workers: Workers) -> int:
+def _latest_of_all(directory: Path, workers: Workers, most: float = math.inf) -> int:
     """What `_latest_readable` gives on the chief."""
-    return int(workers.on_chief(lambda: str(_latest_readable(directory))))
+    return int(workers.on_chief(lambda: str(_latest_readable(directory, most))))
 
 
-def _latest_readable(directory: Path) -> int:
-    """The step of the latest checkpoint in `directory` that can be read, -1 if there is none.
+def _latest_readable(directory: Path, most: float = math.inf) -> int:
+    """The latest step up to `most` whose checkpoint in `directory` can be read, -1 for none.
 
     Raises:
         UsageError: this user must not read one, or the directory.
     """
     steps = _steps(directory)
-    for step in steps:
+    for step in (n for n in steps if n <= most):
         try:
             for file in directory.glob(f"ckpt-{step}.*"):
                 file.open("rb").close()
@@ -588,7 +622,7 @@ def _latest_readable(directory: Path) -> int:
             continue
         return step
     # A process that trains may have replaced what was listed, or what a listing has left out.
-    return -1 if _steps(directory) == steps else _latest_readable(directory)
+    return -1 if _steps(directory) == steps else _latest_readable(directory, most)
 
 
 def _steps(directory: Path) -> list[int]:

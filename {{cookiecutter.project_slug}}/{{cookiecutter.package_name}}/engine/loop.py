@@ -524,7 +524,8 @@ class Loop:
             "examples": self._examples,
         }
         with self._timed("saving"):
-            self.checkpoints.save(self.progress, state)
+            if self.checkpoints.save(self.progress, state):
+                self.best.named()
         self.directory.is_new = False
 
     @cached_property
