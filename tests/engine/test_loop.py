@@ -613,7 +613,9 @@ def test_a_killed_run_keeps_the_best_weights_that_its_latest_checkpoint_names(
     first.train()
     weights = [v.numpy() for v in first.run.model.trainable_variables]
     best = tmp_path / "checkpoints" / "best"
-    killed = loop(tmp_path, [every_steps(4, end)], resume=True, **schedule | {"save_every_steps": 0})
+    killed = loop(
+        tmp_path, [every_steps(4, end)], resume=True, **schedule | {"save_every_steps": 0}
+    )
     with pytest.raises(RuntimeError, match="killed"):
         killed.train()
     assert killed.best.row["step"] == 4
