@@ -427,6 +427,60 @@ def test_what_callbacks_set_before_the_first_trace_is_resumed(
     assert_resumed_alike(tmp_path, 4, 9, made, replicas)
 
 
+def test_what_callbacks_set_before_a_checkpoint_of_no_step_is_resumed(tmp_path: Path) -> None:
+    ends = []
+    for name, stops in (("whole", [9]), ("parts", [0, 9])):
+        for i, steps in enumerate(stops):
+            toy, set_all = _outside("tf")
+
+            def set_and_save(event: Event, set_all: Callable[[float], None] = set_all) -> None:
+                set_all(0.25)
+                event.save()
+
+            callbacks = [at_step(0, set_and_save)]
+            run = loop(tmp_path / name, callbacks, toy=toy, num_steps=steps or 9, resume=i > 0)
+            if steps:
+                run.train()
+        ends.append([v.numpy() for v in run.run.trainable_variables])
+    for a, b in zip(*ends, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+class Annealing(keras.regularizers.Regularizer):
+    """L2 whose strength a callback lowers."""
+
+    def __init__(self) -> None:
+        self.strength = tf.Variable(1e-2, trainable=False)
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.cast(self.strength, x.dtype) * tf.reduce_sum(tf.square(x))
+
+
+@pytest.mark.parametrize("frozen_at", [0, 2])
+def test_what_a_frozen_layer_is_regularized_by_is_resumed(frozen_at: int, tmp_path: Path) -> None:
+    def made() -> tuple[Toy, list[Callback]]:
+        annealing = Annealing()
+
+        def model() -> keras.Model:
+            x = keras.Input((FEATURES,))
+            hidden = keras.layers.Dense(4, kernel_regularizer=annealing, name="hidden")(x)
+            return keras.Model(x, keras.layers.Dense(CLASSES, name="logits")(hidden))
+
+        def freeze(event: Event) -> None:
+            event.run.model.get_layer("hidden").trainable = False
+
+        def anneal(event: Event) -> None:
+            annealing.strength.assign(0.5)
+
+        def unfreeze(event: Event) -> None:
+            event.run.model.get_layer("hidden").trainable = True
+
+        callbacks = [at_step(frozen_at, freeze), at_step(3, anneal), at_step(6, unfreeze)]
+        return Toy(model), callbacks
+
+    assert_resumed_alike(tmp_path, 4, 9, made, 1)
+
+
 def _annealed() -> tuple[Toy, list[Callback]]:
     """A toy whose validation and test steps read what its train steps don't."""
     # Unlike in a train step alone, both have the same name.

@@ -114,7 +114,7 @@ class Checkpoints:
         text = {
             "signature": self._signature(),
             "loop": loop_state,
-            "trainable": _trainable(self.run),
+            "trainable": self.run.trainable,
             "auxiliary": hashes(self.run.models),
             "metrics": self._metrics_by_replica(),
             "differing": self._differing_by_replica(),
@@ -146,7 +146,7 @@ class Checkpoints:
         self._restore_metrics_by_replica(saved["metrics"])
         self._restore_differing_by_replica(saved["differing"])
         self._outside.restore(saved["outside"])
-        _set_trainable(self.run, saved["trainable"])
+        self.run.set_trainable(saved["trainable"])
         self.saved_step = step
         return tf.nest.map_structure(tf.convert_to_tensor, self._progress), saved["loop"]
 
@@ -376,7 +376,7 @@ class BestWeights:
         """
         text = {
             "signature": _names_of_weights(self.run),
-            "trainable": _trainable(self.run),
+            "trainable": self.run.trainable,
             "auxiliary": hashes(self.run.models),
             "outside": self._outside.to_save(),
         }
@@ -459,7 +459,7 @@ class BestWeights:
         text = json.loads(self._text.numpy())
         self._validate_order(text.get("signature", {}))
         validate_hashes(self.run.models, text["auxiliary"])
-        _set_trainable(self.run, text["trainable"])
+        self.run.set_trainable(text["trainable"])
         self._outside.restore(text.get("outside", {}))
         return True
 
@@ -501,34 +501,6 @@ def _names_of_weights(run: Run) -> dict[str, list[str]]:
 def _weights(run: Run) -> dict[str, list[keras.Variable]]:
     models = run.trained_models.items()
     return {n: [v for v in m.variables if not is_random_state(v)] for n, m in models}
-
-
-def _trainable(run: Run) -> list[bool]:
-    return [each.trainable for each in _freezable(run)]
-
-
-def _set_trainable(run: Run, saved: list[bool]) -> None:
-    """Freeze what was frozen.
-
-    Raises:
-        UsageError: a layer without weights, which no signature has, was added or removed.
-    """
-    freezable = _freezable(run)
-    if len(freezable) != len(saved):
-        raise UsageError(
-            f"The weights can't be read: the models had {len(saved)} layers and variables when "
-            f"they were saved, and now they have {len(freezable)}; start a new run, or set the "
-            "models back."
-        )
-    for each, trainable in zip(freezable, saved, strict=True):
-        if each.trainable != trainable:
-            each.trainable = trainable
-
-
-def _freezable(run: Run) -> list[keras.layers.Layer | keras.Variable]:
-    """Outer layers before inner ones, then variables: each also decides about what it holds."""
-    models = run.trained_models.values()
-    return [*run.layers, *unique(v for model in models for v in model.variables)]
 
 
 def _is_summed(run: Run) -> bool:

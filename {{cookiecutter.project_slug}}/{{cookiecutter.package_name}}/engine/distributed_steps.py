@@ -86,7 +86,7 @@ class DistributedSteps:
             self._fetched = of_engine(tf.Variable([0.0, 0.0], trainable=False, dtype=tf.float64))
         link.watch(lambda: int(self._fetched[0]))
         self.outside = Outside()
-        self._built_for = set(run.what_trains)
+        self._built_for, self._trainable = set(run.what_trains), run.trainable
         self._rates = self._learning_rates()
         self._graphs: dict[tuple[int, ...], Any] = {}  # by what trains
 
@@ -130,12 +130,19 @@ class DistributedSteps:
     ) -> None:
         """Take up what steps read beside models, optimizers and metrics, see `Outside.find`.
 
-        The train steps come first, so that a variable of another step changes no name.
+        The train steps come first, so that a variable of another step changes no name; with all
+        layers as they were made, since the regularizer of one that is frozen now isn't read.
 
         Raises:
             UsageError: one that was restored isn't there, or has another shape.
         """
-        self.outside.find(self.run, [self.graph(iterator, progress), *of_evaluation])
+        now = self.run.trainable
+        self.run.set_trainable(self._trainable)
+        try:
+            graph = self.graph(iterator, progress)
+        finally:
+            self.run.set_trainable(now)
+        self.outside.find(self.run, [graph, *of_evaluation])
 
     def _function(self) -> Any:
         what_trains = self.run.what_trains

@@ -228,7 +228,6 @@ class Loop:
         if not resume:
             now = self._agree(interrupted=False, log=False, steps=1, validate=False)
             self._run_callbacks(now.due)
-            self._save_as_requested()
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
         self.makes_steps = self.step < last and not self.stopping
@@ -256,6 +255,7 @@ class Loop:
             if self.schedule.log_graph and self.workers.is_chief and not resume:
                 graph = self.steps.graph(self._iterator, self.progress)
                 self.records.summaries.graph(graph, self.run.trained_models)
+        self._save_as_requested()  # by then it is known which variables of no model steps read
 
     def train(self) -> None:
         """Train until the last step is made or a callback stops the run.

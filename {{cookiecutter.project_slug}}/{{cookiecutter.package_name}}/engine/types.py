@@ -15,7 +15,7 @@ import tensorflow as tf
 from . import link
 from .auxiliary import is_auxiliary
 from .bad_examples import BadExamples
-from .errors import CollectiveInXlaError
+from .errors import CollectiveInXlaError, UsageError
 from .randomness import Randomness
 from .workers import Workers
 
@@ -168,6 +168,34 @@ class Run:
         """
         layers = (id(layer) for layer in self.layers if layer.trainable)
         return (*map(id, self.trainable_variables), *layers)
+
+    @property
+    def _freezable(self) -> list[keras.layers.Layer | keras.Variable]:
+        """Outer layers before inner ones, then variables: each also decides about what it holds."""
+        models = self.trained_models.values()
+        return [*self.layers, *unique(v for model in models for v in model.variables)]
+
+    @property
+    def trainable(self) -> list[bool]:
+        """Which layers and variables of the trained models are, for `set_trainable`."""
+        return [each.trainable for each in self._freezable]
+
+    def set_trainable(self, flags: list[bool]) -> None:
+        """Freeze what was frozen when `flags` were read from `trainable`.
+
+        Raises:
+            UsageError: a layer without weights, which no signature has, was added or removed.
+        """
+        freezable = self._freezable
+        if len(freezable) != len(flags):
+            raise UsageError(
+                f"The weights can't be read: the models had {len(flags)} layers and variables when "
+                f"they were saved, and now they have {len(freezable)}; start a new run, or set the "
+                "models back."
+            )
+        for each, trainable in zip(freezable, flags, strict=True):
+            if each.trainable != trainable:
+                each.trainable = trainable
 
     @property
     def returned(self) -> list[str]:
