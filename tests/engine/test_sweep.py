@@ -62,6 +62,7 @@ with FileLock(run / "lock", timeout=0):
     time.sleep({3: 600, 4: 8, 5: 600}.get(seed, 0) if words[0] != "--resume" else 0)
     (run / "history.csv").write_text(f"epoch,step,validation_loss\\n1,1,{seed}\\n")
     (run / "results.json").write_text('{"best_step": 1}')
+    (run / "report.html").touch()
 """
 COMMAND = """
 import sys
@@ -142,6 +143,21 @@ def test_a_failed_run_is_reported_and_does_not_stop_the_others(
     assert "seed=2" not in said
     said = ended(start(7, fixed="{epochs: 3}"), code=2)
     assert "another value of `epochs`" in said
+
+
+@pytest.mark.quick
+def test_a_run_that_was_killed_before_its_last_file_is_resumed(
+    start: Callable[..., Any], tmp_path: Path
+) -> None:
+    ended(start(7), code=0)
+    run = run_of(tmp_path, 7)
+    (run / "report.html").unlink()
+    (run / "checkpoints" / "latest").mkdir(parents=True)
+    (run / "checkpoints" / "latest" / "ckpt-1.index").touch()
+    said = ended(start(7), code=0)
+    assert "1 runs in runs/s, 0 finished" in said
+    assert "seed=7: resumed" in said
+    assert (run / "report.html").exists()
 
 
 @pytest.mark.quick

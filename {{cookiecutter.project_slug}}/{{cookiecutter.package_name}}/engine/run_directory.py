@@ -15,6 +15,7 @@ from .errors import UsageError
 from .files import replace_file, to_json, writing
 from .locks import acquire, lock_of
 from .output import say
+from .run_files import is_finished
 from .workers import Workers
 
 # Flags that change how a run is made, not what comes out.
@@ -147,7 +148,7 @@ class RunDirectory:
                 file.unlink(missing_ok=True)
 
     def write_results(self, results: dict[str, Any]) -> None:
-        """results.json; a run that has it is finished."""
+        """results.json, the first file of the end of a run."""
         self._write("results.json", to_json(results) + "\n")
 
     def _write(self, name: str, content: str) -> None:
@@ -225,12 +226,10 @@ def _find_unfinished(runs: Path, config: str, defaults: str) -> Path | None:
         run = file.parent
         try:
             started = any(run.glob("checkpoints/latest/*.index"))
-            # The first and the last file of the end, which may be interrupted in between.
-            finished = all((run / name).exists() for name in ("results.json", "report.html"))
             before = flags_in(defaults) | read_flags(file)
         except (OSError, ValueError):  # nobody's, or no longer a run's
             continue
-        if not started or finished:
+        if not started or is_finished(run):
             continue
         different = _differences(before, now, MAY_DIFFER)
         if not different:

@@ -77,8 +77,8 @@ def find_run(parent: Path, name: str) -> Path | None:
 
 
 def is_finished(path: Path) -> bool:
-    """Whether a run has come to its end."""
-    return (path / "results.json").exists()
+    """Whether a run has come to its end: it has the first and the last file of that."""
+    return all((path / name).exists() for name in ("results.json", "report.html"))
 
 
 def read_run(path: Path) -> RunFiles:
