@@ -974,7 +974,8 @@ def test_what_editors_leave_is_no_code(tmp_path: Path, monkeypatch: pytest.Monke
 def test_no_shared_storage_is_one_sentence(started: Started, tmp_path: Path) -> None:
     # As on two machines: the same path leads to two directories.
     folders = [tmp_path / "a", tmp_path / "b"]
-    start(started, ["--steps", "3", "--runs", "runs"], folders=folders)
+    flags = ["--steps", "3", "--runs", "runs", "--hang-timeout", "10"]  # shorter than storage waits
+    start(started, flags, folders=folders)
     assert started.ends() == [2, 2]
     assert started.err(0) == started.err(1)
     assert "worker 1 can't see what worker 0 writes; set --runs to" in started.err(0)

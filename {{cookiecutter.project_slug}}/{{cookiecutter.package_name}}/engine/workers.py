@@ -172,7 +172,9 @@ class Workers:
 
 def appears(file: Path) -> bool:
     """Whether a file that another worker has written is seen, at once or after a while."""
-    end = time.monotonic() + VISIBLE_SECS
+    # The others take a worker that waits for longer than --hang-timeout for one that hangs.
+    longest = min(VISIBLE_SECS, link.current.hang_timeout / 2) if link.current else VISIBLE_SECS
+    end = time.monotonic() + longest
     while not file.exists():
         if time.monotonic() > end:
             return False
