@@ -439,6 +439,34 @@ def test_attributes_come_back_with_their_keys_and_tuples(tmp_path: Path) -> None
     assert again.circular == []
 
 
+class Halving(keras.callbacks.Callback):
+    """Halves the learning rate that it finds at the start, epoch by epoch."""
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.base = float(self.model.optimizer.learning_rate)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.model.optimizer.learning_rate = self.base * 0.5**epoch
+
+    def get_state(self) -> float:
+        return self.base
+
+    def set_state(self, state: float) -> None:
+        self.base = state
+
+
+@pytest.mark.quick
+def test_what_on_train_begin_notes_comes_back_by_its_own_state(tmp_path: Path) -> None:
+    rates = []
+    for name, stops in (("whole", [12]), ("parts", [6, 12])):
+        for i, steps in enumerate(stops):
+            callbacks = [keras_callback(Halving())]
+            run = loop(tmp_path / name, callbacks, num_steps=steps, resume=i > 0)
+            run.train()
+        rates.append(float(next(iter(run.run.optimizers.values())).learning_rate))
+    assert rates[0] == rates[1] < 0.1
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize("state", [*KEPT, KEPT])
 def test_the_state_of_a_callback_comes_back_with_its_keys_and_tuples(state: Any) -> None:

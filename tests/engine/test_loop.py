@@ -634,6 +634,18 @@ def test_a_killed_run_keeps_the_best_weights_that_its_latest_checkpoint_names(
 
 
 @pytest.mark.quick
+def test_a_run_that_is_only_tested_keeps_its_best_row_with_other_validation_steps(
+    tmp_path: Path,
+) -> None:
+    toy = replace(TOY, others={"validation": TOY.data})
+    first = loop(tmp_path, toy=toy, monitor="validation_loss")
+    first.train()
+    run = loop(tmp_path, toy=toy, monitor="validation_loss", resume=True, validation_steps=1)
+    run.train()
+    assert run.best_row == first.best_row
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize("updated_in", ["train", "validation"])
 def test_a_metric_that_a_step_leaves_alone_has_no_value_there(
     updated_in: str, tmp_path: Path
@@ -804,8 +816,15 @@ def test_weights_changed_in_the_end_are_said_to_be_lost(
                 loop.run.model.set_weights([0 * w for w in loop.run.model.get_weights()])
 
     for changes in (True, False):
-        loop(tmp_path / str(changes), [every_epochs(1, Average(changes))]).train()
+        run = loop(tmp_path / str(changes), [every_epochs(1, Average(changes))], num_steps=9)
+        run.train()
         assert ("on_train_end of a callback changes w" in capsys.readouterr().out) == changes
+    zeroed, kept = (
+        loop(tmp_path / str(changes), [every_epochs(1, Average(False))], resume=True, epochs=3)
+        for changes in (True, False)
+    )
+    for a, b in zip(zeroed.run.model.get_weights(), kept.run.model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.quick

@@ -379,6 +379,24 @@ def test_what_each_replica_assigns_otherwise_is_named_and_resumed(
     assert said == (replicas > 1 and not over_replicas)
 
 
+def test_what_replicas_assign_almost_alike_is_resumed_to_the_bit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Drifting(keras.layers.Layer):  # type: ignore[misc]
+        def build(self, shape: tuple[int | None, ...]) -> None:
+            self.drift = self.add_weight(
+                shape=shape[1:], initializer="ones", trainable=False, name="drift"
+            )
+
+        def call(self, x: tf.Tensor) -> tf.Tensor:
+            self.drift.assign_add(1e-7 * tf.reduce_mean(x, axis=0))
+            return x * self.drift
+
+    toy = Toy(model_with(lambda: Drifting(name="drifting")))
+    assert_resumed_alike(tmp_path, 4, 9, lambda: (toy, []), 2)
+    assert "each replica assigns other values" not in capsys.readouterr().out
+
+
 def _outside(kind: str) -> tuple[Toy, Callable[[float], None]]:
     """A toy whose steps read a variable that no model has, made anew, and a function to set it."""
     make = keras.Variable if kind == "keras" else tf.Variable

@@ -957,7 +957,7 @@ def test_a_file_that_differs_is_named() -> None:
     )
     found = rendezvous.fingerprint("seed: 1")
     assert found["--seed"] == 1
-    assert {"proof/task/steps.py", "tensorflow", "Python"} < set(found)
+    assert {"proof/task/steps.py", "tensorflow", "Python", "the number of workers"} < set(found)
 
 
 @pytest.mark.quick

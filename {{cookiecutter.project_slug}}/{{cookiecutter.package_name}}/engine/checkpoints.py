@@ -203,10 +203,12 @@ class Checkpoints:
         found = {}
         parts_of_each = self._by_replica([self._variables[i] for i in indices])
         for i, parts in zip(indices, parts_of_each, strict=True):
-            if not np.allclose(parts, parts[:1], 1e-5, 1e-8, equal_nan=True):
+            if any(not np.array_equal(part, parts[0], equal_nan=True) for part in parts):
                 found[str(i)] = parts.tolist()
-        if found and not self._has_said and self._workers.is_chief:
-            paths = ", ".join(self._variables[int(i)].path for i in found)
+        # Sums over all replicas may be rounded otherwise on each.
+        apart = [i for i, parts in found.items() if not _close(np.asarray(parts))]
+        if apart and not self._has_said and self._workers.is_chief:
+            paths = ", ".join(self._variables[int(i)].path for i in apart)
             say(
                 f"{paths}: each replica assigns other values, and weights are those of replica 0; "
                 "take sums or means over all replicas, as by "
@@ -487,6 +489,10 @@ class BestWeights:
                     sys.stderr.write(f"no best weights to read; those of step {step} are used\n")
                 return str(directory / f"ckpt-{step}")
         return ""
+
+
+def _close(parts: np.ndarray) -> bool:
+    return np.allclose(parts, parts[:1], 1e-5, 1e-8, equal_nan=True)
 
 
 def _shapes(variables: list[keras.Variable]) -> list[str]:

@@ -33,7 +33,8 @@ def keras_callback(callback: Any, *, model: str = "", chief_only: bool | None = 
 
     All hooks are called but those for predicting and for batches of the test; `on_test_begin` when
     the validation is over. Attributes that change after `on_train_begin` are in every checkpoint,
-    if they are numbers, text, or lists, tuples and dicts of them.
+    if they are numbers, text, or lists, tuples and dicts of them; and what its `get_state()`
+    returns, if it has that and `set_state(state)`.
 
     Args:
         callback: a `keras.callbacks.Callback`. If it has a hook for batches, each graph call makes
@@ -96,6 +97,8 @@ class _Adapter:
         self._fresh = _attributes(callback)
         for name, text in self._attributes.items():
             setattr(callback, name, from_json_text(text))
+        if "own" in self._kept:  # after on_train_begin, which makes anew what it notes
+            callback.set_state(self._kept["own"])
 
     def __call__(self, event: Event) -> None:
         """After a step, a validation, or both."""
@@ -138,6 +141,8 @@ class _Adapter:
         now, kept = _attributes(self._callback), dict(self._kept)
         if getattr(self._callback, "csv_file", None):
             kept["file_size"] = Path(self._callback.filename).stat().st_size
+        if hasattr(self._callback, "get_state"):
+            kept["own"] = self._callback.get_state()
         changed = {name: text for name, text in now.items() if self._fresh.get(name) != text}
         return {"kept": kept, "attributes": changed}
 

@@ -290,6 +290,7 @@ class Loop:
                 self.workers.wait()  # a launcher ends all when one has left
                 raise SystemExit(RESUMABLE)
             self._iterator = None  # it reads ahead
+            self._save()  # whole, even if a signal comes now; a longer run goes on from here
             before = self._checksum()
             self._tell("on_train_end", self.callbacks)
             if self._checksum() != before:
@@ -297,7 +298,6 @@ class Loop:
                     "on_train_end of a callback changes weights, which aren't tested or exported: "
                     "the best ones are, from before; change them in on_epoch_end or a train step"
                 )
-            self._save()  # whole, even if a signal comes now
         self._interrupts = None
 
     def _train(self, display: ProgressDisplay, interrupts: Interrupts) -> bool:
@@ -561,7 +561,9 @@ class Loop:
         self.stopping, self._under_way = state["stopping"], state.get("under_way", "")
         others = other_examples(state.get("examples", {}), self._examples)
         steps = self.schedule.validation_steps
-        if "validation" in others or state.get("validation_steps", steps) != steps:
+        other_validation = "validation" in others or state.get("validation_steps", steps) != steps
+        goes_on = self.step < self.schedule.num_steps and not self.stopping
+        if other_validation and (goes_on or self._under_way):
             say("validation takes other examples now: the next one selects the best weights anew")
         else:
             self.best.resume(state["best"], state["best_row"], self.step)

@@ -50,6 +50,7 @@ def fingerprint(flags: str) -> dict[str, Any]:
         **hashes_of_code(),
         **{name: version(name) for name in PACKAGES},
         "Python": platform.python_version(),
+        "the number of workers": cluster.num_workers(),
     }
 
 
