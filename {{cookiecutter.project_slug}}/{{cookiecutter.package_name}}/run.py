@@ -135,6 +135,7 @@ def create_run(
         constant_denominator=config.denominator == "global_batch",
         synchronized=bool(synchronized),
         bucket_bytes=int(config.bucket_mb * 1e6),
+        times_data=not config.deterministic,
     )
     drawn = distributed_steps.transaction.capture.random_states
     if strategy.num_replicas_in_sync > 1 and drawn and config.randomness == "replica":

@@ -51,6 +51,8 @@ class DistributedSteps:
         constant_denominator: use the global batch size as the count of every batch.
         synchronized: the models sum over the replicas inside forward and backward.
         bucket_bytes: the smallest size of a vector in which gradients travel; 0 makes one vector.
+        times_data: measure how long steps wait for data, which isn't possible while operations
+            must be deterministic (TF 2.21).
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class DistributedSteps:
         constant_denominator: bool = False,
         synchronized: bool = False,
         bucket_bytes: int = 0,
+        times_data: bool = True,
     ) -> None:
         self.run = run
         self.layout = layout
@@ -71,6 +74,7 @@ class DistributedSteps:
         self.max_skipped_steps = max_skipped_steps
         self.constant_denominator = constant_denominator
         self.bucket_bytes = bucket_bytes
+        self.times_data = times_data
         self.loss_scaling = LossScaling(
             enabled=any(model.compute_dtype == "float16" for model in run.models.values())
         )
@@ -97,7 +101,7 @@ class DistributedSteps:
 
     @property
     def secs_waited(self) -> float:
-        """How long steps have waited for data so far."""
+        """How long steps have waited for data so far; 0 if that isn't timed."""
         return float(self._fetched[1])
 
     def start(self) -> Progress:
@@ -181,12 +185,16 @@ class DistributedSteps:
     def _next(self, iterator: Iterator, progress: Progress) -> Any:
         """The next batch; notes what it took to come after the step before."""
         with tf.control_dependencies([progress.skips.in_a_row]):
-            asked = tf.timestamp()
+            asked = self._now()
         with tf.control_dependencies([asked]):
             batch = next(iterator)
         with tf.control_dependencies(tf.nest.flatten(batch)):
-            self._fetched.assign_add([1.0, tf.timestamp() - asked])
+            self._fetched.assign_add([1.0, self._now() - asked])
         return batch
+
+    def _now(self) -> tf.Tensor:
+        """Seconds, float64 scalar; 0 if data isn't timed."""
+        return tf.timestamp() if self.times_data else tf.zeros((), tf.float64)
 
     def _step(self, stacked: Any, progress: Progress) -> Progress:
         """One step: each of the task's train steps in turn; returns the progress after it."""
