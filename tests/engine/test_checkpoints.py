@@ -17,7 +17,7 @@ from proof.engine.types import Run
 
 from .one_layer import create_loop, create_run, run_loop
 from .test_loop import loop
-from .toys import CLASSES, FEATURES, Toy, build
+from .toys import CLASSES, FEATURES, Toy, build, plain_model
 
 pytestmark = pytest.mark.quick
 
@@ -137,6 +137,27 @@ def branches(*order: str) -> Callable[[], keras.Model]:
         return keras.Model(x, keras.layers.Add()([made[name] for name in order]))
 
     return create
+
+
+@pytest.mark.quick
+def test_weights_of_another_model_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    def wider() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        hidden = keras.layers.Dense(9, name="hidden")(x)
+        return keras.Model(x, keras.layers.Dense(CLASSES, name="logits")(hidden))
+
+    def longer() -> keras.Model:
+        model = plain_model()
+        return keras.Model(model.input, keras.layers.Dense(2, name="more")(model.output))
+
+    loop(tmp_path, epochs=1).train()
+    for model, sentence in (
+        (wider, r"has hidden/kernel \(5, 9\), it had hidden/kernel \(5, 4\); set create_model in"),
+        (longer, r"has more/kernel \(3, 2\), it had no more weights; set"),
+    ):
+        best = BestWeights(tmp_path / "checkpoints" / "best", build(Toy(model)).run)
+        with pytest.raises(UsageError, match=sentence):
+            best.restore()
 
 
 def test_weights_at_other_places_are_refused(tmp_path: Path) -> None:

@@ -282,6 +282,24 @@ class Color(enum.Enum):
     BLUE = 2
 
 
+@dataclass
+class Named:
+    """A task whose flag has the name of one of training."""
+
+    seed: int = 1
+
+
+@pytest.mark.quick
+def test_a_flag_of_the_task_with_the_name_of_another_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        parse([], training=Config, task=Named)
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert "error: Named in task/config.py has the field seed, but --seed is a flag of" in said
+
+
 @dataclass(frozen=True)
 class Flags:
     """Of all types that a task may have."""

@@ -468,6 +468,15 @@ def test_what_on_train_begin_notes_comes_back_by_its_own_state(tmp_path: Path) -
 
 
 @pytest.mark.quick
+def test_the_own_state_of_a_callback_of_the_chief_is_nothing_to_others(tmp_path: Path) -> None:
+    run = loop(tmp_path, num_steps=3)
+    run.workers.index = 1
+    adapter: Any = keras_callback(Halving(), chief_only=True).function
+    adapter.set_state({"kept": {"own": 0.1}, "attributes": {}})
+    adapter.on_train_begin(run)
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize("state", [*KEPT, KEPT])
 def test_the_state_of_a_callback_comes_back_with_its_keys_and_tuples(state: Any) -> None:
     given: list[Any] = []

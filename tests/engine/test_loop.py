@@ -620,6 +620,9 @@ def test_a_killed_run_keeps_the_best_weights_that_its_latest_checkpoint_names(
         killed.train()
     assert killed.best.row["step"] == 4
     assert {file.name.split(".")[0] for file in best.iterdir()} == {"ckpt-2", "ckpt-4"}
+    # Saved in the validation of step 4, before its row was there.
+    killed.best.resume(first.best.value, first.best.row, 4)
+    assert killed.best.row == first.best.row
     run = loop(tmp_path, resume=True, **schedule)
     assert "the best weights so far" not in capsys.readouterr().out
     assert run.best.row["step"] == 2
@@ -643,6 +646,14 @@ def test_a_run_that_is_only_tested_keeps_its_best_row_with_other_validation_step
     run = loop(tmp_path, toy=toy, monitor="validation_loss", resume=True, validation_steps=1)
     run.train()
     assert run.best_row == first.best_row
+
+
+@pytest.mark.quick
+def test_callbacks_that_are_no_list_or_take_no_event(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"task/callbacks.py returns a NoneType; it must return a"):
+        loop(tmp_path, None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"a callback calls must be a function of \(event\): too"):
+        every_steps(2, lambda: None)  # type: ignore[arg-type, misc]
 
 
 @pytest.mark.quick

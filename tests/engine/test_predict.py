@@ -19,12 +19,20 @@ from cookiecutter.main import cookiecutter
 from matplotlib.image import imsave
 from proof.engine.errors import UsageError
 from proof.engine.export import export_models
-from proof.engine.predict import model_of, read_inputs
-from proof.engine.prediction_table import THUMBNAILS
+from proof.engine.predict import _read_file, model_of, read_inputs
+from proof.engine.prediction_table import THUMBNAILS, PredictionTable
 from proof.task import predictions
 
 from . import ROOT
-from .toys import FEATURES, Toy, build, files_of_at_most, predict_files, predict_split
+from .toys import (
+    FEATURES,
+    Toy,
+    build,
+    files_of_at_most,
+    plain_model,
+    predict_files,
+    predict_split,
+)
 
 pytestmark = pytest.mark.quick
 layers = keras.layers
@@ -169,6 +177,16 @@ def test_files_may_lack_the_last_axis_or_have_one_more(tmp_path: Path) -> None:
         np.save(files[-1], numbers.reshape(shape).astype("float32"))
     for file in predict_files(model, files, tmp_path / "out"):
         np.testing.assert_allclose(np.load(file), numbers, rtol=1e-6)
+
+
+@pytest.mark.quick
+def test_readers_and_descriptions_of_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.touch()
+    with pytest.raises(UsageError, match=r"READERS in task/predictions\.py, must give arrays"):
+        _read_file(file, plain_model(), {".txt": lambda file, model: None})
+    with pytest.raises(UsageError, match=r"describe in task/predictions\.py gives a NoneType; it"):
+        PredictionTable().add([], INPUTS[:0], None)  # type: ignore[arg-type]
 
 
 def test_why_there_is_no_table_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

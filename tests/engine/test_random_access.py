@@ -37,7 +37,7 @@ from proof.engine.errors import UsageError
 from proof.engine.random_access import RandomAccess
 
 from .test_loop import loop
-from .toys import BATCH, Toy, build, plain_data
+from .toys import BATCH, Toy, build, plain_data, train
 
 ROWS, BAD = 40, 17
 IMAGES = np.random.default_rng(0).integers(0, 255, (ROWS, 4, 3), np.uint8)
@@ -418,6 +418,22 @@ def test_a_run_leaves_bad_examples_out_alike_on_any_number_of_replicas(
         np.testing.assert_allclose(a, b, rtol=1e-12)
     lines = capfd.readouterr().out.splitlines()
     assert sum(line.startswith("left out: example 30 of the training data") for line in lines) == 2
+    run = loop(tmp_path / "none", toy=toys[1])
+    with pytest.raises(UsageError, match="can't be read"):
+        run.train()
+    assert "left out" not in capfd.readouterr().out
+
+
+@pytest.mark.quick
+def test_a_first_example_that_cannot_be_loaded_is_one_short_sentence() -> None:
+    def load(name: tf.Tensor) -> tf.Tensor:
+        return tf.io.decode_raw(tf.io.read_file(name), tf.uint8)[:4]
+
+    data = RandomAccess(np.array([f"gone-{i}" for i in range(2 * BATCH)]), load)
+    with pytest.raises(UsageError) as found:
+        train(Toy(data=data), steps=1, steps_per_call=1)
+    assert str(found.value).startswith("Example 0 (counted from 0) ")
+    assert "in user code" not in str(found.value)
 
 
 def test_bad_examples_of_all_workers_count_together(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -142,6 +144,28 @@ def test_the_flags_of_a_finished_run_stay(load: Load, tmp_path: Path) -> None:
     assert "max_bad_examples: 0" in (run / "config.yaml").read_text()
     train(load, tmp_path, resume=str(run), clip_norm=7.0, steps=3)
     assert "clip_norm: 7.0" in (run / "config.yaml").read_text()
+
+
+@pytest.mark.quick
+def test_a_flag_of_several_values_reaches_the_end(load: Load, tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Task(load(DEFAULT, "task.config").TaskConfig):  # type: ignore[misc]
+        widths: tuple[int, ...] = (16, 3)
+
+    with patch.object(load(DEFAULT, "task.config"), "TaskConfig", Task):
+        run = train(load, tmp_path)
+    assert (run / "report.html").exists()
+
+
+@pytest.mark.quick
+def test_deterministic_runs_train(load: Load, tmp_path: Path) -> None:
+    root = Path(str(load(DEFAULT, "config").__file__)).parents[1]
+    done = subprocess.run(
+        [sys.executable, "train.py", "--deterministic", "--steps", "2", "--runs", str(tmp_path)],
+        cwd=root, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert list(tmp_path.glob("*/report.html"))
 
 
 def ended_while_it_draws(load: Load, runs: Path, **flags: Any) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ from proof.engine.types import Replica, Run
 from proof.engine.unsupported import validate, validate_splits
 
 from .faulty import copied_every
-from .toys import CLASSES, FEATURES, Toy, build, plain_model, plain_step, train
+from .toys import CLASSES, FEATURES, Toy, build, plain_data, plain_model, plain_step, train
 
 optimizers, metrics = keras.optimizers, keras.metrics
 
@@ -92,6 +92,10 @@ def test_splits_of_other_names(made: Any, sentence: str) -> None:
     [
         ({"metrics": lambda: [keras.metrics.Mean()]}, "create_metrics in task/metrics.py returns"),
         ({"losses": lambda: abs}, "create_losses in task/losses.py returns a builtin_function"),
+        ({"losses": lambda: {"main": "mse"}}, "losses.py returns a str for 'main'; it must return"),
+        ({"metrics": lambda: {"a": keras.metrics.Mean}}, "returns the class Mean for 'a'"),
+        ({"optimizer": lambda: None}, "task/optimizer.py returns None for 'main'"),
+        ({"optimizer": lambda: optimizers.SGD}, "optimizer.py returns the class SGD for 'main'"),
     ],
 )
 def test_factories_that_return_something_else(change: dict[str, Any], sentence: str) -> None:
@@ -104,6 +108,58 @@ def test_a_train_step_that_is_no_tuple() -> None:
     one: Any = plain_step
     with pytest.raises(UsageError, match=r"TRAIN_STEPS in .* is one .* \(train_step,\)"):
         validate(replace(run, functions=replace(run.functions, train_steps=one)))
+    with pytest.raises(UsageError, match=r"TRAIN_STEPS in task/steps.py is empty"):
+        validate(replace(run, functions=replace(run.functions, train_steps=())))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("process", "sentence"),
+    [
+        (lambda gradients, variables: None, r"it returns 0 for 4\."),
+        (lambda gradients, variables: gradients[1:], "it returns (shape|3 for 4)"),
+        (lambda gradients, variables: [tf.reduce_sum(g) for g in gradients],
+         r"it returns shape \(\) for hidden/kernel \(5, 4\)\."),
+    ],
+    ids=["nothing", "fewer", "scalars"],
+)  # fmt: skip
+def test_gradients_that_are_none_of_the_variables(process: Any, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        train(Toy(process_gradients=process), steps=1, steps_per_call=1)
+
+
+@pytest.mark.quick
+def test_a_count_of_nothing() -> None:
+    def count(batch: Any) -> Any:
+        del batch
+
+    with pytest.raises(UsageError, match=r"count in task/losses.py returns None; it must"):
+        train(Toy(count=count), steps=1, steps_per_call=1)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("augment", "sentence"),
+    [
+        ("flip", r"create_augment in task/data.py returns must be a function of \(batch, seed\): "),
+        (lambda batch: batch, r"must be a function of \(batch, seed\): too many"),
+        (lambda batch, seed: None, "that create_augment returns gives None, no batch"),
+    ],
+)
+def test_augmentations_that_are_none(augment: Any, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        train(Toy(augment=augment), steps=1, steps_per_call=1)
+
+
+@pytest.mark.quick
+def test_functions_as_splits() -> None:
+    def examples() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(UsageError, match=r"training data is a generator; give tf\.data\..*from_g"):
+        validate_splits({"train": examples})
+    with pytest.raises(UsageError, match=r"validation data, called for .* \(workers, index\): "):
+        validate_splits({"train": plain_data(), "validation": lambda: 1})
 
 
 def test_float8() -> None:
@@ -216,11 +272,16 @@ def test_a_schedule_that_a_callback_sets() -> None:
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        (lambda: (plain_model(), plain_model()), "returns a tuple as the model 'main'"),
+        (lambda: (plain_model(), plain_model()), "returns a tuple for 'main'; it must return a k"),
+        (lambda: None, "returns None for 'main'"),
+        (lambda: keras.Sequential, "returns the class Sequential for 'main'"),
+        (dict, "returns a dict without a model"),
+        (lambda: {"a/b": plain_model()}, "calls a model 'a/b'; its name must be a text without"),
+        (lambda: {1: plain_model()}, "calls a model 1; its name must"),
         (lambda: {"a": plain_model(), "b": keras.Sequential([keras.layers.Dense(3)])},
          r"The model 'b' \(Sequential\) has no weights yet; call it once on zeros"),
     ],
-    ids=["tuple", "not built"],
+    ids=["tuple", "none", "class", "empty", "slash", "number", "not built"],
 )  # fmt: skip
 def test_what_is_no_model(model: Callable[[], Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):

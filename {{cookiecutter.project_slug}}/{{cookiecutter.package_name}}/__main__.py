@@ -293,8 +293,11 @@ def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:
 def _restore(directory: Path, run: Run, outside: Outside | None = None) -> None:
     """Set the best weights; one sentence if there are none."""
     from .engine.checkpoints import BestWeights
+    from .engine.run_files import read_run
 
     if not BestWeights(directory / "checkpoints" / "best", run, outside).restore():
+        if read_run(directory).history:
+            fail(f"{directory} has lost its checkpoints, or they are damaged; put them back.")
         fail(f"{directory} has no weights yet: it was not validated before it ended.")
 
 

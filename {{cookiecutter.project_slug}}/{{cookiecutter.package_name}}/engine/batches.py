@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from . import cluster
 from .bad_examples import BadExamples
-from .errors import DataError, UsageError
+from .errors import DataError, UsageError, require_call
 from .output import say
 from .random_access import (
     BATCHES_TOGETHER,
@@ -429,6 +429,8 @@ class TrainingBatches:
     ) -> None:
         self.split, self.layout, self.seed = split, layout, seed
         self._own = worker_split(split)  # what this worker reads of it
+        if augment is not None:
+            require_call(augment, "batch, seed", "What create_augment in task/data.py returns")
         self.last_batch, self.augment = last_batch, augment
         self.bad = BadExamples() if bad is None else bad
         # Functions that read the variables of `augment`, and what these were.
@@ -578,6 +580,8 @@ class TrainingBatches:
             place_seed = tf.stack([tf.constant(seed, tf.int64), place])
             with SeededScope(place_seed):
                 batch = augment(batch, place_seed)
+            if batch is None:
+                raise UsageError("The function that create_augment returns gives None, no batch.")
             _validate_ranks(batch, "create_augment")
             _validate_rows(batch, rows)
             self._note_variables(tf.compat.v1.get_default_graph())

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from .errors import UsageError
+from .errors import UsageError, require_call
 from .types import Run
 
 PAIRS, TUPLE = "pairs of a dict", "items of a tuple"  # names in JSON, which has neither of them
@@ -176,6 +176,7 @@ class Callback:
         seconds: float = 0.0,
         validations: bool = False,
     ) -> None:
+        require_call(function, "event", "What a callback calls")
         self.function = function
         self.after_validations = validations
         self._next_step = next_step

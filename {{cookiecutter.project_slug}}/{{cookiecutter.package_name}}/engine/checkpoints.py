@@ -133,7 +133,7 @@ class Checkpoints:
             UsageError: it belongs to another model, optimizer, batch size or file of an auxiliary
                 model; nothing was changed.
         """
-        step = _latest_of_all(self.directory, self._workers)
+        step = int(self._workers.on_chief(lambda: str(_latest_readable(self.directory))))
         if step < 0:
             return None
         with plain_name(self.directory) as directory:
@@ -410,9 +410,9 @@ class BestWeights:
             row: of the history at the best validation.
             step: how many are made.
         """
-        saved = _latest_of_all(self.directory, self._workers, step)
         selected = int(row.get("step", -1))  # later weights are of a validation that is made again
-        self.row = row if saved == selected else {}
+        is_there = self._workers.on_chief(lambda: str(_is_readable(self.directory, selected)))
+        self.row = row if is_there == "True" else {}
         self._named = int(self.row.get("step", -1))
         number = self.row.get(self.column)  # which may be another column than it was
         self.value = number if number is not None and math.isfinite(number) else None
@@ -445,35 +445,42 @@ class BestWeights:
         Where the best can't be read, those of the latest checkpoint, with a line on stderr.
 
         Raises:
-            UsageError: the file of an auxiliary model, or the order of the layers, has changed.
+            UsageError: the model, the order of its layers or the file of an auxiliary model has
+                changed.
         """
         path = Path(self._workers.on_chief(self._find))
         if not path.name:
             return False
         try:
             with plain_name(path.parent) as directory:
-                status = self._checkpoint.read(str(directory / path.name))
+                file = str(directory / path.name)
+                text = json.loads(tf.train.load_checkpoint(file).get_tensor(TEXT))
+                self._validate_weights(text["signature"])
+                status = self._checkpoint.read(file)
                 status.assert_existing_objects_matched().expect_partial()
         except Exception:
             if path.with_name(f"{path.name}.index").exists():
                 raise
             return self.restore()  # a process that trains has replaced it
-        text = json.loads(self._text.numpy())
-        self._validate_order(text.get("signature", {}))
         validate_hashes(self.run.models, text["auxiliary"])
         self.run.set_trainable(text["trainable"])
         self._outside.restore(text.get("outside", {}))
         return True
 
-    def _validate_order(self, saved: dict[str, Any]) -> None:
-        """Refuse weights that stood at other places, of which TensorFlow knows no names.
+    def _validate_weights(self, saved: dict[str, Any]) -> None:
+        """Refuse weights of other shapes, or that stood at other places.
 
         Other names may mean the same layers, as where several models are made in one process.
         """
         for model, now in _names_of_weights(self.run).items():
             before = saved.get(model, [])
             known = set(before)
-            for was, name in zip(before, now, strict=False):
+            for was, name in itertools.zip_longest(before, now, fillvalue="no more weights"):
+                if was.rpartition(" (")[2] != name.rpartition(" (")[2]:
+                    raise UsageError(
+                        f"The weights can't be read: where {model} has {name}, it had {was}; set "
+                        "create_model in task/model.py back, or train anew."
+                    )
                 if name != was and name in known:
                     raise UsageError(
                         f"The weights can't be read: where {model} has {name}, it had {was}; set "
@@ -568,39 +575,47 @@ def _remove(directory: Path, kept: Collection[str] = ()) -> None:
             file.unlink()
 
 
-def _latest_of_all(directory: Path, workers: Workers, most: float = math.inf) -> int:
-    """What `_latest_readable` gives on the chief."""
-    return int(workers.on_chief(lambda: str(_latest_readable(directory, most))))
-
-
-def _latest_readable(directory: Path, most: float = math.inf) -> int:
-    """The latest step up to `most` whose checkpoint in `directory` can be read, -1 for none.
+def _latest_readable(directory: Path) -> int:
+    """The step of the latest checkpoint in `directory` that can be read, -1 if there is none.
 
     Raises:
         UsageError: this user must not read one, or the directory.
     """
     steps = _steps(directory)
-    for step in (n for n in steps if n <= most):
-        try:
-            for file in directory.glob(f"ckpt-{step}.*"):
-                file.open("rb").close()
-            with plain_name(directory) as there:
-                reader = tf.train.load_checkpoint(str(there / f"ckpt-{step}"))
-                for key in reader.get_variable_to_shape_map():
-                    reader.get_tensor(key)  # reading compares the checksums
-                json.loads(reader.get_tensor(TEXT))
-        except PermissionError as error:  # not damaged: another one would be the wrong one
-            raise UsageError(NOT_ALLOWED.format(error.filename)) from error
-        except Exception as error:  # of many kinds: an IndexError for a truncated file
-            if _steps(directory) != steps:
-                break
+    for step in steps:
+        if _is_readable(directory, step):
+            return step
+        if _steps(directory) != steps:
+            break
+    # A process that trains may have replaced what was listed, or what a listing has left out.
+    return -1 if _steps(directory) == steps else _latest_readable(directory)
+
+
+def _is_readable(directory: Path, step: int) -> bool:
+    """Whether there is a checkpoint of a step that can be read; one that can't is named.
+
+    Raises:
+        UsageError: this user must not read it, or the directory.
+    """
+    if step not in _steps(directory):
+        return False
+    try:
+        for file in directory.glob(f"ckpt-{step}.*"):
+            file.open("rb").close()
+        with plain_name(directory) as there:
+            reader = tf.train.load_checkpoint(str(there / f"ckpt-{step}"))
+            for key in reader.get_variable_to_shape_map():
+                reader.get_tensor(key)  # reading compares the checksums
+            json.loads(reader.get_tensor(TEXT))
+    except PermissionError as error:  # not damaged: another one would be the wrong one
+        raise UsageError(NOT_ALLOWED.format(error.filename)) from error
+    except Exception as error:  # of many kinds: an IndexError for a truncated file
+        if step in _steps(directory):
             path, reason = directory / f"ckpt-{step}", type(error).__name__
             # Not to stdout, where `evaluate` prints its result.
             sys.stderr.write(f"checkpoint {path} can't be read ({reason}), trying another\n")
-            continue
-        return step
-    # A process that trains may have replaced what was listed, or what a listing has left out.
-    return -1 if _steps(directory) == steps else _latest_readable(directory, most)
+        return False
+    return True
 
 
 def _steps(directory: Path) -> list[int]:

@@ -104,6 +104,7 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
         SystemExit: with code 2 and one sentence, for a flag or value that is not allowed.
     """
     _validate_text(arguments)
+    _require_other_names(form)
     if _take(list(arguments), "--strategy")[1] == "parameter_server":
         _refuse(f"--strategy parameter_server: {NO_PARAMETER_SERVERS}", arguments)
     switches = set(_switches(form))
@@ -122,6 +123,28 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
         print(shown.getvalue(), end="")
         require_output()
         raise
+
+
+def _require_other_names(form: Any) -> None:
+    """Refuse two dataclasses, as of training and of the task, with a field of the same name."""
+    for part in get_args(form):
+        _require_other_names(part)
+    owners: dict[str, type] = {}
+    for name, owner in _fields(form):
+        if name in owners:
+            fail(
+                f"{owner.__name__} in task/config.py has the field {name}, but {flag_of(name)} is "
+                f"a flag of {owners[name].__name__} in config.py already; call it otherwise."
+            )
+        owners[name] = owner
+
+
+def _fields(form: Any) -> Iterator[tuple[str, type]]:
+    """The fields of a dataclass, and of those in it, each with its dataclass."""
+    if isinstance(form, type) and dataclasses.is_dataclass(form):
+        for name, kind in get_type_hints(form).items():
+            inner = list(_fields(kind))
+            yield from inner or [(name, form)]
 
 
 def _switches(form: Any) -> Iterator[str]:

@@ -245,8 +245,7 @@ class DistributedSteps:
         norms = []
         for name, values in gradients.items():
             values = self.loss_scaling.unscale(values, progress.loss_scale)
-            with _ReadOnly():
-                values = self.run.functions.process_gradients(values, self.run.variables_of(name))
+            values = self._processed(values, self.run.variables_of(name))
             norms.append(global_norm(values))
             gradients[name] = clip(values, norms[-1], self.clip_norm) if self.clip_norm else values
         losses = {name: tf.cast(loss, keras.config.floatx()) for name, loss in losses.items()}
@@ -255,6 +254,31 @@ class DistributedSteps:
         finite = tf.math.is_finite(norm) & are_finite([losses[name] for name in gradients])
         counts = loss_counts(self.run, counts)
         return ReducedStep(counts, losses, norm, finite, gradients, result.writes)
+
+    def _processed(
+        self, gradients: list[tf.Tensor], variables: list[keras.Variable]
+    ) -> list[tf.Tensor]:
+        """What the task makes of gradients.
+
+        Raises:
+            UsageError: it isn't a gradient for each variable, in its shape: another one would be
+                broadcast.
+        """
+        with _ReadOnly():
+            values = self.run.functions.process_gradients(gradients, variables)
+        found = [getattr(value, "shape", None) for value in values or ()]
+        if found != [gradient.shape for gradient in gradients]:
+            wrong = [
+                f"{shape} for {v.path} {tuple(v.shape)}"
+                for shape, v, gradient in zip(found, variables, gradients, strict=False)
+                if shape != gradient.shape
+            ]
+            returned = f"shape {wrong[0]}" if wrong else f"{len(found)} for {len(variables)}"
+            raise UsageError(
+                "process_gradients in task/optimizer.py must return a gradient for each variable, "
+                f"in its shape; it returns {returned}."
+            )
+        return values
 
     def num_traces(self) -> int:
         """How often the step was traced; once is right, and again when something is frozen."""
@@ -289,6 +313,8 @@ def global_count(run: Run, batch: Any) -> Any:
         UsageError: it isn't an integer, and would be rounded on each replica by itself.
     """
     counts = run.functions.count(batch)
+    if counts is None:
+        raise UsageError("count in task/losses.py returns None; it must return how much counts.")
     flat = [tf.convert_to_tensor(count) for count in tf.nest.flatten(counts)]
     for count in flat:
         if not count.dtype.is_integer:

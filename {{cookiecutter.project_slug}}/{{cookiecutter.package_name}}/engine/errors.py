@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import inspect
 import sys
 import traceback
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .causes import cause_of, is_bad_file, message_of, missing_name, place_of
 from .output import forgiving_output
@@ -21,6 +22,20 @@ class UsageError(Exception):
 
 class DataError(UsageError):
     """Data that can't be read, or that the model can't take."""
+
+
+def require_call(function: Any, takes: str, what: str) -> None:
+    """Refuse what can't be called with the arguments that `takes` names, such as "batch, seed".
+
+    Raises:
+        UsageError: `what`, the subject of the sentence, is no function of so many arguments.
+    """
+    try:
+        inspect.signature(function).bind(*takes.split(", "))
+    except ValueError:  # of some that are written in C nothing is known
+        return
+    except TypeError as error:
+        raise UsageError(f"{what} must be a function of ({takes}): {error}.") from error
 
 
 def fail(sentence: str) -> NoReturn:

@@ -97,7 +97,8 @@ class _Adapter:
         self._fresh = _attributes(callback)
         for name, text in self._attributes.items():
             setattr(callback, name, from_json_text(text))
-        if "own" in self._kept:  # after on_train_begin, which makes anew what it notes
+        # After on_train_begin, which notes some of it anew; of other workers it does nothing.
+        if "own" in self._kept and hasattr(callback, "set_state"):
             callback.set_state(self._kept["own"])
 
     def __call__(self, event: Event) -> None:

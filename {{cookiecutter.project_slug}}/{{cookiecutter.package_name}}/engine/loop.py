@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .alike import (
     other_examples,
     require_same_callbacks,
@@ -36,7 +38,7 @@ from .environment import what_changed
 from .errors import RESUMABLE, DataError, UsageError
 from .evaluation import Evaluation
 from .interrupts import Interrupts
-from .output import PACKAGE, say, say_on_terminal
+from .output import PACKAGE, fact, say, say_on_terminal
 from .outside import held_by_layers
 from .progress import Sums
 from .records import Records
@@ -136,6 +138,11 @@ class Loop:
         self.evaluation = evaluation
         self.directory = directory
         self.schedule = schedule
+        if not isinstance(callbacks, Sequence):
+            kind = type(callbacks).__name__
+            raise UsageError(
+                f"create_callbacks in task/callbacks.py returns a {kind}; it must return a list."
+            )
         for callback in callbacks:
             if not isinstance(callback, Callback):
                 raise UsageError(
@@ -204,9 +211,12 @@ class Loop:
 
     def closing_lines(self, seconds: float) -> str:
         """The lines printed below the results: best row, times, pictures, next commands."""
-        return end_lines(
+        lines = end_lines(
             self.directory.path, self.best_row, self.best.column, seconds, self._seconds
         )
+        if skipped := int(self.progress.skips.total):
+            lines = f"{fact('skipped', f'{skipped} of {self.step} steps, not finite')}\n{lines}"
+        return lines
 
     def start(self, *, resume: bool) -> None:
         """Restore a run, or call what is due before the first step; then make every graph.
@@ -426,6 +436,8 @@ class Loop:
         step, in_a_row = int(skips.last_step) + 1, int(skips.in_a_row)
         losses = self.run.by_loss_name(skips.last_losses.numpy())
         found = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
+        if np.isfinite([*losses.values()]).all():
+            found = f"a gradient, of {found}"
         if step > self.step - made:
             total = int(skips.total)
             display.say(f"step {step} skipped, not finite: {found} ({total} skipped so far)")
@@ -541,7 +553,10 @@ class Loop:
         """Continue from the latest checkpoint, whose state of the loop is returned."""
         restored = self.checkpoints.restore_latest()
         if restored is None:
-            raise UsageError(f"{self.directory.path} holds no checkpoint to resume from.")
+            raise UsageError(
+                f"{self.directory.path} holds no checkpoint to resume from; put its checkpoints "
+                "back, or start a new run."
+            )
         self.progress, state = restored
         self.step = int(self.progress.step)
         if self.step > self.schedule.num_steps:

@@ -237,7 +237,13 @@ def _read_file(file: Path, model: keras.Model, readers: Mapping[str, Reader]) ->
         raise
     except Exception as error:  # whatever a reader may raise
         raise UsageError(f"{file} can't be read: {message_of(error)}.") from error
-    if not all(len(array) for array in tf.nest.flatten(inputs)):
+    arrays = tf.nest.flatten(inputs)
+    if not all(array.ndim for array in arrays):
+        raise UsageError(
+            f"{file} can't be predicted: its reader, see READERS in task/predictions.py, must give "
+            "arrays with a row for each example."
+        )
+    if not all(len(array) for array in arrays):
         raise UsageError(f"{file} holds no examples.")
     return inputs
 

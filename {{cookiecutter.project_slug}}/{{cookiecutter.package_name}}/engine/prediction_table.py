@@ -54,6 +54,11 @@ class PredictionTable:
         Raises:
             UsageError: a column isn't of one of these forms.
         """
+        if not isinstance(columns, Mapping):
+            raise UsageError(
+                f"describe in task/predictions.py gives a {type(columns).__name__}; it must give "
+                "arrays by name in a dict."
+            )
         rows = [dict(place) for place in places]
         images = [array for array in map(np.asarray, tf.nest.flatten(inputs)) if _are_images(array)]
         captions: list[list[str]] = [[" ".join(map(str, row.values()))] for row in rows]

@@ -240,13 +240,13 @@ class RandomAccess:
     def _load_in_graph(self, label: str, bad: BadExamples) -> Callable[..., Any]:
         """(row number, row, whether it is there) -> (example, whether it is there)."""
 
+        spec = self.element_spec  # now: in a graph AutoGraph would wrap the sentence of its error
+
         def load(number: tf.Tensor, row: Any, there: tf.Tensor) -> tuple[Any, tf.Tensor]:
             assert self.load is not None
             example = self.load(row)
-            tf.nest.assert_same_structure(example, self.element_spec)
-            same = tf.nest.map_structure(
-                lambda t, spec: tf.ensure_shape(t, spec.shape), example, self.element_spec
-            )
+            tf.nest.assert_same_structure(example, spec)
+            same = tf.nest.map_structure(lambda t, s: tf.ensure_shape(t, s.shape), example, spec)
             return same, there
 
         def note(number: tf.Tensor, row: Any, there: tf.Tensor) -> tuple[Any, tf.Tensor]:

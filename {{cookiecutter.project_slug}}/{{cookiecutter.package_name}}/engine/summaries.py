@@ -153,6 +153,6 @@ def _number(value: Any) -> Any:
     """A number where the text of a flag is one."""
     if isinstance(value, bool):
         return value
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, TypeError):
         return float(value)
     return str(value)

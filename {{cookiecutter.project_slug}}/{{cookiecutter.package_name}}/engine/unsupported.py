@@ -5,12 +5,15 @@ A rule holds on one replica too, so that a task that runs on a laptop runs on an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 
-from .errors import UsageError
+from .batches import is_sharded
+from .data_errors import split_label
+from .errors import UsageError, require_call
 from .gradients import all_optimizers
 from .output import say
 from .run_files import SPLITS
@@ -29,17 +32,20 @@ OPTIMIZER_ARGUMENTS = {
 }
 
 
-def validate_models(models: Mapping[str, Any]) -> None:
+def validate_models(models: Mapping[Any, Any]) -> None:
     """Refuse what isn't a model, or has no weights yet.
 
     Raises:
         UsageError: a factory returns something else, or a model that wasn't called.
     """
+    if not models:
+        raise UsageError("create_model in task/model.py returns a dict without a model.")
+    _require_kind(models, keras.Layer, "create_model in task/model.py", "a keras.Model")
     for name, model in models.items():
-        if not isinstance(model, keras.Layer):
+        if not isinstance(name, str) or not name or "/" in name:
             raise UsageError(
-                f"create_model returns a {type(model).__name__} as the model {name!r}; it must "
-                "return a keras.Model, or several by name in a dict."
+                f"create_model in task/model.py calls a model {name!r}; its name must be a text "
+                "without a slash, since files are called by it."
             )
         if not model.built:
             raise UsageError(
@@ -48,11 +54,27 @@ def validate_models(models: Mapping[str, Any]) -> None:
             )
 
 
+def _require_kind(made: Mapping[Any, Any], kind: Any, factory: str, wanted: str) -> None:
+    """Refuse what a factory returns instead of a `kind`, such as None, a text or a class."""
+    for name, one in made.items():
+        if not isinstance(one, kind) or isinstance(one, type):
+            raise UsageError(
+                f"{factory} returns {_kind(one)} for {name!r}; it must return {wanted}, or several "
+                "by name in a dict."
+            )
+
+
+def _kind(one: Any) -> str:
+    if isinstance(one, type):
+        return f"the class {one.__name__}"
+    return "None" if one is None else f"a {type(one).__name__}"
+
+
 def validate_splits(datasets: Any) -> None:
-    """Refuse splits of other names, which nothing would read.
+    """Refuse splits of other names, which nothing would read, and functions of other arguments.
 
     Raises:
-        UsageError: `create_datasets` returns no dict, no training data, or a split of another name.
+        UsageError: `create_datasets` returns no dict, no training data, or such a split.
     """
     if not isinstance(datasets, Mapping) or not {"train"} <= datasets.keys() <= set(SPLITS):
         found = type(datasets).__name__
@@ -62,6 +84,15 @@ def validate_splits(datasets: Any) -> None:
             f"create_datasets in task/data.py returns {found}; it must return a dict with 'train' "
             "and, if there are such, 'validation' and 'test'."
         )
+    for name, split in datasets.items():
+        if inspect.isgeneratorfunction(split):
+            raise UsageError(
+                f"The {split_label(name)} is a generator; give tf.data.Dataset.from_generator("
+                "...), or what has a length and rows."
+            )
+        if split is not None and is_sharded(split):
+            what = f"The {split_label(name)}, called for the part of each worker,"
+            require_call(split, "workers, index", what)
 
 
 def validate(run: Run) -> None:
@@ -76,6 +107,14 @@ def validate(run: Run) -> None:
                 f"create_{what} in task/{what}.py returns a {type(made).__name__}; it must return "
                 f"a dict of {what} by name."
             )
+    _require_kind(run.losses, Callable, "create_losses in task/losses.py", "functions of losses")
+    metrics, optimizers = keras.metrics.Metric, keras.optimizers.Optimizer
+    _require_kind(run.metrics, metrics, "create_metrics in task/metrics.py", "metrics of Keras")
+    _require_kind(
+        run.optimizers, optimizers, "create_optimizer in task/optimizer.py", "an optimizer of Keras"
+    )
+    if not run.functions.train_steps:
+        raise UsageError("TRAIN_STEPS in task/steps.py is empty; write (train_step,).")
     if not isinstance(run.functions.train_steps, tuple | list):
         raise UsageError("TRAIN_STEPS in task/steps.py is one function; write (train_step,).")
     validate_names(run)
