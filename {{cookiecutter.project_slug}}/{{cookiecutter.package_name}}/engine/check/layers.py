@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -29,12 +31,11 @@ def training_mode(lab: Laboratory) -> Finding:
             "its output isn't used",
             f"use its output, as in x = layers.{type(unused).__name__}(...)(x)",
         )
-    if off and len(off) == len(trained):
+    if off and off == trained:
         # Fine-tuning may keep the statistics of normalization layers.
         are_kept = all(
-            isinstance(layers[path], keras.layers.BatchNormalization)
-            and lab.was_trained(layers[path])
-            for path in trained
+            isinstance(layer, keras.layers.BatchNormalization) and lab.was_trained(layer)
+            for layer in map(layers.get, trained)
         )
         return (look if are_kept else wrong)(
             f"{off[0]} is called with training=False in the train step",
@@ -64,8 +65,7 @@ def axes(lab: Laboratory) -> Finding:
         name, a, b, is_sure = max(found, key=lambda each: each[-1])
         return (wrong if is_sure else look)(
             f"{name} reshapes {tuple(a)} to {tuple(b)}",
-            "a reshape keeps the order of the numbers and does not swap axes, so values along "
-            "one axis are spread over both",
+            "a reshape keeps the order of the numbers, so it spreads values of one axis over both",
             "swap axes with tf.transpose or keras.layers.Permute",
         )
     return ok()
@@ -77,8 +77,7 @@ def variables(lab: Laboratory) -> Finding:
     if names := assigned_variables(lab.traced.ops):
         return wrong(
             f"the step assigns {names[0]}",
-            "a tf.Variable that the engine does not track: it isn't saved, and each replica has "
-            "a value of its own",
+            "a tf.Variable that the engine does not track: it isn't saved, and replicas differ",
             "use replica.step, a Keras weight created with add_weight, or a metric",
         )
     inside = captured(lab.traced.ops[0].graph)
@@ -92,9 +91,8 @@ def variables(lab: Laboratory) -> Finding:
         return (wrong if alone else look)(
             f"the step reads {(alone or unknown)[0].name.partition(':')[0]}, which is part of no "
             "model",
-            "no optimizer trains it, and no checkpoint saves it: it was created outside the "
-            "models, for example in a loss, inside a Lambda layer, or as a tf.Variable, which "
-            "Keras 3 doesn't track",
+            "no optimizer trains it, and no checkpoint saves it: it was created in a loss, inside "
+            "a Lambda layer, or as a tf.Variable, which Keras 3 doesn't track",
             "create it in a layer of a model, with add_weight"
             if alone
             else "keep its layer as an attribute of a model, or freeze it with load_frozen",
@@ -124,20 +122,16 @@ def loaded_weights(lab: Laboratory) -> Finding:
     values = [b for b in values if b.size >= LEAST_SIZE and np.ptp(b)]
     matrices = [a for a in lab.loaded if a.ndim > 1 and a.size >= LEAST_SIZE and np.ptp(a)]
     known = [[b for b in values if b.shape == a.shape] for a in matrices]
+    pairs = ((a, b) for a, of_shape in zip(matrices, known, strict=True) for b in of_shape)
     if not matrices or np.mean([bool(of_shape) for of_shape in known]) < 0.8:
         return ok()  # they were transformed into something else
     # Weights may be changed a little, or averaged with others.
-    if any(
-        abs(np.corrcoef(np.ravel(a), np.ravel(b))[0, 1]) > 0.3
-        for a, of_shape in zip(matrices, known, strict=True)
-        for b in of_shape
-    ):
+    if any(abs(np.corrcoef(np.ravel(a), np.ravel(b))[0, 1]) > 0.3 for a, b in pairs):
         return ok()
     return wrong(
         "create_model loads weights from a file, but layers of the same shapes start with other "
         "values",
-        "the loaded weights are lost: clone_model copies no weights, and newly created layers "
-        "draw their own",
+        "the loaded weights are lost: clone_model copies none, and new layers draw their own",
         "use the loaded model, or copy its weights with set_weights",
     )
 
@@ -146,9 +140,8 @@ def _overruled(lab: Laboratory) -> str:
     """A layer in training mode inside a model that is called with training=False; or ""."""
     for model in lab.run.models.values():
         for inner in getattr(model, "operations", []):
-            calls = getattr(inner, "_inbound_nodes", [])
-            still = any(node.arguments.kwargs.get("training") is False for node in calls)
-            if not still or not isinstance(inner, keras.Model):
+            calls = inner._inbound_nodes if isinstance(inner, keras.Model) else []
+            if not any(node.arguments.kwargs.get("training") is False for node in calls):
                 continue
             for layer in inner._flatten_layers():
                 if layer.trainable and True in lab.traced.sees_training.get(name_of(layer), set()):
@@ -168,7 +161,7 @@ def _unused_layer(lab: Laboratory) -> tuple[keras.layers.Layer, bool] | None:
     known = lab.in_models.union(map(id, parts))
     last = {id(t) for model in models for t in getattr(model, "outputs", None) or []}
     found = []
-    for node in (node for part in parts for node in getattr(part, "_outbound_nodes", [])):
+    for node in itertools.chain(*(getattr(part, "_outbound_nodes", []) for part in parts)):
         other = node.operation
         if id(other) in known or other._outbound_nodes or not isinstance(other, keras.layers.Layer):
             continue
