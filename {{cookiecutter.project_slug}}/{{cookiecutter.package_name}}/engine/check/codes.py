@@ -25,9 +25,8 @@ def drawn_codes(lab: Laboratory) -> Finding:
     if not len(lab.base.codes) == len(lab.base.calls) == len(lab.run.optimizers) == 1:
         return ok("there are none")
     mean, deviation = lab.base.codes[0]
-    cut = [
-        np.mean(a == least) > 0.1 and a.min() == least for a, least in ((mean, 0), (deviation, 1))
-    ]
+    cut = [a.min() == least and np.mean(a == least) > 0.1
+           for a, least in ((mean, 0), (deviation, 1))]  # fmt: skip
     # For rates, as of a Poisson distribution, the deviation follows from the mean.
     if all(cut) and not np.array_equal(mean == 0, deviation == 1):
         return wrong(
@@ -54,20 +53,17 @@ def drawn_codes(lab: Laboratory) -> Finding:
         return ok("not looked at: the loss is not the sum of one error and the divergence")
     if power != POWERS[0] and fits[0][0] > 10 * rest:
         return wrong(
-            "the noise of a latent code is multiplied by "
-            f"{'the variance' if power == 1 else 'the root of the standard deviation'} of the "
+            "the noise of a latent code is multiplied by the "
+            f"{'variance' if power == 1 else 'root of the standard deviation'} of the "
             "distribution whose KL divergence is in the loss",
-            "the logarithm of the variance is used as that of the standard deviation, or the "
-            "reverse",
+            "the log-variance is used as that of the standard deviation, or the reverse",
             "multiply the noise by tf.exp(0.5 * log_variance), or by tf.exp(log_deviation)",
         )
     # The distance from a capacity may be added instead (Burgess et al., 2018).
     least = 0.1 * abs(of_divergence) * divergence.mean()
     is_apart = abs(more - lab.total_regularization) > least
     if of_divergence < 0 and not is_apart:
-        return wrong(
-            "the KL divergence of a latent code is subtracted from the error", "", "add it"
-        )
+        return wrong("the KL divergence of a latent code is subtracted from the error")
     numbers = _averages_over(*call)
     if numbers >= LEAST_NUMBERS and abs(of_divergence / of_error - 1) < COARSE:
         # A division by that number elsewhere may be a chosen factor, as in a beta-VAE.
@@ -98,19 +94,15 @@ def _parts(lab: Laboratory, batch: Any) -> list[float]:
 
 
 def _averages_over(labels: Any, predictions: Any, values: Any) -> int:
-    """How many numbers an error is the mean of, if it is one of the usual errors; 0 if not.
-
-    The squared or absolute error, or half of it, or the cross-entropy of probabilities or logits.
-    """
+    """How many numbers an error is the mean of, if it is one of the usual errors; 0 if not."""
     if labels is None or predictions is None or np.shape(labels) != np.shape(predictions):
         return 0
     y, p = (np.reshape(a, (len(a), -1)).astype("f8") for a in (labels, predictions))
     errors = [(y - p) ** 2, np.abs(y - p)]
     if min(y.min(), p.min()) >= 0 and max(y.max(), p.max()) <= 1:
         p = np.clip(p, 1e-7, 1 - 1e-7)
-        errors.append(-y * np.log(p) - (1 - y) * np.log(1 - p))
-    else:
-        errors.append(np.logaddexp(0, p) - y * p)  # of logits
+        p = np.log(p / (1 - p))
+    errors.append(np.logaddexp(0, p) - y * p)  # of logits
     of_examples = np.reshape(values, (len(y), -1)).mean(axis=1)
     for error in errors:
         ratios = of_examples / np.maximum(error.mean(axis=1), 1e-9)
