@@ -35,8 +35,7 @@ def adversaries(lab: Laboratory) -> Finding:
         # A discriminator with further outputs, such as classes, shares some goals of the generator.
         return (look if _gives_several(lab, judges[0]) else wrong)(
             f"a step that lowers the loss of the {generators[0]} lowers that of the {judges[0]}",
-            "both have the same goal: labels of real and generated examples are swapped in one of "
-            "the losses",
+            "both have the same goal: labels of real and generated are swapped in one loss",
             "the discriminator's labels are 1 for real and 0 for generated examples, the "
             "generator's are 1",
         )
@@ -46,13 +45,16 @@ def adversaries(lab: Laboratory) -> Finding:
 @relation("train steps apart")
 def train_steps_apart(lab: Laboratory) -> Finding:
     """Each train step has its own optimizer."""
-    shared = _trained_by_several_steps(lab)
-    if shared:
-        return look(
-            f"{' and '.join(shared)} both train all models with one optimizer",
-            "each train step of adversaries undoes what the other one learns",
-            "return a dict from create_optimizer, with one optimizer per model",
-        )
+    for name, steps in lab.traced.steps_of.items():
+        # One may occur several times: a critic is trained more often than its generator.
+        distinct = dict.fromkeys(lab.run.functions.train_steps[i] for i in steps)
+        if len(distinct) > 1 and len(lab.run.models_of(name)) > 1:
+            return look(
+                f"{' and '.join(step.__name__ for step in distinct)} both train all models with "
+                "one optimizer",
+                "each train step of adversaries undoes what the other one learns",
+                "return a dict from create_optimizer, with one optimizer per model",
+            )
     return ok()
 
 
@@ -60,19 +62,13 @@ def train_steps_apart(lab: Laboratory) -> Finding:
 def gradient_penalty(lab: Laboratory) -> Finding:
     """The norm of a gradient in a loss is that of a whole example, and of one example."""
     for name, axes, shape in norms_of_gradients(lab.traced.ops, lab.traced.ops_of_losses):
-        are_images = len(shape) > 3  # at each point of a field, a norm may be intended
-        whole = 0 in axes
-        if not whole and not are_images:
-            continue
-        is_sure = len(lab.run.optimizers) > 1
-        cause = (
-            "this is one norm for the whole batch, so examples interact"
-            if whole
-            else "this is a norm for each pixel or row, and a penalty needs that of an example"
-        )
-        return (wrong if is_sure else look)(
+        if 0 not in axes and len(shape) < 4:
+            continue  # at each point of a field, a norm may be intended
+        return (wrong if len(lab.run.optimizers) > 1 else look)(
             f"{name} takes the norm of a gradient of shape {shape} over the axes {axes}",
-            cause,
+            "this is one norm for the whole batch, so examples interact"
+            if 0 in axes
+            else "this is a norm for each pixel or row, and a penalty needs that of an example",
             f"use the axes {[*range(1, len(shape))]}, or reshape the gradient to (batch, -1)",
         )
     return ok()
@@ -85,14 +81,3 @@ def _gives_several(lab: Laboratory, optimizer: str) -> bool:
         if len(outputs) > 1 or any(len(t.shape) > 1 and t.shape[-1] != 1 for t in outputs):
             return True
     return False
-
-
-def _trained_by_several_steps(lab: Laboratory) -> list[str]:
-    """The names of train steps that share an optimizer, if it trains several models."""
-    functions = lab.run.functions.train_steps
-    for name, steps in lab.traced.steps_of.items():
-        # One may occur several times: a critic is trained more often than its generator.
-        distinct = dict.fromkeys(functions[i] for i in steps)
-        if len(distinct) > 1 and len(lab.run.models_of(name)) > 1:
-            return [function.__name__ for function in distinct]
-    return []
