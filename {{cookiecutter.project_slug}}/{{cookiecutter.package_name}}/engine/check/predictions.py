@@ -27,6 +27,7 @@ from .runs import Call
 MOSTLY = 0.6  # of the cross-entropy of a guess
 SAME_VIEWS = "both views of an example are the same, so there is nothing to learn"
 OWN_VIEWS = "make two views, each with its own augmentation or noise"
+ARE_LOGITS = "the model returns logits", "create it with from_logits=True"
 BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 
 
@@ -44,44 +45,34 @@ def logits(lab: Laboratory) -> Finding:
                 "pass the output of the teacher first",
             )
     if another := _of_another_temperature(lab):
-        name, temperature = another
+        name, by = another
         return wrong(
-            f"{name!r} gets logits of a trained model divided by {temperature:.3g}, and "
-            "probabilities from logits of a teacher that aren't divided",
+            f"{name!r} gets logits of a trained model divided by {by:.3g}, and probabilities from "
+            "logits of a teacher that aren't divided",
             "the temperature is applied to only one of the two",
             "divide both by it before the softmax",
         )
     for name, (labels, predictions, _) in lab.base.all_calls:
         loss = lab.run.losses[name]
-        if found := (
-            _no_probabilities(name, loss, labels, predictions)
-            or _otherwise_than_created(name, loss, predictions)
-        ):
+        found = _no_probabilities(name, loss, labels, predictions)
+        if found := found or _otherwise_than_created(name, loss, predictions):
             return found
     if name := clipped_outputs(lab.traced.ops):
-        return wrong(
-            f"a cross-entropy of probabilities gets {name} without an activation, and "
-            "clips it to 0 and 1",
-            "the model returns logits",
-            "create it with from_logits=True",
-        )
+        seen = f"a cross-entropy of probabilities gets {name} without an activation, and clips it"
+        return wrong(seen, *ARE_LOGITS)
     return ok()
 
 
 def _shown_by_graph(lab: Laboratory) -> Finding | None:
     """Whether an activation or an exponential is applied twice, or along the wrong axis."""
     for activation in activated_logits(lab.traced.ops):
-        seen = f"a cross-entropy of logits gets the outputs of a {activation}"
-        if activation in ("softmax", "sigmoid"):
-            return wrong(
-                seen,
-                f"{activation} is applied twice (double {activation})",
-                "remove the last activation of the model, or use from_logits=False",
-            )
-        return (wrong if activation.startswith("relu") else look)(
-            seen,
-            "logits need both signs and any size, which this activation can't give",
-            "remove the last activation of the model",
+        is_twice = activation in ("softmax", "sigmoid")
+        return (wrong if is_twice or activation.startswith("relu") else look)(
+            f"a cross-entropy of logits gets the outputs of a {activation}",
+            f"{activation} is applied twice (double {activation})"
+            if is_twice
+            else "logits need both signs and any size, which this activation can't give",
+            "remove the last activation of the model" + ", or use from_logits=False" * is_twice,
         )
     of_classes = [np.shape(p) for y, p, _ in lab.base.calls.values() if _are_classes(y, p)]
     of_classes = [shape for shape in of_classes if shape[-1] != lab.rows]
@@ -97,13 +88,12 @@ def _shown_by_graph(lab: Laboratory) -> Finding | None:
         return wrong(
             f"{name} applies an exponential to the output of an exponential or a softplus",
             "the loss expects the logarithm of a rate or of a variance, and gets the number itself",
-            "remove the last activation of the model, or use a loss that takes the number",
+            "remove the last activation of the model",
         )
     if lab.traced.undoes_activations:
         return wrong(
             "a loss with from_logits=True gets the outputs of a softmax or a sigmoid",
-            "applied twice (double softmax); Keras 3.15 undoes it in the loss, but not where "
-            "predictions are turned into probabilities",
+            "applied twice (double softmax); Keras 3.15 undoes it in the loss, but not elsewhere",
             "use from_logits=False, or remove the last activation of the model",
         )
     return None
@@ -130,9 +120,9 @@ def _of_another_temperature(lab: Laboratory) -> tuple[str, float] | None:
 
 
 def _factor(logits: np.ndarray, given: Any) -> float | None:
-    """The factor of logits (rows, classes) in other logits, or in their probabilities.
+    """The factor of logits (rows, classes) in others or their probabilities; None if there is none.
 
-    None if there is none. It is taken from the two largest of each row: small ones round to 0.
+    It is taken from the two largest of each row: small ones round to 0.
     """
     x, y = (np.asarray(each, "f8") for each in (logits, given))
     if x.ndim != 2 or x.shape[1] < 2 or not np.isfinite(x).all():
@@ -142,10 +132,8 @@ def _factor(logits: np.ndarray, given: Any) -> float | None:
     largest = np.argsort(x, axis=1)[:, -2:]
     apart, of_given = (np.diff(np.take_along_axis(each, largest, 1))[:, 0] for each in (x, y))
     factor = float(apart @ of_given / max(apart @ apart, 1e-12))
-    rest = np.abs(of_given - factor * apart).max()
-    if rest > 1e-2 * np.abs(of_given).max():
-        return None
-    return round(factor, 2) or None
+    fits = np.abs(of_given - factor * apart).max() <= 1e-2 * np.abs(of_given).max()
+    return round(factor, 2) or None if fits else None
 
 
 def _no_probabilities(name: str, loss: Any, labels: Any, predictions: Any) -> Finding | None:
@@ -166,8 +154,7 @@ def _no_probabilities(name: str, loss: Any, labels: Any, predictions: Any) -> Fi
         if least < -1e-6:
             return wrong(
                 f"{name!r} gets numbers such as {least:.3g}",
-                "a divergence of Keras takes probabilities, (true, predicted), not logarithms or "
-                "logits: it clips what is below 0, so nothing is learned",
+                "a divergence of Keras takes probabilities: it clips what is below 0",
                 "pass tf.nn.softmax of both, the teacher's first",
             )
     return None
@@ -179,7 +166,7 @@ def _otherwise_than_created(name: str, loss: Any, predictions: Any) -> Finding |
     if from_logits is None or predictions is None or np.ndim(predictions) < 1:
         return None
     p = np.asarray(predictions, "f8")
-    inside = p.min() >= -1e-6 and p.max() <= 1 + 1e-6
+    inside = bool(p.min() >= -1e-6 and p.max() <= 1 + 1e-6)
     several = "Categorical" in type(loss).__name__
     sums = inside and (not several or np.allclose(p.sum(-1), 1, atol=1e-3))
     if from_logits and sums and several and p.shape[-1] > 1:
@@ -191,12 +178,9 @@ def _otherwise_than_created(name: str, loss: Any, predictions: Any) -> Finding |
     if not from_logits and not sums:
         # Keras normalizes several classes by their sum, so any positive numbers will do.
         are_shares = several and "Sparse" not in type(loss).__name__ and p.min() >= 0
-        return (look if are_shares else wrong)(
-            f"{name!r} expects probabilities, but gets numbers from {p.min():.3g} to "
-            f"{p.max():.3g}" + (", which don't sum to 1" if inside else ""),
-            "the model returns logits",
-            "create it with from_logits=True",
-        )
+        seen = f"{name!r} expects probabilities, but gets numbers from {p.min():.3g} to "
+        seen += f"{p.max():.3g}" + ", which don't sum to 1" * inside
+        return (look if are_shares else wrong)(seen, *ARE_LOGITS)
     return None
 
 
@@ -211,11 +195,7 @@ def pairs(lab: Laboratory) -> Finding:
         seen = f"each of {len(with_itself)} rows of a softmax has the same largest logit "
         seen += f"({with_itself[0]:.3g}), that of the example with itself"
         if is_label.all():
-            return wrong(
-                f"{seen}, which is also its label",
-                SAME_VIEWS,
-                OWN_VIEWS,
-            )
+            return wrong(f"{seen}, which is also its label", SAME_VIEWS, OWN_VIEWS)
         if not is_label.any():
             return wrong(
                 seen,
@@ -225,8 +205,7 @@ def pairs(lab: Laboratory) -> Finding:
     if names := _equal_views(lab.batch, lab.calls_in_training):
         # Dropout may be what makes two views of an example.
         return (look if lab.base.drawn else wrong)(
-            f"{' and '.join(names)} are the same in every example, and the train step calls a "
-            "model with both",
+            f"{names} are the same in every example, and the train step calls a model with both",
             SAME_VIEWS,
             OWN_VIEWS,
         )
@@ -234,28 +213,25 @@ def pairs(lab: Laboratory) -> Finding:
         names := _equal_views(lab.evaluation_batch, lab.calls_in_validation)
     ):
         return look(
-            f"{' and '.join(names)} of validation are the same in every example, and the step "
-            "calls a model with both",
-            "both views of an example are the same, so each finds the other whatever was learned",
+            f"{names} of validation are the same in every example, and its step calls a model "
+            "with both",
+            SAME_VIEWS,
             OWN_VIEWS,
         )
     there_are = lab.base.pairs or any(equal_parts(lab.batch))
     return ok("" if there_are else "not looked at: no softmax compares rows")
 
 
-def _equal_views(batch: Any, calls: list[Call]) -> list[str]:
-    """The names of two parts of a batch that are equal, if a model is called with both."""
+def _equal_views(batch: Any, calls: list[Call]) -> str:
+    """The names of two parts of a batch that are equal, if one model is called with both."""
+    given = [(call.of, call.arguments[0]) for call in calls
+             if call.arguments and tf.is_tensor(call.arguments[0])]  # fmt: skip
     for name, other, t in equal_parts(batch):
-        if t.shape.rank < 3 or name.startswith("weights"):
-            continue
-        same = [
-            call.of for call in calls
-            if call.arguments and tf.is_tensor(call.arguments[0])
-            and call.arguments[0].shape == t.shape[1:] and equal(call.arguments[0], t[0])
-        ]  # fmt: skip
-        if len(same) > 1 and all(model is same[0] for model in same):
-            return [name, other]
-    return []
+        same = [id(of) for of, x in given if x.shape == t.shape[1:] and equal(x, t[0])]
+        is_part = t.shape.rank > 2 and not name.startswith("weights")
+        if is_part and len(same) > 1 == len(set(same)):
+            return f"{name} and {other}"
+    return ""
 
 
 @relation("predictions differ")
@@ -264,7 +240,7 @@ def predictions_differ(lab: Laboratory) -> Finding:
     compared = False
     for name, calls in lab.calls_after_training.items():
         seen = [predictions for _, predictions, _ in calls]
-        if any(p is None or np.ndim(p) < 1 or len(p) != lab.rows for p in seen):
+        if any(np.shape(p)[:1] != (lab.rows,) for p in seen):
             continue
         # Numbers drawn for the rows, such as latents, are the same in all of them here.
         p = np.concatenate([np.asarray(p, "f8").reshape(lab.rows, -1) for p in seen])
@@ -280,8 +256,7 @@ def predictions_differ(lab: Laboratory) -> Finding:
             # Noise that all rows share here, such as dropout, and a large rate may do this.
             return (look if lab.base.drawn and not _are_alike(before) else wrong)(
                 f"predictions for {name!r} are the same for every example",
-                "the outputs don't depend on the inputs: dead units, a saturated activation, or "
-                "inputs that are all the same or far too large",
+                "the outputs don't depend on the inputs: dead units, saturation, or equal inputs",
                 "look at the inputs' scale and at the last layers",
             )
     return ok("" if compared else "not looked at: no loss is given a prediction for each row")
@@ -296,22 +271,21 @@ def outputs_reach_targets(lab: Laboratory) -> Finding:
                 f"outputs of the {name} go from {bounds[0]:g} to {bounds[1]:g}, and real examples "
                 f"from {lowest:.3g} to {highest:.3g}",
                 "the range of the last activation doesn't match the scale of the data",
-                "scale the data to the range of the activation, or use another activation",
+                "scale the data to that range, or use another activation",
             )
     for name, (labels, predictions, _) in lab.base.all_calls:
+        seen = ""
         if share := _with_several_classes(labels, predictions, lab.run.losses[name]):
+            seen = f"predictions for {name!r} add up to 1, but {share:.0%} of the examples have "
+            seen += "several labels of 1"
+        elif metric := _judges_classes_apart(lab, name):
+            seen = f"{name!r} is a softmax cross-entropy of examples with several labels of 1, but "
+            seen += f"the metric {metric} treats each class separately"
+        if seen:
             return wrong(
-                f"predictions for {name!r} add up to 1, but {share:.0%} of the examples have "
-                "several labels of 1",
+                seen,
                 "multi-label data: a softmax lets the classes compete",
-                "use a sigmoid for each class",
-            )
-        if metric := _judges_classes_apart(lab, name):
-            return wrong(
-                f"{name!r} is a softmax cross-entropy of examples with several labels of 1, but "
-                f"the metric {metric} treats each class separately",
-                "multi-label data: a softmax lets the classes compete",
-                "use a BinaryCrossentropy, which has a sigmoid for each class",
+                "use a BinaryCrossentropy, or a sigmoid for each class",
             )
     if found := _never_sure(lab):
         size, number = found
@@ -344,39 +318,37 @@ def _beyond_activation(lab: Laboratory) -> Finding | None:
         y, p = y[known].astype("f8"), p[known].astype("f8")
         if not y.size:
             continue
+        advice = "the last activation can't give such values", "remove the activation"
         spread = y.std() or 1.0
         sides = (
-            ("below", p.min(), y < p.min() - 0.5 * spread),
-            ("above", p.max(), y > p.max() + 0.5 * spread),
+            ("below", p.min(), np.inf, np.mean(y < p.min() - 0.5 * spread)),
+            ("above", -np.inf, p.max(), np.mean(y > p.max() + 0.5 * spread)),
         )
-        for side, bound, beyond in sides:
-            if beyond.mean() > 0.05 and np.sum(p == bound) > max(2, 0.2 * p.size):
-                ends = (bound, np.inf) if side == "below" else (-np.inf, bound)
-                if _leaves_out_beyond(lab, name, *ends):
-                    continue
+        for side, low, high, share in sides:
+            at_bound = np.mean((p == low) | (p == high))
+            if share > 0.05 and at_bound > max(2 / p.size, 0.2) and (
+                not _leaves_out_beyond(lab, name, low, high)
+            ):  # fmt: skip
                 return wrong(
-                    f"{np.mean(p == bound):.0%} of the predictions for {name!r} are {bound:g}, and "
-                    f"{beyond.mean():.0%} of the labels lie {side}",
-                    "the last activation can't give such values",
-                    "remove the activation",
+                    f"{at_bound:.0%} of the predictions for {name!r} are "
+                    f"{low if side == 'below' else high:g}, and {share:.0%} of the labels lie "
+                    f"{side}",
+                    *advice,
                 )
-        if name in lab.base.calls and max(np.mean(beyond) for _, _, beyond in sides) > 0.05:
+        if name in lab.base.calls and max(share for *_, share in sides) > 0.05:
             low, high = _bounds(lab, name)
             share = _beyond_bounds(lab, name, low, high)
             if share > 0.05 and not _leaves_out_beyond(lab, name, low, high):
                 outside = y[(y < low) | (y > high)]
-                seen = (
-                    f"predictions for {name!r} go from {low:.3g} to {high:.3g} for any weights, "
-                    f"and {share:.0%} of the labels are outside"
-                )
+                seen = f"predictions for {name!r} go from {low:.3g} to {high:.3g} for any weights, "
+                seen += f"and {share:.0%} of the labels are outside"
                 if len(outside) and not np.ptp(outside):
-                    return wrong(
-                        f"{seen}, all of them {outside[0]:g}",
+                    seen += f", all of them {outside[0]:g}"
+                    advice = (
                         "the loss counts labels that mark what isn't known",
                         "leave them out of loss, metrics and count, by weights of 0",
                     )
-                fix = "remove the activation"
-                return wrong(seen, "the last activation can't give such values", fix)
+                return wrong(seen, *advice)
     return None
 
 
@@ -392,16 +364,11 @@ def _never_sure(lab: Laboratory) -> tuple[float, float] | None:
         if number > 1 and _least(size, number) > MOSTLY * np.log(number):
             # A temperature may fall; and some layers fail with larger weights.
             for step, weights in itertools.product((0, lab.num_steps - 1), (10, 100)):
-                ends = _with_weights(lab, weights, _ends_of_logits, step)
+                ends = _with_weights(lab, weights, lambda seen: [r[:2] for r in seen.ranges], step)
                 size = np.max([size, *np.abs(ends)])  # NaN says nothing
             if _least(size, number) > MOSTLY * np.log(number):
                 return float(size), float(number)
     return None
-
-
-def _ends_of_logits(seen: Look) -> list[np.ndarray]:
-    """The least and the largest logit of each cross-entropy."""
-    return [each[:2] for each in seen.ranges]
 
 
 def _with_weights(
@@ -425,19 +392,14 @@ def _with_weights(
 
 def _bounds(lab: Laboratory, name: str) -> tuple[float, float]:
     """The range of the predictions for a loss, however large weights are."""
-    ends = (_with_weights(lab, size, lambda seen: seen.calls[name][1]) for size in (1e3, 1e6))
-    (low, high), (lower, higher) = ends
-    return (
-        float(low if np.isclose(low, lower, rtol=1e-3) else -np.inf),
-        float(high if np.isclose(high, higher, rtol=1e-3) else np.inf),
-    )
+    ends, others = (np.asarray(_with_weights(lab, size, lambda seen: seen.calls[name][1]))
+                    for size in (1e3, 1e6))  # fmt: skip
+    low, high = np.where(np.isclose(ends, others, rtol=1e-3), ends, (-np.inf, np.inf)).tolist()
+    return low, high
 
 
 def _beyond_bounds(lab: Laboratory, name: str, low: float, high: float) -> float:
-    """The share of examples far from all bounded predictions, if the loss depends on them.
-
-    Then labels and predictions have one unit, and no label marks a missing value.
-    """
+    """The share of examples far from all bounded predictions, if the loss depends on them."""
     labels, predictions, _ = lab.base.calls[name]
     near, loss = np.clip(labels, low, high), lab.run.losses[name]
     far = np.abs(labels - near).reshape(lab.rows, -1).max(axis=1) > 0.5 * np.std(labels)
@@ -453,10 +415,7 @@ def _beyond_bounds(lab: Laboratory, name: str, low: float, high: float) -> float
 
 
 def _leaves_out_beyond(lab: Laboratory, name: str, low: float, high: float) -> bool:
-    """Whether losses depend on no prediction whose label is outside of these bounds, but on others.
-
-    Such labels mark what isn't known, and the step leaves them out.
-    """
+    """Whether losses leave out predictions whose labels, outside of these bounds, are marks."""
     function, steps = lab.run.losses[name], lab.run.functions.train_steps
 
     def losses(moved: bool | None) -> Numbers:
@@ -488,10 +447,8 @@ def _with_several_classes(labels: Any, predictions: Any, loss: Callable[..., Any
     0 if an equal share for each right class is best, as where any one of them is right.
     """
     y, p = np.asarray(labels), np.asarray(predictions)
-    if y.shape != p.shape or p.ndim < 2 or p.shape[-1] < 3 or not np.isin(y, (0, 1)).all():
-        return 0.0
-    several = y.sum(axis=-1) > 1
-    if p.min() < 0 or not np.allclose(p.sum(axis=-1), 1, atol=1e-3) or several.mean() < 0.05:
+    several = _several_labels(y, p)
+    if several is None or p.min() < 0 or not np.allclose(p.sum(axis=-1), 1, atol=1e-3):
         return 0.0
     rows = several.reshape(len(y), -1).any(axis=1)
     right, shared = y[rows], y[rows] / np.maximum(y[rows].sum(axis=-1, keepdims=True), 1)
@@ -502,6 +459,14 @@ def _with_several_classes(labels: Any, predictions: Any, loss: Callable[..., Any
     return 0.0
 
 
+def _several_labels(y: np.ndarray, p: np.ndarray) -> np.ndarray | None:
+    """Where several of the labels (..., classes) are 1: bool (...); None if hardly anywhere."""
+    if y.shape != p.shape or p.ndim < 2 or p.shape[-1] < 3 or not np.isin(y, (0, 1)).all():
+        return None
+    several = y.sum(axis=-1) > 1
+    return several if several.mean() >= 0.05 else None
+
+
 def _judges_classes_apart(lab: Laboratory, name: str) -> str:
     """A metric that gets the sigmoid of logits that a loss of several labels gives to a softmax.
 
@@ -509,9 +474,7 @@ def _judges_classes_apart(lab: Laboratory, name: str) -> str:
     """
     labels, predictions, values = lab.base.calls[name]
     y, p = np.asarray(labels), np.asarray(predictions)
-    if y.shape != p.shape or p.ndim < 2 or p.shape[-1] < 3 or not np.isin(y, (0, 1)).all() or (
-        (y.sum(axis=-1) > 1).mean() < 0.05
-    ):  # fmt: skip
+    if _several_labels(y, p) is None:
         return ""
     sigmoids = 1 / (1 + np.exp(-np.ravel(p)))
     for metric, (_, *given) in lab.base.updates.items():
@@ -529,18 +492,12 @@ def _are_alike(predictions: np.ndarray) -> bool:
 
 
 def _from_logits(loss: object) -> bool | None:
-    found = getattr(loss, "from_logits", None)
-    if found is None:
-        found = getattr(loss, "_fn_kwargs", {}).get("from_logits")
-    return found
+    kept = getattr(loss, "_fn_kwargs", {}).get("from_logits")
+    return getattr(loss, "from_logits", kept)
 
 
 def _imitations(lab: Laboratory) -> Iterator[tuple[str, tuple[int, int], tuple[float, float]]]:
-    """Models whose outputs have the shape of the examples, where another model judges both.
-
-    Yields:
-        The name, the bounds of its last activation, the smallest and the largest real number.
-    """
+    """Models that imitate examples for another one: name, bounds of outputs and of examples."""
     inputs = tf.nest.flatten(lab.batch[0])
     if len(lab.run.trained_models) < 2 or len(inputs) != 1 or not inputs[0].dtype.is_floating:
         return
