@@ -6,18 +6,15 @@ from ..versions import untested_versions
 from .numbers import Numbers, close
 
 COARSE = 1e-2  # for ratios: a factor of 2 and not 1.9
+SUMMED_LATER = (
+    "gradients are changed before they are summed; clip or change them in process_gradients"
+)
 
 
 def explain(one: Numbers, several: Numbers, replicas: int, regularization: float) -> str:
-    """The known fault that makes these numbers differ between one replica and several.
+    """The known fault, or untested versions, that make numbers differ with several replicas.
 
-    With untested versions, the answer adds that they may also be the cause.
-
-    Args:
-        one: losses (their names hold "loss") and metrics on one replica.
-        several: the same on several replicas.
-        replicas: the number of these replicas.
-        regularization: the sum of the models' own losses.
+    Numbers are losses (their names hold "loss") and metrics; regularization is a sum over models.
     """
     fault = _fault(one, several, replicas, regularization)
     untested = untested_versions()
@@ -31,15 +28,10 @@ def _fault(one: Numbers, several: Numbers, replicas: int, regularization: float)
         if close(a, b):
             continue
         if "loss" not in name:
-            if close(b, a / replicas, COARSE) or close(b, a * replicas, COARSE):
-                return (
-                    f"the metric {name} is fed the scaled loss; feed it per-example values and "
-                    "weights"
-                )
-            return (
-                f"the metric {name} depends on how the batch is split, as a mean over a replica's "
-                "rows does; feed it per-example values and weights"
-            )
+            is_scaled = close(b, a / replicas, COARSE) or close(b, a * replicas, COARSE)
+            how = "depends on how the batch is split, as a mean over a replica's rows does"
+            how = "is fed the scaled loss" if is_scaled else how
+            return f"the metric {name} {how}; feed it per-example values and weights"
         if regularization and close(b - a, (replicas - 1) * regularization, COARSE):
             return "regularization is counted once per replica; use tf.nn.scale_regularization_loss"
         if regularization and close(b - a, (1 / replicas - 1) * regularization, COARSE):
@@ -65,4 +57,4 @@ def _fault(one: Numbers, several: Numbers, replicas: int, regularization: float)
             "its negatives alone (replica.all_gather has those of all), random numbers, or "
             "another denominator than replica.global_count"
         )
-    return "gradients are changed before they are summed; clip or change them in process_gradients"
+    return SUMMED_LATER

@@ -7,7 +7,7 @@ import contextlib
 import numpy as np
 import tensorflow as tf
 
-from .explain import COARSE, explain
+from .explain import COARSE, SUMMED_LATER, explain
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import ADAPTIVE, LOOKS, TOO_FEW_ROWS, Laboratory
 from .numbers import (
@@ -35,17 +35,15 @@ def processed_gradients(lab: Laboratory) -> Finding:
     given, made = (np.concatenate([each[i] for each in processed]) for i in (1, 2))
     nothing = [path for path, a, b in processed if not (np.abs(b) > 1e-6 * np.abs(a)).any()]
     if nothing:  # small ones next to others may be left out on purpose
-        others = _processed(lab, of=nothing[0], times=1e3)
-        nothing = [path for path, _, b in others if path == nothing[0] and not b.any()]
+        large = _processed(lab, of=nothing[0], times=1e3)
+        nothing = [path for path, _, b in large if path == nothing[0] and not b.any()]
     if nothing and made.any():
         return wrong(
             f"process_gradients sets every gradient of {nothing[0]} to 0",
             "it subtracts the mean of a single number, or multiplies by 0",
             "leave such gradients unchanged; to freeze variables, use trainable = False",
         )
-    if made.any() and (np.all(made >= 0) or np.all(made <= 0)) and (
-        np.ptp(np.sign(given))
-    ):  # fmt: skip
+    if made.any() and (np.all(made >= 0) or np.all(made <= 0)) and np.ptp(np.sign(given)):
         return wrong(
             f"process_gradients keeps only gradients {'above' if made.max() > 0 else 'below'} 0",
             "gradients of the other sign are clipped away, so weights move in one direction only",
@@ -59,22 +57,30 @@ def processed_gradients(lab: Laboratory) -> Finding:
         )
     factors = made / given
     factor = float(np.median(factors))
-    of_each = [(float(np.median(b / a)), path) for path, a, b in processed]
-    is_scaled = all(
-        np.allclose(b, by * a, rtol=1e-4)
-        for (by, _), (_, a, b) in zip(of_each, processed, strict=True)
+
+    def factors_of_each(size: float) -> list[float]:
+        return [float(np.median(b / a)) for _, a, b in _processed(lab, size)]
+
+    of_each = factors_of_each(1e-3)
+    are_scaled = all(np.allclose(b, by * a, rtol=1e-4)
+                     for by, (_, a, b) in zip(of_each, processed, strict=True))  # fmt: skip
+    are_scaled = are_scaled and not np.allclose(of_each, factor, 1e-3)
+    are_adaptive = all(
+        type(o).__name__ in ADAPTIVE and (getattr(o, "epsilon", None) or 0) < 1e-3
+        for _, o in lab.inner_optimizers
     )
-    if is_scaled and _is_adaptive(lab) and not np.allclose([by for by, _ in of_each], factor, 1e-3):
-        larger = [[np.median(b / a) for _, a, b in _processed(lab, size)] for size in (3e-3, 1e3)]
-        if all(np.allclose(each, [by for by, _ in of_each], 1e-3) for each in larger):
-            # It contains no norm and no limit of a norm, for which a factor may matter.
-            (least, of_least), (most, of_most) = min(of_each), max(of_each)
-            return wrong(
-                f"process_gradients multiplies gradients of {of_least} by {least:.3g}, and those "
-                f"of {of_most} by {most:.3g}",
-                "an optimizer that divides gradients by their size (Adam) makes the same steps",
-                "use keras.optimizers.MultiOptimizer, with a learning rate for each",
-            )
+    # With no norm and no limit of a norm, for which a factor may matter.
+    if are_scaled and are_adaptive and all(
+        np.allclose(factors_of_each(size), of_each, 1e-3) for size in (3e-3, 1e3)
+    ):  # fmt: skip
+        paths = (path for path, _, _ in processed)
+        (least, of_least), *_, (most, of_most) = sorted(zip(of_each, paths, strict=True))
+        return wrong(
+            f"process_gradients multiplies gradients of {of_least} by {least:.3g}, and those "
+            f"of {of_most} by {most:.3g}",
+            "an optimizer that divides gradients by their size (Adam) makes the same steps",
+            "use keras.optimizers.MultiOptimizer, with a learning rate for each",
+        )
     if not np.allclose(factors, factor, rtol=1e-4) or close(factor, 1, 1e-3):
         return ok()
     seen = f"process_gradients multiplies every gradient by {factor:.3g}"
@@ -102,8 +108,7 @@ def order_of_rows(lab: Laboratory) -> Finding:
     # In examples that interact, a row may be paired with the next row of the global batch.
     return (look if lab.declared_interacting else wrong)(
         f"{' and '.join(differences[:2])} differ when the rows come in reverse order",
-        "inputs, labels or weights are shifted against each other, or the position of a row "
-        "matters",
+        "inputs, labels or weights are shifted against each other, or positions matter",
         "don't use the position in the batch, and keep inputs, labels and weights aligned",
     )
 
@@ -113,13 +118,12 @@ def examples_apart(lab: Laboratory) -> Finding:
     """The loss of an example doesn't depend on the other examples of its batch."""
     if lab.declared_interacting:
         return ok("not looked at: the task says that they interact; --accumulate is refused")
-    if lab.interacts and _sees_rows_of_weight_zero(lab):
-        return ok("not looked at: see rows of weight zero")
     if lab.interacts:
+        if different(lab.look_with_zeros.losses, lab.look_with_other_rows.losses):
+            return ok("not looked at: see rows of weight zero")
         return look(
             "the loss of the batch isn't the sum over its examples",
-            "examples interact, as with in-batch negatives: --accumulate changes the training, "
-            "and the loss depends on the batch size",
+            "examples interact, as with in-batch negatives: --accumulate changes the training",
             "if this is intended, set EXAMPLES_INTERACT = True in task/steps.py",
         )
     return ok("" if lab.has_halves else "not looked at: halves of the batch aren't comparable")
@@ -162,11 +166,12 @@ def microbatches(lab: Laboratory) -> Finding:
 def _why_two_differ(lab: Laboratory, name: str, one: float, two: float) -> str:
     """Why a loss isn't the same in two micro-batches."""
     own, more = lab.regularization(name), two - one
+    rests = one, one - own  # with and without regularization
     if own and close(more, own, COARSE):
         return "regularization is added once per micro-batch; use replica.regularization(model)"
-    if close(two, 2 * one, COARSE) or close(more, one - own, COARSE):
+    if any(close(more, rest, COARSE) for rest in rests):
         return "each micro-batch's loss is averaged over itself; use replica.global_count"
-    if close(two, one / 2, COARSE) or close(-2 * more, one - own, COARSE):
+    if any(close(-2 * more, rest, COARSE) for rest in rests):
         return "the loss is divided by the number of micro-batches, but they are added"
     return "the loss depends on which examples share a micro-batch"
 
@@ -177,29 +182,28 @@ def two_replicas(lab: Laboratory) -> Finding:
     one, two = lab.trained_on_one, lab.trained_on_two
     numbers = relative_difference(list(one.losses[0].values()), list(two.losses[0].values()))
     # Rounding may change the class of a pixel, and a metric with it.
-    turned = [n for n in one.metrics if not close(one.metrics[n], two.metrics[n], 5e-3)]
+    turned = different(one.metrics, two.metrics, 5e-3)
     numbers = max([numbers, *(abs(one.metrics[n] - two.metrics[n]) for n in turned)])
     weights = relative_difference(one.weights, two.weights)
     norm = two.norms[0] / one.norms[0] if one.norms[0] else 1.0
     seen = f"losses and metrics differ by {numbers:.0e}, weights by {weights:.0e}"
     losses_agree = not different(one.losses[0], two.losses[0])
     if not losses_agree and not lab.is_the_same_when_traced_again:
-        return wrong(f"{seen}, and each trace of the step gives different numbers",
-                     "see random numbers differ")  # fmt: skip
+        seen += ", and each trace of the step gives different numbers"
+        return wrong(seen, "see random numbers differ")
     if two.apart > TOLERANCE:
         return wrong(
             f"{seen}, weights of the two replicas by {two.apart:.0e} from each other",
             "each replica makes a different update: process_gradients or a schedule depends on "
             "the replica, or counts its calls",
-            "make it depend only on its arguments, such as the step that a schedule is given",
+            "make it depend only on its arguments",
         )
     if losses_agree and close(norm, 2, 1e-3):
         return wrong(seen, "gradients are summed twice; the engine sums them once")
     if losses_agree and close(norm, 0.5, 1e-3):
         return wrong(
-            seen, "gradients are averaged over the replicas, but their sum is needed",
-            "remove the division",
-        )  # fmt: skip
+            seen, "gradients are averaged over the replicas; the engine sums them: don't divide"
+        )
     for name, rate in one.rates.items():
         if not np.isclose(rate, two.rates[name], rtol=COARSE, atol=0) and losses_agree:
             return wrong(
@@ -208,11 +212,7 @@ def two_replicas(lab: Laboratory) -> Finding:
                 "don't use num_replicas_in_sync in create_optimizer",
             )
     if losses_agree and not close(norm, 1, 1e-3):
-        return wrong(
-            seen,
-            "gradients are changed before they are summed; clip or change them in "
-            "process_gradients",
-        )
+        return wrong(seen, SUMMED_LATER)
     apart = losses_agree and weights >= TOLERANCE and not _is_sign_based(lab)
     if apart and (name := _assigned_apart(lab, 2 * weights)):
         return wrong(
@@ -222,24 +222,19 @@ def two_replicas(lab: Laboratory) -> Finding:
             'tf.distribute.get_replica_context().all_reduce("sum", value)',
         )
     if apart and weights >= 10 * TOLERANCE:
-        return wrong(  # metrics of later steps differ with the weights
-            seen,
-            "the update differs although the gradients agree: the optimizer or process_gradients "
-            "depends on the replica",
-        )
+        # Metrics of later steps differ with the weights.
+        return wrong(seen, "the optimizer or process_gradients depends on the replica")
     if numbers < TOLERANCE:
         return _slots_and_state(lab, seen)
     if lab.traced.adds_losses and different(one.losses[0], two.losses[0]):
         return wrong(
             seen,
-            "a layer adds a loss of its own (activity_regularizer, add_loss) that depends on how "
-            "the batch is split",
+            "a layer adds a loss of its own (activity_regularizer, add_loss) for all rows",
             "return a per-example loss instead, and add it before compute_loss",
         )
     first, second = (
-        {f"{n} loss": v for n, v in trained.losses[0].items()}
-        | {n: trained.metrics[n] for n in turned}
-        for trained in (one, two)
+        {f"{n} loss": v for n, v in each.losses[0].items()} | {n: each.metrics[n] for n in turned}
+        for each in (one, two)
     )
     return wrong(seen, explain(first, second, 2, lab.total_regularization))
 
@@ -264,13 +259,10 @@ def inputs_matter(lab: Laboratory) -> Finding:
 
 
 def _assigned_apart(lab: Laboratory, least: float) -> str:
-    """A variable that the steps assign, and that is another on two replicas than on one.
-
-    By more than `least`: it may also follow weights that differ.
-    """
+    """A variable that steps assign, and that differs by more than `least` on two replicas."""
     both = lab.trained_on_one.state, lab.trained_on_two.state
     for v, one, two in zip(state_of(lab.one), *both, strict=True):
-        by = relative_difference([one], [two])
+        by = relative_difference(one, two)
         if id(v) not in lab.of_normalizations and by > max(10 * TOLERANCE, least):
             return v.path
     return ""
@@ -278,16 +270,15 @@ def _assigned_apart(lab: Laboratory, least: float) -> str:
 
 def _slots_and_state(lab: Laboratory, seen: str) -> Finding:
     one, two = lab.trained_on_one, lab.trained_on_two
-    if relative_difference(one.state, two.state) > 10 * TOLERANCE:
+    if (by := relative_difference(one.state, two.state)) > 10 * TOLERANCE:
         return wrong(
-            f"{seen}, statistics by {relative_difference(one.state, two.state):.0e}",
+            f"{seen}, statistics by {by:.0e}",
             "statistics of one replica's batch; only synchronized layers combine them",
             "use keras.layers.BatchNormalization, or statistics per example",
         )
-    if two.state_apart > TOLERANCE:
+    if (by := two.state_apart) > TOLERANCE:
         return wrong(
-            f"{seen}, statistics or other state of the two replicas by {two.state_apart:.0e} from "
-            "each other",
+            f"{seen}, statistics or other state of the two replicas by {by:.0e} from each other",
             "each replica writes its own, such as a target network that only the first one moves",
             "compute it from what is the same on every replica, not from replica.index",
         )
@@ -299,18 +290,14 @@ def _slots_and_state(lab: Laboratory, seen: str) -> Finding:
 def _processed(
     lab: Laboratory, size: float = 1e-3, *, of: str = "", times: float = 1.0
 ) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Paths of variables, random gradients of both signs, and process_gradients of them.
-
-    The gradients `of` one path are multiplied by `times`.
-    """
+    """Paths, random gradients of both signs (`of` one path `times` as large), and what is made."""
     found: list[tuple[str, np.ndarray, np.ndarray]] = []  # two models may share a path
     numbers = np.random.default_rng(0)
     for name in lab.run.optimizers:
         variables = lab.run.variables_of(name)
-        some = [
-            size * (times if v.path == of else 1) * numbers.standard_normal(v.shape)
-            for v in variables
-        ]
+        scales = [size * times if v.path == of else size for v in variables]
+        some = [by * numbers.standard_normal(v.shape)
+                for by, v in zip(scales, variables, strict=True)]  # fmt: skip
         gradients = [tf.constant(g, v.dtype) for g, v in zip(some, variables, strict=True)]
         with contextlib.suppress(Exception):  # it may need what exists only in a step
             new = lab.run.functions.process_gradients(gradients, variables)
@@ -331,20 +318,10 @@ def _share_of_weights(lab: Laboratory) -> float:
         pairs = [(made - given, w) for (_, given, made), w in zip(processed, weights, strict=True)]
         some = [(more, w) for more, w in pairs if np.abs(more).max(initial=0) > 1e-6 * size]
         added, those = (np.concatenate([np.zeros(0), *(each[i] for each in some)]) for i in (0, 1))
-        if not those.any():
-            return 0.0
-        shares.append(float(added @ those / (those @ those)))
+        shares.append(float(added @ those / max(those @ those, 1e-30)))
         if relative_difference(added, shares[-1] * those) > 0.1:
             return 0.0
     return shares[0] if close(shares[0], shares[1], 1e-3) else 0.0
-
-
-def _is_adaptive(lab: Laboratory) -> bool:
-    """Whether each optimizer divides gradients by their size."""
-    return all(
-        type(o).__name__ in ADAPTIVE and (getattr(o, "epsilon", None) or 0) < 1e-3
-        for _, o in lab.inner_optimizers
-    )
 
 
 def _is_sign_based(lab: Laboratory) -> bool:
@@ -371,16 +348,7 @@ def _ignored_parts(lab: Laboratory) -> list[str]:
 
 def _ignores_inputs(lab: Laboratory) -> bool:
     """Whether every loss is the same with the inputs of the second step."""
-    other = (lab.second_batch[0], *lab.batch[1:])
-
-    def differs(step: int) -> bool:
-        own = lab.look(lab.batch, step=step) if step else lab.base
-        return own.trains_otherwise(lab.look(other, step=step), 1e-6)
-
-    return not any(differs(step) for step in range(LOOKS if lab.base.drawn else 1))
-
-
-def _sees_rows_of_weight_zero(lab: Laboratory) -> bool:
-    """Whether the contents of rows of weight zero change a loss."""
-    first, other = lab.look_with_zeros, lab.look_with_other_rows
-    return bool(different(first.losses, other.losses))
+    batches = lab.batch, (lab.second_batch[0], *lab.batch[1:])
+    looks = ([lab.look(batch, step=step) for batch in batches]
+             for step in range(LOOKS if lab.base.drawn else 1))  # fmt: skip
+    return not any(own.trains_otherwise(other, 1e-6) for own, other in looks)
