@@ -20,19 +20,11 @@ def columns_of(read: Callable[[Path], Any], file: Path) -> list[str]:
     """The names of the columns that a reader looks for, in a table that has any column."""
     asked: dict[str, None] = {}
 
-    class Names(list[str]):
-        """The head of such a table."""
-
-        def __contains__(self, name: object) -> bool:
-            asked[str(name)] = None
-            return True
-
     class Row(dict[str, str]):
         """A row of such a table, 1 everywhere."""
 
         def __contains__(self, name: object) -> bool:
-            asked[str(name)] = None
-            return True
+            return bool(self[str(name)])
 
         def __missing__(self, name: str) -> str:
             asked[name] = None
@@ -40,6 +32,12 @@ def columns_of(read: Callable[[Path], Any], file: Path) -> list[str]:
 
         def get(self, name: str, default: Any = None) -> Any:
             return self[name]
+
+    class Names(list[str]):
+        """The head of such a table."""
+
+        def __contains__(self, name: object) -> bool:
+            return name in Row()
 
     class Table:
         """One row."""
@@ -61,12 +59,9 @@ def columns_of(read: Callable[[Path], Any], file: Path) -> list[str]:
 def otherwise_than_data(
     read: Callable[[Path], Any], file: Path, arrays: Mapping[str, np.ndarray]
 ) -> str:
-    """How a reader treats a table differently from the data; or nothing.
+    """How a reader that uses csv.DictReader treats a table in `file` unlike the data; or nothing.
 
-    Args:
-        read: a reader of CSV files that uses csv.DictReader.
-        file: where tables are written.
-        arrays: the inputs of the data by name, (rows, columns) or (rows,), NaN where missing.
+    Arrays are inputs by name, (rows, columns) or (rows,), NaN where missing.
     """
     names = columns_of(read, file)
     if len(names) < 2:
