@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -13,18 +14,11 @@ NOT_LOOKED_AT = "not looked at"  # how what was seen begins where a task lacks t
 
 
 class Finding(NamedTuple):
-    """One line of the report.
+    """One line of the report."""
 
-    Attributes:
-        verdict: "look" is for what may be intended.
-        seen: what was observed.
-        cause: the likely cause.
-        fix: what to do about it.
-    """
-
-    verdict: Literal["ok", "look", "WRONG"]
+    verdict: Literal["ok", "look", "WRONG"]  # "look" is for what may be intended
     seen: str
-    cause: str = ""
+    cause: str = ""  # the likely one
     fix: str = ""
 
     @property
@@ -39,33 +33,36 @@ class Finding(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """Something that must not change when something irrelevant does.
+    """Something that must not change when something irrelevant does."""
 
-    Attributes:
-        name: what `--only` takes.
-        claim: what holds for a task without faults.
-        observe: checks whether it does.
-        after: a relation that must hold first; otherwise this one tells nothing.
-        exact: whether a fault must be seen in float64 too, where it can't be rounding.
-    """
-
-    name: str
-    claim: str
+    name: str  # what `--only` takes
+    claim: str  # what holds for a task without faults
     observe: Callable[[Laboratory], Finding]
-    after: str = ""
-    exact: bool = False
+    after: str = ""  # a relation that must hold first; otherwise this one tells nothing
+    exact: bool = False  # whether a fault must be seen in float64 too: it isn't rounding
 
 
 Observe = Callable[["Laboratory"], Finding]
 RELATIONS: dict[str, Relation] = {}
 
 
-def relation(name: str, *, after: str = "", exact: bool = False) -> Callable[[Observe], Observe]:
-    """Add a function to the list; the first line of its docstring is the claim."""
+def relation(
+    name: str, *, after: str = "", exact: bool = False, evaluates: bool = False
+) -> Callable[[Observe], Observe]:
+    """Add a function to the list; the first line of its docstring is the claim.
+
+    One that `evaluates` needs validation or test data.
+    """
 
     def add(observe: Observe) -> Observe:
+        @functools.wraps(observe)
+        def observe_if_possible(lab: Laboratory) -> Finding:
+            if evaluates and not lab.evaluated_splits:
+                return ok(f"{NOT_LOOKED_AT}: there is neither validation nor test data")
+            return observe(lab)
+
         claim = (observe.__doc__ or "").splitlines()[0].rstrip(".")
-        RELATIONS[name] = Relation(name, claim, observe, after, exact)
+        RELATIONS[name] = Relation(name, claim, observe_if_possible, after, exact)
         return observe
 
     return add
