@@ -12,19 +12,17 @@ import tensorflow as tf
 
 from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import NOTHING_TO_EVALUATE, Laboratory
-from .numbers import Numbers, different, equal, named_leaves, of_next_row, with_array
-from .probe import name_of, words_of
+from .laboratory import Laboratory
+from .numbers import different, equal, named_leaves, of_next_row, with_array
+from .probe import words_of
 from .runs import stage
 
 AUGMENTING = {"noise", "noisy", "jitter", "augment", "augmentation"}  # in names of layers
 
 
-@relation("evaluation again")
+@relation("evaluation again", evaluates=True)
 def evaluation_again(lab: Laboratory) -> Finding:
     """A second evaluation gives the same numbers."""
-    if not lab.evaluated_splits:
-        return ok(NOTHING_TO_EVALUATE)
     if lab.in_evaluation.stateful:
         return wrong(
             f"{lab.in_evaluation.stateful[0]} gives different numbers each time",
@@ -35,56 +33,55 @@ def evaluation_again(lab: Laboratory) -> Finding:
     for name in different(once, again, 1e-7):
         return wrong(
             f"{name} is {once[name]:.6g}, and {again[name]:.6g} the second time",
-            "random numbers that don't depend on the position in the data alone, or state that "
-            "evaluation changes",
+            "random numbers that don't depend on the position in the data alone, or a state",
             "draw with replica.seed, and keep counters out of the validation step",
         )
     return ok(", ".join(f"{name} {value:.4g}" for name, value in once.items()))
 
 
-@relation("evaluation on two replicas", exact=True)
+@relation("evaluation on two replicas", exact=True, evaluates=True)
 def evaluation_on_two(lab: Laboratory) -> Finding:
     """Evaluation on two replicas gives the same numbers as on one."""
     return _same(lab, "on two replicas")
 
 
-@relation("evaluation in other batches", exact=True)
+@relation("evaluation in other batches", exact=True, evaluates=True)
 def evaluation_in_other_batches(lab: Laboratory) -> Finding:
     """Evaluation with another batch size and other padding gives the same numbers."""
     return _same(lab, "in other batches")
 
 
 def _same(lab: Laboratory, how: str) -> Finding:
-    if not lab.evaluated_splits:
-        return ok(NOTHING_TO_EVALUATE)
     once, other = lab.evaluations["once"], lab.evaluations[how]
-    names = different(once, other, 1e-3)
+    in_batches = how == "in other batches"
+    found = {name: f"{name} is {once[name]:.5g}, and {other[name]:.5g} {how}"
+             for name in different(once, other, 1e-3)}  # fmt: skip
+    first = next(iter(found.values()), "")
     if lab.declared_interacting:
-        if how == "on two replicas" and names and _trains_alike_on_two(lab):
+        in_steps = first and not in_batches and not lab.in_evaluation.drawn
+        if in_steps and not different(
+            lab.trained_on_one.losses[0], lab.trained_on_two.losses[0], 1e-3
+        ):
             return (wrong if lab.interacts else look)(
-                f"{names[0]} is {once[names[0]]:.5g}, and {other[names[0]]:.5g} {how}, but the "
-                "train step has the same losses on both",
+                f"{first}, but the train step has the same losses on both",
                 "the train step gathers the rows of all replicas, but the validation step doesn't",
                 "use replica.all_gather there too",
             )
         return ok("not looked at: the task says that its examples interact")
-    if names and how == "in other batches" and lab.in_evaluation.drawn:
+    if first and in_batches and lab.in_evaluation.drawn:
         if _evaluated_in_training(lab):
             return ok("not looked at: see evaluation mode")
         return look(
-            f"{names[0]} is {once[names[0]]:.5g}, and {other[names[0]]:.5g} {how}: evaluation "
-            f"draws random numbers ({lab.in_evaluation.drawn[0]})",
+            f"{first}: evaluation draws random numbers ({lab.in_evaluation.drawn[0]})",
             "noise is still active in evaluation, so results depend on chance",
             "add it only if training is True, or average over enough samples",
         )
     # Parts of a loss may have their own counts; batches are weighted by one of them.
     has_parts = isinstance(lab.counts, dict) and len(lab.counts) > 1
-    for name in names:
+    for name, seen in found.items():
         of = name.partition("_")[2]
-        is_whole = of in lab.run.loss_names and of not in lab.run.terms
-        if how == "in other batches" and is_whole and has_parts:
+        if of in lab.run.loss_names and of not in lab.run.terms and in_batches and has_parts:
             continue
-        seen = f"{name} is {once[name]:.5g}, and {other[name]:.5g} {how}"
         if of in lab.run.loss_names and lab.interacts:
             return look(
                 seen, "examples interact, so a loss depends on the batch",
@@ -102,45 +99,34 @@ def _why_unlike(lab: Laboratory, result: str) -> tuple[str, str]:
     if lab.evaluation_sees:
         fix = "compute them per example: see examples apart in evaluation"
         return f"predictions depend on {lab.evaluation_sees}", fix
+    what, fix = "metric", "give metrics per-example values and the weights of the batch"
     if result in lab.run.loss_names:
         fix = "use compute_loss with replica.global_count, as in the train step"
+        what = "term" if result in lab.run.terms else "validation step"
         if lab.traced.adds_losses:
-            adds = "a layer adds a loss of its own (activity_regularizer, add_loss) for all rows"
-            return adds, fix
-        averages = "term" if result in lab.run.terms else "validation step"
-        return f"the {averages} averages over a replica's rows, or padding counts", fix
-    return (
-        "the metric averages over a replica's rows, or padding counts",
-        "give metrics per-example values and the weights of the batch",
-    )
-
-
-def _trains_alike_on_two(lab: Laboratory) -> bool:
-    """Whether the first train step has the same losses on two replicas."""
-    first, on_two = (trained.losses[0] for trained in (lab.trained_on_one, lab.trained_on_two))
-    return not lab.in_evaluation.drawn and not different(first, on_two, 1e-3)
+            return "a layer adds a loss of its own (activity_regularizer, add_loss)", fix
+    return f"the {what} averages over a replica's rows, or padding counts", fix
 
 
 @relation("examples apart in evaluation")
 def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
     """The prediction for an example depends only on its inputs."""
-    if layer := _normalizes_by_batch(lab):
-        return wrong(
-            f"{layer} uses the mean of the batch even with training=False",
-            "it is called with training=True inside the model",
-            "remove that: Keras passes the mode on",
-        )
+    for name, layer in lab.sensitive_layers.items():
+        is_normalization = isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
+        if is_normalization and name in lab.always_training:
+            return wrong(
+                f"{name} uses the mean of the batch even with training=False",
+                "it is called with training=True inside the model",
+                "remove that: Keras passes the mode on",
+            )
     if lab.evaluation_sees == "chance":
         drawn = lab.in_evaluation.drawn if lab.evaluated_splits else []
-        words = set().union(*map(words_of, drawn))
         # For classes, the noise of layers with such names is only for training.
-        has_classes = len(lab.batch) == 3 and any(
-            t.dtype.is_integer for t in tf.nest.flatten(lab.batch[1])
-        )
-        return (wrong if has_classes and words & AUGMENTING else look)(
+        has_classes = any(t.dtype.is_integer for t in tf.nest.flatten(lab.batch[1:-1]))
+        augments = any(words_of(name) & AUGMENTING for name in drawn)
+        return (wrong if has_classes and augments else look)(
             "with training=False, predictions for the same inputs are different each time",
-            "a layer draws random numbers in evaluation too: dropout called with training=True, or "
-            "noise that ignores the training argument",
+            "dropout is called with training=True, or noise ignores the training argument",
             "draw only if training is True; or is this intended?",
         )
     if lab.evaluation_sees == "the position in the batch":
@@ -160,24 +146,26 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("padded inputs")
+@relation("padded inputs", evaluates=True)
 def padded_inputs(lab: Laboratory) -> Finding:
     """Padding that a mask or lengths among the inputs leave out changes nothing."""
-    if not lab.evaluated_splits:
-        return ok(NOTHING_TO_EVALUATE)
     paddings = _paddings(lab)
     first = lab.validate(lab.evaluation_batch, metrics=True) if paddings else {}
     for mask, name, padded in paddings:
         other = lab.validate(padded, metrics=True)
         changed = different(first, other, 1e-3)
         are_pictures = _mask_in(lab.evaluation_batch, mask).ndim > 2
-        if changed and (are_pictures or any(map(_sees_neighbors, lab.run.layers))):
+        sees_neighbors = any(
+            np.prod(getattr(layer, "kernel_size", getattr(layer, "pool_size", 1))) > 1
+            for layer in lab.run.layers
+        )
+        if changed and (are_pictures or sees_neighbors):
             # Convolutions see the padding beside what is there, as of pictures and of sounds; so a
             # mask that is used at all will do.
             numbers = np.asarray(dict(named_leaves(lab.evaluation_batch))[mask])
             everything = tf.constant(np.full_like(numbers, numbers.max()))
-            nothing_left_out = with_array(lab.evaluation_batch, mask, everything)
-            used = different(first, lab.validate(nothing_left_out, metrics=True), 1e-3)
+            whole = with_array(lab.evaluation_batch, mask, everything)
+            used = different(first, lab.validate(whole, metrics=True), 1e-3)
             changed = [result for result in changed if result not in used]
         for result in changed:
             kind = "metric" if result.partition("/")[0] in lab.run.metrics else "loss"
@@ -186,20 +174,17 @@ def padded_inputs(lab: Laboratory) -> Finding:
                 f"the {kind} {result} of validation is {first[result]:.4g}, and "
                 f"{other[result]:.4g} with other numbers in the padding of {name}, which {mask} "
                 "leaves out",
-                "the mask or length isn't used, or along the wrong axis, as for queries instead of "
-                "keys, or padding is counted or ranked",
-                "mask keys, as with attention_mask=mask[:, None, :], make masks of lengths by "
-                "tf.sequence_mask, divide sums by the number of elements, and let padding come "
-                "last",
+                "the mask or length isn't used, or along the wrong axis (queries instead of keys), "
+                "or padding is counted or ranked",
+                "mask keys by attention_mask=mask[:, None, :], lengths by tf.sequence_mask, and "
+                "divide sums by the number of elements",
             )
     return ok("" if paddings else "not looked at: no input is a mask of padding, or its length")
 
 
-@relation("every example once")
+@relation("every example once", evaluates=True)
 def every_example_once(lab: Laboratory) -> Finding:
     """Validation and test count each example once."""
-    if not lab.evaluated_splits:
-        return ok(NOTHING_TO_EVALUATE)
     found = []
     for name, counted in lab.in_evaluation.counted.items():
         wanted = sum(lab.count(batch) for batch in lab.on_one._batches[name][0])
@@ -237,11 +222,9 @@ def losses_apart(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("evaluation changes nothing")
+@relation("evaluation changes nothing", evaluates=True)
 def evaluation_changes_nothing(lab: Laboratory) -> Finding:
     """Evaluation changes no weights, statistics or training metrics."""
-    if not lab.evaluated_splits:
-        return ok(NOTHING_TO_EVALUATE)
     if lab.in_evaluation.moved:
         return wrong(
             f"{lab.in_evaluation.moved[0]} changes",
@@ -251,21 +234,19 @@ def evaluation_changes_nothing(lab: Laboratory) -> Finding:
     return ok()
 
 
-@relation("evaluation mode")
+@relation("evaluation mode", evaluates=True)
 def evaluation_mode(lab: Laboratory) -> Finding:
     """Validation calls layers such as dropout with training=False."""
-    if not lab.evaluated_splits:
-        return ok(NOTHING_TO_EVALUATE)
-    layer = _evaluated_in_training(lab)
-    if layer and (
-        lab.in_evaluation.calls[layer] > 2 * len(lab.evaluated_splits) or _repeats_rows(lab)
-    ):
-        return look(
-            f"{layer} is called with training=True, several times per step or with repeated rows",
-            "predictions are averaged over its random numbers (Monte Carlo dropout)",
-            "is this intended?",
-        )
-    if layer:
+    if layer := _evaluated_in_training(lab):
+        given = tf.nest.flatten([call.arguments for call in lab.calls_in_validation])
+        rows = {len(t) for t in given if tf.is_tensor(t) and t.shape.rank}
+        repeats = any(number > lab.rows and number % lab.rows == 0 for number in rows)
+        if repeats or lab.in_evaluation.calls[layer] > 2 * len(lab.evaluated_splits):
+            return look(
+                f"{layer} is called with training=True, several times or with repeated rows",
+                "predictions are averaged over its random numbers (Monte Carlo dropout)",
+                "is this intended?",
+            )
         return wrong(
             f"{layer} is called with training=True",
             "the validation or test step calls the model in training mode",
@@ -274,32 +255,27 @@ def evaluation_mode(lab: Laboratory) -> Finding:
     if layer := _fixed_in_training(lab):
         return look(
             f"{layer} is called with training=True where the model is made",
-            "training=False of a step overrides it (Keras 3.15), but if the model is called "
-            "without it, predictions are random",
+            "without training=False, which overrides it (Keras 3.15), predictions are random",
             "remove that: Keras passes the mode on",
         )
     return ok("" if lab.sensitive_layers else "not looked at: no layer has two modes")
 
 
-@relation("no answers in evaluation")
+@relation("no answers in evaluation", evaluates=True)
 def no_answers_in_evaluation(lab: Laboratory) -> Finding:
     """The validation step doesn't give the model the series that it should forecast."""
-    if not lab.evaluated_splits:
-        return ok(NOTHING_TO_EVALUATE)
-    parts = [tf.nest.flatten(part) for part in lab.evaluation_batch]
-    if len(parts) != 3 or len(parts[1]) != 1 or not parts[1][0].dtype.is_floating or (
-        parts[1][0].shape.rank < 3
-    ):  # fmt: skip
+    inputs, *labels = (tf.nest.flatten(part) for part in lab.evaluation_batch[:-1])
+    y = labels[0][0] if [len(part) for part in labels] == [1] else None
+    if y is None or not y.dtype.is_floating or y.shape.rank < 3:
         return ok("not looked at: labels aren't series of numbers")
-    (labels,) = parts[1]
-    if len(parts[0]) > 1 and (name := _answers_among(lab.evaluation_batch)):
+    if len(inputs) > 1 and (name := _answers_among(lab.evaluation_batch)):
         seen = f"{name} of validation data are the labels, each one position later"
-    elif len(lab.run.trained_models) != 1 or any(x.shape == labels.shape for x in parts[0]):
+    elif len(lab.run.trained_models) != 1 or any(x.shape == y.shape for x in inputs):
         return ok("not looked at: labels are as inputs are, or there are several models")
     elif not lab.calls_in_validation:
         return ok("not looked at: the validation step doesn't call the model")
     else:
-        turned = with_array(lab.evaluation_batch, "labels", tf.roll(labels, 1, axis=1))
+        turned = with_array(lab.evaluation_batch, "labels", tf.roll(y, 1, axis=1))
         others = lab.validation_calls(turned, lab.run.trained_models.values())
         pairs = zip(lab.calls_in_validation, others, strict=False)
         if all(equal(call.arguments, other.arguments) for call, other in pairs):
@@ -307,8 +283,7 @@ def no_answers_in_evaluation(lab: Laboratory) -> Finding:
         seen = "the validation step gives the model the labels, or something made from them"
     return look(
         seen,
-        "teacher forcing: each number is predicted from the true ones before it, as in training, "
-        "but a forecast has only its own",
+        "teacher forcing: each number is predicted from true ones, but a forecast has only its own",
         "feed back its own predictions; or is this intended?",
     )
 
@@ -331,21 +306,19 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
     """A metric that depends on labels in training depends on them in validation."""
     if not lab.evaluated_splits or len(lab.batch) != 3 or len(lab.evaluation_batch) != 3:
         return ok("not looked at: there are no labels, or there is nothing to evaluate")
-    if lab.augments_labels:
+    plain, made = (tf.nest.flatten(b[1]) for b in (lab.plain_batches[0], lab.batch))
+    if len(plain) != len(made) or not equal(plain, made):
         return ok("not looked at: an augmentation makes the labels of training")
     if lab.declared_interacting:  # what is right may be a place in the batch
         return ok("not looked at: the task says that its examples interact")
     inputs, labels, weights = lab.evaluation_batch
-    _ = lab.fresh
     of_labels = different(lab.after_training.metrics, lab.with_labels_of_others.metrics)
-    changed = (inputs, of_next_row(labels), weights), (of_next_row(inputs), labels, weights)
-    first, of_others, turned = (
-        lab.validated(batch)[1] for batch in (lab.evaluation_batch, *changed)
-    )
-    for name in of_labels:
-        if name in first and equal(first[name], of_others[name]) and (
-            not equal(first[name], turned[name])
-        ):  # fmt: skip
+    first, of_others, turned = (lab.validated((*parts, weights))[1] for parts in (
+        (inputs, labels), (inputs, of_next_row(labels)), (of_next_row(inputs), labels)
+    ))  # fmt: skip
+    known = [name for name in of_labels if name in first]
+    for name in known:
+        if equal(first[name], of_others[name]) and not equal(first[name], turned[name]):
             # A mean may be of something else there, such as the confidence of predictions.
             is_mean = type(lab.run.metrics[name]) is keras.metrics.Mean
             return (look if is_mean else wrong)(
@@ -353,8 +326,7 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
                 "the validation step compares with something else, such as the output of a teacher",
                 "pass the labels of the batch",
             )
-    is_known = any(name in first for name in of_labels)
-    return ok("" if is_known else "not looked at: no metric depends on labels in training")
+    return ok("" if known else "not looked at: no metric depends on labels in training")
 
 
 @relation("validation and test alike")
@@ -364,19 +336,18 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
     if functions.validation_step is functions.test_step or not lab.evaluated_splits:
         return ok("not looked at: one step is for both, or there is nothing to evaluate")
     evaluation, split = lab.on_one, next(iter(lab.evaluated_splits))
-    results, updated = list[Numbers](), list[set[str]]()
     with stage("a validation step runs"):
-        for step in ("validation", "test"):
-            results.append(evaluation.measure(split, as_split=step)[0])
-            updated.append(_updated(evaluation.run))
-    for name in sorted(updated[0] ^ updated[1]):  # a slow one may be left to the test
-        step = "test_step" if name in updated[0] else "validation_step"
+        (of_validation, updated), (of_test, by_test) = (
+            (evaluation.measure(split, as_split=step)[0], _updated(evaluation.run))
+            for step in ("validation", "test")
+        )
+    for name in sorted(updated ^ by_test):  # a slow one may be left to the test
+        step = "test_step" if name in updated else "validation_step"
         return (wrong if step == "test_step" else look)(
             f"{step} never updates the metric {name}, but the step of the other split does",
             "its reported value is that of a metric without data",
             f"call run.metrics[{name!r}].update_state in {step}",
         )
-    of_validation, of_test = results
     for name in different(of_validation, of_test, 1e-3):
         return look(
             f"{name} of {split} data is {of_validation[name]:.4g} by validation_step, and "
@@ -394,27 +365,20 @@ def _updated(run: Run) -> set[str]:
     return {
         name
         for name, metric in run.metrics.items()
-        if any(not np.array_equal(v.numpy(), was)
-               for v, was in zip(metric.variables, kept[name], strict=True))
-    }  # fmt: skip
+        if not all(map(np.array_equal, kept[name], metric.variables))
+    }
 
 
 def _fixed_in_training(lab: Laboratory) -> str:
     """A layer that is called in training mode inside a model, such as Dropout; or nothing."""
-    for name, layer in lab.sensitive_layers.items():
-        nodes = getattr(layer, "_inbound_nodes", [])
-        if hasattr(layer, "generator"):  # for RandomFlip and the like, the default is True
-            continue
-        if any(node.arguments.kwargs.get("training") is True for node in nodes):
-            return name
-    return ""
-
-
-def _repeats_rows(lab: Laboratory) -> bool:
-    """Whether the validation step gives a model each row of the batch more than once."""
-    given = (tf.nest.flatten(call.arguments) for call in lab.calls_in_validation)
-    numbers = (len(t) for tensors in given for t in tensors if tf.is_tensor(t) and t.shape.rank)
-    return any(rows > lab.rows and rows % lab.rows == 0 for rows in numbers)
+    found = (
+        name
+        for name, layer in lab.sensitive_layers.items()
+        if not hasattr(layer, "generator")  # for RandomFlip and the like, the default is True
+        for node in getattr(layer, "_inbound_nodes", [])
+        if node.arguments.kwargs.get("training") is True
+    )
+    return next(found, "")
 
 
 def _evaluated_in_training(lab: Laboratory) -> str:
@@ -423,30 +387,20 @@ def _evaluated_in_training(lab: Laboratory) -> str:
     return next((name for name in active if name not in lab.always_training), "")
 
 
-def _normalizes_by_batch(lab: Laboratory) -> str:
-    """A normalization layer that uses the statistics of the batch in evaluation; or nothing.
-
-    Then an example that is evaluated alone gives another result.
-    """
-    kind = keras.layers.BatchNormalization
-    names = [name_of(x) for x in lab.run.layers if isinstance(x, kind) and x.trainable]
-    return next((name for name in names if name in lab.always_training), "")
-
-
 def _is_beside_others(lab: Laboratory, mask: str) -> bool:
     """Whether a layer gets a mask as numbers with others that it weighs."""
     batch = lab.evaluation_batch
-    zeros_and_ones = _mask_in(batch, mask).astype("f8")
+    own = _mask_in(batch, mask).astype("f8")
+    columns = own.reshape(len(own), -1).T
     for call in lab.validation_calls(batch, lab.layers_with_matrices):
         x = np.asarray(tf.nest.flatten(call.arguments)[0], "f8")
-        flat, own = x.reshape(len(x), -1), zeros_and_ones.reshape(len(x), -1)
-        if x.ndim == 2 and flat.shape[1] > own.shape[1]:
-            columns = {column.tobytes() for column in flat.T}
-            if all(column.tobytes() in columns for column in own.T):
-                return True
-        elif x.shape[:-1] == zeros_and_ones.shape and x.shape[-1] > 1 and (
-            (x == zeros_and_ones[..., np.newaxis]).reshape(-1, x.shape[-1]).all(axis=0).any()
-        ):  # fmt: skip
+        if x.ndim == 2 and len(x) == len(own) and x.shape[1] > len(columns):
+            found = all((x == column[:, np.newaxis]).all(axis=0).any() for column in columns)
+        else:
+            found = x.shape[:-1] == own.shape and x.shape[-1] > 1 and any(
+                np.array_equal(x[..., i], own) for i in range(x.shape[-1])
+            )  # fmt: skip
+        if found:
             return True
     return False
 
@@ -455,12 +409,6 @@ def _mask_in(batch: Any, name: str) -> np.ndarray:
     """What may be a mask, (rows, positions, ...), without a last axis of 1."""
     numbers = np.asarray(dict(named_leaves(batch))[name][0])
     return numbers[..., 0] if numbers.ndim > 2 and numbers.shape[-1] == 1 else numbers
-
-
-def _sees_neighbors(layer: keras.layers.Layer) -> bool:
-    """Whether it is a convolution, or pools, over more than one position."""
-    sizes = getattr(layer, "kernel_size", getattr(layer, "pool_size", 1))
-    return bool(np.prod(sizes) > 1)
 
 
 def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
@@ -493,12 +441,10 @@ def _kept(numbers: np.ndarray, x: np.ndarray) -> Iterator[np.ndarray]:
     if numbers.ndim >= 2 and numbers.size > len(numbers):
         if not np.isin(numbers, (0, 1)).all() or x.shape[: numbers.ndim] != numbers.shape:
             return
-        is_there = numbers.astype(bool)
-        for keep in (is_there, ~is_there):  # a mask may say what is padding
-            begins_again = (np.diff(keep.astype(int), axis=a) > 0 for a in range(1, keep.ndim))
-            if np.ptp(keep.reshape(len(keep), -1).sum(axis=1)) and not any(
-                each.any() for each in begins_again
-            ):
+        for keep in (numbers == 1, numbers == 0):  # a mask may say what is padding
+            begins_again = any(np.any(np.diff(keep.astype(int), axis=axis) > 0)
+                               for axis in range(1, keep.ndim))  # fmt: skip
+            if np.ptp(np.sum(keep.reshape(len(keep), -1), axis=1)) and not begins_again:
                 yield keep
     elif numbers.dtype.kind in "iu" and len(x) == len(numbers) and (
         x.ndim >= 3 or (x.ndim == 2 and x.dtype.kind in "iu")
