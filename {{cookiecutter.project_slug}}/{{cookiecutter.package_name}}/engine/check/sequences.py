@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import NOTHING_TO_EVALUATE, Laboratory
+from .laboratory import Laboratory
 from .numbers import TOLERANCE, close, different, percent, relative_difference
 from .probe import replaced
 
@@ -64,8 +64,7 @@ def later_positions(lab: Laboratory) -> Finding:
     if _sees_later_positions(lab):
         return wrong(
             "labels are the inputs shifted by one, and predictions change with later inputs",
-            "look-ahead, the model sees what it should predict: attention without a causal mask, "
-            "or a mean, convolution or normalization over positions",
+            "look-ahead: attention without a causal mask, or an operation over positions",
             "use_causal_mask=True, padding='causal', and no operation over the axis of positions",
         )
     return ok()
@@ -77,29 +76,24 @@ def _sees_its_label(lab: Laboratory) -> str:
     "alone" if predictions before it don't, as in a decoder; "too" if they do, which may be meant:
     an encoder of the labels sees all of them. In every example: with some masked, others are seen.
     """
-    _, *labels, _ = lab.batch
-    leaves = [leaf for leaf in tf.nest.flatten(labels) if leaf.dtype.is_integer]
+    leaves = [leaf for leaf in tf.nest.flatten(lab.batch[1:-1]) if leaf.dtype.is_integer]
     if len(leaves) != 1 or leaves[0].shape.rank != 3 or leaves[0].shape[2] < 3 or lab.rows < 2:
         return ""
     (y,) = leaves
     at = y.shape[2] // 2
     others = tf.where(tf.range(y.shape[2]) == at, tf.roll(y, 1, axis=1), y)
     swapped = tf.nest.map_structure(lambda leaf: others if leaf is y else leaf, lab.batch)
-    calls, other_calls = lab.base.calls, lab.look(swapped).calls
-    for name, (given, predicted, _) in calls.items():
-        given, predicted = np.asarray(given), np.asarray(predicted)
-        other_given, other_predicted, _ = map(np.asarray, other_calls[name])
+    of_others = lab.look(swapped).calls
+    for name, call in lab.base.calls.items():
+        (given, predicted), (other_given, other_predicted) = (
+            [np.asarray(each) for each in of[:2]] for of in (call, of_others[name])
+        )
         if given.ndim != 2 or predicted.ndim != 3 or given.shape != predicted.shape[:2]:
             continue
-        labels_differ = given != other_given
-        rows = labels_differ.any(axis=1)
-        places = np.unique(np.nonzero(labels_differ)[1])
-        if len(places) != 1:
-            continue
-        place = places[0]
+        rows, places = np.nonzero(given != other_given)
         moved = np.abs(predicted - other_predicted)[rows].max(axis=2) > 1e-6
-        if moved[:, place].all():
-            return "too" if moved[:, :place].any() else "alone"
+        if len(np.unique(places)) == 1 and moved[:, places[0]].all():
+            return "too" if moved[:, : places[0]].any() else "alone"
     return ""
 
 
@@ -114,26 +108,23 @@ def padding(lab: Laboratory) -> Finding:
     (y,), (w,) = tf.nest.flatten(labels), tf.nest.flatten(weights)
     others = tf.where(padded, tf.reduce_max(tf.where(padded, tf.reduce_min(y), y)), y)
     other = lab.look((inputs, tf.nest.pack_sequence_as(labels, [others]), weights))
-    given = np.reshape(w[0], (len(padded), -1))  # of rows, or of each position
-    summed = _summed(lab, given, padded)
-    trains = summed == "all"
-    if not summed and other.counted == lab.base.counted:  # otherwise labels determine the count
-        trains = bool(different(lab.base.losses, other.losses))
-    share = percent(int(padded.sum()), padded.size)
-    every = given * np.ones(padded.shape)
-    if summed == "without" and lab.base.counted == np.count_nonzero(every):
+    given = np.reshape(w[0], (len(padded), -1)) * np.ones(padded.shape)
+    summed, counted = _summed(lab, given, padded), lab.base.counted
+    seen = f"{percent(int(padded.sum()), padded.size)} of the labels are padding, which"
+    if summed == "without" and counted == np.count_nonzero(given):
         return wrong(
-            f"{share} of the labels are padding, which the loss leaves out, but not count",
-            "the loss is a sum over what isn't padding, but is divided by all positions, so it is "
-            "too small, and how much depends on the lengths in a batch (Keras' own losses follow "
-            "the mask of mask_zero)",
+            f"{seen} the loss leaves out, but not count",
+            "the loss is a sum over what isn't padding, but is divided by all positions, so it "
+            "depends on the lengths in a batch (Keras' own losses follow the mask of mask_zero)",
             "count only the labels that aren't padding",
         )
-    if not trains:
+    # If labels determine the count, the losses say nothing.
+    differ = other.counted == counted and different(lab.base.losses, other.losses)
+    if summed == "without" or not (summed or differ):
         return ok()
-    seen = f"{share} of the labels are padding, which trains the model"
+    seen += " trains the model"
     fix = "give padding the weight 0 in create_datasets, or multiply the loss by a padding mask"
-    if lab.base.counted == np.count_nonzero(given * ~padded):
+    if counted == np.count_nonzero(given * ~padded):
         return wrong(
             f"{seen}, but count leaves it out",
             "the loss is a sum over all positions, but is divided by those that aren't padding",
@@ -147,18 +138,16 @@ def padding(lab: Laboratory) -> Finding:
     return look(seen, "", f"{fix}; or is this intended?")
 
 
-@relation("padded tokens")
+@relation("padded tokens", evaluates=True)
 def padded_tokens(lab: Laboratory) -> Finding:
     """The embedding of padding changes no loss."""
-    if not lab.evaluated_splits:
-        return ok(NOTHING_TO_EVALUATE)
     batch = lab.evaluation_batch
     embeddings = [each for each in lab.run.layers if isinstance(each, keras.layers.Embedding)]
-    calls = [*lab.validation_calls(batch, embeddings)]
+    calls = [(e.of, np.asarray(e.arguments[0])) for e in lab.validation_calls(batch, embeddings)]
     padded = {  # a loop that decodes may call one for each position
-        (id(call.of), padding): call.of
-        for call in calls
-        if (padding := _padding_of(np.asarray(call.arguments[0]))) is not None
+        (id(embedding), padding): embedding
+        for embedding, tokens in calls
+        if (padding := _padding_of(tokens)) is not None
     }
     before = lab.validate(batch) if padded else {}
     for (_, padding), embedding in padded.items():
@@ -170,15 +159,14 @@ def padded_tokens(lab: Laboratory) -> Finding:
                 f"{embedding.name} gives other vectors for the padding ({padding})",
                 "the padding mask of mask_zero is lost on the way, or a later layer ignores it"
                 if embedding.mask_zero
-                else "a mean, attention or recurrence includes padding in the sequence",
+                else "a mean, attention or recurrence includes padding",
                 "multiply by the mask before a mean, and pass it to attention and recurrent layers",
             )
-    for embedding, tokens in ((call.of, np.asarray(call.arguments[0])) for call in calls):
+    for embedding, tokens in calls:
         if embedding.mask_zero and (share := _share_of_inner_zeros(tokens)) > MANY_INNER:
             return look(
                 f"{share:.0%} of the rows that {embedding.name} gets have a 0 between other tokens",
-                "0 is padding for mask_zero, so it hides these positions: a token has the number "
-                "of padding",
+                "0 is padding for mask_zero, so it hides them: a token has the number of padding",
                 "number tokens from 1; or are they missing?",
             )
     return ok("" if padded else "not looked at: no embedding gets padding")
@@ -198,14 +186,18 @@ def _padding_of(tokens: np.ndarray) -> int | None:
     if tokens.dtype.kind not in "iu" or tokens.ndim != 2 or tokens.shape[1] < 4:
         return None
     for turned in (tokens[:, ::-1], tokens):
-        numbers, times = np.unique(turned[:, 0], return_counts=True)
-        padding = numbers[times.argmax()]
+        padding = _most_frequent(turned[:, 0])
         at_end = np.logical_and.accumulate(turned == padding, axis=1)
         lengths = at_end.sum(axis=1)
         is_whole = at_end.sum() >= 0.95 * np.sum(tokens == padding)
         if at_end.mean() > 0.1 and is_whole and len(np.unique(lengths)) > 2:
             return int(padding)
     return None
+
+
+def _most_frequent(numbers: np.ndarray) -> Any:
+    found, times = np.unique(numbers, return_counts=True)
+    return found[times.argmax()]
 
 
 def _moved_where(
@@ -241,8 +233,7 @@ def _share_copied(lab: Laboratory) -> float:
     same, following = [0.0], [0.0]
     for x, y, _ in _pairs(lab):
         if x.dtype.kind == y.dtype.kind == "i":
-            numbers, times = np.unique(y, return_counts=True)
-            counts = y != numbers[times.argmax()]
+            counts = y != _most_frequent(y)
             if len(weights) == 1 and weights[0].shape[1:] in (y.shape, y.shape[:1]):
                 counts &= np.reshape(weights[0] != 0, (len(y), -1))
             for shares, a, b in ((same, x, y), (following, x[:, 1:], y[:, :-1])):
@@ -259,8 +250,7 @@ def _answers_moved_into_inputs(lab: Laboratory, x: np.ndarray, y: np.ndarray) ->
     a, b = (np.asarray(part[0]) for part in flat)
     if a.shape != b.shape or a.ndim < 2 or np.mean(b[..., :-1] == a[..., 1:]) < 0.9:
         return 0.0
-    numbers, times = np.unique(b, return_counts=True)
-    padding = numbers[times.argmax()]
+    padding = _most_frequent(b)
     before, share = np.mean((a == b)[b != padding]), float(np.mean((x == y)[y != padding]))
     return share if share > 3 * before + 0.05 else 0.0
 
@@ -276,10 +266,8 @@ def _sees_later_positions(lab: Laboratory) -> bool:
         for x in (lab.batch[0], other)
     )
     # Positions without a weight may see it, such as the prompts of a prefix language model.
-    (weights,) = tf.nest.flatten(lab.batch[-1])[:1]
-    counts = np.asarray(weights[0]) != 0
-    counts = counts[:, :half] if counts.shape == a.shape[:2] else np.ones(a[:, :half].shape[:2])
-    counts = counts.astype(bool)
+    counts = np.asarray(tf.nest.flatten(lab.batch[-1])[0][0]) != 0
+    counts = counts[:, :half] if counts.shape == a.shape[:2] else np.s_[:]
     # Before training, the effect may be small; rounding is the same in both.
     return relative_difference(a[:, :half][counts], b[:, :half][counts]) > TOLERANCE / 10
 
@@ -312,10 +300,7 @@ def _labels_shifted_again(lab: Laboratory, y: np.ndarray) -> int:
 
 
 def _padded_labels(lab: Laboratory) -> tuple[np.ndarray, bool] | None:
-    """Where labels (rows, positions) are padding with a weight, and whether inputs are too.
-
-    None if there is none. Padding is a number at the end of rows that have different lengths.
-    """
+    """Where labels (rows, positions) are padding with a weight, and whether inputs are; or None."""
     parts = [tf.nest.flatten(part) for part in lab.batch]
     if len(parts) != 3 or any(len(part) != 1 for part in parts[1:]):
         return None
@@ -349,11 +334,10 @@ def _summed(lab: Laboratory, weights: np.ndarray, padded: np.ndarray) -> str:
 
 
 def _tokens(lab: Laboratory) -> tuple[Any, Any, int]:
-    """Inputs and labels of a sequence, (rows, positions); None if there aren't any.
+    """Inputs and labels of a sequence, (rows, positions), or None, and the number of the input.
 
-    Of several inputs, such as those of an encoder and a decoder, one with the shape of the labels;
-    its number comes last. Of several numbers or labels, those where one is the next element of the
-    other.
+    Of several, such as the inputs of an encoder and a decoder, those where one is the next element
+    of the other.
     """
     found = _pairs(lab)
     # Two of several may have the same shape by chance.
