@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Iterator
@@ -33,31 +32,31 @@ MOST_PLACES = 16  # in windows, where runs of positions are searched for
 BASES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of the hashes of parts, along each axis
 FOLDS = ("fold", "fold_index")  # flags of a task
 SAME = 1e-8  # the squared distance of rows that are equal, at most
+LEAKAGE = "data leakage between splits"
 
 
 @relation("rows in two splits")
 def rows_in_two_splits(lab: Laboratory) -> Finding:
     """No validation or test example is a training example (data leakage between splits)."""
-    for split in ("validation", "test"):
-        if found := _parts_shared(lab.examples["train"], lab.examples.get(split, {}), split):
+    examples, splits = lab.examples["train"], ("validation", "test")
+    for split in splits:
+        if found := _parts_shared(examples, lab.examples.get(split, {}), split):
             return found
     train = lab.hashes.get("train", [])
     # Several parts for the augmentation to choose from are one example.
-    parts = len(train) // max(1, len(next(iter(lab.examples["train"].values()), ())))
+    parts = len(train) // max(1, len(next(iter(examples.values()), ())))
     wholes = list(zip(*[iter(train)] * parts, strict=True))
-    natural = _repeated_by_nature(lab, wholes)
-    classes = _repeated_classes(lab.examples["train"], wholes)
+    natural, classes = _repeated_by_nature(lab, wholes), _repeated_classes(examples, wholes)
     known = set(train) if len(train) < 1e6 else set()
-    for split in ("validation", "test"):
+    for split in splits:
         if found := _examples_shared(lab, split, known, natural, classes):
             return found
-    for split in ("validation", "test"):
-        if name := _shared_alone(lab.examples["train"], lab.examples.get(split, {})):
+    for split in splits:
+        if name := _shared_alone(examples, lab.examples.get(split, {})):
             return (wrong if name == "inputs" else look)(
                 f"{name} of most {split} examples are {name} of training examples too",
-                "data leakage between splits: the splits overlap, and only other parts of these "
-                "examples differ, for example because noise was added or pairs were formed "
-                "afterwards",
+                f"{LEAKAGE}: only other parts of these examples differ, for example because noise "
+                "was added or pairs were formed afterwards",
                 "split the data first, then prepare each split",
             )
     if folds := _folds_shared(lab):
@@ -65,8 +64,7 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
         return wrong(
             f"{share:.0%} of the {split} examples of --{name} 1 are {split} examples of --{name} "
             "0 too",
-            "each fold splits the data anew, so some examples are in several folds, and others "
-            "in none",
+            "each fold splits the data anew, so examples are in several folds or in none",
             "permute the data with the same seed for all folds",
         )
     validation, test = set(lab.hashes.get("validation", [])), lab.hashes.get("test", [])
@@ -74,7 +72,7 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
     if test and same / len(test) > max(MANY, 3 * natural):
         return wrong(
             f"{percent(same, len(test))} of the test examples are validation examples too",
-            "data leakage between splits: weights are selected on the data that they are tested on",
+            f"{LEAKAGE}: weights are selected on the data that they are tested on",
             "split the data first, then prepare each split",
         )
     return ok()
@@ -88,7 +86,7 @@ def _parts_shared(
         return wrong(
             f"training examples are windows of a series, and {share:.0%} of what {split} windows "
             "contain is in training windows too",
-            "data leakage between splits: windows that overlap were split at random",
+            f"{LEAKAGE}: windows that overlap were split at random",
             "divide the series by time, then cut each part into windows",
         )
     if pieces := _pieces_shared(train, others):
@@ -96,57 +94,52 @@ def _parts_shared(
         return (wrong if often < FEW_TIMES / 4 else look)(
             f"{share:.0%} of the {split} images have parts of {pixels} x {pixels} pixels that "
             "occur elsewhere in some training images",
-            "data leakage between splits: they are crops of the same pictures, or composed of "
-            "the same pieces, and were split at random",
+            f"{LEAKAGE}: they are crops of the same pictures, or composed of the same pieces",
             "divide the pictures or pieces first, then crop or compose each split from its own",
         )
     if share := _reordered(train, others):
         return wrong(
             f"{share:.0%} of the {split} examples have the same values as training examples, in "
             "another order",
-            "data leakage between splits: they are copies that were flipped, turned, rolled or "
-            "otherwise reordered, and were split at random",
+            f"{LEAKAGE}: they are copies that were flipped, turned, rolled or otherwise reordered",
             "split the data first, then make copies of training examples only",
         )
     if share := _near_copies(train, others):
-        are_wrong = (
-            share > 0.5 and not _have_few_examples(train) and not _are_measured_later(train, others)
-        )
-        return (wrong if are_wrong else look)(
+        labels = train.get("labels", np.zeros(0))
+        # Few examples of a class, such as the faces of one person, are similar.
+        are_few = labels.dtype.kind in "iu" and labels.size < 20 * len(np.unique(labels))
+        are_few &= labels.ndim == 1
+        is_sure = share > 0.5 and not are_few and not _are_measured_later(train, others)
+        return (wrong if is_sure else look)(
             f"{share:.0%} of the {split} examples are much nearer to some of the training "
             "examples than to all others",
-            "data leakage between splits: they are near-duplicates (noisy copies of one "
-            "original, or parts of one recording) that were split at random",
+            f"{LEAKAGE}: they are noisy copies of one original, or parts of one recording",
             "split by group, so that what belongs together stays together, before making copies",
         )
     return None
 
 
 def _folds_shared(lab: Laboratory) -> tuple[str, str, float] | None:
-    """How much two folds of a cross-validation share, if a flag of the task selects the fold.
-
-    The flag, the split that differs from fold to fold, and the fraction; None if nothing is shared.
-    """
+    """The flag that selects a fold, and a split of which two folds share some, and how much."""
     name = next((f.name for f in fields(lab.task) if f.name in FOLDS), "")
     if not name or lab.made_again.takes_long:
         return None
     folds = []
-    with contextlib.suppress(Exception):  # folds may start at 1, or not be numbers
+    try:
         for number in (0, 1):
             is_own = getattr(lab.task, name) == number
             other = replace(lab.task, **{name: number})
             made = lab.datasets if is_own else lab.create_datasets(other)
             folds.append({n: _hashes_of_rows(s) for n, s in made.items() if s is not None})
-    if len(folds) < 2:
+    except Exception:  # folds may start at 1, or not be numbers
         return None
     times = Counter(itertools.chain(*folds[0].values()))
     for split in ("test", "validation"):  # folds may differ in one of them only
         some, others = (fold.get(split, []) for fold in folds)
-        if not others or set(some) == set(others):
-            continue  # a test split that is the same for all folds
-        known = {row for row in some if times[row] == 1}  # others are duplicates in the data
-        share = float(np.mean([row in known for row in others]))
-        return (name, split, share) if share > MANY / 4 else None
+        if others and set(some) != set(others):
+            known = {row for row in some if times[row] == 1}  # others are duplicates in the data
+            share = float(np.mean([row in known for row in others]))
+            return (name, split, share) if share > MANY / 4 else None
     return None
 
 
@@ -201,8 +194,7 @@ def _examples_shared(
         names = ", ".join(f"{c:g}" for c in classes)
         return wrong(
             f"{seen}; in training, those of label {names} repeat, and of other labels hardly any",
-            "data leakage between splits: rare or hard ones were repeated (oversampled) before "
-            "the split, so both splits have copies",
+            f"{LEAKAGE}: rare or hard ones were repeated (oversampled) before the split",
             "split the data first, then repeat training examples, or give them weights",
         )
     is_copied = twice / len(found) > MANY and _never_come_again(lab.examples["train"])
@@ -230,8 +222,9 @@ def inputs_differ(lab: Laboratory) -> Finding:
         # Rows of a table with few distinct numbers may be the same.
         few = len(np.unique(numbers)) < sum(a[0].size for a in inputs) * len(seen) / 10
         is_table = few and all(a.ndim == 2 for a in inputs)
-        is_sure = len(seen) < len(keys) / 10 and not is_table
-        is_sure = is_sure and not _tell_labels(keys, arrays["labels"][: len(keys)])
+        is_sure = len(seen) < len(keys) / 10 and not is_table and (
+            not _tell_labels(keys, arrays["labels"][: len(keys)])
+        )  # fmt: skip
         return (wrong if is_sure else look)(
             f"{share:.0%} of the training examples have the same inputs as others with another "
             "label",
@@ -243,9 +236,7 @@ def inputs_differ(lab: Laboratory) -> Finding:
 
 def _tell_labels(keys: list[bytes], labels: np.ndarray) -> bool:
     """Whether examples with the same inputs have similar labels, as from several raters."""
-    numbers: dict[bytes, int] = {}
-    of_key = np.array([numbers.setdefault(key, len(numbers)) for key in keys])
-    sizes = np.bincount(of_key)
+    _, of_key, sizes = np.unique(np.array(keys, object), return_inverse=True, return_counts=True)
     if labels.dtype.kind == "f":
         y = np.nan_to_num(labels.astype("f8"))
         within = y - (np.bincount(of_key, y) / sizes)[of_key]
@@ -260,42 +251,32 @@ def _tell_labels(keys: list[bytes], labels: np.ndarray) -> bool:
 def _repeated_classes(train: dict[str, np.ndarray], wholes: list[tuple[int, ...]]) -> list[float]:
     """The labels whose examples mostly repeat, if no others do; or an empty list."""
     labels = np.ravel(train.get("labels", np.zeros(0)))
-    if (
-        labels.dtype.kind not in "fiu"
-        or len(labels) != len(wholes)
-        or len(np.unique(labels)) > MANY_VALUES
-    ):
+    classes = np.unique(labels).tolist()
+    are_classes = labels.dtype.kind in "fiu" and len(classes) <= MANY_VALUES
+    if not are_classes or len(labels) != len(wholes):
         return []
     times = Counter(wholes)
     several = np.array([times[whole] > 1 for whole in wholes])
-    shares = {c: float(np.mean(several[labels == c])) for c in np.unique(labels).tolist()}
+    shares = {c: float(np.mean(several[labels == c])) for c in classes}
     found = [c for c, share in shares.items() if share > 0.6]
     copied = {w for w, c in zip(wholes, labels.tolist(), strict=True) if c in found}
-    if (
-        not found
-        or len(copied) < FEW_COPIED
-        or any(0.05 < share < 0.6 for share in shares.values())
-    ):
+    if len(copied) < FEW_COPIED or any(0.05 < share < 0.6 for share in shares.values()):
         return []  # such as empty examples, which are all the same
     return found if len(found) < len(shares) else []
 
 
 def _never_come_again(train: dict[str, np.ndarray]) -> bool:
-    """Whether rows of a table, with numbers as labels, can repeat only if they were copied.
-
-    Not images of the same few letters, nor measurements of a few things.
-    """
-    labels = train.get("labels", np.zeros(0))
-    names = [n for n, x in train.items() if n.startswith("inputs") and x.dtype.kind == "f"]
-    if not len(labels) or labels.dtype.kind != "f" or any(train[n].ndim > 2 for n in names):
+    """Whether rows of a table, with numbers as labels, can repeat only if they were copied."""
+    columns = [*arrays_of(train, "inputs").values(), train.get("labels", np.zeros(0, int))]
+    if len(columns) < 2 or columns[-1].dtype.kind != "f" or any(x.ndim > 2 for x in columns[:-1]):
         return False
-    table = np.unique(_table([train[n] for n in [*names, "labels"]], MOST_OTHERS), axis=0)
+    table = np.unique(_table(columns, MOST_OTHERS), axis=0)
     by_chance = 0.5 * len(table) ** 2  # pairs; and by each column fewer of these that are alike
     for column in table.T:
         _, counts = np.unique(column, return_counts=True)
         if len(counts) > MANY_VALUES:  # others may follow from each other
             by_chance *= float(np.sum((counts / len(column)) ** 2))
-    return bool(names) and by_chance < BY_CHANCE
+    return by_chance < BY_CHANCE
 
 
 def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> str:
@@ -317,19 +298,24 @@ def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -
     return ""
 
 
+def _inputs_of_both(
+    train: dict[str, np.ndarray], others: dict[str, np.ndarray], kinds: str = "fiu"
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Inputs of these kinds of numbers, of training and another split, of the same shape."""
+    for name, array in arrays_of(train, "inputs", kinds).items():
+        if name in others and others[name].shape[1:] == array.shape[1:]:
+            yield array, others[name]
+
+
 def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
     """The fraction of another split's windows found elsewhere in training windows; 0 if small.
 
-    Windows are (rows, positions) or (rows, positions, channels) of real numbers. Short runs of
-    positions are compared.
+    Short runs of positions in (rows, positions) or (rows, positions, channels) are compared.
     """
-    for name, array in train.items():
-        other = others.get(name)
-        is_series = array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[1] > 3
-        if not name.startswith("inputs") or not is_series or other is None or len(other) < 10:
-            continue
+    for array, other in _inputs_of_both(train, others, "f"):
+        is_series = array.ndim in (2, 3) and array.shape[1] > 3
         few = len(np.unique(array.ravel()[:MOST_ROWS])) < 100  # such numbers are equal by chance
-        if other.shape[1:] != array.shape[1:] or few:
+        if not is_series or few or len(other) < 10:
             continue
         run = min(4, array.shape[1] // 2)
         rows = max(10, MOST_PIXELS // array[0].size)
@@ -357,9 +343,8 @@ def _reordered(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> f
     Many different values occur together again only if they were copied, unless few such sets of
     values exist, as where all rows are permutations of the same numbers.
     """
-    for name, array in arrays_of(train, "inputs", "fiu").items():
-        other = others.get(name)
-        if other is None or other.shape[1:] != array.shape[1:] or array[0].size < MANY_NUMBERS:
+    for array, other in _inputs_of_both(train, others):
+        if array[0].size < MANY_NUMBERS:
             continue
         most = min(MOST_ROWS, MOST_PIXELS // (4 * array[0].size))
         known, found = (x[:most].reshape(len(x[:most]), -1) for x in (array, other))
@@ -387,13 +372,10 @@ def _pieces_shared(
     often such a part occurs (median), and the pixels along its side. Parts at the same place, such
     as a background, say nothing; nor do parts that many images have, such as letters of one font.
     """
-    for name, array in train.items():
-        other = others.get(name)
-        if not name.startswith("inputs") or other is None or array.ndim not in (3, 4):
+    for array, other in _inputs_of_both(train, others):
+        if array.ndim not in (3, 4) or min(array.shape[1:3]) < 16 or len(other) < 10:
             continue
         height, width = array.shape[1:3]
-        if min(height, width) < 16 or other.shape[1:] != array.shape[1:] or len(other) < 10:
-            continue
         part = max(8, min(height, width) // 3)
         rows = max(10, MOST_PIXELS // (height * width * part))
         array, other = array[: min(rows, MOST_TRAINING)], other[: min(rows // 4, MOST_OTHERS)]
@@ -427,23 +409,14 @@ def _pieces_shared(
 
 
 def _hashes_of_parts(arrays: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """A number for each part of these sizes, (rows, places on the first axis, ...).
-
-    The arrays are (rows, positions, ...), with or without channels.
-    """
+    """A number for each part, (rows, places, ...), of (rows, positions, ...) or with channels."""
     numbers = np.ascontiguousarray(arrays, "f4").view("u4").astype("u8")
     if numbers.ndim > 1 + len(sizes):
         odd = 2 * np.random.default_rng(0).integers(1, 2**62, numbers.shape[-1], "u8") + 1
         numbers = (numbers * odd).sum(axis=-1, dtype="u8")
     for axis, (size, base) in enumerate(zip(sizes, BASES, strict=False), start=1):
-        places = numbers.shape[axis] - size + 1
-        made, factor = np.zeros_like(np.take(numbers, range(places), axis)), 1
-        for i in range(size):
-            slices = [slice(None)] * numbers.ndim
-            slices[axis] = slice(i, i + places)
-            made += numbers[tuple(slices)] * np.uint64(factor)
-            factor = factor * base % 2**64
-        numbers = made
+        powers = np.cumprod(np.full(size, base, "u8"))  # modulo 2**64
+        numbers = np.lib.stride_tricks.sliding_window_view(numbers, size, axis) @ powers
     return numbers
 
 
@@ -473,10 +446,9 @@ def _features(
     train: dict[str, np.ndarray], others: dict[str, np.ndarray], most_others: int
 ) -> tuple[list[str], np.ndarray, np.ndarray] | None:
     """The names of real inputs, and those of training and another split, on one scale."""
-    names = [n for n, x in train.items() if n.startswith("inputs") and x.dtype.kind == "f"]
-    names = [n for n in names if n in others and others[n].dtype.kind == "f"]
     # Distances between arrays with few values, such as bonds of a graph, are discrete.
-    names = [n for n in names if len(np.unique(train[n].ravel()[:MOST_ROWS])) > 10]
+    known, found = (arrays_of(split, "inputs") for split in (train, others))
+    names = [n for n in known if n in found and len(np.unique(known[n].ravel()[:MOST_ROWS])) > 10]
     if not names or any(train[n].shape[1:] != others[n].shape[1:] for n in names):
         return None
     a, b = (_table([split[n] for n in names], most)
@@ -509,13 +481,6 @@ def _are_measured_later(train: dict[str, np.ndarray], others: dict[str, np.ndarr
     are_others = labels[0][apart.argmin(axis=1)] != labels[1][: len(some)]
     is_alone = beside.min(axis=1) > 4 * apart.min(axis=1)
     return bool(np.mean(are_others) > MANY and is_alone.mean() > 0.9)
-
-
-def _have_few_examples(train: dict[str, np.ndarray]) -> bool:
-    """Whether each class has few examples, such as the faces of one person, which are similar."""
-    labels = train.get("labels", np.zeros(0))
-    is_one_each = labels.dtype.kind in "iu" and labels.ndim == 1
-    return is_one_each and len(labels) < 20 * len(np.unique(labels))
 
 
 def _are_near(squares: np.ndarray) -> np.ndarray:
