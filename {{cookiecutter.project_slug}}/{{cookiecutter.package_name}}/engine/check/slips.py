@@ -15,6 +15,7 @@ from .laboratory import Laboratory
 MOST = 1_000  # elements of a list that are visited
 DEEP = 6  # attributes, elements and variables on the way to a function
 LIBRARIES = ("keras", "tensorflow", "numpy")
+NOT_SET = types.CellType()  # of a variable that has no value yet
 LOOPS = ast.For | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -27,22 +28,17 @@ def loop_variables(lab: Laboratory) -> Finding:
     made: dict[types.CodeType, list[types.FunctionType]] = {}
     for function in _functions(roots):
         made.setdefault(function.__code__, []).append(function)
-    for code, functions in made.items():
-        first, *others = functions
-        if not others or not code.co_freevars:
-            continue
-        changing = _set_in_loops(code)
+    for code, (first, *others) in made.items():
+        changing = _set_in_loops(code) if others and code.co_freevars else set()
+        cells = {id(cell) for function in others for cell in function.__closure__ or ()}
         for variable, cell in zip(code.co_freevars, first.__closure__ or (), strict=True):
-            # All of them share one cell instead of having one each.
-            if variable in changing and any(cell is c for f in others for c in f.__closure__ or ()):
+            if variable in changing and id(cell) in cells:  # instead of one for each function
                 return wrong(
-                    f"{len(functions)} functions of {Path(code.co_filename).name}, line "
+                    f"{1 + len(others)} functions of {Path(code.co_filename).name}, line "
                     f"{code.co_firstlineno}, share the variable {variable} of the loop that "
                     "creates them",
-                    f"late binding: a function reads {variable} when it is called, and by then it "
-                    "has the value of the last iteration",
-                    "bind the value when the function is created: a parameter "
-                    f"{variable}={variable}, or functools.partial",
+                    f"late binding: when they are called, {variable} has its last value",
+                    f"bind it by a parameter {variable}={variable}, or functools.partial",
                 )
     return ok()
 
@@ -58,7 +54,7 @@ def _functions(roots: Iterable[Any]) -> Iterator[types.FunctionType]:
         if isinstance(thing, types.FunctionType):
             if thing.__module__.startswith(LIBRARIES):
                 continue
-            held = [cell.cell_contents for cell in thing.__closure__ or () if _is_set(cell)]
+            held = [cell.cell_contents for cell in thing.__closure__ or () if cell != NOT_SET]
             yield thing
         elif isinstance(thing, types.MethodType):
             held = [thing.__func__, thing.__self__]
@@ -71,13 +67,6 @@ def _functions(roots: Iterable[Any]) -> Iterator[types.FunctionType]:
         elif not type(thing).__module__.startswith(("tensorflow", "numpy")):
             held = [*getattr(thing, "__dict__", {}).values()]
         things += [(each, depth + 1) for each in held[:MOST]]
-
-
-def _is_set(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:  # it is empty
-        return False
 
 
 def _set_in_loops(code: types.CodeType) -> set[str]:
