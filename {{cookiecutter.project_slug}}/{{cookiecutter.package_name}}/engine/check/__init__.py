@@ -13,27 +13,13 @@ from collections.abc import Iterator
 
 from ..causes import cause_of
 from ..errors import UsageError
-from . import (
-    adversaries,
-    codes,
-    data,
-    evaluation,
-    layers,
-    leaks,
-    learning,
-    losses,
-    metrics,
-    modes,
-    overlaps,
-    predictions,
-    reading,
-    repeating,
-    resuming,
-    scales,
-    sequences,
-    slips,
-    training,
-)
+
+# The order of these imports is that of the relations in a report, in which a person would look:
+# an early fault may explain later ones.
+from . import (  # noqa: F401  # isort: skip
+    data, leaks, overlaps, scales, repeating, losses, codes, training, adversaries, layers, slips,
+    learning, predictions, metrics, sequences, evaluation, modes, reading, resuming,
+)  # fmt: skip
 from .explain import explain
 from .findings import NOT_LOOKED_AT, RELATIONS, Finding, Relation, look, ok, wrong
 from .laboratory import Laboratory
@@ -54,14 +40,6 @@ __all__ = [
 ]
 
 
-# In the order in which a person would look: an early fault may explain later ones.
-MODULES = (data, leaks, overlaps, scales, repeating, losses, codes, training, adversaries,
-           layers, slips,
-           learning, predictions, metrics, sequences, evaluation, modes, reading,
-           resuming)  # fmt: skip
-ORDER = [module.__name__ for module in MODULES]
-
-
 def select(only: tuple[str, ...]) -> list[str]:
     """The relations whose names contain one of these texts; all if there are none.
 
@@ -71,8 +49,7 @@ def select(only: tuple[str, ...]) -> list[str]:
     for text in only:
         if not any(text in name for name in RELATIONS):
             raise UsageError(f"no relation has {text!r} in its name; see --list.")
-    names = sorted(RELATIONS, key=lambda name: ORDER.index(RELATIONS[name].observe.__module__))
-    return [name for name in names if not only or any(text in name for text in only)]
+    return [name for name in RELATIONS if not only or any(text in name for text in only)]
 
 
 def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Finding]]:
