@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,20 +47,15 @@ def random_numbers(graph: tf.Graph, first: int = 0) -> tuple[list[str], list[str
 def drawn_alike_on_replicas(ops: Iterable[tf.Operation], own: set[str], step: str) -> list[str]:
     """Numbers for each row of a batch whose seed depends on the `step`, and on nothing else.
 
-    Args:
-        ops: those of a train step whose rows all get the same numbers.
-        own: names of operations that give each replica a different seed.
-        step: the name of the operation that holds the number of the step.
+    All rows get the same numbers, and operations of the names `own` give each replica its own seed.
     """
-    found = []
-    for op in ops:
-        if not op.type.startswith("StatelessRandom") or SAME_ROWS not in op.name:
-            continue
+
+    def sources(op: tf.Operation) -> set[str]:
         before = upstream(op.inputs[1:], frozenset(own))
-        sources = {n for n, o in before.items() if n in own or not (o.inputs or o.type == "Const")}
-        if sources == {step}:
-            found.append(op.name)
-    return found
+        return {n for n, o in before.items() if n in own or not (o.inputs or o.type == "Const")}
+
+    draws = (op for op in ops if op.type.startswith("StatelessRandom") and SAME_ROWS in op.name)
+    return [op.name for op in draws if sources(op) == {step}]
 
 
 def drawn_of_constants(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
@@ -74,16 +69,15 @@ def drawn_of_constants(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
 
 def drawn_codes(ops: Sequence[tf.Operation]) -> list[list[tf.Tensor]]:
     """The mean and the deviation, (rows, numbers), of samples of mean + deviation x noise."""
-    found = []
     draws = frozenset(op.name for op in ops if op.type.startswith("StatelessRandomNormal"))
-    for op in ops if draws else ():
-        for mean, product in itertools.permutations(op.inputs, 2) if op.type == "AddV2" else ():
-            factors = product.op.inputs if product.op.type == "Mul" else ()
-            for deviation, noise in itertools.permutations(factors, 2):
-                is_code = mean.shape.rank == 2 and mean.shape == deviation.shape
-                if is_code and _draws_of(noise, draws) and not _draws_of(deviation, draws):
-                    found.append([mean, deviation])
-    return found
+    return [
+        [mean, deviation]
+        for op in ops if draws and op.type == "AddV2"
+        for mean, product in itertools.permutations(op.inputs, 2) if product.op.type == "Mul"
+        for deviation, noise in itertools.permutations(product.op.inputs, 2)
+        if mean.shape.rank == 2 and mean.shape == deviation.shape
+        and _draws_of(noise, draws) and not _draws_of(deviation, draws)
+    ]  # fmt: skip
 
 
 def noise_of_all_rows(ops: Sequence[tf.Operation], rows: int) -> str:
@@ -150,9 +144,7 @@ def _seeded_draws(ops: Iterable[tf.Operation]) -> Iterator[tuple[tf.Operation, i
 def _formula(tensor: tf.Tensor, known: dict[str, int]) -> int:
     """An equal number for tensors that are computed in the same way from the same ones.
 
-    Args:
-        tensor: of a graph.
-        known: the numbers of operations by name; this function adds to them.
+    The numbers of operations are added to `known`.
     """
     op = tensor.op
     if op.name not in known:
@@ -166,10 +158,7 @@ def _formula(tensor: tf.Tensor, known: dict[str, int]) -> int:
 def norms_of_gradients(
     ops: Iterable[tf.Operation], of_losses: set[str]
 ) -> list[tuple[str, list[int], list[int | None]]]:
-    """Norms of gradients in losses, over some axes of them or over the batch.
-
-    The operation, the axes, and the shape of the gradient.
-    """
+    """Norms of gradients in losses, over other axes than an example's; their axes and shapes."""
     found = []
     for op in ops:
         if op.type != "Sqrt" or op.name not in of_losses:
@@ -213,7 +202,7 @@ def never_the_last(ops: Iterable[tf.Operation]) -> tuple[str, int] | None:
             for use in index.consumers():
                 indices += use.outputs if use.type in RESHAPES else ()
                 uses += [use] if use.type not in RESHAPES else ()
-        if low is None or high is None or not uses or {use.type for use in uses} != {"GatherV2"}:
+        if low is None or high is None or {use.type for use in uses} != {"GatherV2"}:
             continue
         sizes = {use.inputs[0].shape[int(tf.get_static_value(use.inputs[2]))] for use in uses}
         alone = all(other in uses for use in uses for other in use.inputs[0].consumers())
@@ -265,6 +254,11 @@ def captured(graph: tf.Graph) -> dict[int, str]:
     return {id(outside): inside.op.name for outside, inside in graph.captures}
 
 
+def _forward(ops: Iterable[tf.Operation], types: Collection[str]) -> Iterator[tf.Operation]:
+    """Operations of these types, but not those of gradients."""
+    return (op for op in ops if op.type in types and not op.name.startswith("gradient"))
+
+
 def assigned_variables(ops: Iterable[tf.Operation]) -> list[str]:
     """The variables that the graph writes to."""
     assigning = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
@@ -279,15 +273,11 @@ def accidental_broadcasts(
     If both are the same tensor, all pairs are intended.
     """
     found = []
-    for op in ops:
-        if op.type not in ARITHMETIC or op.name.startswith("gradient"):
-            continue
+    for op in _forward(ops, ARITHMETIC) if rows > 1 else ():
         shapes = [tuple(t.shape.as_list()) if t.shape.rank is not None else () for t in op.inputs]
         sources = {_source(t) for t in op.inputs}
         are_data = not {source.type for source in sources} & {"ReadVariableOp", "Const", "Range"}
-        if sorted(shapes, key=len) == [(rows,), (rows, 1)] and rows > 1 and (
-            len(sources) > 1 and are_data
-        ):  # fmt: skip
+        if sorted(shapes, key=len) == [(rows,), (rows, 1)] and len(sources) > 1 and are_data:
             found.append((op.name, *shapes))
     return found
 
@@ -301,9 +291,7 @@ def exchanged_by_reshape(
     for half as many positions with twice as many numbers.
     """
     found = []
-    for op in ops:
-        if op.type != "Reshape" or op.name.startswith("gradient"):
-            continue
+    for op in _forward(ops, {"Reshape"}):
         shapes = [t.shape.as_list() if t.shape.rank else [] for t in (op.inputs[0], op.outputs[0])]
         a, b = shapes
         if None in (*a, *b) or not a or not b or a[0] != b[0]:
@@ -320,24 +308,19 @@ def exchanged_by_reshape(
             continue
         if moved and 1 not in moved[0] and len(set(moved[0])) > 1:
             is_stacking = all(max(pair) % min(pair) == 0 for pair in moved)
-            found.append((op.name, a, b, not is_stacking or _are_multiplied(op.outputs[0])))
+            are_multiplied = any(  # for each of two axes
+                use.type in ("BatchMatMulV2", "BatchMatMulV3", "Einsum")
+                and [t.shape.rank for t in use.inputs] == [4, 4]
+                for use in op.outputs[0].consumers()
+            )
+            found.append((op.name, a, b, not is_stacking or are_multiplied))
     return found
 
 
-def _are_multiplied(tensor: tf.Tensor) -> bool:
-    """Whether a tensor is in a matrix product with another one, for each of two axes."""
-    return any(
-        op.type in ("BatchMatMulV2", "BatchMatMulV3", "Einsum")
-        and [t.shape.rank for t in op.inputs] == [4, 4]
-        for op in tensor.consumers()
-    )
-
-
 def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
-    """For each softmax cross-entropy of hard labels, the smallest and largest logit: (3,).
+    """For each softmax cross-entropy, the smallest and largest logit and their number: (3,).
 
-    And the number of logits. Masked logits count as 0. If labels are distributions, all are 0,
-    because small logits may be intended there.
+    Masked logits count as 0. If labels are distributions, all are 0: logits may be small there.
     """
     found = []
     for op in ops:
@@ -356,9 +339,8 @@ def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
 def compared_with_themselves(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
     """The logits of examples with themselves, in softmax cross-entropies over examples: (rows, 4).
 
-    If logits are (rows, candidates), each block of as many candidates as rows has one for each row.
-    The logit of it, the smallest and the largest other logit that isn't masked, and whether it is
-    the label.
+    Of logits (rows, candidates), each block of as many candidates as rows has one for each row: it,
+    the smallest and the largest other logit that isn't masked, and whether it is the label.
     """
     found = []
     for op in ops:
@@ -384,33 +366,26 @@ def compared_with_themselves(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
 
 def activated_logits(ops: Iterable[tf.Operation]) -> list[str]:
     """The activations whose outputs cross-entropies use as logits."""
-    found = []
-    for op in ops:
-        of_softmax = op.type in SOFTMAX_LOSSES
-        of_sigmoid = op.type in ("Relu", "Neg", "GreaterEqual") and "logistic_loss" in op.name
-        if not of_softmax and not of_sigmoid:
-            continue
-        source = _source(op.inputs[0])
-        if source.type in ACTIVATIONS:
-            found.append(source.type.lower())
-    return found
+    sources = [_source(op.inputs[0]).type for op in ops
+               if op.type in SOFTMAX_LOSSES or _is_of_sigmoid(op)]  # fmt: skip
+    return [source.lower() for source in sources if source in ACTIVATIONS]
+
+
+def _is_of_sigmoid(op: tf.Operation) -> bool:
+    """Whether the first input is the logits of a binary cross-entropy."""
+    return "logistic_loss" in op.name and op.type in ("Relu", "Neg", "GreaterEqual")
 
 
 def multiplies_by(ops: Iterable[tf.Operation], numbers: set[float]) -> bool:
     """Whether something is multiplied or divided by one of these numbers."""
-    given = (
-        tf.get_static_value(tensor) for op in ops if op.type in ("Mul", "RealDiv")
-        if not op.name.startswith("gradient") for tensor in op.inputs
-    )  # fmt: skip
+    given = (tf.get_static_value(t) for op in _forward(ops, {"Mul", "RealDiv"}) for t in op.inputs)
     values = [float(value) for value in given if value is not None and np.ndim(value) == 0]
     return any(np.isclose(value, number, rtol=1e-6) for value in values for number in numbers)
 
 
 def clipped_outputs(ops: Iterable[tf.Operation]) -> str:
     """Outputs of a linear layer that are clipped near 0 and 1 before a logarithm; or nothing."""
-    for op in ops:
-        if op.type != "Log" or op.name.startswith("gradient"):
-            continue
+    for op in _forward(ops, {"Log"}):
         tensor, bounds = op.inputs[0], list[float]()
         while tensor.op.type in ("Maximum", "Minimum"):
             tensor, bound = tensor.op.inputs
@@ -421,22 +396,18 @@ def clipped_outputs(ops: Iterable[tf.Operation]) -> str:
         source = _source(tensor)
         if source.type == "RealDiv" and _source(source.inputs[1]).type == "Sum":
             source = _source(source.inputs[0])  # shares of their sum, which Keras takes
-        given = {_source(t).type for t in source.inputs}
-        if _is_linear(source) and not given & {*ACTIVATIONS, "RealDiv"}:
+        given = [_source(t).type for t in source.inputs]
+        is_linear = source.type in LINEAR or (source.type == "AddV2" and given[0] in LINEAR)
+        if is_linear and not {*given} & {*ACTIVATIONS, "RealDiv"}:
             return str(source.name)
     return ""
-
-
-def _is_linear(op: tf.Operation) -> bool:
-    """Whether an operation is a layer without an activation, with or without a bias."""
-    return op.type in LINEAR or (op.type == "AddV2" and _source(op.inputs[0]).type in LINEAR)
 
 
 def compared_with_half(ops: Iterable[tf.Operation]) -> str:
     """The operation that compares logits of a cross-entropy with 0.5; or nothing."""
     logits, found = set[str](), list[tf.Operation]()
     for op in ops:
-        if "logistic_loss" in op.name and op.type in ("Relu", "Neg", "GreaterEqual"):
+        if _is_of_sigmoid(op):
             logits.add(_unshaped(op.inputs[0]).name)
         elif op.type in ("Greater", "GreaterEqual"):
             bound = tf.get_static_value(op.inputs[1])
@@ -459,9 +430,7 @@ def softmax_along(
 
     TensorFlow swaps such an axis and the last one before the softmax.
     """
-    for op in ops:
-        if op.type not in ("Softmax", "LogSoftmax"):
-            continue
+    for op in _forward(ops, {"Softmax", "LogSoftmax"}):
         source = _source(op.inputs[0])
         if source.type == "Transpose":
             given, turned = (t.shape.as_list() for t in (source.inputs[0], op.inputs[0]))
@@ -473,19 +442,13 @@ def softmax_along(
 
 def exponential_of_positive(ops: Iterable[tf.Operation]) -> str:
     """An exponential of an exponential or a softplus, or nothing."""
-    for op in ops:
-        if op.type == "Exp" and not op.name.startswith("gradient") and (
-            _source(op.inputs[0]).type in ("Exp", "Softplus")
-        ):  # fmt: skip
-            return str(op.name)
-    return ""
+    found = (str(op.name) for op in _forward(ops, {"Exp"})
+             if _source(op.inputs[0]).type in ("Exp", "Softplus"))  # fmt: skip
+    return next(found, "")
 
 
 def _source(tensor: tf.Tensor) -> tf.Operation:
-    """The operation that computed a tensor, except for changes of its shape.
-
-    Where the outputs of several kinds of operations are joined, it is the operation that joins.
-    """
+    """The operation that computed a tensor, or joined several kinds, but for changes of shape."""
     op = tensor.op
     while op.type in PASSED_THROUGH:
         if op.type == "ConcatV2":
