@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
+from unittest import mock
 
 import keras
 import numpy as np
@@ -31,39 +32,22 @@ MOST_LATER = 4  # calls of a loss after its first one that are recorded
 
 
 class Look(NamedTuple):
-    """One train step of a batch, computed but not committed.
+    """One train step of a batch, computed but not committed."""
 
-    Attributes:
-        counted: the largest count in the batch over the losses and terms.
-        losses: by optimizer, and the terms.
-        gradients: arrays, by optimizer.
-        metrics: results after this step alone.
-        finite: whether losses and gradients are.
-        kept: what the step writes other than metrics, such as statistics, by the variable's id.
-        calls: arguments and result of each call of a loss: (labels, predictions, result).
-        updates: arguments of each update of a metric: (values, ..., weights or None).
-        drawn: some of the numbers from each random operation.
-        outputs: the first output of the only trained model, if it is one tensor: at most one.
-        later_calls: calls of a loss after its first one, as for other heads of a model.
-        codes: mean and deviation of samples drawn as mean + deviation x noise.
-        ranges: for each softmax cross-entropy the smallest and largest logit, and their number.
-        pairs: for each softmax over pairs of rows, see `compared_with_themselves`.
-    """
-
-    counted: int
-    losses: Numbers
-    gradients: dict[str, list[np.ndarray]]
-    metrics: Numbers
-    finite: bool
-    kept: dict[int, tf.Tensor]
-    calls: dict[str, tuple[Any, ...]]
-    updates: dict[str, tuple[Any, ...]]
-    drawn: dict[str, np.ndarray]
-    outputs: list[np.ndarray]
-    later_calls: dict[str, list[tuple[Any, ...]]]
-    codes: list[list[np.ndarray]]
-    ranges: list[np.ndarray]
-    pairs: list[np.ndarray]
+    counted: int  # the largest count in the batch over the losses and terms
+    losses: Numbers  # by optimizer, and the terms
+    gradients: dict[str, list[np.ndarray]]  # by optimizer
+    metrics: Numbers  # results after this step alone
+    finite: bool  # whether losses and gradients are
+    kept: dict[int, tf.Tensor]  # what it writes, by id of the variable; without metrics
+    calls: dict[str, tuple[Any, ...]]  # of losses, the first: (labels, predictions, result)
+    updates: dict[str, tuple[Any, ...]]  # of metrics, the first: (values, ..., weights or None)
+    drawn: dict[str, np.ndarray]  # some of the numbers from each random operation
+    outputs: list[np.ndarray]  # the first one of the only trained model, if it is one tensor
+    later_calls: dict[str, list[tuple[Any, ...]]]  # of losses, as for other heads of a model
+    codes: list[list[np.ndarray]]  # see `graph.drawn_codes`
+    ranges: list[np.ndarray]  # see `graph.ranges_of_logits`
+    pairs: list[np.ndarray]  # see `graph.compared_with_themselves`
 
     @property
     def all_calls(self) -> list[tuple[str, tuple[Any, ...]]]:
@@ -179,8 +163,7 @@ class Probe:
             reduced = [
                 self.steps.reduce(i, local, progress) for i in range(len(run.functions.train_steps))
             ]
-        operations = tf.compat.v1.get_default_graph().get_operations()
-        self.ops = operations
+        self.ops = operations = tf.compat.v1.get_default_graph().get_operations()
         losses = [loss for of_step in reduced for loss in of_step.losses.values()]
         self.ops_of_losses = set(upstream(losses))
         draws = frozenset(op.name for op in operations if op.type.startswith("StatelessRandom"))
@@ -188,7 +171,7 @@ class Probe:
         self.losses_know_step = step in upstream(losses, draws)
         self.drawn_alike = drawn_alike_on_replicas(operations, self._of_replica, step)
         self.follows = self._followed(reduced)
-        self.teaches_nothing = self._without_gradient(operations, losses)
+        self.teaches_nothing = self._without_gradient(losses)
         self.taught_by_trained = self._taught_by_trained()
         self.steps_of = {
             name: [i for i, of_step in enumerate(reduced) if name in of_step.gradients]
@@ -200,10 +183,8 @@ class Probe:
             if op.type.startswith("StatelessRandom") and op.outputs[0].dtype.is_floating
         }
         seen = self._calls, self._updates, drawn, self._outputs, self._later
-        of_graph = (
-            make(operations) for make in (drawn_codes, ranges_of_logits, compared_with_themselves)
-        )
-        return reduced, *seen, *of_graph
+        of_graph = drawn_codes, ranges_of_logits, compared_with_themselves
+        return reduced, *seen, *(make(operations) for make in of_graph)
 
     def _taught_by_trained(self) -> list[str]:
         """Loss functions whose labels depend on trainable weights, but whose predictions don't.
@@ -231,45 +212,33 @@ class Probe:
         behind = (upstream(op.inputs) for op in logarithms if not op.name.startswith("gradient"))
         return [] if found and any(trained & ops.keys() for ops in behind) else found
 
-    def _without_gradient(
-        self, operations: list[tf.Operation], losses: list[tf.Tensor]
-    ) -> list[str]:
+    def _without_gradient(self, losses: list[tf.Tensor]) -> list[str]:
         """Loss functions that losses depend on, but that have no gradient for any weight."""
-        stops = frozenset(op.name for op in operations if op.type == "StopGradient")
-        if not stops:
-            return []
+        stops = frozenset(op.name for op in self.ops if op.type == "StopGradient")
         trained = _read_by_graph(self.steps.run.trainable_variables)
         added = upstream(losses, stops)
-
-        def reads_weights(result: tf.Tensor, until: frozenset[str]) -> bool:
-            return bool(trained & upstream([result], until).keys())
-
         return [
             name
             for name, (_, _, result) in self._calls.items()
-            if tf.is_tensor(result)
-            and result.op.name in added
-            and reads_weights(result, frozenset())
-            and not reads_weights(result, stops)
-        ]
+            if stops and tf.is_tensor(result) and result.op.name in added
+            and trained & upstream([result]).keys()
+            and not trained & upstream([result], stops).keys()
+        ]  # fmt: skip
 
     def _followed(self, reduced: list[Any]) -> dict[str, str]:
         """Trained models whose weights a step sets from those of another one: the names of both."""
         run, found = self.steps.run, dict[str, str]()
-        reads = {
-            name: _read_by_graph(model.trainable_variables)
-            for name, model in run.trained_models.items()
-        }
-        names = {id(v): n for n, m in run.trained_models.items() for v in m.trainable_variables}
+        weights = {name: model.trainable_variables for name, model in run.trained_models.items()}
+        reads = {name: _read_by_graph(variables) for name, variables in weights.items()}
+        names = {id(v): name for name, variables in weights.items() for v in variables}
         writable = self.steps.transaction.capture.writable
         for of_step in reduced:
             for v, value in zip(writable, of_step.writes, strict=True):
-                if value is None or id(v) not in names:
-                    continue
-                ops, own = upstream([value]), names[id(v)]
-                for other, handles in reads.items():
-                    if other != own and ops.keys() & handles:
-                        found[own] = other
+                if value is not None and (own := names.get(id(v))):
+                    ops = upstream([value])
+                    for other, handles in reads.items():
+                        if other != own and ops.keys() & handles:
+                            found[own] = other
         return found
 
     def _outputs_recorded(self, run: Run) -> contextlib.AbstractContextManager[None]:
@@ -348,17 +317,12 @@ def replaced(
 ) -> Iterator[None]:
     """Replace functions of objects, classes or modules by `wrap` of each and its owner."""
     # Owners by id: models may share a layer, and a metric may have two names.
-    kept = {(id(owner), name): (owner, vars(owner).get(name)) for owner, name in places}
-    for (_, name), (owner, _) in kept.items():
-        setattr(owner, name, wrap(owner, getattr(owner, name)))
-    try:
+    owners = {(id(owner), name): owner for owner, name in places}
+    with contextlib.ExitStack() as stack:
+        for (_, name), owner in owners.items():
+            new = wrap(owner, getattr(owner, name))
+            stack.enter_context(mock.patch.object(owner, name, new))
         yield
-    finally:
-        for (_, name), (owner, own) in kept.items():
-            if own is None:
-                delattr(owner, name)  # so that the class attribute is visible again
-            else:
-                setattr(owner, name, own)
 
 
 def name_of(layer: keras.layers.Layer) -> str:
