@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ..replicas import is_random_state
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import NOTHING_TO_EVALUATE, Laboratory
+from .laboratory import Laboratory
 from .numbers import different, numbers_of, relative_difference
 from .probe import name_of, words_of
 from .runs import Call
@@ -21,31 +21,25 @@ DRAWS = 100  # of a layer's random numbers
 TAUGHT_BY = {"teacher", "target", "ema", "momentum", "reference"}  # words in names of models
 
 
-@relation("inputs alike in evaluation")
+@relation("inputs alike in evaluation", evaluates=True)
 def inputs_alike(lab: Laboratory) -> Finding:
     """The train step and the validation step prepare a batch in the same way for the model."""
-    if not lab.evaluated_splits:
-        return ok(NOTHING_TO_EVALUATE)
     if seen := _drawn_wider(lab):
         return wrong(
             seen,
             "it is evaluated on random numbers of another distribution than it is trained on",
             "draw both with one function",
         )
-    raw = [x for b in (lab.batch, lab.evaluation_batch)
+    raw = [x for b in (lab.batch, lab.evaluation_batch, lab.plain_batches[0])
            if (x := numbers_of((b[0],), or_bytes=True)) is not None]  # fmt: skip
-    if len(raw) < 2:
+    if len(raw) < 3:
         return ok("not looked at: the inputs aren't one array of numbers")
-    before, by_augment = numbers_of((lab.plain_batches[0][0],), or_bytes=True), None
-    if before is not None and _how_far(before, raw[0]) > 0.5:
-        by_augment = _rescaled(before[0], raw[0][0])
-    data = raw[0] if before is None or by_augment is None else before
-    apart, compared = _how_far(data, raw[1]), False
+    *raw, before = raw
+    is_changed = _how_far(before, raw[0]) > 0.5
+    by_augment = _rescaled(before[0], raw[0][0]) if is_changed else None
+    apart, compared = _how_far(before if by_augment else raw[0], raw[1]), False
     for name, model in lab.run.trained_models.items():
-        of_model = [
-            [numbers_of(call.arguments) for call in calls if call.of is model]
-            for calls in (lab.calls_in_training, lab.calls_in_validation)
-        ]
+        of_model = _inputs_of(lab, model)
         # Other arguments of a model, such as samples only in training, may differ.
         given, others = (
             [x for x in each if x is not None and x.shape[1:] == data.shape[2:]]
@@ -55,20 +49,18 @@ def inputs_alike(lab: Laboratory) -> Finding:
             continue
         if any(_hides(raw[0], x) for x in given):
             continue
-        compared = True
-        for other in others:
-            if min(_how_far(x, other) for x in given) > 1.0 + apart and (
-                min((_how_far(x, other, s) for x, s in _with_noise(lab, model)), default=0)
-                > 1.0 + apart
-            ):
+        compared, most = True, 1.0 + apart
+        far = [other for other in others if min(_how_far(x, other) for x in given) > most]
+        noisy = _with_noise(lab, model) if far else []
+        for other in far:
+            if min((_how_far(x, other, noise) for x, noise in noisy), default=0) > most:
                 a, b = (f"mean {x.mean():.3g} and spread {x.std():.3g}" for x in (given[0], other))
                 which = "create_augment" if by_augment else "one step"
                 return (by_augment or wrong)(
                     f"data has one scale, but {name!r} gets numbers of {b} in the validation step, "
                     f"and of {a} in training",
                     f"train/validation skew: {which} scales or normalizes its inputs differently",
-                    "prepare them in create_datasets, with one function for all steps, or with a "
-                    "layer of the model",
+                    "prepare them in create_datasets, or with a layer of the model",
                 )
     return ok("" if compared else "not looked at: no model gets all inputs alone in both steps")
 
@@ -99,19 +91,17 @@ def models_in_training_mode(lab: Laboratory) -> Finding:
     )
 
 
-@relation("evaluation knows no step")
+@relation("evaluation knows no step", evaluates=True)
 def evaluation_knows_no_step(lab: Laboratory) -> Finding:
     """Evaluation doesn't depend on the number of the batch."""
-    if not lab.evaluated_splits:
-        return ok(NOTHING_TO_EVALUATE)
     if not lab.in_evaluation.knows_step:  # evaluations without a graph may take long
         return ok()
     first, *late = by_step = [lab.validate(lab.evaluation_batch, at) for at in LATE]
     names = dict.fromkeys(name for other in late for name in different(first, other, 1e-3))
     neighbors = [lab.validate(lab.evaluation_batch, at + 1) for at in LATE[1:] if names]
     for name in names:
-        values, beside = ([each[name] for each in numbers] for numbers in (by_step, neighbors))
-        apart = max(abs(a - b) for a, b in zip(values[1:], beside, strict=True))
+        values = [each[name] for each in by_step]
+        apart = max(abs(a[name] - b[name]) for a, b in zip(late, neighbors, strict=True))
         # Random numbers seeded by the position in the data differ between adjacent batches too.
         if apart > (1e-3 if lab.in_evaluation.drawn else 0.1) * np.ptp(values):
             continue
@@ -119,8 +109,7 @@ def evaluation_knows_no_step(lab: Laboratory) -> Finding:
         return wrong(
             f"the loss {name} of one batch is {values[0]:.4g} as the first batch of an "
             f"evaluation, and {other:.4g} as a later one",
-            "the validation step uses replica.step, which is the number of the batch there, not of "
-            "the train step",
+            "the validation step uses replica.step, which is the number of the batch there",
             "don't depend on it; use the last value of a schedule, for example",
         )
     return ok()
@@ -143,12 +132,17 @@ def noise_averages_out(lab: Laboratory) -> Finding:
             is_hiding = any(getattr(x, "shape", None) in of_data for x in calls[0].arguments)
             is_hiding = is_hiding or _hides_positions(calls[0])
             return (look if is_hiding else wrong)(
-                f"{name_of(layer)} gives {ratio:.2g} times as much in training, on average, as in "
-                "evaluation",
+                f"{name_of(layer)} gives {ratio:.2g} times as much in training as in evaluation",
                 "what it drops isn't compensated, so later layers see another scale in evaluation",
                 "divide the kept values by the share that is kept, like Dropout",
             )
     return ok("" if compared else "not looked at: training doesn't scale what they give")
+
+
+def _inputs_of(lab: Laboratory, model: keras.Model) -> list[list[np.ndarray | None]]:
+    """What the train steps and the validation step give a model, as `numbers_of`."""
+    return [[numbers_of(call.arguments) for call in calls if call.of is model]
+            for calls in (lab.calls_in_training, lab.calls_in_validation)]  # fmt: skip
 
 
 def _drawn_wider(lab: Laboratory) -> str:
@@ -156,16 +150,12 @@ def _drawn_wider(lab: Laboratory) -> str:
     shapes = {t.shape[1:] for t in tf.nest.flatten(lab.plain_batch[:-1])}
     augmented = [t[0] for t in tf.nest.flatten(lab.batch[:-1]) if t.shape[2:] not in shapes]
     for name, model in lab.run.trained_models.items():
-        given, others = (
-            [x for call in calls if call.of is model
-             if (x := numbers_of(call.arguments)) is not None and x.shape[1:] not in shapes]
-            for calls in (lab.calls_in_training, lab.calls_in_validation)
-        )  # fmt: skip
+        given, others = ([x for x in each if x is not None and x.shape[1:] not in shapes]
+                         for each in _inputs_of(lab, model))  # fmt: skip
         if not given or not others or len({x.shape[1:] for x in (*given, *others)}) > 1:
             continue
-        known = [np.asarray(t) for t in augmented] + [
-            numbers_of(call.arguments) for call in lab.training_calls(lab.second_batch, [model])
-        ]
+        known = [numbers_of(c.arguments) for c in lab.training_calls(lab.second_batch, [model])]
+        known += augmented
         if not all(any(y is not None and np.array_equal(x, y) for y in known) for x in given):
             continue
         a, b = (np.concatenate([np.ravel(x) for x in each]) for each in (given, others))
@@ -229,32 +219,24 @@ def _hides_positions(call: Call) -> bool:
 
 def _with_noise(lab: Laboratory, model: keras.Model) -> list[tuple[np.ndarray, float]]:
     """The inputs of a model in training, and the variance of the noise in them."""
-    by_seed = [
-        [numbers_of(call.arguments) for call in lab.training_calls(lab.batch, [model], seed)]
-        for seed in (1, 2)
-    ]
-    pairs = [(x, y) for x, y in zip(*by_seed, strict=False) if x is not None and y is not None]
-    return [(x, float(np.mean((x - y) ** 2)) / 2) for x, y in pairs if x.shape == y.shape]
+    calls = [lab.training_calls(lab.batch, [model], seed) for seed in (1, 2)]
+    pairs = ([numbers_of(call.arguments) for call in both] for both in zip(*calls, strict=False))
+    return [(x, float(np.mean((x - y) ** 2)) / 2) for x, y in pairs
+            if x is not None and y is not None and x.shape == y.shape]  # fmt: skip
 
 
 def _how_far(a: np.ndarray, b: np.ndarray, noise: float = 0.0) -> float:
-    """How different the scales of two arrays are: above 1, crops don't explain it.
-
-    Nor does noise with this variance in the first one.
-    """
+    """How unlike two scales are: above 1, neither crops nor the first's noise (variance) do it."""
     if not np.isfinite(a).all() or not np.isfinite(b).all():
         return 0.0
-    most, other = max(a.std(), 1e-9), max(b.std(), 1e-9)
+    most, other = (max(x.std(), 1e-9) for x in (a, b))
     least = max(np.sqrt(max(a.var() - 2 * noise, 0)), 1e-9)  # noise is an estimate
     shift = abs(a.mean() - b.mean()) / max(most, other)
     return float(max(shift / 0.5, np.log2(other / most), np.log2(least / other)))
 
 
 def _training_over_evaluation(call: Call) -> tuple[float, float]:
-    """The mean of a layer's random outputs over its output in evaluation, and its standard error.
-
-    1 and 0 if they don't differ by a factor.
-    """
+    """The mean of a layer's random outputs over that in evaluation, and its error; or 1 and 0."""
     same = 1.0, 0.0
     kept = [(v, v.numpy()) for v in call.of.variables if not is_random_state(v)]
 
