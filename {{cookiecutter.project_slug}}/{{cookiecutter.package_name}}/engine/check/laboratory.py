@@ -19,15 +19,7 @@ from ..gradients import all_optimizers
 from ..outside import variables_outside
 from ..replicas import normalizations
 from .findings import NOT_LOOKED_AT
-from .numbers import (
-    TOLERANCE,
-    Numbers,
-    answers,
-    close,
-    equal,
-    relative_difference,
-    rows_of,
-)
+from .numbers import TOLERANCE, Numbers, answers, close, relative_difference, rows_of
 from .probe import (
     Look,
     cares_about_training,
@@ -44,8 +36,8 @@ ALONE = 20  # steps of some optimizers
 LOOKS = 5  # at steps with other random numbers
 LATER_LOOKS = 10  # at the steps after the first, and as many over the whole run
 ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Lamb")
-LARGER_IS_BETTER = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU",
-                    "R2Score")  # fmt: skip
+SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
+LARGER_IS_BETTER = (*SHARES, "R2Score")
 SMALLER_IS_BETTER = ("Error", "Crossentropy", "Hinge", "KLDivergence", "Poisson")
 MORE = {"accuracy", "recall", "precision", "f1", "auc", "iou", "dice", "r2", "psnr", "ssim", "bleu",
         "jaccard", "auroc", "auprc", "sensitivity", "specificity", "rouge", "match", "matches",
@@ -58,7 +50,6 @@ LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "ce
 # For comparisons of two numbers, larger or smaller may be better.
 OF_TWO = {"gap", "drop", "difference", "excess", "relative", "skill", "change", "ratio",
           "minus"}  # fmt: skip
-NOTHING_TO_EVALUATE = f"{NOT_LOOKED_AT}: there is neither validation nor test data"
 TOO_FEW_ROWS = f"{NOT_LOOKED_AT}: the batch has too few rows"
 WITH_NUMBERS = "a-z0-9"  # of the words in names of losses, metrics and results
 
@@ -101,9 +92,12 @@ class Laboratory(Runs):
                    for n, a in parts.items()):  # fmt: skip
                 parts = {n: a.reshape(-1, *a.shape[2:]) for n, a in parts.items()}
             arrays = [a.reshape(len(a), -1) for a in parts.values() if len(a)]
-            counted = [a for a in _counted(named) if len(a) == len(arrays[0])] if arrays else []
-            flat = [np.ascontiguousarray(a) for a in arrays + counted]
-            found[split] = [*map(hash, rows_of(flat))]
+            # Which parts of each example count, if some don't: (rows, parts).
+            counts = [a.reshape(len(a), -1) != 0
+                      for n, a in named.items() if n.startswith("weights")]  # fmt: skip
+            arrays += [a for a in counts if arrays and len(a) == len(arrays[0])
+                       if not a.all() and (a.shape[1] > 1 or not a.any())]  # fmt: skip
+            found[split] = [*map(hash, rows_of([np.ascontiguousarray(a) for a in arrays]))]
         return found
 
     # The batch.
@@ -172,19 +166,16 @@ class Laboratory(Runs):
         two, three = self.weighted(lambda w: 2 * w), self.weighted(lambda w: 3 * w)
         return self.look(two), self.look(three)
 
-    @cached_property
-    def augments_labels(self) -> bool:
-        """Whether an augmentation changes labels."""
-        plain, made = (tf.nest.flatten(b[1:-1]) for b in (self.plain_batch, self.batch))
-        return len(plain) != len(made) or not equal(plain, [t[0] for t in made])
-
     # The loss.
 
     def counts_of(self, batch: Any) -> dict[str, int]:
         """The counts of a batch, for each of the losses and terms."""
-        local = on_replicas(batch, self.run.strategy, self.one[1].layout)
-        counts = loss_counts(self.run, self.run.functions.count(local))
+        counts = loss_counts(self.run, self._count(batch))
         return dict(zip(self.run.returned, counts.numpy().tolist(), strict=True))
+
+    def _count(self, batch: Any) -> Any:
+        local = on_replicas(batch, self.run.strategy, self.one[1].layout)
+        return self.run.functions.count(local)
 
     def count(self, batch: Any) -> int:
         """The largest count of a batch over the losses and terms."""
@@ -198,8 +189,7 @@ class Laboratory(Runs):
     @cached_property
     def counts(self) -> Any:
         """The result of `count` for the first batch."""
-        local = on_replicas(self.batch, self.run.strategy, self.one[1].layout)
-        return self.run.functions.count(local)
+        return self._count(self.batch)
 
     @property
     def has_other_denominators(self) -> bool:
@@ -214,15 +204,12 @@ class Laboratory(Runs):
     def means_of_halves_at(self, step: int) -> dict[str, tuple[float, float]]:
         """The same in another step than the first."""
         halves = self.with_zeros, self.with_the_other_half
-        a = self.look(halves[0], step=step) if step else self.look_with_zeros
-        b = self.look(halves[1], step=step)
+        losses = [self.look(half, step=step).losses for half in halves]
         counts = [self.counts_of(half) for half in halves]
         found = {}
         for name in self.base.losses:
-            m, n = (counted[name] for counted in counts)
-            x, y = a.losses[name], b.losses[name]
-            mean = (m * x + n * y) / max(1, m + n)
-            found[name] = mean, x + y - self.regularization(name)
+            (x, y), (m, n) = ([each[name] for each in of] for of in (losses, counts))
+            found[name] = (m * x + n * y) / max(1, m + n), x + y - self.regularization(name)
         return found
 
     @cached_property
@@ -241,23 +228,14 @@ class Laboratory(Runs):
             for name, halves in self.means_of_halves.items()
         )
 
-    def losses_of_answers(self, name: str) -> tuple[float, float, float, float] | None:
-        """The values of a loss for right answers, guesses, and wrong ones, less and more confident.
-
-        Means over the first batch; None if labels are neither one of several classes nor 0 and 1.
-        """
+    def losses_of_answers(self, name: str) -> tuple[float, ...] | None:
+        """The mean values of a loss for `answers` to the first batch; None if there are none."""
         labels, predictions, _ = self.base.calls[name]
-        made = answers(labels, predictions)
-        if made is None:
+        made, loss = answers(labels, predictions), self.run.losses[name]
+        try:  # it may expect other arguments
+            return made and tuple(float(np.mean(loss(labels, tf.constant(p)))) for p in made)
+        except Exception:
             return None
-        loss = self.run.losses[name]
-        try:
-            right, guess, doubtful, wrong = (
-                float(np.mean(loss(labels, tf.constant(p)))) for p in made
-            )
-        except Exception:  # it may expect other arguments than labels and predictions
-            return None
-        return right, guess, doubtful, wrong
 
     @property
     def declared_interacting(self) -> bool:
@@ -339,8 +317,7 @@ class Laboratory(Runs):
         self, batch: Any, at: int = 0, *, metrics: bool = False, twice: str = ""
     ) -> Numbers:
         """The result of the validation step for a batch, see `compute`."""
-        functions, run = self.run.functions, self.on_one.run
-        step = functions.validation_step
+        step, run = self.run.functions.validation_step, self.on_one.run
         return self.compute(step, run, batch, at, metrics=metrics, twice=twice)
 
     def validated(self, batch: Any) -> tuple[Numbers, dict[str, list[tf.Tensor]]]:
@@ -374,16 +351,18 @@ class Laboratory(Runs):
         with layers_recorded(self.run, seen), contextlib.suppress(Exception):
             for model in self.run.models.values():
                 symbols = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
-                model(tf.nest.map_structure(_zeros, symbols), training=False)
+                zeros = tf.nest.map_structure(
+                    lambda t: tf.zeros([size or 2 for size in t.shape], t.dtype), symbols
+                )
+                model(zeros, training=False)
         self.reset()
         return {name for name, modes in seen.items() if True in modes}
 
     @cached_property
     def evaluation_sees(self) -> str | None:
-        """What the outputs of the only model depend on in evaluation, other than their own row.
+        """What else than its row an output of the only model depends on; None if it can't be told.
 
-        That is "chance", "the other rows", "the position in the batch" or nothing; None if it can't
-        be told.
+        In evaluation: "chance", "the other rows", "the position in the batch" or nothing.
         """
         if len(self.run.trained_models) != 1 or self.rows < 4:
             return None
@@ -398,12 +377,13 @@ class Laboratory(Runs):
             first, turned = outputs(lambda t: t[:rows]), outputs(lambda t: tf.reverse(t, [0]))
         except Exception:  # a step may pass something other than the inputs
             return None
-        if relative_difference(whole, again) > 10 * TOLERANCE:
-            return "chance"
-        if relative_difference([t[:rows] for t in whole], first) > 10 * TOLERANCE:
-            return "the other rows"
-        if relative_difference([t[::-1] for t in whole], turned) > 10 * TOLERANCE:
-            return "the position in the batch"
+        for seen, expected, made in (
+            ("chance", whole, again),
+            ("the other rows", [t[:rows] for t in whole], first),
+            ("the position in the batch", [t[::-1] for t in whole], turned),
+        ):
+            if relative_difference(expected, made) > 10 * TOLERANCE:
+                return seen
         return ""
 
     @cached_property
@@ -417,13 +397,10 @@ class Laboratory(Runs):
         """The metrics with a known direction, and whether larger is better."""
         found = {}
         for name, metric in self.run.metrics.items():
-            kind = type(metric).__name__
-            words = words_of(name, WITH_NUMBERS)
-            if words & OF_TWO and not kind.endswith(LARGER_IS_BETTER):
-                continue
-            if kind.endswith(LARGER_IS_BETTER) or "accuracy" in words:
+            kind, words = type(metric).__name__, words_of(name, WITH_NUMBERS)
+            if kind.endswith(LARGER_IS_BETTER) or ("accuracy" in words and not words & OF_TWO):
                 found[name] = True
-            elif kind.endswith(SMALLER_IS_BETTER):
+            elif kind.endswith(SMALLER_IS_BETTER) and not words & OF_TWO:
                 found[name] = False
         return {name: larger for name, larger in found.items() if name in self.base.metrics}
 
@@ -492,11 +469,10 @@ class Laboratory(Runs):
             v for model in self.run.models.values() for v in model.non_trainable_variables
             if len(v.shape) == 0 and v.dtype.startswith("float") and not v.numpy()
         ]  # fmt: skip
-        if factors:
-            for factor in factors:
-                factor.assign(1.0)
-            found |= self.reached(self.look(self.batch))
-            self.reset()
+        for factor in factors:
+            factor.assign(1.0)
+        found |= self.reached(self.look(self.batch)) if factors else set()
+        self.reset()
         return found
 
     @cached_property
@@ -524,11 +500,8 @@ class Laboratory(Runs):
     ) -> Numbers:
         """How a small step against the gradients of some optimizers changes all losses.
 
-        Args:
-            names: the optimizers.
-            behind: those that are trained alone before, for some steps that lower their loss by at
-                most a tenth each.
-            draws: the numbers of steps; losses and gradients are means over their random numbers.
+        Those `behind` are trained alone before, for some steps that lower their loss by at most a
+        tenth each. Losses and gradients are means over the random numbers of the steps `draws`.
         """
         for i in range(ALONE if behind else 0):
             now = self.look(self.batch, step=draws[i % len(draws)])
@@ -571,9 +544,8 @@ class Laboratory(Runs):
             mixed, self.with_labels_of_others = None, self._after_training[0]
             if labels:
                 turned = tf.nest.map_structure(lambda t: tf.roll(t, self.rows // 2, axis=1), labels)
-                self.with_labels_of_others = self.look((inputs, *turned, weights))
-                losses_of_others = self.with_labels_of_others.losses
-                mixed = {name: losses_of_others[name] for name in self.run.optimizers}
+                self.with_labels_of_others = look = self.look((inputs, *turned, weights))
+                mixed = {name: look.losses[name] for name in self.run.optimizers}
             return losses, self._after_training[0].losses, mixed
         finally:
             self.reset()
@@ -597,8 +569,7 @@ class Laboratory(Runs):
         if not mixed or len(mixed) != 1 or self.rows < 4:
             return False
         ((name, of_others),) = mixed.items()
-        gain = of_others - right[name]
-        return _is_slight(gain, right[name] - self.total_regularization)
+        return _is_slight(of_others - right[name], right[name] - self.total_regularization)
 
     @property
     def losses_get_no_labels(self) -> bool:
@@ -649,13 +620,3 @@ class Laboratory(Runs):
 def _is_slight(gain: float, loss: float) -> bool:
     """Whether the right labels hardly make a loss smaller; one without labels doesn't count."""
     return bool(gain) and gain < 0.02 * abs(loss)
-
-
-def _counted(named: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Which parts of each example count, if some don't: (rows, parts)."""
-    arrays = [a.reshape(len(a), -1) != 0 for n, a in named.items() if n.startswith("weights")]
-    return [a for a in arrays if a.size and not a.all() and (a.shape[1] > 1 or not a.any())]
-
-
-def _zeros(tensor: keras.KerasTensor) -> tf.Tensor:
-    return tf.zeros([size or 2 for size in tensor.shape], tensor.dtype)

@@ -14,7 +14,7 @@ import tensorflow as tf
 from ..auxiliary import is_auxiliary
 from .findings import Finding, look, ok, relation, wrong
 from .graph import compared_with_half
-from .laboratory import WITH_NUMBERS, Laboratory
+from .laboratory import SHARES, WITH_NUMBERS, Laboratory
 from .numbers import (
     IGNORED,
     TOLERANCE,
@@ -27,9 +27,8 @@ from .numbers import (
 )
 from .probe import Look, is_own, replaced, words_of
 
-SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
-THRESHOLDS = ("BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
-              "BinaryIoU", "TrueNegatives", "FalseNegatives", "F1Score", "FBetaScore")  # fmt: skip
+THRESHOLDS = {"BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
+              "BinaryIoU", "TrueNegatives", "FalseNegatives", "F1Score", "FBetaScore"}  # fmt: skip
 OF_CLASSES = {"accuracy", "match"}  # words in names of metrics, like those below
 OVERLAPS = {"iou", "miou", "dice", "jaccard"}
 ERRORS = ("mae", "mse", "rmse")
@@ -80,7 +79,9 @@ def _misused_mean(lab: Laboratory, name: str, values: list[np.ndarray]) -> Findi
     if not isinstance(metric, keras.metrics.Mean) or not values:
         return None
     is_weighted = len(values) > 1 and values[1].ndim == 0  # by the weights of that mean
-    if values[0].ndim == 0 and not is_weighted and _depends_on_batch(lab, name):
+    if values[0].ndim == 0 and not is_weighted and not np.array_equal(
+        values[0], lab.look(lab.second_batch).updates[name][0]
+    ):  # fmt: skip
         return wrong(
             f"the metric {name} gets a single number",
             f"the metric {name} is fed the scaled loss; feed it per-example values and weights",
@@ -90,19 +91,22 @@ def _misused_mean(lab: Laboratory, name: str, values: list[np.ndarray]) -> Findi
         return wrong(
             f"the metric {name} is a mean of exponentials of the loss",
             "a perplexity is the exponential of a mean; a few unlikely examples dominate this",
-            "report exp of the loss, or write a metric whose result is exp of the mean",
+            "write a metric whose result is exp of the mean",
         )
     return None
 
 
 def _of_all_pairs(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | None:
     """Whether a metric gets a number for each pair of rows."""
-    square = bool(values) and values[0].shape == (lab.rows, lab.rows)
-    if square and lab.rows not in (1, *_axes(lab)) and not lab.declared_interacting:
+    # Axes other than rows may have as many numbers.
+    shapes = [t.shape[1:] for t in tf.nest.flatten(lab.batch)]
+    shapes += [np.shape(predictions) for _, predictions, _ in lab.base.calls.values()]
+    is_size = lab.rows in (1, *itertools.chain(*(shape[1:] for shape in shapes)))
+    are_pairs = bool(values) and values[0].shape == (lab.rows, lab.rows)
+    if are_pairs and not is_size and not lab.declared_interacting:
         return wrong(
             f"the metric {name} gets {lab.rows} x {lab.rows} values",
-            "shapes (batch, 1) and (batch,) broadcast by accident: each label is compared with all "
-            "predictions",
+            "shapes (batch, 1) and (batch,) broadcast by accident",
             "give both the same shape",
         )
     return None
@@ -117,7 +121,9 @@ def _misled(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | N
             "its arguments are swapped",
             "call update_state(labels, predictions, weights)",
         )
-    if _are_the_same(*values[:2]):
+    first, second, *_ = values
+    are_real = first.dtype.kind == second.dtype.kind == "f"
+    if are_real and np.array_equal(first, second) and len(np.unique(first)) > 2:  # not by chance
         # Such as risks of this replica and of all replicas, which are paired.
         are_pairs = lab.declared_interacting and is_own(lab.run.metrics[name])
         return (look if are_pairs else wrong)(
@@ -150,13 +156,11 @@ def _misread(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | 
         )
     are_shares = predictions.min() >= -1e-6 and predictions.max() <= 1 + 1e-6
     if not are_shares and _takes_probabilities(lab, metric, predictions):
-        what = "logits" if predictions.min() < 0 else "numbers that aren't probabilities"
+        what = "logits" if predictions.min() < 0 else "numbers"
         return wrong(
             f"the metric {name} ({kind}) compares {what} with the threshold of a probability",
             f"predictions go from {predictions.min():.3g} to {predictions.max():.3g}",
-            "pass tf.sigmoid(logits)"
-            if what == "logits"
-            else "scale them to 0 to 1, in the same order",
+            "pass tf.sigmoid(logits), or scale them to 0 to 1 in the same order",
         )
     if kind.startswith("SparseCategorical") and predictions.shape == labels.shape:
         return wrong(
@@ -164,7 +168,7 @@ def _misread(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | 
             "an argmax is applied before it",
             "pass the logits, (batch, classes)",
         )
-    if kind.startswith("SparseCategorical") and (beyond := _beyond_classes(values)).size:
+    if kind.startswith("SparseCategorical") and (beyond := _beyond_classes(*values)).size:
         return wrong(
             f"the metric {name} ({kind}) counts {beyond.size / labels.size:.1%} of the labels "
             f"as mistakes: {beyond[0]:g} is no class of the {predictions.shape[-1]}",
@@ -176,14 +180,19 @@ def _misread(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | 
 
 def _takes_probabilities(lab: Laboratory, metric: Any, predictions: np.ndarray) -> bool:
     """Whether a metric compares predictions with the threshold of a probability."""
-    if not _is_one_of(metric, THRESHOLDS) or getattr(metric, "_from_logits", False):
+    kind, bases = type(metric).__name__, type(metric).__mro__
+    of_keras = {base.__name__ for base in bases if base.__module__.startswith("keras.")}
+    if not of_keras & THRESHOLDS or getattr(metric, "_from_logits", False):
         return False
-    kind = type(metric).__name__
     bound = getattr(metric, "threshold", getattr(metric, "thresholds", None))
     if bound is None and kind in ("F1Score", "FBetaScore"):  # then they use the largest one
         return False
-    is_usual = bound in (None, 0.5, [0.5])
-    return kind == "AUC" or (is_usual and not _is_compared_as_number(lab, predictions))
+    fits_numbers = any(  # such as 0 and 1 in a least-squares fit
+        re.search("Squared|Absolute|Huber", type(lab.run.losses[name]).__name__)
+        and np.array_equal(np.ravel(given), np.ravel(predictions))
+        for name, (_, given, _) in lab.base.calls.items()
+    )
+    return kind == "AUC" or (bound in (None, 0.5, [0.5]) and not fits_numbers)
 
 
 def _misjudges(lab: Laboratory, name: str) -> Finding | None:
@@ -192,19 +201,16 @@ def _misjudges(lab: Laboratory, name: str) -> Finding | None:
     if better is None or (results := _of_right_and_wrong(lab, name)) is None:
         return None
     of_right, of_wrong = results
-    seen = (
-        f"{name} is {of_right:.3g} where all predictions are right, and {of_wrong:.3g} where "
-        "all are wrong"
-    )
+    seen = f"{name} is {of_right:.3g} where all predictions are right, and {of_wrong:.3g} where "
+    seen += "all are wrong"
     if of_right < of_wrong if better else of_right > of_wrong:
         return wrong(seen, "it counts the wrong ones (inverted), or uses the wrong axis")
     if not better:
         return None
     labels, predictions, *_ = lab.base.updates[name]
     words = words_of(name, WITH_NUMBERS)
-    has_number = any(word.isdigit() for word in words)
-    of_some = has_number or words & {"at", "top"} or getattr(lab.run.metrics[name], "top_k", None)
-    is_whole = bool(words & WHOLE) and not of_some
+    of_some = words & {"at", "top"} or getattr(lab.run.metrics[name], "top_k", None)
+    is_whole = words & WHOLE and not of_some and not any(word.isdigit() for word in words)
     if of_wrong < of_right < 0.95 and is_whole and _has_all_classes(labels, predictions):
         return wrong(
             seen,
@@ -222,10 +228,7 @@ def _misjudges(lab: Laboratory, name: str) -> Finding | None:
 
 
 def _misnamed(lab: Laboratory, name: str) -> Finding | None:
-    """Whether a metric is another one of the usual errors than its name says.
-
-    In any unit: over some batches, it is a multiple of the other error, and not of its own.
-    """
+    """Whether a metric is, over some batches, a multiple of another error than its name says."""
     words = words_of(name, WITH_NUMBERS)
     called = {"rmse"} if words & {"root", "rms"} else words & {*ERRORS}
     if len(called) != 1 or name not in lab.base.metrics:
@@ -242,7 +245,7 @@ def _misnamed(lab: Laboratory, name: str) -> Finding | None:
         return wrong(
             f"{name} is what is usually called {other}",
             "the root is applied to each error instead of their mean, or is missing",
-            "apply it to the mean over all examples, like keras.metrics.RootMeanSquaredError",
+            "apply it to the mean, like keras.metrics.RootMeanSquaredError",
         )
     return None
 
@@ -261,19 +264,20 @@ def _usual_errors(lab: Laboratory, seen: Look, batch: Any) -> np.ndarray | None:
 
 
 def _is_one_at_first(lab: Laboratory) -> Finding | None:
-    """Whether a metric of many rows is 1 before training."""
-    for name, value in lab.base.metrics.items():
-        if value != 1 or lab.rows <= 8 or not lab.larger_is_better(name):
-            continue
-        if _is_always_one(lab, name):
+    """Whether a metric of many rows is 1 before training, after it, and with other labels."""
+    names = [n for n, value in lab.base.metrics.items() if value == 1 and lab.larger_is_better(n)]
+    if not names or lab.rows <= 8 or len(lab.batch) != 3:
+        return None
+    inputs, labels, weights = lab.batch
+    others = of_next_row(labels)
+    results = lab.after_training.metrics, lab.look((inputs, others, weights)).metrics
+    for name in names:
+        if all(each[name] == 1 for each in results) and not equal(labels, others):
             return wrong(
                 f"{name} is 1 before training, after it, and with the labels of other examples",
-                "it can't be less, for example because an example is among its own candidates, "
-                "or a class among the top ten of ten",
+                "it can't be less, as where an example is among its own candidates",
                 "leave out what is always found",
             )
-        if name in lab.directions:
-            return look(f"{name} is 1 before training", "", "does it distinguish right from wrong?")
     return None
 
 
@@ -281,15 +285,15 @@ def _beyond_range(lab: Laboratory) -> Finding | None:
     """Whether a result of an evaluation isn't finite, or isn't a share where it should be one."""
     for name, value in lab.evaluations["once"].items() if lab.evaluated_splits else ():
         metric = lab.run.metrics.get(name.partition("_")[2].partition("/")[0])
-        if not np.isfinite(value):  # may be right for a class that these few examples don't have
+        if not np.isfinite(value):
+            # These few examples may not have a class, or a part for a term.
             is_one_of_several = metric is not None and "/" in name
-            is_term = name.partition("_")[2] in lab.run.terms  # of absent parts
+            is_term = name.partition("_")[2] in lab.run.terms
             return (look if is_one_of_several or is_term else wrong)(
                 f"{name} is {value}", "nothing counts, or NaN in the data"
             )
-        if metric is None or is_own(metric):
-            continue
-        if type(metric).__name__.endswith(SHARES) and not -1e-6 <= value <= 1 + 1e-6:
+        is_share = type(metric).__name__.endswith(SHARES) and not is_own(metric)
+        if is_share and not -1e-6 <= value <= 1 + 1e-6:
             return wrong(f"{name} is {value:.4g}, and should be between 0 and 1")
     return None
 
@@ -332,16 +336,6 @@ def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | Non
     return both if np.isfinite(both).all() else None
 
 
-def _is_always_one(lab: Laboratory, name: str) -> bool:
-    """Whether a metric is 1 after some training too, and with the labels of other examples."""
-    if len(lab.batch) != 3 or lab.after_training.metrics[name] != 1:
-        return False
-    inputs, labels, weights = lab.batch
-    others = of_next_row(labels)
-    changed = lab.look((inputs, others, weights))
-    return not equal(labels, others) and changed.metrics[name] == 1
-
-
 def _is_exponential_of_loss(lab: Laboratory, values: np.ndarray) -> bool:
     """Whether numbers are per-example losses or their exponentials, but for weights of 0."""
     flat = np.ravel(values)
@@ -352,12 +346,6 @@ def _is_exponential_of_loss(lab: Laboratory, values: np.ndarray) -> bool:
             if np.all(is_like | (flat == 1)) and is_like.mean() > 0.2:
                 return True
     return False
-
-
-def _depends_on_batch(lab: Laboratory, metric: str) -> bool:
-    """Whether the first update of a metric gets something else with another batch."""
-    other = lab.look(lab.second_batch).updates[metric][0]
-    return not np.array_equal(other, lab.base.updates[metric][0])
 
 
 def _keeps_something(lab: Laboratory) -> str:
@@ -376,28 +364,22 @@ def _keeps_something(lab: Laboratory) -> str:
 
 
 def _stands_for_missing(lab: Laboratory, values: list[np.ndarray]) -> tuple[int, float] | None:
-    """A mark of missing labels, and the class that a metric counts instead, if it does.
-
-    Some loss or part of it leaves these examples out.
-    """
+    """A mark of labels that a loss leaves out, and the class that a metric counts instead."""
     given, _, *weights = values
     for name, leaf in named_leaves(lab.batch):
         y = np.asarray(leaf[0])
-        if not name.startswith("labels") or y.dtype.kind != "i" or y.shape != given.shape or (
-            y.ndim != 1
-        ):  # fmt: skip
-            continue
-        for mark in (m for m in IGNORED if np.any(y == m)):
+        is_alike = y.dtype.kind == "i" and y.ndim == 1 and y.shape == given.shape
+        for mark in IGNORED if is_alike and name.startswith("labels") else ():
             gone = y == mark
             instead = np.unique(given[gone])
-            is_known = np.array_equal(y[~gone], given[~gone]) and not gone.all()
-            if not is_known or len(instead) != 1 or instead[0] == mark:
-                continue
-            if not np.any(y == instead[0]):  # a class for missing labels
-                continue
-            if weights and not np.ravel(weights[0])[np.flatnonzero(gone)].any():
-                continue
-            if _leaves_out_rows(lab, gone):
+            if (
+                len(instead) == 1
+                and instead[0] != mark
+                and instead[0] in y  # otherwise it is a class for missing labels
+                and np.array_equal(y[~gone], given[~gone])
+                and (not weights or np.ravel(weights[0])[np.flatnonzero(gone)].any())
+                and _leaves_out_rows(lab, gone)
+            ):
                 return mark, float(instead[0])
     return None
 
@@ -416,49 +398,22 @@ def _leaves_out_rows(lab: Laboratory, rows: np.ndarray) -> bool:
     return bool(same & set(different(lab.base.losses, losses(~rows), 1e-6)))
 
 
-def _is_compared_as_number(lab: Laboratory, predictions: np.ndarray) -> bool:
-    """Whether a loss uses predictions as numbers, such as 0 and 1 in a least-squares fit."""
-    return any(
-        re.search("Squared|Absolute|Huber", type(lab.run.losses[name]).__name__)
-        and np.array_equal(np.ravel(given), np.ravel(predictions))
-        for name, (_, given, _) in lab.base.calls.items()
-    )
-
-
-def _beyond_classes(values: list[np.ndarray]) -> np.ndarray:
-    """Labels that are no class, but have a weight."""
-    labels, predictions, *weights = values
-    beyond = (labels < 0) | (labels >= predictions.shape[-1])
-    if weights:  # of each example, or of each of its parts
-        missing = max(0, labels.ndim - weights[0].ndim)
-        beyond = beyond & (weights[0].reshape(*weights[0].shape, *[1] * missing) != 0)
-    return labels[beyond]
-
-
-def _axes(lab: Laboratory) -> set[int]:
-    """The sizes of the axes of examples and predictions other than rows, if rows may have them."""
-    shapes = [t.shape[1:] for t in tf.nest.flatten(lab.batch)]
-    shapes += [np.shape(predictions) for _, predictions, _ in lab.base.calls.values()]
-    return {size for shape in shapes for size in shape[1:]}
-
-
-def _are_the_same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays are the same, with numbers that don't agree by chance."""
-    both = a.dtype.kind == b.dtype.kind == "f"
-    return both and np.array_equal(a, b) and len(np.unique(a)) > 2
+def _beyond_classes(labels: Any, predictions: Any, weights: Any = 1) -> np.ndarray:
+    """Labels that are no class, but have a weight: of each example, or of each of its parts."""
+    w = np.asarray(weights)
+    w = w.reshape(*w.shape, *[1] * max(0, labels.ndim - w.ndim))
+    return labels[((labels < 0) | (labels >= predictions.shape[-1])) & (w != 0)]
 
 
 def _are_exchanged(lab: Laboratory, values: list[np.ndarray]) -> bool:
     """Whether a metric gets the arguments of the loss in swapped order."""
-    for labels, predictions, _ in lab.base.calls.values():
-        if labels is None or predictions is None or np.shape(labels) == ():
-            continue
-        pairs = [(values[0], predictions), (values[1], labels)]
-        if all(np.size(a) == np.size(b) for a, b in pairs) and not np.array_equal(
-            np.ravel(labels), np.ravel(predictions)
-        ):
-            return all(np.array_equal(np.ravel(a), np.ravel(b)) for a, b in pairs)
-    return False
+    given = [np.ravel(each) for each in values[:2]]
+    return any(
+        all(map(np.array_equal, given, (np.ravel(predictions), np.ravel(labels))))
+        and not np.array_equal(given[0], given[1])
+        for labels, predictions, _ in lab.base.calls.values()
+        if labels is not None and predictions is not None
+    )
 
 
 @relation("monitor")
@@ -478,7 +433,8 @@ def monitor(lab: Laboratory) -> Finding:
             "it depends on nothing that is trained, such as a teacher or the labels alone",
             "use the predictions of the model that is trained",
         )
-    is_loss = name == "loss" or name.endswith("_loss")
+    side = "largest" if larger_is_better else "smallest"
+    inverted = "larger_is_better in task/config.py says so, and is inverted", "invert it"
     better, results = lab.larger_is_better(name), None
     if better is None and column.startswith("validation_") and (
         results := _evaluated_by_answers(lab, name)
@@ -488,36 +444,26 @@ def monitor(lab: Laboratory) -> Finding:
             # A distance between groups may be larger for right predictions.
             is_sure = of_right == (0 if larger_is_better else 1)
             return (wrong if is_sure else look)(
-                f"{column}, whose {'largest' if larger_is_better else 'smallest'} value selects "
-                f"the best weights, is {of_right:.3g} if all predictions are right, and "
-                f"{of_others:.3g} if each is the prediction of another example",
-                "larger_is_better in task/config.py is inverted",
-                "invert it",
+                f"{column}, whose {side} value selects the best weights, is {of_right:.3g} if all "
+                f"predictions are right, and {of_others:.3g} if each is that of another example",
+                *inverted,
             )
-    if better is None or better == larger_is_better or (is_loss and min(
-        lab.base.losses.values()) < 0):  # fmt: skip
-        if name in ADVERSARIES and lab.run.metrics:
-            # That of a critic may estimate a distance.
-            return (wrong if name == "generator_loss" else look)(
-                f"{column} selects the best weights",
-                "losses of adversaries compare the two models, and don't measure how good one is",
-                "monitor a metric of the generated examples, such as a distance to real examples",
-            )
-        is_known = better is not None or results
-        return ok(column if is_known else f"not looked at: is a larger {column} better?")
-    side = "largest" if larger_is_better else "smallest"
-    return wrong(
-        f"the weights with the {side} {column} are kept as the best",
-        "larger_is_better in task/config.py says so, and is inverted",
-        "invert it",
-    )
+    is_negative = f"_{name}".endswith("_loss") and min(lab.base.losses.values()) < 0
+    if better not in (None, larger_is_better) and not is_negative:
+        return wrong(f"the weights with the {side} {column} are kept as the best", *inverted)
+    if name in ADVERSARIES and lab.run.metrics:
+        # That of a critic may estimate a distance.
+        return (wrong if name == "generator_loss" else look)(
+            f"{column} selects the best weights",
+            "losses of adversaries compare the two models, and don't measure how good one is",
+            "monitor a metric of the generated examples, such as a distance to real examples",
+        )
+    is_known = better is not None or results
+    return ok(column if is_known else f"not looked at: is a larger {column} better?")
 
 
 def _evaluated_by_answers(lab: Laboratory, name: str) -> tuple[float, float] | None:
-    """Results of the validation step for right predictions, and for those of other examples.
-
-    None if they can't be made, or if the loss isn't smaller for the right ones.
-    """
+    """Results of validation for right predictions, whose loss is smaller, and those of others."""
     if not lab.evaluated_splits or len(lab.calls_in_validation) != 1:
         return None
     (call,), labels = lab.calls_in_validation, tf.nest.flatten(lab.evaluation_batch[1:-1])
@@ -567,9 +513,3 @@ def _is_the_same_untrained(lab: Laboratory, name: str) -> bool:
             return False
     inputs, *rest = lab.evaluation_batch
     return result((of_next_row(inputs), *rest), None)[0] not in (first, None)
-
-
-def _is_one_of(metric: object, names: tuple[str, ...]) -> bool:
-    """Whether its class, or a base class, is one of these classes of Keras."""
-    own = (kind for kind in type(metric).__mro__ if kind.__module__.startswith("keras."))
-    return any(kind.__name__ in names for kind in own)
