@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -24,84 +25,55 @@ from .probe import Look
 MOST = 2_000  # rows in which the label is searched for
 AROUND = 4  # positions before and after one, over which a series may be smoothed
 MOST_POSITIONS = 20_000  # of all series
+LEAKED = "target leakage: the inputs contain the answer"
+REMOVE = "remove it from the inputs"
 
 
 @relation("inputs without the answer")
 def inputs_without_the_answer(lab: Laboratory) -> Finding:
     """No input contains the label, or the label in another form (target leakage)."""
     train = lab.examples["train"]
-    if place := _label_among_ids(train):
-        return wrong(
-            f"{place} of each example is its label",
-            "target leakage: the inputs contain the answer, for example because a history is cut "
-            "one step too late (off-by-one)",
-            "remove it from the inputs",
-        )
-    if often := _often_among_ids(train):
-        name, share, by_chance = often
-        return look(  # what is liked may be chosen again
-            f"the label of {share:.0%} of the examples is one of their {name}; that of another "
-            f"example is in {by_chance:.0%}",
-            "target leakage: a history contains what it should predict",
-            "end it before the first label, unless this is intended",
-        )
-    if smoothed := _smoothed_over_answers(train):
-        name, channel, later = smoothed
-        # A single label may be measured together with the last inputs.
-        is_sure = later > 1 or np.size(train["labels"]) > len(train["labels"])
-        return (wrong if is_sure else look)(
-            f"channel {channel} of {name} is a weighted mean of labels, up to {later} positions "
-            "later",
-            "look-ahead: a series is smoothed with a centered window before it is cut into "
-            "windows, so the last inputs contain the values to forecast",
-            "smooth over earlier positions only",
-        )
-    if drawn := _between_neighbors(train):
-        name, channel, values = drawn
-        return look(  # a series may come with fewer positions than it is given at
-            f"{values} values in channel {channel} of {name} lie exactly on a straight line "
-            "between their neighbors",
-            "look-ahead: missing values were interpolated before the series was cut into windows, "
-            "so the last inputs of some windows contain the values to forecast",
-            "fill them from earlier positions only, and give filled labels a weight of 0",
-        )
-    if held := _label_held(lab):
-        return held
+    if found := (
+        _label_among_ids(train)
+        or _often_among_ids(train)
+        or _smoothed_over_answers(train)
+        or _between_neighbors(train)
+        or _label_held(lab)
+    ):
+        return found
     answers = np.asarray(train.get("labels", np.zeros(0)))
     if answers.dtype.kind not in "fiu" or answers.size != len(answers) or len(answers) < 20:
         return ok("not looked at: examples do not have exactly one label")
     if lab.declared_interacting:  # what is to be found among those of the batch is an input, too
         return ok("not looked at: the task says that its examples interact")
+    is_real, y = answers.dtype.kind == "f", np.nan_to_num(answers.astype("f8").ravel())
     for name, array in arrays_of(train, "inputs", "fiu").items():
-        found = _label_as_it_is(lab, name, answers)
+        found = _label_as_it_is(lab, name, y) if is_real and array.dtype.kind == "f" else None
         if not found and array.ndim <= 2:
-            found = _column_that_tells(lab, name, answers)
+            found = _column_that_tells(lab, name, y, is_real)
         if found:
             return found
     return ok()
 
 
-def _label_as_it_is(lab: Laboratory, name: str, answers: np.ndarray) -> Finding | None:
+def _label_as_it_is(lab: Laboratory, name: str, y: np.ndarray) -> Finding | None:
     """Whether a number of the inputs equals the label, a real number, in every example."""
-    x, y = lab.examples["train"][name], np.nan_to_num(np.asarray(answers, "f8").ravel())
-    if not answers.dtype.kind == "f" == x.dtype.kind or np.ptp(y[:MOST]) == 0:
+    x = lab.examples["train"][name]
+    columns = np.flatnonzero((x.reshape(len(y), -1)[:MOST] == y[:MOST, np.newaxis]).all(axis=0))
+    if not len(columns) or np.ptp(y[:MOST]) == 0:
         return None
-    same = x.reshape(len(y), -1)[:MOST] == y[:MOST, np.newaxis]
-    columns = np.flatnonzero(same.all(axis=0))
-    if not len(columns):
-        return None
-    where = ", ".join(map(str, np.unravel_index(columns[0], x.shape[1:] or (1,))))
     return (wrong if _is_read(lab, name, columns[0]) else look)(
-        f"{name} contain the label, at [{where}] of each example",
-        "target leakage: the inputs contain the answer, for example because a window is cut one "
-        "step too late (off-by-one)",
-        "remove it from the inputs",
+        f"{name} contain the label, at {_place(columns[0], x)} of each example",
+        f"{LEAKED}, for example because a window is cut one step too late (off-by-one)",
+        REMOVE,
     )
 
 
-def _column_that_tells(lab: Laboratory, name: str, answers: np.ndarray) -> Finding | None:
+def _column_that_tells(
+    lab: Laboratory, name: str, y: np.ndarray, is_real: bool
+) -> Finding | None:
     """Whether a column of a table follows from the labels."""
-    table, y = lab.examples["train"][name], np.nan_to_num(np.asarray(answers, "f8").ravel())
+    table = lab.examples["train"][name]
     of_labels = _means_of_labels(lab, name) if table.dtype.kind == "f" else ()
     for column, x in enumerate(np.nan_to_num(np.asarray(table, "f8")).reshape(len(y), -1).T):
         if column in of_labels:
@@ -116,71 +88,69 @@ def _column_that_tells(lab: Laboratory, name: str, answers: np.ndarray) -> Findi
         if abs(correlation) > 0.995:
             seen = f"column {column} of {name} and the labels have a correlation of "
             seen += f"{correlation:.3f}"
-        elif answers.dtype.kind != "f" and _tells(x, y):
+        elif not is_real and _tells(x, y):
             seen = f"each value of column {column} of {name} occurs with one label only"
         else:
             continue
-        return look(seen, "target leakage: it was computed from the label, or is known only "
-                          "afterwards",
-                    "remove it from the inputs")  # fmt: skip
-    if table.dtype.kind == "f" and (found := _tells_training_labels(lab, name)):
-        column, here, there, split = found
-        return look(  # a dependence in training data only may be the subject of the study
-            f"column {column} of {name} has a correlation of {here:.2f} with the labels in "
-            f"training data, and of {there:.2f} in {split} data",
-            "target leakage: it was computed from the labels of training examples, including the "
-            "example's own label",
-            "compute it without the example's own label, for example from the other folds",
-        )
-    return None
+        cause = "target leakage: it was computed from the label, or is known only afterwards"
+        return look(seen, cause, REMOVE)
+    return _tells_training_labels(lab, name) if table.dtype.kind == "f" else None
 
 
-def _label_among_ids(train: dict[str, np.ndarray]) -> str:
-    """Where rows of integers contain the label of their example, one of many; or ""."""
-    for y in arrays_of(train, "labels", "iu", axes=(1,)).values():
-        if len(np.unique(y[:MOST])) < 10:
+def _label_among_ids(train: dict[str, np.ndarray]) -> Finding | None:
+    """Whether rows of integers contain the label of their example, one of many."""
+    for y, name, x in _ids(train):
+        if len(np.unique(y)) < 10:
             continue
-        for name, array in arrays_of(train, "inputs", "iu", axes=(2,)).items():
-            x = array[:MOST]
-            last = x[np.arange(len(x)), x.shape[1] - 1 - np.argmax(x[:, ::-1] != 0, axis=1)]
-            columns = {f"column {i} of {name}": column for i, column in enumerate(x.T)}
-            for place, ids in (columns | {f"the last nonzero number in {name}": last}).items():
-                if np.mean(ids == y[:MOST]) > 0.99:
-                    return place
-    return ""
-
-
-def _often_among_ids(train: dict[str, np.ndarray]) -> tuple[str, float, float] | None:
-    """Rows of integers that mostly contain their label, one of many, and rarely that of others.
-
-    The name, and both shares.
-    """
-    for y in arrays_of(train, "labels", "iu", axes=(1,)).values():
-        y, others = y[:MOST], np.roll(y[:MOST], len(y[:MOST]) // 2)
-        for name, array in arrays_of(train, "inputs", "iu", axes=(2,)).items():
-            share, by_chance = (
-                float(np.mean((array[:MOST] == each[:, np.newaxis]).any(axis=1)))
-                for each in (y, others)
-            )
-            if len(y) >= 20 and share > 0.5 and by_chance < 0.2:
-                return name, share, by_chance
+        last = x[np.arange(len(x)), x.shape[1] - 1 - np.argmax(x[:, ::-1] != 0, axis=1)]
+        columns = {f"column {i} of {name}": column for i, column in enumerate(x.T)}
+        for place, ids in (columns | {f"the last nonzero number in {name}": last}).items():
+            if np.mean(ids == y) > 0.99:
+                return wrong(
+                    f"{place} of each example is its label",
+                    f"{LEAKED}, for example because a history is cut one step too late "
+                    "(off-by-one)",
+                    REMOVE,
+                )
     return None
 
 
-def _smoothed_over_answers(train: dict[str, np.ndarray]) -> tuple[str, int, int] | None:
-    """A channel of windows that is a weighted mean of labels, including labels of later positions.
+def _often_among_ids(train: dict[str, np.ndarray]) -> Finding | None:
+    """Whether rows of integers mostly contain their label, one of many, and rarely another's."""
+    for y, name, x in _ids(train):
+        others = np.roll(y, len(y) // 2)
+        share, by_chance = (float(np.mean((x == each[:, np.newaxis]).any(axis=1)))
+                            for each in (y, others))  # fmt: skip
+        if len(y) >= 20 and share > 0.5 and by_chance < 0.2:
+            return look(  # what is liked may be chosen again
+                f"the label of {share:.0%} of the examples is one of their {name}; that of "
+                f"another example is in {by_chance:.0%}",
+                "target leakage: a history contains what it should predict",
+                "end it before the first label, unless this is intended",
+            )
+    return None
+
+
+def _ids(train: dict[str, np.ndarray]) -> Iterator[tuple[np.ndarray, str, np.ndarray]]:
+    """Integer labels (rows,), and the name and numbers of integer inputs (rows, columns)."""
+    for y in arrays_of(train, "labels", "iu", axes=(1,)).values():
+        for name, x in arrays_of(train, "inputs", "iu", axes=(2,)).items():
+            yield y[:MOST], name, x[:MOST]
+
+
+def _smoothed_over_answers(train: dict[str, np.ndarray]) -> Finding | None:
+    """Whether a channel of windows is a weighted mean of labels, some of later positions.
 
     Windows are one position apart, and the first label of each is the next position. Channels that
-    follow from earlier positions too, as in a smooth series, are not reported. The name of the
-    inputs, the channel, and how many positions later; None if there is none.
+    follow from earlier positions too, as in a smooth series, are not reported.
     """
     y = train.get("labels", np.zeros(0))
     if y.dtype.kind != "f" or y.ndim not in (1, 2) or len(y) < 200:
         return None
     answers = y.reshape(len(y), -1)[:MOST_POSITIONS, 0].astype("f8")
     around = np.lib.stride_tricks.sliding_window_view(answers, 4 * AROUND + 1)
-    for name, x in arrays_of(train, "inputs", axes=(2, 3)).items():
-        if len(x) != len(y) or not are_one_apart(x):
+    for name, x in _windows(train):
+        if len(x) != len(y):
             continue
         channels = x[:, -1].reshape(len(x), -1)[3 * AROUND + 1 :]
         for channel, seen in enumerate(channels[: len(around)].T.astype("f8")):
@@ -188,28 +158,35 @@ def _smoothed_over_answers(train: dict[str, np.ndarray]) -> tuple[str, int, int]
             known = np.isfinite(table).all(axis=1) & np.isfinite(seen)
             if known.sum() < 100 or not np.ptp(seen[known]):
                 continue
-            spread, later = seen[known].std(), slice(3 * AROUND + 1, -1)
-            weights, rest = _fitted(table[known], seen[known])
-            has_part = np.abs(weights) > 0.02
-            told, is_mean = np.flatnonzero(has_part[later]), has_part[:-1].sum() > 1
-            earlier = np.delete(table[known], np.arange(table.shape[1])[later], axis=1)
-            if (
-                len(told)
-                and is_mean
-                and rest < 1e-4 * spread < 1e-2 * _fitted(earlier, seen[known])[1]
-            ):
-                return name, channel, int(told[-1]) + 1
+            table, seen = table[known], seen[known]
+            weights, rest = _fitted(table, seen)
+            later, has_part = slice(3 * AROUND + 1, -1), np.abs(weights) > 0.02
+            told = np.flatnonzero(has_part[later])
+            if not len(told) or has_part[:-1].sum() < 2:
+                continue
+            earlier = np.delete(table, np.arange(table.shape[1])[later], axis=1)
+            if not rest < 1e-4 * seen.std() < 1e-2 * _fitted(earlier, seen)[1]:
+                continue
+            # A single label may be measured together with the last inputs.
+            is_sure = told[-1] > 0 or y.size > len(y)
+            return (wrong if is_sure else look)(
+                f"channel {channel} of {name} is a weighted mean of labels, up to {told[-1] + 1} "
+                "positions later",
+                "look-ahead: a series is smoothed with a centered window before it is cut into "
+                "windows, so the last inputs contain the values to forecast",
+                "smooth over earlier positions only",
+            )
     return None
 
 
-def _between_neighbors(train: dict[str, np.ndarray]) -> tuple[str, int, int] | None:
-    """A channel of windows, one position apart, with values on lines between their neighbors.
+def _between_neighbors(train: dict[str, np.ndarray]) -> Finding | None:
+    """Whether a channel of windows has values on lines between their neighbors.
 
     Where most values occur several times, as measurements of a few digits do, only values that
-    occur once count. The name of the inputs, the channel, and how many values.
+    occur once count.
     """
-    for name, x in arrays_of(train, "inputs", axes=(2, 3)).items():
-        if len(x) < 100 or x.shape[1] < 3 or not are_one_apart(x):
+    for name, x in _windows(train):
+        if len(x) < 100 or x.shape[1] < 3:
             continue
         first = x[:MOST_POSITIONS, 0]  # of each window, which together are the series
         for channel, series in enumerate(first.reshape(len(first), -1).T):
@@ -223,8 +200,26 @@ def _between_neighbors(train: dict[str, np.ndarray]) -> tuple[str, int, int] | N
             elif is_repeated.mean() > 0.3:
                 continue
             if on_line.sum() > max(5, 0.003 * len(series)):
-                return name, channel, int(on_line.sum())
+                return look(  # a series may come with fewer positions than it is given at
+                    f"{on_line.sum()} values in channel {channel} of {name} lie exactly on a "
+                    "straight line between their neighbors",
+                    "look-ahead: missing values were interpolated before the series was cut into "
+                    "windows, so the last inputs of some windows contain the values to forecast",
+                    "fill them from earlier positions only, and give filled labels a weight of 0",
+                )
     return None
+
+
+def _windows(train: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+    """Inputs (rows, positions, ...) that are windows, one position apart, with their names."""
+    for name, x in arrays_of(train, "inputs", axes=(2, 3)).items():
+        if are_one_apart(x):
+            yield name, x
+
+
+def _place(column: int, x: np.ndarray) -> str:
+    """Where a number is in each row, such as "[3, 1]"."""
+    return f"[{', '.join(map(str, np.unravel_index(column, x.shape[1:] or (1,))))}]"
 
 
 def _fitted(table: np.ndarray, sought: np.ndarray) -> tuple[np.ndarray, float]:
@@ -233,11 +228,8 @@ def _fitted(table: np.ndarray, sought: np.ndarray) -> tuple[np.ndarray, float]:
     return weights, float((sought - table @ weights).std())
 
 
-def _tells_training_labels(lab: Laboratory, name: str) -> tuple[int, float, float, str] | None:
-    """The only column that correlates with the labels far more in training than in another split.
-
-    Its number, both correlations, and the other split.
-    """
+def _tells_training_labels(lab: Laboratory, name: str) -> Finding | None:
+    """Whether one column alone tells the labels far better in training than in another split."""
     train = lab.examples["train"]
     for split, arrays in lab.examples.items():
         if split == "train" or len(arrays.get(name, ())) < 50:
@@ -258,7 +250,13 @@ def _tells_training_labels(lab: Laboratory, name: str) -> tuple[int, float, floa
         column = int(apart.argmax())
         others = np.abs(np.delete(apart, column))
         if apart[column] > 5 and len(others) > 2 and others.max() < 4:
-            return column, float(here[column]), float(there[column]), split
+            return look(  # a dependence in training data only may be the subject of the study
+                f"column {column} of {name} has a correlation of {here[column]:.2f} with the "
+                f"labels in training data, and of {there[column]:.2f} in {split} data",
+                "target leakage: it was computed from the labels of training examples, including "
+                "the example's own label",
+                "compute it without the example's own label, for example from the other folds",
+            )
     return None
 
 
@@ -310,39 +308,33 @@ def _label_held(lab: Laboratory) -> Finding | None:
     Not for an autoencoder, which reproduces most of its inputs; nor where the labels are the next
     inputs and each prediction depends on earlier inputs only.
     """
-    train = {n: a for n, a in lab.examples["train"].items() if a.dtype.kind == "f" and a.size}
-    numbers = sum(a[0].size for n, a in train.items() if n.startswith("inputs"))
-    for (label, y), (name, x) in itertools.product(train.items(), repeat=2):
-        is_pair = label.startswith("labels") and name.startswith("inputs") and len(x) == len(y)
-        if not is_pair or len(y) < 20 or (label == "labels" and y.size == len(y)):
+    train = lab.examples["train"]
+    labels, inputs = ({n: a for n, a in arrays_of(train, part).items() if a.size}
+                      for part in ("labels", "inputs"))  # fmt: skip
+    numbers = sum(a[0].size for a in inputs.values())
+    for (label, y), (name, x) in itertools.product(labels.items(), inputs.items()):
+        if len(x) != len(y) or len(y) < 20 or (label == "labels" and y.size == len(y)):
             continue
         rows = max(20, min(len(y), MOST, MOST_COMPARED // max(x[0].size, y[0].size)))
         a, b = (np.nan_to_num(z[:rows].reshape(rows, -1).astype("f4")).T for z in (y, x))
         places = {column.tobytes(): place for place, column in enumerate(b)}
         held = [(i, places[key]) for i, column in enumerate(a) if (key := column.tobytes())
                 in places and np.ptp(column) > 0]  # fmt: skip
-        if (
-            not held
-            or len(held) == len(b)
-            or 2 * len(held) >= numbers
-            or len(np.unique(a[held[0][0]])) <= FEW
-        ):
+        if not held or len(held) == len(b) or 2 * len(held) >= numbers:
             continue
         i, place = held[0]
-        if not _predicts_by(lab, label, i, name, place):
+        if len(np.unique(a[i])) <= FEW or not _predicts_by(lab, label, i, name, place):
             continue
         # The next values may equal earlier ones, such as constant parts of a state.
         others = [(j, j + place - i) for j in range(len(a)) if len(held) == 1 and j != i]
         moved = [np.corrcoef(a[j], b[k])[0, 1] for j, k in others if 0 <= k < len(b)]
         is_channel = x.ndim > 2 and len(held) * x.shape[-1] >= len(b)
         is_sure = label == "labels" and len(held) in (1, len(a)) and not is_channel
-        where = ", ".join(map(str, np.unravel_index(place, x.shape[1:] or (1,))))
         return (wrong if is_sure and max(np.abs(moved), default=0) < 0.5 else look)(
-            f"{name} contain, at [{where}] of each example, number {i} of {label}, whose "
+            f"{name} contain, at {_place(place, x)} of each example, number {i} of {label}, whose "
             f"prediction depends on it ({len(held)} of {len(a)} labels are among the inputs)",
-            "target leakage: the inputs contain the answer, for example because a column became "
-            "a label but stayed among the inputs",
-            "remove it from the inputs",
+            f"{LEAKED}, for example because a column became a label but stayed among the inputs",
+            REMOVE,
         )
     return None
 
