@@ -19,12 +19,11 @@ TOLERANCE = 1e-4  # float32, relative to the norm: rounding is about 1e-6, fault
 
 def relative_difference(a: Any, b: Any) -> float:
     """Norm of the difference of two nests of arrays over the norm of the first."""
-    pairs = list(zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True))
-    difference = sum(
-        float(np.sum(np.square(np.asarray(x, "f8") - np.asarray(y, "f8")))) for x, y in pairs
-    )
-    norm = sum(float(np.sum(np.square(np.asarray(x, "f8")))) for x, _ in pairs)
-    return float(np.sqrt(difference / norm)) if norm else float(np.sqrt(difference))
+    flat = ([np.asarray(x, "f8") for x in tf.nest.flatten(nest)] for nest in (a, b))
+    pairs = list(zip(*flat, strict=True))
+    difference = np.sqrt(sum(np.sum(np.square(x - y)) for x, y in pairs))
+    norm = np.sqrt(sum(np.sum(np.square(x)) for x, _ in pairs))
+    return float(difference / norm if norm else difference)
 
 
 def close(a: float, b: float, tolerance: float = TOLERANCE) -> bool:
@@ -48,6 +47,12 @@ def named_leaves(split: Any) -> Iterator[tuple[str, Any]]:
         keys = sorted(part) if isinstance(part, dict) else range(len(leaves))
         for key, leaf in zip(keys, leaves, strict=False):
             yield f"{name}[{key!r}]", leaf
+
+
+def only(part: Any) -> Any:
+    """The only array of a part of a batch; None if there are several, or none."""
+    leaves = tf.nest.flatten(part)
+    return leaves[0] if len(leaves) == 1 else None
 
 
 def arrays_of(

@@ -168,10 +168,14 @@ class Runs:
     def two(self) -> Created:
         """The task on two replicas, with the initial weights of `one`."""
         made = self._create(self.strategies[1], self.run.global_batch_size)
-        for model, other in zip(self.run.models.values(), made[0].models.values(), strict=True):
+        self._reset_copies(made[0])
+        return made
+
+    def _reset_copies(self, run: Run) -> None:
+        """Give the models of `run` the initial weights of `one`."""
+        for model, other in zip(self.run.models.values(), run.models.values(), strict=True):
             for variable, copy in zip(model.variables, other.variables, strict=True):
                 copy.assign(self.initial[id(variable)])
-        return made
 
     def other(self, datasets: dict[str, Any] | None = None, **flags: Any) -> Run:
         """The task on one replica, with other data for some splits, or with other flags."""
@@ -192,10 +196,9 @@ class Runs:
         # Rounding to 16 bits is as large as the faults.
         precision = self.config.precision if self.config.precision == "float64" else "float32"
         config = replace(self.config, precision=precision, **flags)
+        splits = self._all_datasets | (datasets or {})
         with stage("the task can be built"), contextlib.redirect_stdout(None):
-            return self.create_run(
-                strategy, self._all_datasets | (datasets or {}), config, self.task
-            )
+            return self.create_run(strategy, splits, config, self.task)
 
     @property
     def run(self) -> Run:
@@ -439,8 +442,8 @@ class Runs:
     def evaluated_splits(self) -> dict[str, Any]:
         """Some examples of validation and test data: a batch and a short one."""
         rows = self.rows + self.rows // 3 + 1
-        names = [name for name in self.datasets if name != "train"]
-        return {n: self.first_rows(self.datasets[n], rows) for n in names}
+        splits = self.datasets.items()
+        return {n: self.first_rows(split, rows) for n, split in splits if n != "train"}
 
     @cached_property
     def on_one(self) -> Evaluation:
@@ -499,18 +502,14 @@ class Runs:
     @cached_property
     def evaluations(self) -> dict[str, Numbers]:
         """Losses and metrics of all splits: on one replica twice, on two, and in other batches."""
-        for model, other in zip(self.run.models.values(), self.two[0].models.values(), strict=True):
-            for variable, copy in zip(model.variables, other.variables, strict=True):
-                copy.assign(variable.numpy())
+        self._reset_copies(self.two[0])
         with stage("a validation step runs"):
             two = self._evaluation(self.two[0], self.two[1].layout)
             with layers_recorded(self.run, self._noted.sees_training, self._noted.calls):
                 once = self.evaluate(self.on_one)
-            self._noted.moved = [
-                v.path
-                for v in self.variables(self.one)
-                if v.numpy().tobytes() != self.initial[id(v)].tobytes()
-            ]
+            before = self.initial
+            self._noted.moved = [v.path for v in self.variables(self.one)
+                                 if v.numpy().tobytes() != before[id(v)].tobytes()]  # fmt: skip
             return {
                 "on two replicas": self.evaluate(two),
                 "in other batches": self.evaluate(self.in_other_batches),
@@ -560,12 +559,15 @@ class Runs:
         whole = tf.nest.map_structure(lambda *rows: np.stack(rows), *read)
         return dict(named_leaves(whole))
 
+    def held_out(self, name: str) -> dict[str, np.ndarray]:
+        """The arrays of that name in all splits but that of training."""
+        splits = self.examples.items()
+        return {n: arrays[name] for n, arrays in splits if n != "train" and name in arrays}
+
     def is_whole(self, name: str) -> bool:
         """Whether `examples` contains all of a split."""
-        arrays = self.examples[name].values()
-        return not arrays or len(next(iter(arrays))) == num_examples(
-            worker_split(self.datasets[name])
-        )
+        first, split = next(iter(self.examples[name].values()), None), self.datasets[name]
+        return first is None or len(first) == num_examples(worker_split(split))
 
 
 def _loading_recorded(loaded: list[np.ndarray]) -> contextlib.AbstractContextManager[None]:
