@@ -66,10 +66,8 @@ def known_values(lab: Laboratory) -> Finding:
         known = set(array.ravel()[:MANY_VALUES].tolist())
         if len(known) > min(array.size, MANY_VALUES) / 10:  # such as customer numbers
             continue
-        for split, arrays in lab.examples.items():
-            if split == "train":
-                continue
-            values = arrays.get(name, np.zeros(0)).ravel()[:MANY_VALUES].tolist()
+        for split, other in lab.held_out(name).items():
+            values = other.ravel()[:MANY_VALUES].tolist()
             unseen = sum(value not in known for value in values)
             if unseen > FEW * len(values):
                 return look(
@@ -83,45 +81,47 @@ def known_values(lab: Laboratory) -> Finding:
 @relation("sizes")
 def sizes(lab: Laboratory) -> Finding:
     """Inputs and labels are on a scale of about 1, and not constant."""
-    for name, array in arrays_of(lab.examples["train"], "inputs").items():
-        if len(array) > 1 and array.size and np.ptp(array) == 0:
-            is_only_one = sum(each.startswith("inputs") for each in lab.examples["train"]) == 1
-            return (wrong if is_only_one else look)(  # a mask may be all ones
-                f"{name} of training data are all {array.flat[0]:g}"
-            )
-        if (constant := _almost_constant(array)) is not None:
-            return look(
-                f"{name} are {constant[0]:g} in {constant[1]:.0%} of all places, and "
-                f"{constant[2]:g} elsewhere",
-                "integers were divided by integer division, or numbers were cast to integers too "
-                "early",
-                "cast to float first, then scale",
-            )
-        highest = _reach(array.ravel()[:MANY_VALUES])
-        numbers = _too_large(lab) if highest > 100 and not lab.normalizes else np.zeros(0)
-        if (given := _reach(numbers)) > 100:
-            return (look if _are_centered_pixels(numbers) else wrong)(
-                f"{name} reach {highest:.4g}, and the first layer with weights gets numbers up to "
-                f"{given:.4g}, because no layer scales them",
-                "inputs are not scaled, but networks learn best from inputs of about 1",
-                "scale them, for example with keras.layers.Normalization",
-            )
-        if 0 < highest < 0.02 and not _rescales(lab):
-            return look(
-                f"{name} reach {highest:.2g} at most, and the model has no layer that scales them",
-                "they were scaled (divided) twice, or by the wrong number",
-                "scale them once, to about 1",
-            )
-    if twice := _scaled_twice(lab):
-        layer, x = twice
-        return wrong(
-            f"{layer.name} multiplies its inputs by {np.max(layer.scale):.2g}, but they already "
-            f"range from {x.min():.3g} to {x.max():.3g}",
-            "inputs are scaled twice, because they were divided before, so later layers see "
-            "hardly any difference",
-            "scale inputs once: in create_datasets, or in the model",
+    inputs = arrays_of(lab.examples["train"], "inputs")
+    found = (_size_of_inputs(lab, name, array) for name, array in inputs.items())
+    return next(filter(None, found), None) or _scaled_twice(lab) or _size_of_labels(lab) or ok()
+
+
+def _size_of_inputs(lab: Laboratory, name: str, array: np.ndarray) -> Finding | None:
+    """Whether inputs of training data are constant, too large or too small."""
+    if len(array) > 1 and array.size and np.ptp(array) == 0:
+        is_only_one = sum(each.startswith("inputs") for each in lab.examples["train"]) == 1
+        return (wrong if is_only_one else look)(  # a mask may be all ones
+            f"{name} of training data are all {array.flat[0]:g}"
         )
-    for name, array in arrays_of(lab.examples["train"], "labels", "biuf").items():
+    if (constant := _almost_constant(array)) is not None:
+        usual, share, rare = constant
+        return look(
+            f"{name} are {usual:g} in {share:.0%} of all places, and {rare:g} elsewhere",
+            "integers were divided by integer division, or numbers were cast to integers too early",
+            "cast to float first, then scale",
+        )
+    highest = _reach(array.ravel()[:MANY_VALUES])
+    numbers = _too_large(lab) if highest > 100 and not lab.normalizes else np.zeros(0)
+    if (given := _reach(numbers)) > 100:
+        return (look if _are_centered_pixels(numbers) else wrong)(
+            f"{name} reach {highest:.4g}, and the first layer with weights gets numbers up to "
+            f"{given:.4g}, because no layer scales them",
+            "inputs are not scaled, but networks learn best from inputs of about 1",
+            "scale them, for example with keras.layers.Normalization",
+        )
+    if 0 < highest < 0.02 and not _rescales(lab):
+        return look(
+            f"{name} reach {highest:.2g} at most, and the model has no layer that scales them",
+            "they were scaled (divided) twice, or by the wrong number",
+            "scale them once, to about 1",
+        )
+    return None
+
+
+def _size_of_labels(lab: Laboratory) -> Finding | None:
+    """Whether labels of training data are constant or very large."""
+    train = lab.examples["train"]
+    for name, array in arrays_of(train, "labels", "biuf").items():
         if array.ndim == 1 and array.dtype.kind in "iu":
             continue  # the relation `labels` looks at them
         if len(array) > 1 and array.size and (array == array.flat[0]).all():
@@ -129,28 +129,23 @@ def sizes(lab: Laboratory) -> Finding:
                 f"{name} of training data are all {array.flat[0]:g}",
                 "what is the same for all examples teaches nothing: a wrong column or threshold",
             )
-    labels = lab.examples["train"].get("labels", np.zeros(0))
-    if labels.dtype.kind == "f" and labels.size and np.nanstd(labels) > 1000 and not _rescales(lab):
+    labels = arrays_of(train, "labels").get("labels", np.zeros(1))
+    if labels.size and np.nanstd(labels) > 1000 and not _rescales(lab):
         return look(
             f"labels have a standard deviation of {np.nanstd(labels):.3g}",
             "outputs start near 0, and an optimizer needs many steps to reach such values",
             "scale labels, and scale predictions back",
         )
-    return ok()
+    return None
 
 
 @relation("scaled by training data")
 def scaled_by_training_data(lab: Laboratory) -> Finding:
     """No split is scaled with its own statistics, nor with those of all splits together."""
-    train = lab.examples["train"]
-    for name, array in train.items():
-        if array.dtype.kind != "f" or name.startswith("weights") or not array.size:
+    for name, array in arrays_of(lab.examples["train"], "").items():
+        if name.startswith("weights") or not array.size:
             continue
-        others = {
-            split: arrays[name]
-            for split, arrays in lab.examples.items()
-            if split != "train" and name in arrays and len(arrays[name])
-        }
+        others = {split: other for split, other in lab.held_out(name).items() if len(other)}
         in_groups = _has_groups(_filled(array[: MOST_NUMBERS // array[0].size + 1]))
         if in_groups and array.ndim <= 2:
             continue  # a split may be one of these groups
@@ -182,82 +177,72 @@ def scaled_by_training_data(lab: Laboratory) -> Finding:
 def scale(lab: Laboratory) -> Finding:
     """Inputs and labels of every split are on the scale of the training data."""
     train = lab.examples["train"]
-    augmented = {
-        name: np.asarray(array[0])
-        for name, array in named_leaves(lab.batch if lab.batches.augment else ())
-        if name.startswith("inputs") and array.dtype.is_floating
-    }
+    batch = dict(named_leaves(lab.batch if lab.batches.augment else ()))
+    augmented = {n: np.asarray(t[0]) for n, t in batch.items() if t.dtype.is_floating}
     for name, array in (_made_by_augmentation(lab) | train).items():
-        if array.dtype.kind not in "fiu" or name.startswith("weights") or len(array) < 2:
+        is_label = name.startswith("labels")
+        if array.dtype.kind not in ("f" if is_label else "fiu") or len(array) < 2:
             continue
-        if name.startswith("labels") and array.dtype.kind != "f":
-            continue
-        for split, arrays in lab.examples.items():
-            other = arrays.get(name)
-            if split == "train" or other is None or len(other) < 10 or not other.size:
+        for split, other in lab.held_out(name).items() if not name.startswith("weights") else ():
+            if len(other) < 10 or not other.size:
                 continue
-            if name.startswith("labels") and other.shape[1:] != array.shape[1:]:
+            if is_label and other.shape[1:] != array.shape[1:]:
                 continue  # such as classes, where training has votes
-            found = _compared(name, split, array, other, augmented.get(name))
-            if found.verdict != "ok":
-                made = "create_augment makes them differently from create_datasets"
-                return found if name in train else found._replace(cause=made)
+            made = None if is_label else augmented.get(name)
+            if found := _compared(name, split, array, other, made):
+                cause = "create_augment makes them differently from create_datasets"
+                return found if name in train else found._replace(cause=cause)
     return ok()
 
 
 def _compared(
     name: str, split: str, array: np.ndarray, other: np.ndarray, augmented: np.ndarray | None
-) -> Finding:
-    """Whether the numbers of a split are on the scale of those of training."""
+) -> Finding | None:
+    """Whether the numbers of a split aren't on the scale of those of training."""
     a, b = _filled(array), _filled(other)
     (mean, spread), (mean_other, spread_other) = ((x.mean(), x.std()) for x in (a, b))
+    if array.dtype.kind != "f" or not spread > 0:
+        return None
     fix = "scale every split in the same way, with the statistics of the training data"
-    if array.dtype.kind == "f" and spread > 0:
-        largest = max(np.abs(a).max(), 1e-12), max(np.abs(b).max(), 1e-12)
-        factor, ratio = largest[1] / largest[0], spread_other / spread
-        if not 0.2 < ratio < 5 and not 0.2 < factor < 5:
-            # The same in all rows it may stand for what this split doesn't have.
-            return (wrong if np.ptp(other, axis=0).any() else look)(
-                f"{name} of {split} data reach {largest[1]:.3g}, those of training data "
-                f"{largest[0]:.3g}",
-                "one split is scaled, and the other is not",
-                fix,
-            )
-        beyond = _beyond(a, b) if name.startswith("inputs") else ""
-        if beyond and array.ndim > 2:
-            return (wrong if array.ndim > 3 else look)(  # a series may rise
-                f"{name} of training data are, {beyond} the range of {split} data",
-                "the splits are scaled differently",
-                fix,
-            )
-        if augmented is not None and not beyond and (moved := _beyond(_filled(augmented), b)):
-            is_noise = abs(_filled(augmented).mean() - mean) < 0.1 * spread
-            return (look if is_noise else wrong)(
-                f"{name} of augmented training data are, {moved} the range of {split} data",
-                "create_augment scales training data, and nothing scales the other splits",
-                "scale in create_datasets or in the model, for every split",
-            )
-        if abs(mean - mean_other) / spread > 1.0 or not 0.4 < ratio < 2.5:
-            return look(
-                f"{name} of {split} data have mean {mean_other:.3g} and standard deviation "
-                f"{spread_other:.3g}, those of training data {mean:.3g} and {spread:.3g}",
-                "splits are scaled differently, or come from different parts of the data",
-            )
-        column = _worst_column(a, b)
-        if column is not None:
-            return look(
-                f"column {column} of {name} is on another scale in {split} data than in training "
-                "data",
-                "splits are scaled differently, or columns are in a different order",
-            )
-    return ok()
+    reach, reach_other = (max(np.abs(x).max(), 1e-12) for x in (a, b))
+    ratio = spread_other / spread
+    if not 0.2 < ratio < 5 and not 0.2 < reach_other / reach < 5:
+        # The same in all rows it may stand for what this split doesn't have.
+        return (wrong if np.ptp(other, axis=0).any() else look)(
+            f"{name} of {split} data reach {reach_other:.3g}, those of training data {reach:.3g}",
+            "one split is scaled, and the other is not",
+            fix,
+        )
+    beyond = _beyond(a, b) if name.startswith("inputs") else ""
+    if beyond and array.ndim > 2:
+        return (wrong if array.ndim > 3 else look)(  # a series may rise
+            f"{name} of training data are, {beyond} the range of {split} data",
+            "the splits are scaled differently",
+            fix,
+        )
+    if augmented is not None and not beyond and (moved := _beyond(_filled(augmented), b)):
+        is_noise = abs(_filled(augmented).mean() - mean) < 0.1 * spread
+        return (look if is_noise else wrong)(
+            f"{name} of augmented training data are, {moved} the range of {split} data",
+            "create_augment scales training data, and nothing scales the other splits",
+            "scale in create_datasets or in the model, for every split",
+        )
+    if abs(mean - mean_other) / spread > 1.0 or not 0.4 < ratio < 2.5:
+        return look(
+            f"{name} of {split} data have mean {mean_other:.3g} and standard deviation "
+            f"{spread_other:.3g}, those of training data {mean:.3g} and {spread:.3g}",
+            "splits are scaled differently, or come from different parts of the data",
+        )
+    if (column := _worst_column(a, b)) is not None:
+        return look(
+            f"column {column} of {name} is on another scale in {split} data than in training data",
+            "splits are scaled differently, or columns are in a different order",
+        )
+    return None
 
 
 def _series(lab: Laboratory) -> Iterator[tuple[str, np.ndarray]]:
-    """Inputs (rows, positions, channels), and labels or windows (rows, positions) as one channel.
-
-    Where windows are one position apart, their only labels are a series as well.
-    """
+    """Inputs, labels or windows as series (rows, positions, channels), with their names."""
     train = lab.examples["train"]
     for name, array in train.items():
         if array.dtype.kind != "f" or not array.size:
@@ -375,10 +360,7 @@ def _drops_to(x: np.ndarray) -> float | None:
 
 
 def _come_regularly(x: np.ndarray, value: float) -> bool:
-    """Whether a number mostly recurs at equal distances.
-
-    In each series (rows, positions), or in the one that windows were cut from.
-    """
+    """Whether a number recurs at equal distances in series, or in that of windows."""
     rows, positions = np.nonzero((x[:, :1].T if are_one_apart(x) else x) == value)
     apart = np.diff(positions)[np.diff(rows) == 0]
     return bool(len(apart) and np.bincount(apart).max() > len(apart) / 2)
@@ -403,17 +385,12 @@ def _filled(array: np.ndarray) -> np.ndarray:
     """The array with each value that isn't finite replaced by the mean of its column."""
     x = np.asarray(array, "f8")
     there = np.isfinite(x)
-    if there.all():
-        return x
-    number = np.maximum(1, there.sum(axis=0))
-    return np.where(there, x, np.where(there, x, 0).sum(axis=0) / number)
+    means = 0 if there.all() else np.ma.filled(np.ma.array(x, mask=~there).mean(axis=0), 0)
+    return np.where(there, x, means)
 
 
 def _scaled_by_itself(array: np.ndarray) -> str:
-    """How a split is scaled, so exactly that its own statistics were used; "" if it isn't.
-
-    Statistics leave missing values out.
-    """
+    """How a split is scaled by exactly its own statistics; "" if it isn't."""
     x, there = _filled(array), np.isfinite(array)
     by_row = x.reshape(len(x), -1)
     if len(x) < 30 or (x.ndim > 2 and np.abs(by_row.mean(axis=1)).max() < EXACT):
@@ -489,10 +466,7 @@ def _reach(numbers: np.ndarray) -> float:
 
 
 def _too_large(lab: Laboratory) -> np.ndarray:
-    """The inputs of the first Keras layer with a weight matrix in a train step, if any.
-
-    Unless its initial weights are so small that large inputs give outputs of about 1.
-    """
+    """The inputs of the first Keras layer with a matrix, unless its weights are small; or none."""
     step = lab.run.functions.train_steps[0]
     calls = lab.calls(step, lab.run, lab.batch, lab.layers_with_matrices)
     if not calls:
@@ -503,19 +477,24 @@ def _too_large(lab: Laboratory) -> np.ndarray:
     return given if size * _reach(given.ravel()) > 10 else np.zeros(0)
 
 
-def _scaled_twice(lab: Laboratory) -> tuple[keras.layers.Rescaling, np.ndarray] | None:
-    """A layer that scales bytes to about 1, and its inputs, if they are about 1 already."""
+def _scaled_twice(lab: Laboratory) -> Finding | None:
+    """Whether a layer that scales bytes to about 1 gets inputs of about 1."""
     rescaling = [x for x in lab.run.layers if isinstance(x, keras.layers.Rescaling)]
     layers = [x for x in rescaling if np.max(np.abs(x.scale)) <= 1 / 100]
+    inputs = [t[0] for t in tf.nest.flatten(lab.batch[0]) if t.dtype != tf.string]
     for call in lab.calls(lab.run.functions.train_steps[0], lab.run, lab.batch, layers):
-        given = numbers_of(call.arguments)
-        if given is None or not 0 < np.abs(given).max(initial=0) <= 2:
+        x = numbers_of(call.arguments)
+        if x is None or not 0 < np.abs(x).max(initial=0) <= 2:
             continue
-        inputs = [t[0] for t in tf.nest.flatten(lab.batch[0]) if t.dtype != tf.string]
-        if any(
-            np.array_equal(given, x) for x in inputs
-        ):  # a later layer may scale a branch down on purpose
-            return call.of, given
+        # A later layer may scale a branch down on purpose.
+        if any(np.array_equal(x, each) for each in inputs):
+            return wrong(
+                f"{call.of.name} multiplies its inputs by {np.max(call.of.scale):.2g}, but they "
+                f"already range from {x.min():.3g} to {x.max():.3g}",
+                "inputs are scaled twice, because they were divided before, so later layers see "
+                "hardly any difference",
+                "scale inputs once: in create_datasets, or in the model",
+            )
     return None
 
 
@@ -535,6 +514,5 @@ def _rescales(lab: Laboratory) -> bool:
 def _made_by_augmentation(lab: Laboratory) -> dict[str, np.ndarray]:
     """The parts of training examples that only the augmentation makes, as a step gets them."""
     first, second = (dict(named_leaves(batch)) for batch in (lab.batch, lab.second_batch))
-    new = [n for n in first if n not in lab.examples["train"]]
-    return {n: np.concatenate([np.asarray(batch[n][0]) for batch in (first, second)])
-            for n in new}  # fmt: skip
+    new = first.keys() - lab.examples["train"].keys()
+    return {n: np.concatenate([first[n][0], second[n][0]]) for n in first if n in new}
