@@ -26,7 +26,7 @@ from .graph import (
     upstream,
 )
 from .laboratory import Laboratory
-from .numbers import different, equal, equal_parts, named_leaves
+from .numbers import different, equal, equal_parts, named_leaves, only
 from .probe import words_of
 from .runs import SECS_READ, stage
 
@@ -35,6 +35,8 @@ MOSTLY = 0.6  # of the ids of inputs
 MOST_COLUMNS = 32  # of labels that are compared with each other
 FEW_KNOWN = 8  # rows that have two columns
 MOST_PLACES = 4  # random numbers that apply to all rows, such as a place in images
+OWN_SEED = "give each a seed of its own, for example from tf.random.split"
+ONE_SEED = "both are made with the same random numbers, from one seed"
 # In names of labels that say where something is in an image.
 PLACES = {"box", "boxes", "bbox", "bboxes", "corners", "keypoints", "landmarks", "points"}
 BOXES = ((0, 2), (1, 3))  # the columns of opposite sides
@@ -108,8 +110,9 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
             "use tf.random.stateless_* with replica.seed",
         )
     # Integers may be equal by chance, so their seed is examined instead.
-    drawn = [op for op in drawn_of_constants(lab.traced.ops) if op.name in lab.traced.ops_of_losses]
-    same = [op.name for op in drawn if op.outputs[0].dtype.is_integer]
+    of_losses = [op for op in lab.traced.ops if op.name in lab.traced.ops_of_losses]
+    fixed = {op.name for op in drawn_of_constants(lab.traced.ops)}
+    same = [op for op in of_losses if op.name in fixed and op.outputs[0].dtype.is_integer]
     if not lab.base.drawn and not same:
         return ok("the step draws none, or integers only")
     if lab.traced.drawn_alike:
@@ -119,37 +122,35 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
             "its seed depends on the step only",
             "use replica.seed",
         )
-    alike = list(lab.base.drawn)
+    alike = set(lab.base.drawn)
     for step in (1, 10, 101, 1009):  # numbers may stay the same for some steps on purpose
-        if alike:
-            later = lab.look(lab.batch, step=step)
-            alike = [n for n in alike if np.array_equal(lab.base.drawn[n], later.drawn[n])]
-    same += alike
+        later = lab.look(lab.batch, step=step).drawn if alike else {}
+        alike = {n for n in alike if np.array_equal(lab.base.drawn[n], later[n])}
+    names = [op.name for op in same] + [name for name in lab.base.drawn if name in alike]
     # Numbers without an axis of rows may be a fixed projection or selection.
-    of_all = {op.name for op in lab.traced.ops if op.name in same and _is_for_all(op.outputs[0])}
-    for_all = [name for name in same if SAME_ROWS in name or name in of_all]
-    if same:
+    of_all = {op.name for op in lab.traced.ops if op.name in names and _is_for_all(op.outputs[0])}
+    for_all = [name for name in names if SAME_ROWS in name or name in of_all]
+    if names:
         return (wrong if for_all else look)(
-            f"{(for_all or same)[0]} draws the same numbers in every step",
+            f"{(for_all or names)[0]} draws the same numbers in every step",
             "its seed is a constant",
             "use replica.seed in a step, and in a layer a SeedGenerator that is an attribute",
         )
-    if name := noise_of_all_rows(lab.traced.ops, lab.rows):
-        return _for_all(name)
+    if found := _of_all_rows(lab.traced.ops, lab.rows):
+        return found
     if name := _sees_twice(lab):
         return (wrong if drawn_twice(lab.traced.ops) else look)(
             f"a train step changes inputs with random numbers, calls {name!r} with them twice, "
             "and gets the same result both times",
-            "both are made with the same random numbers, from one seed",
-            "give each a seed of its own, for example from tf.random.split(replica.seed)",
+            ONE_SEED,
+            OWN_SEED,
         )
-    of_losses = (op for op in lab.traced.ops if op.name in lab.traced.ops_of_losses)
-    if same := of_one_seed(of_losses):
+    if shared := of_one_seed(of_losses):
         return look(
-            f"{same[0].name} and {same[1].name} share a seed, so what one draws follows from what "
-            "the other draws",
+            f"{shared[0].name} and {shared[1].name} share a seed, so what one draws follows from "
+            "what the other draws",
             "replica.seed is used twice",
-            "give each a seed of its own, for example from tf.random.split(replica.seed)",
+            OWN_SEED,
         )
     return ok()
 
@@ -180,8 +181,7 @@ def same_batch_again(lab: Laboratory) -> Finding:
     ):
         return wrong(
             "the first batch of the second epoch is different if a run is resumed there",
-            "the stream keeps state from one epoch to the next: a cache() after random numbers, "
-            "or a reshuffle",
+            "the stream keeps state between epochs: a cache() after random numbers, or a reshuffle",
             "put cache() before random operations, and random operations into create_augment",
         )
     return ok()
@@ -195,47 +195,21 @@ def augmentation(lab: Laboratory) -> Finding:
         return ok("none")
     plain = lab.plain_batch
     traced = tf.function(augment, autograph=False)
-    with_seed = [traced(plain, tf.constant([0, n], tf.int64)) for n in (1, 2)]
     graph = traced.get_concrete_function(plain, tf.constant([0, 1], tf.int64)).graph
     operations = graph.get_operations()
-    if equal(*with_seed):  # it may change only some batches
-        others = (traced(plain, tf.constant([0, n], tf.int64)) for n in range(3, 3 + MOST_SEEDS))
-        other = (each for each in others if not equal(each, with_seed[0]))
-        with_seed[1] = next(other, with_seed[1])
-    if found := _drawn_alike(plain, with_seed, graph):
+    made = traced(plain, tf.constant([0, 1], tf.int64))
+    others = (traced(plain, tf.constant([0, n], tf.int64)) for n in range(2, 3 + MOST_SEEDS))
+    is_constant = all(equal(made, other) for other in others)  # it may change only some batches
+    if found := (
+        _drawn_alike(plain, made, is_constant, graph)
+        or _of_all_rows(operations, lab.rows)
+        or _never_the_last(operations)
+        or _wiped_out(plain, made)
+        or _alike_in_training_alone(lab, operations)
+        or _parted_from_inputs(plain, augment, made)
+        or _turned_into_others(lab, plain, made)
+    ):
         return found
-    if name := noise_of_all_rows(operations, lab.rows):
-        return _for_all(name)
-    if missed := never_the_last(operations):
-        name, number = missed
-        return wrong(
-            f"{name} picks one of {number} choices, but never the last",
-            "off-by-one: maxval of tf.random.stateless_uniform is exclusive, so it is never drawn",
-            f"use maxval={number}",
-        )
-    if share := _wiped_out(plain, with_seed[0]):
-        return wrong(
-            f"the inputs of {share:.0%} of the augmented examples are constant (one number "
-            "everywhere)",
-            "they are cast to integers, clipped or multiplied by 0",
-            "check the scale of the numbers that create_augment gets",
-        )
-    # Constant parts, such as weights, may well be the same.
-    same_parts = ((name, other) for name, other, t in equal_parts(lab.batch) if np.ptp(t) > 0)
-    if lab.evaluated_splits and (names := next(same_parts, None)):
-        parts = dict(named_leaves(lab.evaluation_batch))
-        if all(name in parts for name in names) and not equal(*(parts[name] for name in names)):
-            # Without such draws, perhaps only their dropout differs.
-            return (wrong if drawn_twice(operations) else look)(
-                f"{names[0]} and {names[1]} are the same numbers in training, but differ in "
-                "evaluation",
-                "both are made with the same random numbers, from one seed",
-                "give each a seed of its own, for example from tf.random.split(seed)",
-            )
-    if found := _parted_from_inputs(plain, augment, with_seed[0]):
-        return found
-    if turned := _turned_into_others(lab, plain, with_seed[0]):
-        return turned
     images = [part for part in tf.nest.flatten(plain) if part.shape.rank > 2]
     for same in drawn_twice(operations):
         behind = (upstream([output]) for output in graph.outputs)
@@ -248,22 +222,43 @@ def augmentation(lab: Laboratory) -> Finding:
                 "values that should vary independently vary together",
                 "draw once, or give each a seed of its own, for example from tf.random.split(seed)",
             )
-    if replaced := _mostly_replaced(plain, with_seed[0]):
-        inputs, share, value = replaced
-        return look(
-            f"create_augment replaces {share:.0%} of {inputs} by {value:g}",
-            "what is to be dropped and what is to be kept are exchanged: a random number is "
-            "compared the wrong way, or the rate is that of keeping",
-            "is this intended?",
-        )
-    return ok()
+    return _mostly_replaced(plain, made) or ok()
 
 
-def _drawn_alike(plain: Any, with_seed: list[Any], graph: tf.Graph) -> Finding | None:
+def _never_the_last(operations: list[tf.Operation]) -> Finding | None:
+    """Whether a random choice never is the last one of several."""
+    if not (missed := never_the_last(operations)):
+        return None
+    name, number = missed
+    return wrong(
+        f"{name} picks one of {number} choices, but never the last",
+        "off-by-one: maxval of tf.random.stateless_uniform is exclusive, so it is never drawn",
+        f"use maxval={number}",
+    )
+
+
+def _alike_in_training_alone(lab: Laboratory, operations: list[tf.Operation]) -> Finding | None:
+    """Whether two parts of a batch are the same in training, and differ in evaluation."""
+    # Constant parts, such as weights, may well be the same.
+    same_parts = ((name, other) for name, other, t in equal_parts(lab.batch) if np.ptp(t) > 0)
+    if not lab.evaluated_splits or not (names := next(same_parts, None)):
+        return None
+    parts = dict(named_leaves(lab.evaluation_batch))
+    if any(name not in parts for name in names) or equal(*(parts[name] for name in names)):
+        return None
+    # Without such draws, perhaps only their dropout differs.
+    return (wrong if drawn_twice(operations) else look)(
+        f"{names[0]} and {names[1]} are the same numbers in training, but differ in evaluation",
+        ONE_SEED,
+        OWN_SEED,
+    )
+
+
+def _drawn_alike(plain: Any, made: Any, is_constant: bool, graph: tf.Graph) -> Finding | None:
     """Whether an augmentation draws the same numbers in every step, or none."""
     operations = graph.get_operations()
-    if equal(*with_seed):
-        if equal(with_seed[0], plain):
+    if is_constant:
+        if equal(made, plain):
             return look("create_augment changes nothing", "", "return None from create_augment")
         if any("Random" in op.type for op in operations):
             return wrong(
@@ -290,63 +285,32 @@ def _drawn_alike(plain: Any, with_seed: list[Any], graph: tf.Graph) -> Finding |
 
 def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
     """How an augmentation separates labels or weights from their inputs; None if it doesn't."""
-    if numbers := _labels_between(plain, augment):
-        return wrong(
-            f"where labels are only 0 or {numbers[0]}, augmented labels are {numbers[1]:.3g} too",
-            "labels are resized or rotated with interpolation, which creates classes that do not "
-            "exist",
-            'use interpolation="nearest" for labels',
-        )
-    for what, part in (("labels", 1), ("weights", 2)) if len(plain) == 3 else ():
+    if len(plain) != 3:
+        return None
+    if found := _labels_between(plain, augment):
+        return found
+    for what, part in (("labels", 1), ("weights", 2)):
         leaves = range(len(tf.nest.flatten(plain[part])))
         of_each = (_maps_left_behind(plain, augment, part, leaf) for leaf in leaves)
         if seen := next(filter(None, of_each), None):
             return wrong(
                 f"{seen[0]:.0%} of the augmented {what} {seen[1]}",
                 f"images are moved, but their {what} are not, or with other random numbers",
-                "apply the same change to both: stack them, or draw once and use the numbers for "
-                "both",
+                "apply the same change to both: stack them, or draw once for both",
             )
-    if name := _flipped_without(plain, made):
-        return wrong(
-            f"images are flipped, and {name} stay the same",
-            "places in an image are not flipped with it",
-            "flip them too: a distance x from the left becomes 1 - x, and sides change places",
-        )
-    if found := _columns_turned(plain, made):
-        less, more, are_boxes = found
-        return (wrong if are_boxes else look)(
-            f"column {less} of labels is always less than column {more}, but often more after the "
-            "augmentation",
-            "mirrored places get new numbers, but the columns are not swapped: what was left is "
-            "right",
-            "swap the two columns where an example is mirrored (flipped)",
-        )
-    if column := _moved_apart(plain, made):
-        return wrong(
-            f"{column} follows what the images show, but the augmentation moves the two apart",
-            "the label isn't moved, or is moved in the opposite direction: an image whose pixels "
-            "are taken from the right moves to the left",
-            "move the label by the same distance as the image, with the correct sign",
-        )
-    if _have_other_partners(plain, augment):
-        return wrong(
-            "inputs are mixed with those of one example, but labels with those of another",
-            "inputs and labels are shuffled into different orders, for example by different seeds",
-            "use one permutation for both",
-        )
-    moved = _labels_moved(plain, augment)
-    if moved:
-        return wrong(
-            moved,
-            "inputs and labels are shuffled into another order, or mixed, one without the other",
-            "use one permutation and one mixing ratio for both",
-        )
-    return None
+    return (
+        _flipped_without(plain, made)
+        or _columns_turned(plain, made)
+        or _moved_apart(plain, made)
+        or _have_other_partners(plain, augment)
+        or _labels_moved(plain, augment)
+    )
 
 
-def _for_all(name: str) -> Finding:
-    """The finding for noise that is the same for all examples of a batch."""
+def _of_all_rows(operations: list[tf.Operation], rows: int) -> Finding | None:
+    """Whether noise is the same for all examples of a batch."""
+    if not (name := noise_of_all_rows(operations, rows)):
+        return None
     return wrong(
         f"{name} adds the same noise to all examples of a batch",
         "its shape is that of one example, so it is broadcast",
@@ -361,10 +325,7 @@ def _is_for_all(drawn: tf.Tensor) -> bool:
 
 
 def _sees_twice(lab: Laboratory) -> str:
-    """The only model, if it gets the same random inputs twice; or "".
-
-    With several models, one may use the output of another more than once.
-    """
+    """The only model, if it gets the same random inputs twice; or ""."""
     functions, models = set(lab.run.functions.train_steps), lab.run.trained_models
     if len(models) != 1 or len(functions) > 1 or not lab.base.drawn:
         return ""
@@ -381,21 +342,24 @@ def _sees_twice(lab: Laboratory) -> str:
     return ""
 
 
-def _wiped_out(plain: Any, augmented: Any) -> float:
-    """The share of examples whose inputs an augmentation makes constant; 0 if few."""
-    given, made = (tf.nest.flatten(batch[0]) for batch in (plain, augmented))
-    if len(given) != 1 or len(made) != 1 or not made[0].dtype.is_floating:
-        return 0.0
-    a, b = (np.asarray(t[0], "f8").reshape(t[0].shape[0], -1) for t in (given, made))
-    share, before = (float(np.mean(np.ptp(each, axis=1) == 0)) for each in (b, a))
-    return share if b.shape[1] > 1 and share > before + 0.2 else 0.0
+def _wiped_out(plain: Any, augmented: Any) -> Finding | None:
+    """Whether an augmentation makes the inputs of many examples constant."""
+    given, made = only(plain[0]), only(augmented[0])
+    if given is None or made is None or not made.dtype.is_floating:
+        return None
+    a, b = (np.asarray(t, "f8").reshape(len(t), -1) for t in (given, made))
+    before, share = (float(np.mean(np.ptp(each, axis=1) == 0)) for each in (a, b))
+    if b.shape[1] < 2 or share <= before + 0.2:
+        return None
+    return wrong(
+        f"the inputs of {share:.0%} of the augmented examples are constant (one number everywhere)",
+        "they are cast to integers, clipped or multiplied by 0",
+        "check the scale of the numbers that create_augment gets",
+    )
 
 
-def _mostly_replaced(plain: Any, augmented: Any) -> tuple[str, float, float] | None:
-    """Ids, as of words, of which an augmentation replaces most by one: how many, and by which.
-
-    Of those that aren't padding or background already.
-    """
+def _mostly_replaced(plain: Any, augmented: Any) -> Finding | None:
+    """Whether an augmentation replaces most ids, other than padding or background, by one."""
     before, after = (dict(named_leaves(batch)) for batch in (plain, augmented))
     for name, given in before.items():
         made = after.get(name)
@@ -406,11 +370,17 @@ def _mostly_replaced(plain: Any, augmented: Any) -> tuple[str, float, float] | N
         a, b = np.asarray(given), np.asarray(made)
         counts = a != _most_common(a.reshape(-1, 1))
         changed = counts & (b != a)
-        if changed.any():
-            number = _most_common(b[changed].reshape(-1, 1))[0]
-            share = float(np.mean(b[counts] == number))
-            if share > MOSTLY and np.mean(a[counts] == number) < share / 2:
-                return name, share, float(number)
+        if not changed.any():
+            continue
+        number = _most_common(b[changed].reshape(-1, 1))[0]
+        share = float(np.mean(b[counts] == number))
+        if share > MOSTLY and np.mean(a[counts] == number) < share / 2:
+            return look(
+                f"create_augment replaces {share:.0%} of {name} by {number:g}",
+                "what is to be dropped and what is to be kept are exchanged: a random number is "
+                "compared the wrong way, or the rate is that of keeping",
+                "is this intended?",
+            )
     return None
 
 
@@ -487,11 +457,7 @@ def _coarser(maps: np.ndarray, factor: int) -> np.ndarray:
 
 
 def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | None:
-    """Whether images are flipped or rotated so that nearest neighbors have other labels.
-
-    None if few are, if the nearest image doesn't predict the label anyway, or if the loss does not
-    depend on labels.
-    """
+    """Whether images are flipped or rotated so that nearest neighbors have other labels."""
     x, z = (np.asarray(tf.nest.flatten(batch[0])[0], "f8") for batch in (plain, made))
     if x.ndim != 4 or z.shape != x.shape:
         return None
@@ -526,12 +492,12 @@ def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | Non
     return None
 
 
-def _flipped_without(plain: Any, made: Any) -> str:
-    """The labels, called boxes or points, that stay where images are flipped; or nothing."""
+def _flipped_without(plain: Any, made: Any) -> Finding | None:
+    """Whether labels, called boxes or points, stay where images are flipped."""
     images = [(x, z) for x, z in zip(*map(tf.nest.flatten, (plain[0], made[0])), strict=True)
               if x.shape.rank == 4 and x.shape == z.shape]  # fmt: skip
-    if len(plain) != 3 or len(images) != 1:
-        return ""
+    if len(images) != 1:
+        return None
     x, z = (np.asarray(part, np.float64) for part in images[0])
     axes = (1, 2, 3)
     to_plain = np.abs(z - x).mean(axis=axes)
@@ -544,30 +510,42 @@ def _flipped_without(plain: Any, made: Any) -> str:
         if not is_place or y.shape[-1] not in (2, 4) or name not in after:
             continue
         if np.array_equal(y[is_flipped], np.asarray(after[name])[is_flipped]):
-            return name
-    return ""
+            return wrong(
+                f"images are flipped, and {name} stay the same",
+                "places in an image are not flipped with it",
+                "flip them too: a distance x from the left becomes 1 - x, and sides change places",
+            )
+    return None
 
 
-def _columns_turned(plain: Any, made: Any) -> tuple[int, int, bool] | None:
-    """Two columns of labels (rows, columns), of which the lesser is greater after augmentation.
+def _columns_turned(plain: Any, made: Any) -> Finding | None:
+    """Whether a column of labels (rows, columns) that was less than another becomes greater.
 
-    And whether they are sides of boxes (left, top, right, bottom); other places may be mirrored.
+    These are sides of boxes (left, top, right, bottom), or other places, which may be mirrored.
     """
-    flat = [tf.nest.flatten(batch[1]) if len(batch) == 3 else [] for batch in (plain, made)]
+    flat = [tf.nest.flatten(batch[1]) for batch in (plain, made)]
     if len(flat[0]) != len(flat[1]):
         return None
-    found: list[tuple[int, int, bool]] = []
+    found: list[tuple[bool, int, int]] = []
     for y, z in zip(*flat, strict=True):
         columns = y.shape[1:].num_elements() or 0
         if y.dtype.is_floating and y.shape == z.shape and columns <= MOST_COLUMNS:
             coordinates = y.shape[-1] if y.shape.rank == 3 else 1  # of each point
             y, z = (np.reshape(each, (len(each), columns)) for each in (y, z))
             found += _pairs_turned(y, z, coordinates)
-    return max(found, key=lambda each: each[-1], default=None)
+    if not found:
+        return None
+    are_boxes, less, more = max(found, key=lambda each: each[0])
+    return (wrong if are_boxes else look)(
+        f"column {less} of labels is always less than column {more}, but often more after the "
+        "augmentation",
+        "mirrored places get new numbers, but the columns are not swapped: what was left is right",
+        "swap the two columns where an example is mirrored (flipped)",
+    )
 
 
-def _pairs_turned(y: np.ndarray, z: np.ndarray, coordinates: int) -> list[tuple[int, int, bool]]:
-    """Pairs of columns, see `_columns_turned`; where one is 0, a point may be missing."""
+def _pairs_turned(y: np.ndarray, z: np.ndarray, coordinates: int) -> list[tuple[bool, int, int]]:
+    """Pairs of columns, and whether they are of boxes; where one is 0, a point may be missing."""
     found = []
     for i, j in itertools.permutations(range(y.shape[1]), 2):
         known = ((y[:, [i, j]] != 0) & (z[:, [i, j]] != 0)).all(axis=1)
@@ -575,7 +553,7 @@ def _pairs_turned(y: np.ndarray, z: np.ndarray, coordinates: int) -> list[tuple[
         if i % coordinates != j % coordinates or len(is_less) < FEW_KNOWN or not is_less.all():
             continue
         if np.mean(z[known, i] > z[known, j]) > 0.1:
-            found.append((i, j, coordinates == 1 and (i, j) in BOXES and y.shape[1] == 4))
+            found.append((coordinates == 1 and (i, j) in BOXES and y.shape[1] == 4, i, j))
     return found
 
 
@@ -587,27 +565,32 @@ def _blurred(maps: np.ndarray) -> np.ndarray:
     return np.mean(parts, axis=0)
 
 
-def _labels_between(plain: Any, augment: Any) -> tuple[int, float] | None:
-    """A number between two classes that an augmentation makes of maps of these two alone."""
-    flat = tf.nest.flatten(plain[1]) if len(plain) == 3 else []
-    if len(flat) != 1 or flat[0].shape.rank < 3 or not flat[0].dtype.is_integer:
+def _labels_between(plain: Any, augment: Any) -> Finding | None:
+    """Whether an augmentation makes numbers between two classes of maps of these two alone."""
+    part = only(plain[1])
+    if part is None or part.shape.rank < 3 or not part.dtype.is_integer:
         return None
-    y = np.asarray(flat[0])
-    low, high = (y.min(), y.max())
-    if low < 0 or high - low < 2:
+    y = np.asarray(part)
+    high = y.max()
+    if y.min() < 0 or high - y.min() < 2:
         return None
-    two = tf.constant(np.where(y > low, high, 0), flat[0].dtype)
+    two = tf.constant(np.where(y > y.min(), high, 0), part.dtype)
     batch = (plain[0], tf.nest.pack_sequence_as(plain[1], [two]), plain[2])
     made = np.asarray(tf.nest.flatten(augment(batch, tf.constant([0, 1], tf.int64))[1])[0])
     between = made[(made > 0) & (made < high)]
-    return (int(high), float(between.flat[0])) if made.ndim == y.ndim and between.size else None
+    if made.ndim != y.ndim or not between.size:
+        return None
+    return wrong(
+        f"where labels are only 0 or {high}, augmented labels are {between.flat[0]:.3g} too",
+        "labels are resized or rotated with interpolation, which creates classes that do not exist",
+        'use interpolation="nearest" for labels',
+    )
 
 
 def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The size of the correlation of each row of `a` with that of `b`; 0 where one is constant."""
-    a, b = (
-        x.reshape(len(x), -1) - x.reshape(len(x), -1).mean(axis=1)[:, np.newaxis] for x in (a, b)
-    )
+    a, b = (x.reshape(len(x), -1) for x in (a, b))
+    a, b = (x - x.mean(axis=1, keepdims=True) for x in (a, b))
     norms = np.sqrt(np.sum(a * a, axis=1) * np.sum(b * b, axis=1))
     return np.abs(np.sum(a * b, axis=1)) / np.where(norms > 0, norms, np.inf)
 
@@ -618,50 +601,46 @@ def _share(mixed: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarr
     return (mixed - first).reshape(len(mixed), -1) @ way / (way @ way)
 
 
-def _labels_moved(plain: Any, augment: Any) -> str:
-    """How the augmentation separates inputs from labels; "" if it doesn't."""
-    if len(plain) != 3:
-        return ""
-    inputs, labels, weights = plain
-    flat_inputs, flat_labels = tf.nest.flatten(inputs), tf.nest.flatten(labels)
-    if len(flat_inputs) != 1 or len(flat_labels) != 1 or flat_inputs[0].dtype == tf.string:
-        return ""
-    x, y = (_numbers(part) for part in plain[:2])
-    keys = y.reshape(len(y), -1)
-    others = np.flatnonzero((keys != keys[0]).any(axis=1))
+def _labels_moved(plain: Any, augment: Any) -> Finding | None:
+    """Whether the augmentation separates inputs from labels, where it gets two examples alone."""
+    inputs, labels = only(plain[0]), only(plain[1])
+    if inputs is None or labels is None or inputs.dtype == tf.string:
+        return None
+    x, y = _numbers(inputs), _numbers(labels)
+    others = _other_rows(y)
     if not len(others):
-        return ""
-    distances = np.abs(x - x[0]).reshape(len(x), -1).sum(axis=1)
-    far = int(others[distances[others].argmax()])
+        return None
+    far = int(others[_distances(x, x[0])[others].argmax()])
 
     def augmented(rows: np.ndarray) -> list[np.ndarray]:
-        batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), (inputs, labels, weights))
-        new = augment(batch, tf.constant([0, 1], tf.int64))
-        return [_numbers(part) for part in new[:2]]
+        batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), plain)
+        return [_numbers(part) for part in augment(batch, tf.constant([0, 1], tf.int64))[:2]]
 
-    a, b = augmented(np.where(np.arange(len(x)) % 2, far, 0))  # only two examples, alternating
+    a, b = augmented(np.where(np.arange(len(x)) % 2, far, 0))  # alternating
     if a.shape != x.shape or b.shape != y.shape:
-        return ""
-    of = [np.abs(b - y[row]).reshape(len(b), -1).sum(axis=1) for row in (0, far)]
-    label_is = np.where(of[0] < of[1], 0, far)
-    if np.minimum(*of).max() > 1e-6:  # labels of their own, as mixup gives
+        return None
+    to_first, to_far = _distances(b, y[0]), _distances(b, y[far])
+    seen = ""
+    if np.minimum(to_first, to_far).max() > 1e-6:  # labels of their own, as mixup gives
         of_x, of_y = _share(a, x[0], x[far]), _share(b, y[0], y[far])
         is_mixed = (of_y > 0.02) & (of_y < 0.98)  # the others are mixed with themselves
-        if is_mixed.sum() < 4:
-            return ""
         of_x, of_y = of_x[is_mixed], of_y[is_mixed]
-        if min(of_x.std(), of_y.std()) > 0.05 and np.corrcoef(of_x, of_y)[0, 1] < -0.5:
-            return "augmented inputs have more of one example, but labels have more of the other"
-        return ""
-    alone = [
-        augmented(np.full(len(x), row))[0] for row in (0, far)
-    ]  # augmented in the same way, but not mixed
-    near = [np.square(a - of_one).reshape(len(a), -1).sum(axis=1) for of_one in alone]
-    input_is = np.where(near[0] < near[1], 0, far)
-    share = int((label_is != input_is).sum())
-    if share < 0.2 * len(x):
-        return ""
-    return f"{share} of {len(x)} augmented inputs have the label of another example"
+        if len(of_x) >= 4 and min(of_x.std(), of_y.std()) > 0.05 and (
+            np.corrcoef(of_x, of_y)[0, 1] < -0.5
+        ):  # fmt: skip
+            seen = "augmented inputs have more of one example, but labels have more of the other"
+    else:
+        # Augmented in the same way, but not mixed.
+        alone = [augmented(np.full(len(x), row))[0] for row in (0, far)]
+        near = [np.square(a - one).reshape(len(a), -1).sum(axis=1) for one in alone]
+        share = int(np.sum((to_first < to_far) != (near[0] < near[1])))
+        if share >= 0.2 * len(x):
+            seen = f"{share} of {len(x)} augmented inputs have the label of another example"
+    return wrong(
+        seen,
+        "inputs and labels are shuffled into another order, or mixed, one without the other",
+        "use one permutation and one mixing ratio for both",
+    ) if seen else None  # fmt: skip
 
 
 def _numbers(part: Any) -> np.ndarray:
@@ -669,46 +648,58 @@ def _numbers(part: Any) -> np.ndarray:
     return np.nan_to_num(np.asarray(tf.nest.flatten(part)[0], "f8"))
 
 
-def _have_other_partners(plain: Any, augment: Any) -> bool:
+def _other_rows(y: np.ndarray) -> np.ndarray:
+    """The numbers of the rows that differ from the first one."""
+    return np.flatnonzero((y != y[0]).reshape(len(y), -1).any(axis=1))
+
+
+def _distances(rows: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The sum of the differences of each row from another one."""
+    return np.abs(rows - other).reshape(len(rows), -1).sum(axis=1)
+
+
+def _have_other_partners(plain: Any, augment: Any) -> Finding | None:
     """Whether many rows have mixed inputs but not labels, and many mixed labels but not inputs.
 
     Rows are two examples at random, one painted black and one white, so that pixels identify them.
     """
-    flat = [tf.nest.flatten(part) for part in plain]
-    if [len(part) for part in flat] != [1, 1, 1]:
-        return False
-    (x,), (y,), (weights,) = flat
-    numbers = np.asarray(y, "f8").reshape(len(y), -1)
-    others = np.flatnonzero((numbers != numbers[0]).any(axis=1))
+    x, y, weights = map(only, plain)
+    if x is None or y is None or weights is None:
+        return None
+    others = _other_rows(np.asarray(y, "f8"))
     is_mask = y.shape.rank > 2  # a mask moves with its image and is not mixed
-    is_white = np.random.default_rng(0).random(len(numbers)) < 0.5
+    is_white = np.random.default_rng(0).random(len(y)) < 0.5
     if not x.dtype.is_floating or x.shape.rank < 2 or not len(others) or is_mask:
-        return False
+        return None
     painted = np.ones(x.shape) * is_white.reshape(-1, *[1] * (x.shape.rank - 1))
     parts = tf.constant(painted, x.dtype), tf.gather(y, np.where(is_white, others[0], 0)), weights
-    batch = tuple(
-        tf.nest.pack_sequence_as(part, [new]) for part, new in zip(plain, parts, strict=True)
-    )
-    made = [augment(batch, tf.constant([0, n], tf.int64))[:2] for n in range(SOME_SEEDS)]
-    pairs = [[tf.nest.flatten(part)[0] for part in each] for each in made]
+    batch = tf.nest.pack_sequence_as(plain, parts)
+    made = (augment(batch, tf.constant([0, n], tf.int64))[:2] for n in range(SOME_SEEDS))
+    pairs = [tf.nest.flatten(each) for each in made]
     if any(a.shape != x.shape or len(b) != len(a) or b.dtype.is_integer for a, b in pairs):
-        return False  # classes, and markers of missing ones, aren't mixed
+        return None  # classes, and markers of missing ones, aren't mixed
     a, b = (np.concatenate(each).astype("f8") for each in zip(*pairs, strict=True))
     is_white = np.tile(is_white, SOME_SEEDS)
     if is_white.all() or not is_white.any() or a.min() < -1e-6 or a.max() > 1 + 1e-6:
-        return False
+        return None
     # If images are moved too, their borders are no longer white: then the median tells.
     ways = (np.abs(middle(a.reshape(len(a), -1), axis=1) - is_white)
             for middle in (np.mean, np.median))  # fmt: skip
     of_inputs = next((share for share in ways if np.mean(share < 1e-6) > 0.2), None)
     black, white = (_most_common(b[is_white == white]) for white in (False, True))
     if of_inputs is None or not np.any(white != black):
-        return False
+        return None
     of_white = _share(b, black, white)
     if of_white.min() < -1e-3 or of_white.max() > 1 + 1e-3:
-        return False
-    mixed = [share > 0.02 for share in (of_inputs, np.abs(of_white - is_white))]
-    return min(float(np.mean(some & ~other)) for some, other in (mixed, mixed[::-1])) > 0.1
+        return None
+    of_x, of_y = of_inputs > 0.02, np.abs(of_white - is_white) > 0.02
+    if min(np.mean(of_x & ~of_y), np.mean(of_y & ~of_x)) <= 0.1:
+        return None
+    return wrong(
+        "inputs are mixed with those of one example, but labels with those of another",
+        "inputs and labels are shuffled into different orders, for example by different seeds",
+        "use one permutation for both",
+    )
 
 
 def _most_common(rows: np.ndarray) -> np.ndarray:
@@ -717,31 +708,37 @@ def _most_common(rows: np.ndarray) -> np.ndarray:
     return distinct[times.argmax()]
 
 
-def _moved_apart(plain: Any, made: Any) -> str:
-    """A label that is a position in an image, and doesn't move with it; or ""."""
-    flat = [tf.nest.flatten(part) for part in (*plain[:2], *made[:2])]
-    if any(len(part) != 1 for part in flat) or not flat[1][0].dtype.is_floating:
-        return ""
-    x, y, a, b = (np.asarray(part[0], "f8") for part in flat)
+def _moved_apart(plain: Any, made: Any) -> Finding | None:
+    """Whether a label that is a position in an image doesn't move with it."""
+    parts = [only(part) for part in (*plain[:2], *made[:2])]
+    if any(part is None for part in parts) or not parts[1].dtype.is_floating:
+        return None
+    x, y, a, b = (np.asarray(part, "f8") for part in parts)
     y, b = y.reshape(len(y), -1), b.reshape(len(b), -1)
     if x.ndim != 4 or a.shape != x.shape or y.shape != b.shape or y.shape[1] > MOST_COLUMNS:
-        return ""
+        return None
     before, after = _centers(x), _centers(a)
-    for column in range(y.shape[1]):
-        for axis in (0, 1):
-            places = before[:, axis], y[:, column]
-            moves = after[:, axis] - before[:, axis], b[:, column] - y[:, column]
-            if min(np.std(each) for each in (*places, moves[0])) < 1e-6:
-                continue
-            of_places = float(np.corrcoef(places)[0, 1])
-            if not np.any(moves[1]):  # the label stays
-                if abs(of_places) > 0.95 and moves[0].std() > 0.3 * places[0].std():
-                    return f"column {column} of labels"
-            elif np.std(moves[1]) > 1e-6 and abs(of_places) > 0.8 and (
+    for column, axis in itertools.product(range(y.shape[1]), (0, 1)):
+        places = before[:, axis], y[:, column]
+        moves = after[:, axis] - before[:, axis], b[:, column] - y[:, column]
+        if min(np.std(each) for each in (*places, moves[0])) < 1e-6:
+            continue
+        of_places = float(np.corrcoef(places)[0, 1])
+        if not np.any(moves[1]):  # the label stays
+            is_apart = abs(of_places) > 0.95 and moves[0].std() > 0.3 * places[0].std()
+        else:
+            is_apart = np.std(moves[1]) > 1e-6 and abs(of_places) > 0.8 and (
                 float(np.corrcoef(moves)[0, 1]) * np.sign(of_places) < -0.5
-            ):  # fmt: skip
-                return f"column {column} of labels"
-    return ""
+            )  # fmt: skip
+        if is_apart:
+            return wrong(
+                f"column {column} of labels follows what the images show, but the augmentation "
+                "moves the two apart",
+                "the label isn't moved, or is moved in the opposite direction: an image whose "
+                "pixels are taken from the right moves to the left",
+                "move the label by the same distance as the image, with the correct sign",
+            )
+    return None
 
 
 def _centers(images: np.ndarray) -> np.ndarray:
