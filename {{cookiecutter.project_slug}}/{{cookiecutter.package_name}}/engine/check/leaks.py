@@ -69,9 +69,7 @@ def _label_as_it_is(lab: Laboratory, name: str, y: np.ndarray) -> Finding | None
     )
 
 
-def _column_that_tells(
-    lab: Laboratory, name: str, y: np.ndarray, is_real: bool
-) -> Finding | None:
+def _column_that_tells(lab: Laboratory, name: str, y: np.ndarray, is_real: bool) -> Finding | None:
     """Whether a column of a table follows from the labels."""
     table = lab.examples["train"][name]
     of_labels = _means_of_labels(lab, name) if table.dtype.kind == "f" else ()
@@ -182,8 +180,7 @@ def _smoothed_over_answers(train: dict[str, np.ndarray]) -> Finding | None:
 def _between_neighbors(train: dict[str, np.ndarray]) -> Finding | None:
     """Whether a channel of windows has values on lines between their neighbors.
 
-    Where most values occur several times, as measurements of a few digits do, only values that
-    occur once count.
+    Of measurements of a few digits, which occur several times, only single values count.
     """
     for name, x in _windows(train):
         if len(x) < 100 or x.shape[1] < 3:
@@ -305,8 +302,7 @@ def _with_another(lab: Laboratory, name: str, column: int) -> Look | None:
 def _label_held(lab: Laboratory) -> Finding | None:
     """Whether one of several labels of each example is among the inputs that predict it.
 
-    Not for an autoencoder, which reproduces most of its inputs; nor where the labels are the next
-    inputs and each prediction depends on earlier inputs only.
+    Not for an autoencoder, nor where predictions of the next inputs depend on earlier ones only.
     """
     train = lab.examples["train"]
     labels, inputs = ({n: a for n, a in arrays_of(train, part).items() if a.size}
