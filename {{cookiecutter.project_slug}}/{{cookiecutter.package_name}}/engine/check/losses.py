@@ -11,7 +11,7 @@ from .explain import COARSE
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts
 from .laboratory import TOO_FEW_ROWS, Laboratory
-from .numbers import IGNORED, TOLERANCE, Numbers, close, different, named_leaves, with_array
+from .numbers import IGNORED, TOLERANCE, Numbers, close, different, named_leaves, only, with_array
 from .probe import Look
 
 RARELY = 0.05  # of the examples
@@ -80,7 +80,7 @@ def rows_of_weight_zero(lab: Laboratory) -> Finding:
         return wrong(
             f"the metric {name} is {first.metrics[name]:.4g} and {other.metrics[name]:.4g} with "
             "other rows of weight 0",
-            _why_unweighted(lab, name),
+            "update_state isn't given the weights of the batch, or is given the scaled loss",
             "call update_state(labels, predictions, weights)",
         )
     if first.gradients_differ(other):
@@ -112,17 +112,15 @@ def labels_of_weight_zero(lab: Laboratory) -> Finding:
         return wrong("count changes with labels of weight 0", "count ignores the weights")
     if _predicts_from_labels(lab, other):
         return ok("not looked at: labels are also inputs of the model")
-    for name in different(lab.base.losses, other.losses):
+    losses = different(lab.base.losses, other.losses)
+    metrics = different(lab.base.metrics, other.metrics)
+    for name in losses or metrics:
         return wrong(
-            f"the loss {name} changes with labels of weight 0",
+            f"the {'loss' if losses else 'metric'} {name} changes with labels of weight 0",
             "it ignores the weights within an example",
-            "multiply each element of the loss by its weight",
-        )
-    for name in different(lab.base.metrics, other.metrics):
-        return wrong(
-            f"the metric {name} changes with labels of weight 0",
-            "it ignores the weights within an example",
-            "leave out elements of weight 0, or pass the weights to update_state",
+            "multiply each element of the loss by its weight"
+            if losses
+            else "leave out elements of weight 0, or pass the weights to update_state",
         )
     return ok()
 
@@ -133,23 +131,21 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
     if lab.rows < 4 or not lab.base.counted:
         return ok(TOO_FEW_ROWS)
     all_count = lab.base.counted
-    if (
-        lab.counts_weights
-        and _has_fractional_weights(lab)
-        and all_count <= 1 + sum(float(np.sum(np.abs(w))) for w in tf.nest.flatten(lab.batch[-1]))
-    ):  # otherwise they are counted in thousandths, for example
+    sizes = np.concatenate([np.abs(np.ravel(w)) for w in tf.nest.flatten(lab.batch[-1])])
+    # Otherwise they are counted in thousandths, for example.
+    if lab.counts_weights and np.any(sizes % 1) and all_count <= 1 + sizes.sum(dtype="f8"):
         return wrong(
             "count adds up weights that aren't whole numbers",
             "count is an int32, so the sum of each replica is cut off",
             "count the examples whose weight isn't 0, or scale the weights to whole numbers",
         )
-    half, rest = lab.count(lab.with_zeros), lab.count(lab.with_the_other_half)
     if idle := _trains_what_does_not_count(lab):
         return wrong(
             f"{idle} rows of the first batch aren't counted, but their labels change the loss",
             "the loss is a sum over more rows than it is divided by",
             "count all rows that are in the loss, or give the other rows a weight of 0",
         )
+    half, rest = lab.count(lab.with_zeros), lab.count(lab.with_the_other_half)
     if half + rest == all_count:
         return ok(f"{all_count} in the first batch")
     cause = "count includes rows whose weight is 0, such as padding"
@@ -171,42 +167,43 @@ def weights_enter_once(lab: Laboratory) -> Finding:
     for name, first in one.losses.items():
         a, b = two.losses[name] - first, three.losses[name] - two.losses[name]
         if close(a, 0) and close(b, 0):
-            if abs(first) < TOLERANCE or _is_of_weights_alone(lab, name):
-                continue
-            seen = f"the loss {name} doesn't change when all weights are doubled"
-            if _ignores_weights(lab, name):
-                return wrong(
-                    seen,
-                    "the weights aren't used",
-                    "multiply by them once: compute_average_loss(sample_weight=...)",
-                )
-            weights = tf.nest.flatten(lab.batch[-1])
-            if close(lab.means_of_halves[name][0], first, 10 * TOLERANCE):
-                if any(w.shape.rank > 2 for w in weights):
-                    continue  # it is averaged within each example, and the count is of examples
-                if all(np.isin(w, (0, 1)).all() for w in weights) and _are_a_mask(lab, name):
-                    return look(seen, "they are a mask of the examples that count, not factors", "")
-            if name in lab.run.terms and lab.declared_interacting:
-                return look(seen, "it is a statistic of the rows that count, as a balance is", "")
-            return (look if lab.declared_interacting else wrong)(  # such as a correlation
-                seen,
-                "the loss is averaged twice: divided by the sum of some weights, then by the count",
-                "pass the weighted values to compute_loss, and divide only by replica.global_count",
-            )
-        if close(b, a, COARSE) or lab.interacts:
-            continue
-        if close(b / a, 5 / 3, COARSE):
+            if found := _without_effect(lab, name):
+                return found
+        elif not close(b, a, COARSE) and not lab.interacts:
+            is_square = close(b / a, 5 / 3, COARSE)
             return wrong(
-                f"the loss {name} grows with the square of the weights",
-                "weights are used twice",
+                f"the loss {name} doesn't grow in proportion to the weights"
+                f"{', but to their square' * is_square}",
+                "weights are used twice"
+                if is_square
+                else "weights are applied to something other than the loss, such as predictions",
                 "use them only in compute_average_loss",
             )
-        return wrong(
-            f"the loss {name} doesn't grow in proportion to the weights",
-            "weights are applied to something other than the loss, such as the predictions",
-            "use them only in compute_average_loss",
-        )
     return ok()
+
+
+def _without_effect(lab: Laboratory, name: str) -> Finding | None:
+    """Whether it is a fault that a loss stays the same if all weights are doubled."""
+    loss = lab.base.losses[name]
+    if abs(loss) < TOLERANCE or _is_of_weights_alone(lab, name):
+        return None
+    seen = f"the loss {name} doesn't change when all weights are doubled"
+    if _ignores_weights(lab, name):
+        fix = "multiply by them once: compute_average_loss(sample_weight=...)"
+        return wrong(seen, "the weights aren't used", fix)
+    weights = tf.nest.flatten(lab.batch[-1])
+    if close(lab.means_of_halves[name][0], loss, 10 * TOLERANCE):
+        if any(w.shape.rank > 2 for w in weights):
+            return None  # it is averaged within each example, and the count is of examples
+        if all(np.isin(w, (0, 1)).all() for w in weights) and _are_a_mask(lab, name):
+            return look(seen, "they are a mask of the examples that count, not factors")
+    if name in lab.run.terms and lab.declared_interacting:
+        return look(seen, "it is a statistic of the rows that count, as a balance is")
+    return (look if lab.declared_interacting else wrong)(  # such as a correlation
+        seen,
+        "the loss is averaged twice: divided by the sum of some weights, then by the count",
+        "pass the weighted values to compute_loss, and divide only by replica.global_count",
+    )
 
 
 @relation("denominator", after="the same step again")
@@ -314,10 +311,7 @@ def _counts_as_known(lab: Laboratory, y: np.ndarray, missing: np.ndarray) -> boo
 
 
 def _divided_alike(lab: Laboratory, label: str, y: np.ndarray, missing: np.ndarray) -> str | None:
-    """A loss that ignores missing labels, but is the same sum however many more are missing.
-
-    None if no loss ignores them, or if few are known.
-    """
+    """A loss that ignores missing labels but isn't their mean; "" if none, None if all use them."""
     known = np.setdiff1d(np.arange(lab.rows), missing)
     if len(known) < 6 or not (names := _indifferent_to(lab, missing, known)):
         return None
@@ -389,11 +383,8 @@ def first_loss(lab: Laboratory) -> Finding:
             if close(part, 1 / classes, COARSE) and classes > 2 and len(lab.base.calls) == 1:
                 return wrong(seen, "it is a mean over the classes", "sum over the classes")
             return look(seen, "", "is this intended? A factor changes the best learning rate")
-        loss = lab.run.losses[name]
-        kind, classes = (
-            type(loss).__name__,
-            np.shape(predictions)[-1] if np.ndim(predictions) else 0,
-        )
+        kind = type(lab.run.losses[name]).__name__
+        classes = np.shape(predictions)[-1] if np.ndim(predictions) else 0
         if "CategoricalCrossentropy" not in kind or classes < 2 or len(lab.base.losses) != 1:
             continue
         ((optimizer, value),) = lab.base.losses.items()
@@ -560,37 +551,19 @@ def _part_of_cross_entropy(labels: Any, predictions: Any, values: Any) -> float 
 def _unweighted_loss(
     lab: Laboratory, name: str, first: Look, other: Look, when: str = ""
 ) -> Finding:
-    seen = (
-        f"the loss {name} is {first.losses[name]:.4g}{when}, and {other.losses[name]:.4g} with "
-        "other rows of weight 0"
-    )
+    """The finding for a loss that changes with rows of weight 0."""
+    cause = "a part of the loss ignores the weights, or examples interact with rows of weight 0"
     if _ignores_weights(lab, name):
-        return wrong(
-            seen, "the weights aren't used, so padding trains",
-            "pass them as sample_weight to compute_average_loss",
-        )  # fmt: skip
-    if accidental_broadcasts(lab.traced.ops, lab.rows):
-        return wrong(seen, "each row is compared with the labels of all rows: see shapes")
+        cause = "the weights aren't used, so padding trains"
+    elif accidental_broadcasts(lab.traced.ops, lab.rows):
+        cause = "each row is compared with the labels of all rows: see shapes"
     return wrong(
-        seen,
-        "a part of the loss ignores the weights, or examples interact with rows of weight 0",
-        "multiply every part by the weights, and mask rows of weight 0 where examples interact",
+        f"the loss {name} is {first.losses[name]:.4g}{when}, and {other.losses[name]:.4g} with "
+        "other rows of weight 0",
+        cause,
+        "multiply every part by the weights, as sample_weight of compute_average_loss does, and "
+        "mask rows of weight 0 where examples interact",
     )
-
-
-def _why_unweighted(lab: Laboratory, name: str) -> str:
-    arguments = lab.base.updates.get(name.partition("/")[0], ())
-    if len(arguments) == 1 and arguments[0] is not None and arguments[0].ndim == 0:
-        return "it is fed the scaled loss; feed it per-example values and weights"
-    if len(arguments) < 2 or arguments[-1] is None:
-        return "update_state isn't given the weights"
-    return "update_state isn't given the weights of the batch"
-
-
-def _has_fractional_weights(lab: Laboratory) -> bool:
-    """Whether some weights of the first batch aren't whole numbers."""
-    weights = [np.asarray(w, "f8") for w in tf.nest.flatten(lab.batch[-1])]
-    return any(not np.array_equal(w, np.round(w)) for w in weights)
 
 
 def _trains_what_does_not_count(lab: Laboratory) -> int:
@@ -618,15 +591,12 @@ def _trains_what_does_not_count(lab: Laboratory) -> int:
 
 
 def _loss_over_mean(lab: Laboratory, batch: Any) -> float | None:
-    """The loss over the weighted mean of its examples' losses; None if that isn't one number.
-
-    Both without regularization.
-    """
-    made, weights = lab.look(batch), tf.nest.flatten(batch[-1])
-    if len(made.calls) != 1 or len(made.losses) != 1 or len(weights) != 1:
+    """The loss over the weighted mean of its examples' losses, without regularization."""
+    made, weights = lab.look(batch), only(batch[-1])
+    if len(made.calls) != 1 or len(made.losses) != 1 or weights is None:
         return None
     ((_, _, values),), ((name, loss),) = made.calls.values(), made.losses.items()
-    weight = np.asarray(weights[0][0], "f8")
+    weight = np.asarray(weights[0], "f8")
     if values.shape != weight.shape or made.counted != np.count_nonzero(weight):
         return None
     mean = float(np.sum(values * weight)) / made.counted
@@ -638,13 +608,13 @@ def _other_labels_of_weight_zero(lab: Laboratory) -> Any:
     if len(lab.batch) != 3:
         return None
     inputs, labels, weights = lab.batch
-    y, w = (tf.nest.flatten(part) for part in (labels, weights))
-    if len(y) != 1 or len(w) != 1 or y[0].shape != w[0].shape or w[0].shape.rank < 3:
+    y, w = only(labels), only(weights)
+    if y is None or w is None or y.shape != w.shape or w.shape.rank < 3:
         return None
-    zero = w[0] == 0
+    zero = w == 0
     if not np.any(zero) or np.all(zero):
         return None
-    others = tf.where(zero, tf.roll(y[0], 1, axis=2), y[0])
+    others = tf.where(zero, tf.roll(y, 1, axis=2), y)
     return (inputs, tf.nest.pack_sequence_as(labels, [others]), weights)
 
 
