@@ -69,9 +69,7 @@ class MadeAgain:
     @cached_property
     def others_here(self) -> list[str] | None:
         """The splits that differ when they are created again; None if that takes too long."""
-        if self.takes_long:
-            return None
-        return self._others(starts(self._make()))
+        return None if self.takes_long else self._others(starts(self._make()))
 
     def start_process(self) -> None:
         """Create the data in another process as well, unless that takes too long."""

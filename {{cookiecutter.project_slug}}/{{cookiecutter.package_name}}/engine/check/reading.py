@@ -66,10 +66,7 @@ def readers_as_data(lab: Laboratory) -> Finding:
 
 
 def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str | None, bool]:
-    """How a reader prepares inputs differently from the data, or ""; and whether that is sure.
-
-    None if it reads another kind of inputs.
-    """
+    """How a reader prepares inputs otherwise ("": alike; None: others), and if that is sure."""
     split = next((n for n in lab.examples if n != "train"), "train")  # which nothing augments
     inputs = {n: a for n, a in lab.examples[split].items() if n.startswith("inputs")}
     array, (model,) = inputs.get("inputs", np.zeros(0)), lab.run.models.values()
