@@ -7,7 +7,7 @@ import itertools
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
@@ -47,7 +47,6 @@ class Acts(NamedTuple):
     """What the callbacks of some epochs have done.
 
     Attributes:
-        calls: how many of them were called.
         stops: the numbers of the calls that ended the run.
         rates: the learning rates after each call.
         values: weights, statistics and slots at the end.
@@ -55,12 +54,16 @@ class Acts(NamedTuple):
         trainable: whether each layer is trainable.
     """
 
-    calls: int
     stops: list[int]
     rates: list[list[float]]
     values: list[np.ndarray]
     outside: list[np.ndarray]
     trainable: list[bool]
+
+    @property
+    def calls(self) -> int:
+        """How many of them were called."""
+        return len(self.rates)
 
     @property
     def acts(self) -> bool:
@@ -106,17 +109,15 @@ def callbacks(lab: Laboratory) -> Finding:
         whole = _acts(lab, made)
     except UsageError as error:  # train.py ends with it too, after the first batch
         return wrong(str(error))
-    if is_repeatable and whole.trainable == trainable:
-        again = lab.losses_when_traced_again()
-        for name in different(lab.base.losses, again, RETRACED):
-            return wrong(
-                f"after {whole.calls} calls of callbacks, a new trace of the step gives the loss "
-                f"{name} {again[name]:.6g} instead of {lab.base.losses[name]:.6g}",
-                "they change a Python number, which the step read only when it was traced: only a "
-                "resumed run will see the change",
-                "compute it from replica.step in the step, or keep it in a weight that isn't "
-                "trainable",
-            )
+    again = lab.losses_when_traced_again() if is_repeatable and whole.trainable == trainable else {}
+    for name in different(lab.base.losses, lab.base.losses | again, RETRACED):
+        return wrong(
+            f"after {whole.calls} calls of callbacks, a new trace of the step gives the loss "
+            f"{name} {again[name]:.6g} instead of {lab.base.losses[name]:.6g}",
+            "they change a Python number, which the step read only when it was traced: only a "
+            "resumed run will see the change",
+            "compute it from replica.step in the step, or keep it in a weight that isn't trainable",
+        )
     with _hours_between_looks():
         slow = _acts(lab, lab.create_callbacks(), whole.calls)
     # A limit in hours may end a run.
@@ -142,17 +143,12 @@ def callbacks(lab: Laboratory) -> Finding:
             "history as a new validation: their patience is counted in steps",
             "call them with every_validation",
         )
-    if whole.acts and (found := _misread_results(lab)):
+    if found := (
+        (_misread_results(lab) if whole.acts else None)
+        or _starts_anew(lab, whole, forgotten)
+        or _lost_to_evaluate(lab, whole)
+    ):
         return found
-    if found := _starts_anew(lab, whole, forgotten):
-        return found
-    if name := _lost_to_evaluate(lab, whole):
-        return look(
-            f"callbacks change {name}, which validation reads and no model has",
-            "a resumed run has its value, but the weights that are tested and exported come "
-            "without it: `evaluate` would give other results than the run",
-            "create it in a layer of a model, with add_weight(trainable=False)",
-        )
     # What happens only in the last epochs, such as an average of these.
     late = lab.num_steps // lab.batches.steps_per_epoch - EPOCHS
     if late > 0 and any(_may_forget(callback.function) for callback in made):
@@ -165,25 +161,22 @@ def callbacks(lab: Laboratory) -> Finding:
     return ok(f"{whole.calls} calls")
 
 
-def _lost_to_evaluate(lab: Laboratory, acts: Acts) -> str:
-    """A variable of no model that callbacks change, and evaluation depends on; "" if none."""
-    outside = _outside(lab)
-    before = [v.numpy() for v in outside]
-    try:
+def _lost_to_evaluate(lab: Laboratory, acts: Acts) -> Finding | None:
+    """Whether callbacks change a variable of no model that evaluation depends on."""
+    if not lab.evaluated_splits:
+        return None
+    with _undone(lab) as outside:
         for variable, value in zip(outside, acts.outside, strict=True):
             variable.assign(value)
-            now = lab.evaluate(lab.on_one) if lab.evaluated_splits else {}
-            if different(now, lab.evaluations["once"] if now else {}, RETRACED):
-                return variable.name.partition(":")[0]
-    finally:
-        for variable, value in zip(outside, before, strict=True):
-            variable.assign(value)
-    return ""
-
-
-def _outside(lab: Laboratory) -> list[tf.Variable]:
-    """Variables that a train step reads and no model has; a checkpoint keeps what they become."""
-    return [v for v in lab.unknown_variables if v.dtype.is_floating]
+            if different(lab.evaluate(lab.on_one), lab.evaluations["once"], RETRACED):
+                return look(
+                    f"callbacks change {variable.name.partition(':')[0]}, which validation reads "
+                    "and no model has",
+                    "a resumed run has its value, but the weights that are tested and exported "
+                    "come without it: `evaluate` would give other results than the run",
+                    "create it in a layer of a model, with add_weight(trainable=False)",
+                )
+    return None
 
 
 def _begin_behind_the_run(lab: Laboratory, made: list[Callback]) -> Finding | None:
@@ -237,10 +230,7 @@ def _misread_results(lab: Laboratory) -> Finding | None:
 
 
 def _compounds(lab: Laboratory, acts: Acts) -> float | None:
-    """What is left of a learning rate that a factor of the epoch multiplies, again and again.
-
-    None if there is no such factor. One that is 1 but for some epochs makes the usual drops.
-    """
+    """What is left of a rate that a factor of the epoch multiplies again and again."""
     base, rates = np.asarray([*learning_rates(lab.run).values()]), np.asarray(acts.rates)
     # One call after each of these epochs; a warm-up may begin at 0.
     if len(rates) != EPOCHS or not (base.all() and rates.all()):
@@ -294,7 +284,6 @@ def _starts_anew(
     lab: Laboratory, whole: Acts, remembers: str, first_epoch: int = 0
 ) -> Finding | None:
     """Whether callbacks do something else in a resumed run, or may do so."""
-    fix = "give it get_state() and set_state(), see engine/callbacks.py"
     # What happens every few calls is the same after one position, but not after another.
     half = whole.calls // 2
     places = [place for place in (half - 1, half + 1) if 0 < place < whole.calls] or [half]
@@ -302,20 +291,18 @@ def _starts_anew(
         _acts(lab, lab.create_callbacks(), whole.calls, resumed_at=place, first_epoch=first_epoch)
         for place in places
     )
+    seen, judge = f"{remembers} from call to call", look
     if any(_differ(whole, acts) for acts in resumed):
-        return wrong(
-            f"in a run that is resumed, callbacks set other weights or learning rates, or stop "
-            f"elsewhere{', and ' * bool(remembers)}{remembers}",
-            "state that they keep between calls isn't saved, so a resumed run starts it anew",
-            fix,
-        )
-    if remembers:
-        return look(
-            f"{remembers} from call to call",
-            "this state isn't saved, so a resumed run starts it anew",
-            fix,
-        )
-    return None
+        seen = "in a run that is resumed, callbacks set other weights or learning rates, or stop "
+        seen += f"elsewhere{', and ' * bool(remembers)}{remembers}"
+        judge = wrong
+    elif not remembers:
+        return None
+    return judge(
+        seen,
+        "state that they keep between calls isn't saved, so a resumed run starts it anew",
+        "give it get_state() and set_state(), see engine/callbacks.py",
+    )
 
 
 @relation(IN_ANOTHER_PROCESS)
@@ -324,11 +311,12 @@ def same_data_in_another_process(lab: Laboratory) -> Finding:
     others = lab.made_again.others_in_process
     if others is None:
         return ok("not looked at: it takes long or much memory, or can't be made there")
+    cause = "it depends on hash() or on the order of a set, which Python randomizes in each process"
     if others:
         return wrong(
             f"create_datasets gives different {' and '.join(others)} data in another process",
-            "it depends on hash() or on the order of a set, which Python randomizes in each "
-            "process: a resumed run trains on other examples or labels, and evaluate tests on them",
+            f"{cause}: a resumed run trains on other examples or labels, and evaluate tests on "
+            "them",
             SORTED,
         )
     again = lab.made_again.adapted_in_process
@@ -336,8 +324,7 @@ def same_data_in_another_process(lab: Laboratory) -> Finding:
         if again is not None and not _same(array, again.get(name)):
             return wrong(
                 f"adapt returns another {name!r} in another process",
-                "it depends on hash() or on the order of a set, which Python randomizes in each "
-                "process, or on random numbers: a run that is started again has another model",
+                f"{cause}, or on random numbers: a run that is started again has another model",
                 SORTED,
             )
     return ok()
@@ -385,57 +372,68 @@ def _acts(
         is_chief: whether they are called by the worker that writes files.
         path: the run directory, if not one of their own.
     """
-    trainable = [layer.trainable for layer in lab.run.layers]
     variables = [v for v in lab.variables(lab.one) if v.dtype.startswith("float")]
-    outside = _outside(lab)
-    initial = [v.numpy() for v in outside]
     evaluated = lab.evaluations["once"] if lab.evaluated_splits else {}
     row = {f"train_{n}": v for n, v in lab.run.by_loss_name(lab.base.losses.values()).items()}
     row |= {f"train_{name}": value for name, value in lab.base.metrics.items()} | evaluated
-    slopes = {name: _better(lab, name) * 0.02 * max(abs(v), 0.1) for name, v in row.items()}
+    # 1 if larger numbers of a column are better, -1 if smaller ones are, 0 if unknown.
+    signs = {n: {True: 1, False: -1, None: 0}[lab.larger_is_better(n.partition("_")[2])]
+             for n in row}  # fmt: skip
+    slopes = {name: signs[name] * 0.02 * max(abs(v), 0.1) for name, v in row.items()}
     per_epoch = lab.batches.steps_per_epoch
     stops, rates = list[int](), list[list[float]]()
-    due = [(step, i) for i, each in enumerate(callbacks)
-           for step in _steps(lab, each, first_epoch)]  # fmt: skip
-    called, started = 0, perf_counter()
-    try:
-        with tempfile.TemporaryDirectory() as own, contextlib.redirect_stdout(None):
-            directory = path or Path(own)
-            loop = _Loop(lab, directory)
-            _begin(callbacks, loop)
-            for step, i in sorted(due):
-                if called == (MOST_CALLS if most is None else most):
-                    break
-                # Two are compared after the same number of calls, however slow the machine is.
-                if most is None and perf_counter() - started > SECS:
-                    break
-                if stops and stops[-1] < called:  # the run has ended
-                    break
-                if called == resumed_at:
-                    callbacks = _resumed(callbacks, lab.create_callbacks())
-                    _begin(callbacks, loop)
-                for variable in lab.run.trainable_variables:
-                    variable.assign(variable.value * 1.001 + 0.001)
-                epoch = step // per_epoch
-                history = [
-                    {"step": (n + 1) * per_epoch, "epoch": n + 1}
-                    | {name: v + n * trend * slopes[name] for name, v in row.items()}
-                    for n in range(epoch * validated)
-                ]
-                event = Event(
-                    step, epoch, lab.base.losses, lab.base.metrics, 1.0, lab.run, directory,
-                    history, lambda: None, partial(stops.append, called), lambda: lab.batch,
-                    is_chief,
-                )  # fmt: skip
-                loop.step = step
-                with contextlib.suppress(Exception):  # it may need what exists only in a run
-                    callbacks[i].function(event)
-                    _tell(callbacks[i], "on_step_begin", loop)
-                called += 1
-                rates.append([*learning_rates(lab.run).values()])
-        now = [layer.trainable for layer in lab.run.layers]
+    due = sorted((step, i) for i, each in enumerate(callbacks)
+                 for step in _steps(lab, each, first_epoch))  # fmt: skip
+    # Two are compared after the same number of calls, however slow the machine is.
+    until = perf_counter() + (SECS if most is None else float("inf"))
+    with (
+        _undone(lab) as outside,
+        tempfile.TemporaryDirectory() as own,
+        contextlib.redirect_stdout(None),
+    ):
+        directory = path or Path(own)
+        loop = _Loop(lab, directory)
+        _begin(callbacks, loop)
+        for call, (step, i) in enumerate(due[: MOST_CALLS if most is None else most]):
+            if perf_counter() > until or (stops and stops[-1] < call):  # the run has ended
+                break
+            if call == resumed_at:
+                callbacks = _resumed(callbacks, lab.create_callbacks())
+                _begin(callbacks, loop)
+            for variable in lab.run.trainable_variables:
+                variable.assign(variable.value * 1.001 + 0.001)
+            epoch = step // per_epoch
+            history = [
+                {"step": (n + 1) * per_epoch, "epoch": n + 1}
+                | {name: v + n * trend * slopes[name] for name, v in row.items()}
+                for n in range(epoch * validated)
+            ]
+            event = Event(
+                step, epoch, lab.base.losses, lab.base.metrics, 1.0, lab.run, directory,
+                history, lambda: None, partial(stops.append, call), lambda: lab.batch,
+                is_chief,
+            )  # fmt: skip
+            loop.step = step
+            with contextlib.suppress(Exception):  # it may need what exists only in a run
+                callbacks[i].function(event)
+                _tell(callbacks[i], "on_step_begin", loop)
+            rates.append([*learning_rates(lab.run).values()])
+        trainable = [layer.trainable for layer in lab.run.layers]
         values, others = ([v.numpy() for v in each] for each in (variables, outside))
-        return Acts(called, stops, rates, values, others, now)
+        return Acts(stops, rates, values, others, trainable)
+
+
+@contextlib.contextmanager
+def _undone(lab: Laboratory) -> Iterator[list[tf.Variable]]:
+    """Undo afterwards what changes layers and variables, also those of no model, which it gives.
+
+    A train step reads these, and a checkpoint keeps what they become.
+    """
+    outside = [v for v in lab.unknown_variables if v.dtype.is_floating]
+    initial = [v.numpy() for v in outside]
+    trainable = [layer.trainable for layer in lab.run.layers]
+    try:
+        yield outside
     finally:
         for variable, value in zip(outside, initial, strict=True):
             variable.assign(value)
@@ -476,10 +474,7 @@ def _timed_ones_act(lab: Laboratory) -> bool:
 
 
 def _chief_acts_alone(lab: Laboratory, whole: Acts) -> bool:
-    """Whether callbacks change less on a worker that isn't the chief and reads its files.
-
-    Not if workers communicate; and a worker that ends the run ends it for all.
-    """
+    """Whether callbacks change less on a worker that isn't the chief and doesn't communicate."""
     alone = _acts(lab, lab.create_callbacks(), whole.calls, is_chief=False)
     if not _differ(whole, alone._replace(stops=whole.stops)):
         return False
@@ -519,12 +514,6 @@ def _tell(callback: Callback, what: str, loop: _Loop) -> None:
     getattr(callback.function, what, lambda loop: None)(loop)
 
 
-def _better(lab: Laboratory, column: str) -> int:
-    """1 if larger numbers of a column are better, -1 if smaller ones are, 0 if unknown."""
-    is_better = lab.larger_is_better(column.partition("_")[2])
-    return 0 if is_better is None else 1 if is_better else -1
-
-
 def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:
     """The new callbacks, with the state of the old ones from a checkpoint."""
     for before, after in zip(old, new, strict=True):
@@ -534,10 +523,7 @@ def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:
 
 
 def _steps(lab: Laboratory, callback: Callback, first_epoch: int = 0) -> list[int]:
-    """The steps of the first or of other epochs after which a callback is due.
-
-    And some steps after these, if it is due rarely.
-    """
+    """The steps of some epochs after which a callback is due; later ones, too, if it is rare."""
     per_epoch = lab.batches.steps_per_epoch
     if callback.after_validations:
         return [per_epoch * (first_epoch + epoch + 1) for epoch in range(EPOCHS)]
