@@ -51,11 +51,10 @@ def data_is_finite(lab: Laboratory) -> Finding:
                 continue
             bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
             seen = f"NaN or infinity in {name} of {bad.sum()} {split} examples, first in row "
-            seen += str(int(np.flatnonzero(bad)[0]))
-            counted = bad
+            seen += str(int(bad.argmax()))
+            counted, cause = bad, ""
             if weights is not None and name != "weights":
                 counted = bad & (weights.reshape(len(weights), -1) != 0).any(axis=1)
-            cause = ""
             if not counted.any():
                 seen += "; their weight is 0"
                 cause = "0 x NaN is NaN, so a weight of 0 does not keep NaN out of the loss"
@@ -63,8 +62,7 @@ def data_is_finite(lab: Laboratory) -> Finding:
                 return wrong(
                     seen,
                     cause,
-                    "replace them before the loss, for example with tf.where, or "
-                    "remove these examples",
+                    "replace them before the loss, as with tf.where, or remove these examples",
                 )
             batch = dict(named_leaves(lab.batch)).get(name)
             if batch is None or np.isfinite(batch).all():
@@ -83,12 +81,12 @@ def data_is_finite(lab: Laboratory) -> Finding:
                 "it is a mean over values of which some are missing",
                 "use np.nanmean and np.nanvar",
             )
-    whole = ", ".join(
-        f"{len(next(iter(a.values())))} {s}" + ("" if lab.is_whole(s) else " looked at")
-        for s, a in lab.examples.items()
-        if a
+    whole = (
+        f"{len(next(iter(arrays.values())))} {split}{' looked at' * (not lab.is_whole(split))}"
+        for split, arrays in lab.examples.items()
+        if arrays
     )
-    return ok(f"{whole} examples")
+    return ok(f"{', '.join(whole)} examples")
 
 
 @relation("the same data again", after="the same batch again")
@@ -110,56 +108,25 @@ def same_data_again(lab: Laboratory) -> Finding:
 @relation("adapt")
 def adapts_to_training_data(lab: Laboratory) -> Finding:
     """What `adapt` returns depends on the training data only."""
-    split, name, reaches_model = _adapts_to(lab)
-    if split:
-        kind = lab.run.adapted[name].dtype.kind
-        are_statistics = kind in "fb" or "weight" in name
-        return (wrong if are_statistics and reaches_model else look)(
-            f"{name!r}, which adapt returns, changes with the {split} data",
-            "data leakage between splits: statistics, or a choice, depend on what the model is "
-            "validated or tested on",
-            'use only datasets["train"]',
-        )
-    if layer := _divides_by_variance(lab):
-        return wrong(
-            f"the variance of the layer {layer!r} is the standard deviation of its inputs",
-            "Normalization divides by the square root of its variance",
-            "pass the variance",
-        )
-    return ok()
+    return _adapts_to(lab) or _divides_by_variance(lab) or ok()
 
 
 @relation("splits alike")
 def splits_alike(lab: Laboratory) -> Finding:
     """Every split has the same arrays, shapes, dtypes and missing values as the training data."""
-    train = dict(named_leaves(lab.batch))  # as a step gets it: an augmentation may crop
-    for split, arrays in lab.examples.items():
-        for name, array in arrays.items():
-            if split == "train" or name not in train or name not in lab.examples["train"]:
-                continue
-            given = split, name, array, train[name]
-            if found := _otherwise_shaped(lab, *given) or _missing_elsewhere(lab, *given):
+    batch = dict(named_leaves(lab.batch))  # as a step gets it: an augmentation may crop
+    for name in filter(batch.__contains__, lab.examples["train"]):
+        for split, array in lab.held_out(name).items():
+            given = lab, split, name, array, batch[name]
+            if found := _otherwise_shaped(*given) or _missing_elsewhere(*given):
                 return found
-    if pair := _noise_of_splits(lab.examples):
-        name, other, split = pair
-        are_both = "labels" in (name, other)  # else they may be stations with their own averages
-        return (wrong if are_both else look)(
-            f"{other} are {name} plus noise: the same noise for all training examples, and "
-            f"another noise for all {split} examples",
-            "the noise has the shape of one example and is broadcast, so a model learns to "
-            "subtract one pattern",
-            "draw noise with the shape of all examples",
-        )
-    return ok()
+    return _noise_of_splits(lab.examples) or ok()
 
 
 def _otherwise_shaped(
     lab: Laboratory, split: str, name: str, array: np.ndarray, given: tf.Tensor
 ) -> Finding | None:
-    """Whether an array of a split has another shape or dtype than in training.
-
-    There it may have that of the data or that of a batch, which is `given`.
-    """
+    """Whether an array has another shape or dtype than training data and its batch."""
     raw, shape = lab.examples["train"][name], tuple(given.shape[2:])
     if array.shape[1:] not in {raw.shape[1:], shape}:
         # Evaluation may read whole inputs, longer or larger than in training.
@@ -190,10 +157,8 @@ def _missing_elsewhere(
         return None
     if np.isnan(given).any() != np.isnan(raw).any():
         return None  # an augmentation makes them, or fills them
-    for here, there, place, other in (
-        (raw, array, "training", split),
-        (array, raw, split, "training"),
-    ):
+    pair = ("training", raw), (split, array)
+    for (place, here), (other, there) in (pair, pair[::-1]):
         if (column := _missing_in_one(here, there)) is None:
             continue
         return (wrong if _are_filled(here, there, column) else look)(  # or it is another cohort
@@ -263,6 +228,7 @@ def labels(lab: Laboratory) -> Finding:
             from_one = split == "train" and array.min() == 1 and array.max() == classes
             if is_one_hot and not from_one:
                 continue  # other labels become zeros, which may be intended
+            found = None
             if classes and (array.max() >= classes or array.min() < 0):
                 marks = np.setdiff1d(array, np.arange(classes))
                 if not from_one and _are_handled(lab, name, marks, split):
@@ -278,8 +244,6 @@ def labels(lab: Laboratory) -> Finding:
                 train = _in_training(lab, name)
                 found = _unknown_labels(lab, split, name, train, classes)
                 uneven += [] if found or split == "train" else _other_shares(train, array, split)
-            else:
-                continue
             if found:
                 return found
     if uneven:
@@ -288,12 +252,7 @@ def labels(lab: Laboratory) -> Finding:
             "the data was split without shuffling, in an order that depends on the labels",
         )
     if told := _told_by_missing(lab.examples["train"]):
-        return wrong(
-            f"where {told[0]} are missing ({told[1]}), {told[2]} are always {told[3]}",
-            "they were computed from labels that were already masked, so the marker for a "
-            "missing label was used as a label",
-            "compute all labels first, then mask some",
-        )
+        return told
     for name, occur in seen.items():
         # Of many classes several may be rare.
         if occur.sum() == len(occur) - 1 > 1:
@@ -317,18 +276,26 @@ def _marks_beside_classes(labels: np.ndarray) -> np.ndarray:
 def _trained_as_classes(
     lab: Laboratory, name: str, array: np.ndarray, marks: np.ndarray, classes: int
 ) -> Finding | None:
-    """Whether the marker for missing labels is used as one of the classes.
+    """Whether the marker for missing labels is used as a class, and not given a weight of 0."""
+    given = dict(named_leaves(lab.batch))[name]
 
-    It is not if the task gives these labels a weight of 0.
-    """
-    taken = _taken_for_classes(lab, name, marks, classes)
-    if not taken or not np.any(array == taken[1]):  # it is a class of its own
-        return None
-    return (wrong if taken[0] in IGNORED else look)(
-        f"{name} of {taken[0]}, which is none of the {classes} classes, train as class {taken[1]}",
-        "the marker for missing labels is used as a class",
-        "give them a weight of 0, and exclude them in count",
-    )
+    def trains_as(mark: int, number: int) -> bool:
+        labels = tf.where(given == mark, tf.cast(number, given.dtype), given)
+        return not lab.base.trains_otherwise(lab.look(with_array(lab.batch, name, labels)))
+
+    for mark in map(int, marks[:2]):
+        numbers = sorted({0, 1, abs(mark) % classes, mark % classes, classes - 1})
+        same = [n for n in numbers if trains_as(mark, n)]
+        if not same or len(same) == len(numbers):
+            continue
+        if not np.any(array == same[0]):  # it is a class of its own
+            return None
+        return (wrong if mark in IGNORED else look)(
+            f"{name} of {mark}, which is none of the {classes} classes, train as class {same[0]}",
+            "the marker for missing labels is used as a class",
+            "give them a weight of 0, and exclude them in count",
+        )
+    return None
 
 
 def _outside_classes(
@@ -337,12 +304,11 @@ def _outside_classes(
     """The finding for labels that are no class of the model."""
     outside = (array >= classes) | (array < 0)
     bad = int(outside.reshape(len(array), -1).any(axis=1).sum())
+    become_zeros = "tf.one_hot encodes them as zeros, so no class is right"
     return wrong(
         f"{name} of {split} data range from {array.min()} to {array.max()}, but the model has "
         f"{classes} classes ({bad} examples outside)",
-        "tf.one_hot encodes them as zeros, so no class is right"
-        if is_one_hot
-        else "their loss is NaN on a GPU and an error on the CPU",
+        become_zeros if is_one_hot else "their loss is NaN on a GPU and an error on the CPU",
         "number the classes from 0",
     )
 
@@ -388,36 +354,35 @@ def _unknown_labels(
 
 
 def _other_shares(train: np.ndarray, array: np.ndarray, split: str) -> list[str]:
-    """A class that is far more, or less, frequent in training than in another split.
-
-    Nothing if only that split contains a marker for missing labels.
-    """
+    """A class whose share is another in training, unless only the split marks missing ones."""
     if np.isin(np.setdiff1d(array, train), IGNORED).any():
         return []
     train, array = train[train >= 0], array[array >= 0]  # -1 marks those without a label
     known = np.unique(train)[:50]
     if len(array) <= 50 or not len(train):
         return []
-    shares = [(float(np.mean(train == c)), float(np.mean(array == c))) for c in known]
-    i = int(np.argmax([abs(here - there) for here, there in shares]))
-    here, there = shares[i]
-    seen = f"label {known[i]} is {here:.0%} of training and {there:.0%} of {split} data"
-    return [seen] if abs(here - there) > 0.3 else []
+    here, there = (np.mean(y[:, np.newaxis] == known, axis=0) for y in (train, array))
+    i = int(np.abs(here - there).argmax())
+    seen = f"label {known[i]} is {here[i]:.0%} of training and {there[i]:.0%} of {split} data"
+    return [seen] if abs(here[i] - there[i]) > 0.3 else []
 
 
-def _told_by_missing(train: dict[str, np.ndarray]) -> tuple[str, int, str, int] | None:
-    """Labels that are constant wherever other labels are missing, and vary elsewhere.
-
-    The other labels and their marker, then these labels and their class.
-    """
+def _told_by_missing(train: dict[str, np.ndarray]) -> Finding | None:
+    """Whether labels are constant wherever other labels are missing, and vary elsewhere."""
     flat = arrays_of(train, "labels", "i", axes=(1,))
-    for (name, a), (other, b) in itertools.permutations(flat.items(), 2):
-        for mark in (m for m in IGNORED if np.any(a == m)):
-            there, gone = (b[rows & ~np.isin(b, IGNORED)] for rows in (a != mark, a == mark))
-            if len(gone) < 30 or np.ptp(gone) or not len(there):
-                continue
-            if 0.05 < np.mean(there == gone[0]) < 0.95:
-                return name, mark, other, int(gone[0])
+    for (name, a), (other, b), mark in (
+        (*pair, mark) for pair in itertools.permutations(flat.items(), 2) for mark in IGNORED
+    ):
+        there, gone = (b[rows & ~np.isin(b, IGNORED)] for rows in (a != mark, a == mark))
+        if len(gone) < 30 or np.ptp(gone) or not len(there):
+            continue
+        if 0.05 < np.mean(there == gone[0]) < 0.95:
+            return wrong(
+                f"where {name} are missing ({mark}), {other} are always {gone[0]}",
+                "they were computed from labels that were already masked, so the marker for a "
+                "missing label was used as a label",
+                "compute all labels first, then mask some",
+            )
     return None
 
 
@@ -525,10 +490,7 @@ def _is_evaluated(lab: Laboratory) -> bool:
 
 
 def _are_trained(lab: Laboratory, name: str) -> bool:
-    """Whether a train step depends on these labels, and not only on which of them count.
-
-    It doesn't if it trains on normal examples only and leaves out the others.
-    """
+    """Whether a train step depends on these labels, and not only on which of them count."""
     given = dict(named_leaves(lab.batch)).get(name)
     if given is None:
         return True
@@ -554,30 +516,10 @@ def _are_handled(lab: Laboratory, name: str, labels: np.ndarray, split: str) -> 
     batch = dict(named_leaves(lab.batch)).get(name)
     if batch is not None and lab.base.finite and bool(np.isin(labels, batch).all()):
         return True
-    if split not in lab.evaluated_splits or not np.isin(labels, IGNORED).all():
-        return False
-    if not _is_evaluated(lab):
+    if split == "train" or not np.isin(labels, IGNORED).all() or not _is_evaluated(lab):
         return False
     results = [v for n, v in lab.evaluations["once"].items() if n.startswith(f"{split}_")]
     return bool(np.isfinite(results).all())
-
-
-def _taken_for_classes(
-    lab: Laboratory, name: str, marks: np.ndarray, classes: int
-) -> tuple[int, int] | None:
-    """A marker among the labels, and the class that a step uses it as."""
-    given = dict(named_leaves(lab.batch))[name]
-
-    def step_of(mark: int, number: int) -> Look:
-        labels = tf.where(given == mark, tf.cast(number, given.dtype), given)
-        return lab.look(with_array(lab.batch, name, labels))
-
-    for mark in map(int, marks[:2]):
-        numbers = sorted({0, 1, abs(mark) % classes, mark % classes, classes - 1})
-        same = [n for n in numbers if not lab.base.trains_otherwise(step_of(mark, n))]
-        if same and len(same) < len(numbers):
-            return mark, same[0]
-    return None
 
 
 def _classes(lab: Laboratory, name: str, labels: np.ndarray) -> tuple[int, bool]:
@@ -621,11 +563,8 @@ def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
     return int(bad.argmax()) if bad.any() else None
 
 
-def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> tuple[str, str, str] | None:
-    """Two arrays of which one is the other plus a pattern that differs from split to split.
-
-    Their names, and a split with another pattern than training data; None if there are none.
-    """
+def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None:
+    """Whether an array is another one plus a pattern that differs from split to split."""
     pairs = itertools.permutations(arrays_of(examples["train"], "").items(), 2)
     for (name, x), (other, y) in pairs:
         if x.shape != y.shape or x[0].size < MANY_NUMBERS or (own := _added(x, y)) is None:
@@ -637,16 +576,21 @@ def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> tuple[str, s
             if split == "train" or any(part.shape[1:] != x.shape[1:] for part in parts):
                 continue
             of_split = _added(*parts)
-            if of_split is not None and np.mean(own != of_split) > 0.3:
-                return name, other, split
+            if of_split is None or np.mean(own != of_split) <= 0.3:
+                continue
+            are_both = "labels" in (name, other)  # else they may be stations with own averages
+            return (wrong if are_both else look)(
+                f"{other} are {name} plus noise: the same noise for all training examples, and "
+                f"another noise for all {split} examples",
+                "the noise has the shape of one example and is broadcast, so a model learns to "
+                "subtract one pattern",
+                "draw noise with the shape of all examples",
+            )
     return None
 
 
 def _added(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
-    """The value of `y` at each place where `x` has its most frequent value, if always the same.
-
-    None if it isn't, or if it is the same at all places.
-    """
+    """For each place, the value of `y` where `x` has its usual one; None if it varies."""
     x, y = (each[:ADAPTED].reshape(min(len(each), ADAPTED), -1) for each in (x, y))
     values, times = np.unique(x, return_counts=True)
     there = x == values[times.argmax()]
@@ -661,10 +605,7 @@ def _added(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
 
 
 def _are_filled(a: np.ndarray, b: np.ndarray, column: int) -> bool:
-    """Whether `b` has one value about as often as `a` has missing values, and `a` rarely has it.
-
-    Or whether all values of `a` are missing.
-    """
+    """Whether `b` has one value as often as `a` misses values, but rarely has it, or misses all."""
     x, filled = (each.reshape(len(each), -1)[:, column] for each in (a, b))
     values, times = np.unique(filled, return_counts=True)
     is_new = np.mean(x == values[times.argmax()]) < 0.05
@@ -680,30 +621,34 @@ def _look_at_nan(lab: Laboratory) -> Look | None:
     return None
 
 
-def _adapts_to(lab: Laboratory) -> tuple[str, str, bool]:
-    """The split other than training that `adapt` depends on, and the name of what depends; or "".
+def _adapts_to(lab: Laboratory) -> Finding | None:
+    """Whether `adapt` depends on a split other than training.
 
-    And whether a train step depends on it: the scale of a metric may well come from its split.
+    That is sure if a train step depends on it: the scale of a metric may well come from its split.
     """
     made = lab.run.adapted
     if not any(array.dtype.kind == "f" or array.size > 8 for array in made.values()):
-        return "", "", False
-    for split in lab.datasets:
-        if split == "train":
-            continue
+        return None
+    train = lab.datasets["train"]
+    for split in [n for n in lab.datasets if n != "train"]:
         with contextlib.suppress(Exception):
-            train = lab.datasets["train"]
             if isinstance(train, tf.data.Dataset | RandomAccess):
                 some = lab.first_rows(train, ADAPTED)
             else:
                 some = first_examples(train, ADAPTED)
             other = lab.other({split: some})
             for name, array in made.items():
-                if not np.array_equal(
-                    array, other.adapted[name], equal_nan=array.dtype.kind == "f"
-                ):
-                    return split, name, _trains_otherwise(lab, other)
-    return "", "", False
+                is_real = array.dtype.kind == "f"
+                if np.array_equal(array, other.adapted[name], equal_nan=is_real):
+                    continue
+                are_statistics = array.dtype.kind in "fb" or "weight" in name
+                return (wrong if are_statistics and _trains_otherwise(lab, other) else look)(
+                    f"{name!r}, which adapt returns, changes with the {split} data",
+                    "data leakage between splits: statistics, or a choice, depend on what the "
+                    "model is validated or tested on",
+                    'use only datasets["train"]',
+                )
+    return None
 
 
 def _trains_otherwise(lab: Laboratory, other: Run) -> bool:
@@ -718,12 +663,12 @@ def _trains_otherwise(lab: Laboratory, other: Run) -> bool:
     return any(different(a, b, 1e-6) for a, b in zip(*losses, strict=True))
 
 
-def _divides_by_variance(lab: Laboratory) -> str:
-    """The name of a Normalization whose variance is a standard deviation; or ""."""
+def _divides_by_variance(lab: Laboratory) -> Finding | None:
+    """Whether the variance of a Normalization is a standard deviation."""
     layers = [x for x in lab.run.layers
               if isinstance(x, keras.layers.Normalization) and not x.invert]  # fmt: skip
     if not layers:
-        return ""
+        return None
     for call in lab.calls(lab.run.functions.train_steps[0], lab.run, lab.batch, layers):
         given, variance = numbers_of(call.arguments), np.ravel(call.of.variance)
         if given is None or len(variance) < 2 or given.shape[-1] != len(variance):
@@ -735,17 +680,18 @@ def _divides_by_variance(lab: Laboratory) -> str:
         if len(here) > 2 and np.ptp(np.log(here)) > 3 and (
             np.mean((by_deviation < 0.3) & (by_variance > 1)) > 0.6
         ):  # fmt: skip
-            return str(call.of.name)
-    return ""
+            return wrong(
+                f"the variance of the layer {str(call.of.name)!r} is the standard deviation of "
+                "its inputs",
+                "Normalization divides by the square root of its variance",
+                "pass the variance",
+            )
+    return None
 
 
 def _secs_per_batch(lab: Laboratory) -> float:
     """Seconds per batch, from a cold start, so that no prefetched batches hide them."""
-    started, made = time.perf_counter(), 0
-    for _ in lab.batches.dataset(0, TIMED_BATCHES):
-        made += 1
-        if made == 1:
-            first = time.perf_counter() - started
+    times = [time.perf_counter()]
+    times += (time.perf_counter() for _ in lab.batches.dataset(0, TIMED_BATCHES))
     # The first batch also contains the start of the pipeline.
-    rest = time.perf_counter() - started - first
-    return rest / max(1, made - 1)
+    return (times[-1] - times[1]) / max(1, len(times) - 2)
