@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -100,11 +101,8 @@ def misplaced(lab: Laboratory) -> Finding | None:
         return None
     names = [name for name in lab.examples["train"] if name.startswith("labels")][:MOST_LABELS]
     with lab.trained_on_fresh():
-        for split in lab.evaluated_splits:
-            for name in names:
-                if found := _misplaced(lab, split, name):
-                    return found
-    return None
+        pairs = itertools.product(lab.evaluated_splits, names)
+        return next(filter(None, (_misplaced(lab, *pair) for pair in pairs)), None)
 
 
 def _misplaced(lab: Laboratory, split: str, name: str) -> Finding | None:

@@ -165,6 +165,5 @@ def _agree(labels: np.ndarray, others: np.ndarray, nearest: np.ndarray) -> float
         spread = labels.std() * others[nearest].std()
         return float(np.corrcoef(labels, others[nearest])[0, 1]) if spread else 0.0
     classes = np.unique(np.concatenate([labels, others]))
-    shares = [np.mean(labels == c) * np.mean(others == c) for c in classes]
-    chance = float(np.sum(shares))
+    chance = float(sum(np.mean(labels == c) * np.mean(others == c) for c in classes))
     return (float(np.mean(labels == others[nearest])) - chance) / max(1e-9, 1 - chance)
