@@ -18,13 +18,15 @@ from . import held_out
 from .adversaries import JUDGES
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import ADAPTIVE, REPEATED_STEPS, Laboratory
-from .numbers import relative_difference
+from .numbers import Numbers, relative_difference
 from .probe import is_own, words_of
 from .runs import REAL_STEPS, state_of
 
 MOST_VARIABLES = 8  # that a step assigns; each takes a step
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 CLEAR, UNLIKELY = 3.0, 2.5  # standard deviations of an AUC that ranks by chance
+SWAPPED = "decay and 1 - decay are swapped"
+GIVEN = "use the number of steps that create_optimizer is given"
 ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # for rare classes
 
 
@@ -34,10 +36,11 @@ def every_weight(lab: Laboratory) -> Finding:
     # A variable that starts at zero may get its gradient only after some steps.
     reached = set().union(*map(lab.reached, (lab.base, *lab.looks_after_training)))
     variables = [v for name in lab.base.gradients for v in lab.run.variables_of(name)]
-    without = [v for v in variables if id(v) not in reached and not _is_a_shift(lab, v)]
-    if without:
-        without = [v for v in without if id(v) not in lab.reached_later]
-    if without:
+    if without := [
+        v
+        for v in variables
+        if id(v) not in reached and not _is_a_shift(lab, v) and id(v) not in lab.reached_later
+    ]:
         listed = ", ".join(v.path for v in without[:3]) + (" ..." if len(without) > 3 else "")
         return wrong(
             f"none for {listed}",
@@ -57,46 +60,20 @@ def every_weight(lab: Laboratory) -> Finding:
 @relation("every weight moves")
 def every_weight_moves(lab: Laboratory) -> Finding:
     """Three steps change every trainable variable, and each optimizer trains at least one."""
-    for name in lab.run.optimizers:
-        if not lab.run.variables_of(name):
-            return wrong(
-                f"the optimizer {name!r} trains nothing",
-                "its models are frozen: trainable = False in create_model",
-                "remove that; other train steps don't move these weights in any case",
-            )
-        chosen, unused = _chosen_and_unused(lab, lab.run.optimizers[name])
-        if unused:
-            return (wrong if len(chosen) == 1 else look)(
-                f"of the optimizers inside {name!r}, {unused[0].name} trains nothing",
-                "the function that chooses an optimizer by a variable's path looks for a text that "
-                "occurs in no path",
-                "print the paths of the model's trainable variables",
-            )
+    if found := _idle_optimizer(lab):
+        return found
     trained = lab.before_and_after
+    now, idle = lab.reached(lab.base), _idle_at_first(lab)
     still = [
         v
         for v, a, b in trained
-        if np.array_equal(a, b) and not (_is_a_shift(lab, v) and len(trained) > 1)
+        if np.array_equal(a, b)
+        and not (_is_a_shift(lab, v) and len(trained) > 1)
+        and (id(v) in now or id(v) not in lab.reached_later)
+        and id(v) not in idle
     ]
-    if still:
-        now, idle = lab.reached(lab.base), _idle_at_first(lab)
-        still = [
-            v
-            for v in still
-            if (id(v) in now or id(v) not in lab.reached_later) and id(v) not in idle
-        ]
-    if not still and (frozen := _frozen_at_random(lab)):
-        # After trainable layers, fixed random numbers may be intended.
-        judges = [model for name, model in lab.run.models.items() if JUDGES & words_of(name)]
-        matrices = ([v.path for v in model.weights if len(v.shape) > 1] for model in judges)
-        is_first = any(paths and paths[0] in frozen for paths in matrices)
-        return (wrong if is_first else look)(
-            f"{', '.join(frozen[:3])} is frozen, and another --seed gives it other values",
-            "these weights were never trained: the file isn't loaded, or is loaded too late",
-            "load them, or train them",
-        )
     if not still:
-        return _key_without_variable(lab) or ok()
+        return _frozen_at_random(lab) or _key_without_variable(lab) or ok()
     if len(still) == len(trained):
         rates = ", ".join(f"{rate:.3g}" for rate in learning_rates(lab.run).values())
         return wrong(
@@ -109,20 +86,30 @@ def every_weight_moves(lab: Laboratory) -> Finding:
     )
 
 
-def _chosen_and_unused(
-    lab: Laboratory, optimizer: keras.optimizers.Optimizer
-) -> tuple[list[keras.optimizers.Optimizer], list[keras.optimizers.Optimizer]]:
-    """The optimizers in the function of a MultiOptimizer: those it chooses, and the others.
+def _idle_optimizer(lab: Laboratory) -> Finding | None:
+    """Whether an optimizer, or one that the function of a MultiOptimizer knows, trains nothing.
 
     One that it would choose for variables that are frozen now may train them later.
     """
-    choose = getattr(optimizer, "_optimizer_map", None)
-    cells = [cell.cell_contents for cell in getattr(choose, "__closure__", None) or ()]
-    known = [o for o in tf.nest.flatten(cells) if isinstance(o, keras.optimizers.Optimizer)]
     frozen = {id(v): v for layer in lab.run.layers if not layer.trainable for v in layer.weights}
-    later = {id(choose(v)) for v in frozen.values()} if callable(choose) and known else set()
-    used = [o for o in known if o.built]
-    return used, [o for o in known if not o.built and id(o) not in later]
+    for name, optimizer in lab.run.optimizers.items():
+        if not lab.run.variables_of(name):
+            return wrong(
+                f"the optimizer {name!r} trains nothing",
+                "its models are frozen: trainable = False in create_model",
+                "remove that; other train steps don't move these weights in any case",
+            )
+        choose: Any = getattr(optimizer, "_optimizer_map", None)
+        cells = [cell.cell_contents for cell in getattr(choose, "__closure__", None) or ()]
+        known = [o for o in tf.nest.flatten(cells) if isinstance(o, keras.optimizers.Optimizer)]
+        later = {id(choose(v)) for v in frozen.values()} if known else set()
+        if unused := [o for o in known if not o.built and id(o) not in later]:
+            return (wrong if sum(o.built for o in known) == 1 else look)(
+                f"of the optimizers inside {name!r}, {unused[0].name} trains nothing",
+                "the function that chooses an optimizer by a variable's path finds no such path",
+                "print the paths of the model's trainable variables",
+            )
+    return None
 
 
 @relation("units differ")
@@ -138,8 +125,7 @@ def units_differ(lab: Laboratory) -> Finding:
         apart = np.ptp(b.reshape(-1, units), axis=1).max()
         if not np.ptp(a.reshape(-1, units), axis=1).any() and apart < 1e-3 * np.abs(b - a).max():
             return wrong(
-                f"the {units} units of {path} have the same weights, at the start and after some "
-                "steps",
+                f"the {units} units of {path} have the same weights, at the start and later",
                 "the initializer gives every unit the same numbers, so all of them learn the same",
                 "use a random initializer, such as GlorotUniform",
             )
@@ -163,53 +149,54 @@ def learning_rate(lab: Laboratory) -> Finding:
     """It lasts for the whole run, and is no smaller for new weights than for pretrained ones."""
     found = []
     if exchanged := _slower_where_new(lab):
-        (new, of_new), (loaded, of_loaded) = exchanged
-        return wrong(
-            f"{loaded}, which was loaded from a file, trains at a rate of {of_loaded:.2g} on "
-            f"average, and {new}, which starts at random, at {of_new:.2g}",
-            "the two are swapped: pretrained weights are lost before the new ones have learned",
-            "give the weights that start at random the larger rate",
-        )
+        return exchanged
     for name, optimizer in lab.inner_optimizers:
-        if fault := _mistaken_numbers(optimizer):
-            return fault
-        updates = _updates_per_step(lab, name) * lab.num_steps
-        rates = _rates(optimizer, _spread(updates))
+        updates, rates = _rates_of_run(lab, name, optimizer)
         found.append(f"{rates[0]:.3g}")
-        if not _has_schedule(optimizer):
-            if rates[0] <= 0:
-                # A callback may raise it later.
-                return (look if rates[0] == 0 and lab.create_callbacks() else wrong)(
-                    f"the learning rate of {name!r} is {rates[0]:.3g}", "", "make it positive"
-                )
-            if small := _too_small(optimizer, updates * float(rates[0])):
-                return small
-            continue
-        found[-1] += f" to {rates[-1]:.3g} in {lab.num_steps} steps"
-        if rates.min() < 0:
-            return wrong(f"the learning rate of {name!r} falls to {rates.min():.3g}")
-        if fault := _warms_up_for_less_than_a_step(optimizer._learning_rate, rates):
-            return fault
-        if fault := (
-            _too_small(optimizer, updates * float(rates.mean()))
-            or _ends_early(lab, name, rates)
-            or _falls_at_once(lab, name, optimizer, rates)
-            or _comes_too_late(lab, name, optimizer, rates)
-            or _ends_behind_a_restart(lab, name, rates)
-        ):
+        given = lab, name, optimizer, rates
+        fault = (
+            _mistaken_numbers(optimizer)
+            or _not_positive(*given)
+            or _too_small(optimizer, updates * float(rates.mean()))
+        )
+        if _has_schedule(optimizer):
+            found[-1] += f" to {rates[-1]:.3g} in {lab.num_steps} steps"
+            fault = (
+                fault
+                or _warms_up_for_less_than_a_step(optimizer._learning_rate, rates)
+                or _ends_early(lab, name, rates)
+                or _falls_at_once(*given)
+                or _comes_too_late(*given)
+                or _ends_behind_a_restart(lab, name, rates)
+            )
+        if fault:
             return fault
     return ok(", ".join(found))
 
 
+def _not_positive(
+    lab: Laboratory, name: str, optimizer: keras.optimizers.Optimizer, rates: np.ndarray
+) -> Finding | None:
+    """Whether a learning rate is 0 without a schedule, or less at any time."""
+    if not _has_schedule(optimizer) and rates[0] <= 0:
+        # A callback may raise it later.
+        return (look if rates[0] == 0 and lab.create_callbacks() else wrong)(
+            f"the learning rate of {name!r} is {rates[0]:.3g}", "", "make it positive"
+        )
+    if rates.min() < 0:
+        return wrong(f"the learning rate of {name!r} falls to {rates.min():.3g}")
+    return None
+
+
 def _mistaken_numbers(optimizer: keras.optimizers.Optimizer) -> Finding | None:
     """Whether an optimizer has a number in place of another, or a weight decay in percent."""
-    rate = float(tf.convert_to_tensor(optimizer.learning_rate))
-    decay = float(getattr(optimizer, "weight_decay", None) or 0.0) * rate
-    if getattr(optimizer, "weight_decay", None) in BETAS and (
-        getattr(optimizer, "beta_1", 0.9) > 0.9
-    ):
+    weight_decay, beta_1, beta_2 = (
+        getattr(optimizer, name, None) or 0.0 for name in ("weight_decay", "beta_1", "beta_2")
+    )
+    decay = weight_decay * float(tf.convert_to_tensor(optimizer.learning_rate))
+    if weight_decay in BETAS and beta_1 > 0.9:
         return wrong(
-            f"weight_decay is {optimizer.weight_decay:g}, a usual beta_1 or beta_2",
+            f"weight_decay is {weight_decay:g}, a usual beta_1 or beta_2",
             "positional arguments: the argument after the learning rate of AdamW is weight_decay",
             "use keywords, beta_1=... and beta_2=...",
         )
@@ -219,9 +206,8 @@ def _mistaken_numbers(optimizer: keras.optimizers.Optimizer) -> Finding | None:
             "weight_decay times the learning rate is too large; it is a fraction, not percent",
             "values around 1e-4 to 0.1 are common",
         )
-    beta_1, beta_2 = (getattr(optimizer, name, None) for name in ("beta_1", "beta_2"))
     # Above this bound, Adam's steps aren't bounded (Kingma & Ba, 2015, section 4).
-    if beta_1 is not None and beta_2 is not None and beta_1**2 > beta_2:
+    if beta_2 and beta_1**2 > beta_2:
         return wrong(
             f"{type(optimizer).__name__} averages gradients by beta_1 = {beta_1:g}, and their "
             f"squares by beta_2 = {beta_2:g}",
@@ -234,15 +220,13 @@ def _mistaken_numbers(optimizer: keras.optimizers.Optimizer) -> Finding | None:
 def _warms_up_for_less_than_a_step(schedule: Any, rates: np.ndarray) -> Finding | None:
     """Whether a schedule that should warm up is at its largest rate from the first step on."""
     for name, value in vars(schedule).items():
-        is_fraction = isinstance(value, float) and 0 < value < 1
-        words = words_of(name)
+        words, is_fraction = words_of(name), isinstance(value, float) and 0 < value < 1
         is_length = bool({"warmup", "warm"} & words) and not {"target", "rate", "factor"} & words
         if is_fraction and is_length and rates.argmax() == 0:
             return wrong(
                 f"{type(schedule).__name__} has {name} = {value:g}, and the learning rate is at "
                 "its largest in the first step",
-                "a fraction of the run is taken for a number of steps, so the warm-up is over "
-                "before it begins",
+                "a fraction of the run is taken for a number of steps",
                 f"multiply it by the number of steps: int({value:g} * steps)",
             )
     return None
@@ -251,10 +235,9 @@ def _warms_up_for_less_than_a_step(schedule: Any, rates: np.ndarray) -> Finding 
 def _ends_early(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None:
     """Whether a learning rate, given at 101 steps of the run, reaches 0 before the end."""
     updates, steps = _updates_per_step(lab, name), lab.num_steps
-    alive = np.flatnonzero(rates > 1e-3 * rates.max())
-    if len(alive) and alive[-1] >= 80:
+    share = int(np.flatnonzero(rates > 1e-3 * rates.max()).max(initial=-1)) + 1
+    if share > 80:
         return None
-    share = int(alive[-1]) + 1 if len(alive) else 0
     seen = f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps"
     if updates > 1:  # a critic's may end at half of the run
         return (look if share >= 40 else wrong)(
@@ -262,15 +245,13 @@ def _ends_early(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None
             f"its schedule counts updates, and each train step makes {updates}",
             f"give it {updates} times the number of steps that create_optimizer is given",
         )
-    # A decay that continues to the end may fall to a thousandth.
-    goes_on = bool(np.all(np.diff(rates) < 0))
-    # Drops to a tenth may reach a thousandth some time before the end.
+    # A decay that continues to the end may fall to a thousandth, and drops to a tenth may do so
+    # some time before the end.
     drops = np.flatnonzero(np.diff(rates))
     is_stepped = rates[-1] > 0 and 1 < len(drops) < 10 and drops[-1] >= 40
-    return (look if share >= 40 and (goes_on or is_stepped) else wrong)(
-        seen,
-        "the schedule is shorter than the run: it counts train steps, not epochs",
-        "use the number of steps that create_optimizer is given",
+    goes_on = is_stepped or bool(np.all(np.diff(rates) < 0))
+    return (look if share >= 40 and goes_on else wrong)(
+        seen, "the schedule is shorter than the run: it counts train steps, not epochs", GIVEN
     )
 
 
@@ -278,86 +259,82 @@ def _falls_at_once(
     lab: Laboratory, name: str, optimizer: keras.optimizers.Optimizer, rates: np.ndarray
 ) -> Finding | None:
     """Whether a learning rate, given at 101 steps of the run, is small for most of it."""
-    steps = lab.num_steps
-    if rates[20:].max() <= 0.05 * rates.max():
+    steps, largest = lab.num_steps, rates.max()
+    if rates[20:].max() <= 0.05 * largest:
         # A decay as slow as 1 / t is intended (Robbins & Monro, 1951).
-        falls_slowly = np.all(np.diff(rates) < 0) and rates[-1] > 0.1 * rates[20]
-        return (look if falls_slowly else wrong)(
-            f"the learning rate of {name!r} is {rates[20:].max() / rates.max():.1%} of its "
-            f"largest value for the last 80% of the {steps} steps",
-            "its boundaries or its decay are counted in epochs, but it counts train steps",
-            "make them fractions of the number of steps that create_optimizer is given",
-        )
-    if np.ptp(rates[10:]) == 0 and rates[10] <= 0.2 * rates.max():
+        is_sure = np.any(np.diff(rates) >= 0) or rates[-1] <= 0.1 * rates[20]
+        seen = f"{rates[20:].max() / largest:.1%} of its largest value for the last 80% of the "
+        seen += f"{steps} steps"
+    elif np.ptp(rates[10:]) == 0 and rates[10] <= 0.2 * largest:
         epochs = steps // lab.batches.steps_per_epoch
         first = _rates(optimizer, range(min(epochs + 1, 200)))
         # If an epoch has few steps, or the fall is smooth, it may be intended.
-        is_drop = steps >= 10 * epochs and len(np.unique(first)) <= 4
-        return (wrong if is_drop and first[-1] == rates[10] else look)(
-            f"the learning rate of {name!r} is {rates[10] / rates.max():.0%} of its largest "
-            f"value for the last 90% of the {steps} steps, in {epochs} epochs",
-            "its boundaries are counted in epochs, but it counts train steps",
-            "make them fractions of the number of steps that create_optimizer is given",
-        )
-    return None
+        is_sure = steps >= 10 * epochs and len(np.unique(first)) <= 4 and first[-1] == rates[10]
+        seen = f"{rates[10] / largest:.0%} of its largest value for the last 90% of the {steps} "
+        seen += f"steps, in {epochs} epochs"
+    else:
+        return None
+    return (wrong if is_sure else look)(
+        f"the learning rate of {name!r} is {seen}",
+        "its boundaries or its decay are counted in epochs, but it counts train steps",
+        "make them fractions of the number of steps that create_optimizer is given",
+    )
 
 
 def _comes_too_late(
     lab: Laboratory, name: str, optimizer: keras.optimizers.Optimizer, rates: np.ndarray
 ) -> Finding | None:
     """Whether a schedule changes only after the run; rates are those at 101 of its steps."""
-    updates, steps = _updates_per_step(lab, name), lab.num_steps
+    steps, first, last = lab.num_steps, rates[0], rates[-1]
     if np.ptp(rates[:-1]) == 0 < np.ptp(rates):
         return wrong(
-            f"the learning rate of {name!r} is {rates[0]:.3g} until the last of the {steps} "
-            f"steps, and {rates[-1]:.3g} there",
+            f"the learning rate of {name!r} is {first:.3g} until the last of the {steps} steps, "
+            f"and {last:.3g} there",
             "a fraction of the run that is rounded down, as by //, is 0 until the end",
             "use float division, such as tf.cast(step, tf.float32) / num_steps",
         )
     if np.ptp(rates) == 0:
         return look(
-            f"the schedule of {name!r} gives {rates[0]:.3g} in the whole run",
+            f"the schedule of {name!r} gives {first:.3g} in the whole run",
             "its boundaries are after the end of the run, or a fraction is rounded down, as by //",
             "is this intended?",
         )
-    if rates.argmax() > 50 and rates[-1] > 0.99 * rates.max():
-        later = updates * steps * np.asarray([*range(2, 50), 99])
+    if rates.argmax() > 50 and last > 0.99 * rates.max():
+        later = _updates_per_step(lab, name) * steps * np.asarray([*range(2, 50), 99])
         far = _rates(optimizer, later)
         # A learning-rate range test goes on forever, or ends with the run.
         ends = np.isfinite(far).all() and far[-1] <= far[-2]
-        return (wrong if ends and max(far) > 1.2 * rates[-1] else look)(
-            f"the learning rate of {name!r} rises until the end of the run, "
-            f"to {rates[-1]:.3g}, and would reach {max(far):.3g}",
+        return (wrong if ends and max(far) > 1.2 * last else look)(
+            f"the learning rate of {name!r} rises until the end of the run, to {last:.3g}, and "
+            f"would reach {max(far):.3g}",
             "the warm-up is longer than the run",
             "make it a fraction of the number of steps that create_optimizer is given",
         )
-    if rates.min() > 0.97 * rates.max() and rates.min() < rates.max():
+    if rates.min() > 0.97 * rates.max():
         return look(
             f"the learning rate of {name!r} falls by less than 3% in the whole run",
             "the schedule is longer than the run: it counts train steps, not examples",
-            "use the number of steps that create_optimizer is given",
+            GIVEN,
         )
     return None
 
 
 def _ends_behind_a_restart(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None:
     """Whether the last period of a schedule with restarts doesn't reach its end."""
-    jumps = np.flatnonzero(np.diff(rates) > 0.5 * rates.max()) + 1
+    high = 0.5 * rates.max()
+    jumps = np.flatnonzero(np.diff(rates) > high) + 1
     if not len(jumps):
         return None
     before, behind = rates[: jumps[-1]], rates[jumps[-1] :]
-    high, fallen = 0.5 * rates.max(), before[-1]
-    # A warm-up begins low, and nothing comes before it.
-    if not before.max() >= high >= 5 * fallen or behind.min() < high:
-        return None
-    if np.ptp(behind) == 0:  # from there on, something else trains at its own rate
+    # A warm-up begins low, and nothing comes before it; what is constant trains something else.
+    is_restart = before.max() >= high >= 5 * before[-1] and behind.min() >= high
+    if not is_restart or np.ptp(behind) == 0:
         return None
     # Of many periods, as for snapshot ensembles, an unfinished one matters little.
     return (wrong if len(jumps) < 5 and len(before) < 95 else look)(
-        f"the learning rate of {name!r} falls to {fallen:.3g}, restarts after {len(before)}% of "
-        f"the {lab.num_steps} steps, and is {rates[-1]:.3g} at their end",
-        "the last period is longer than the rest of the run, for example because each is twice as "
-        "long as the one before",
+        f"the learning rate of {name!r} falls to {before[-1]:.3g}, restarts after {len(before)}% "
+        f"of the {lab.num_steps} steps, and is {rates[-1]:.3g} at their end",
+        "the last period is longer than the rest of the run, as where each is twice the one before",
         "let the periods add up to the number of steps, for example with t_mul=1",
     )
 
@@ -365,38 +342,10 @@ def _ends_behind_a_restart(lab: Laboratory, name: str, rates: np.ndarray) -> Fin
 @relation("moving averages")
 def moving_averages(lab: Laboratory) -> Finding:
     """They forget their initial values during the run, but not at once."""
-    if found := _begins_elsewhere(lab):
-        name, other, share = found
-        return wrong(
-            f"{name!r} is an average of {other!r}, starts with other random weights, and after all "
-            f"{lab.num_steps} steps {share:.0%} of these are left",
-            "an average that starts with other weights takes long to forget them",
-            f"start it as a copy, with {name}.set_weights({other}.get_weights())",
-        )
-    if slow := _forgets_slowly(lab):
-        name, other, share, is_validated = slow
-        return (wrong if is_validated and lab.num_steps >= 100 else look)(
-            f"{name!r} is an average of {other!r}, and after all {lab.num_steps} steps {share:.0%} "
-            "of it are still the random weights that both started with",
-            "the decay is too close to 1 for so few steps",
-            "use a smaller decay, such as 0.99, or let it grow: min(decay, (1 + t) / (10 + t))",
-        )
-    if sudden := _forgets_at_once(lab):
-        name, other, share = sudden
-        return (wrong if share > 0.8 else look)(
-            f"{name!r} is an average of {other!r}, and takes over {share:.0%} of its weights in "
-            "each of the last steps, so it is hardly an average",
-            "decay and 1 - decay are swapped",
-            f"multiply the old value by {share:.3g}, and the new one by {1 - share:.2g}",
-        )
-    if lost := _forgotten(lab):
-        path, share = lost
-        return wrong(
-            f"{path} keeps only {share:.2g} of its value at each step, and takes the rest from "
-            "the latest batch",
-            "decay and 1 - decay are swapped",
-            f"multiply the old value by {1 - share:.3g}, and the new one by {share:.2g}",
-        )
+    if found := (
+        _begins_elsewhere(lab) or _forgets_slowly(lab) or _forgets_at_once(lab) or _forgotten(lab)
+    ):
+        return found
     normal = normalizations(lab.run.layers)
     for layer in normal:
         if layer.momentum < 0.5:
@@ -417,16 +366,14 @@ def moving_averages(lab: Laboratory) -> Finding:
                 "evaluation normalizes by these averages",
                 "use a smaller one, such as 0.9 or 0.99",
             )
-    there_are = normal or any(_averages(lab))
-    return ok("" if there_are else "not looked at: there are none")
+    return ok("" if normal or any(_averages(lab)) else "not looked at: there are none")
 
 
 @relation("loss falls on one batch")
 def falls_on_one_batch(lab: Laboratory) -> Finding:
     """Some steps on the same batch lower its loss."""
     first, last, steps = lab.losses_on_one_batch
-    detail = ", ".join(f"{first[n]:.3g} to {last[n]:.3g}" for n in first)
-    detail += f" in {steps} steps"
+    detail = _from_to(first, last, steps)
     if not all(np.isfinite(loss) for loss in last.values()):
         return wrong(detail, "the loss isn't finite: the learning rate is too high")
     fell = [last[n] < first[n] - 1e-7 for n in first]
@@ -436,7 +383,9 @@ def falls_on_one_batch(lab: Laboratory) -> Finding:
     late = float(np.mean([sum(each.values()) for each in fresh[-max(1, len(fresh) // 3) :]]))
     if late < before - 0.02 * abs(before):
         return ok(f"{detail}; on new batches it falls")  # dropout hides it on one
-    if not _falls_downhill(lab):
+    names = list(lab.run.optimizers)
+    changes = lab.changes_by_step_of(names)
+    if not sum(changes[name] for name in names) < 0:
         return wrong(
             detail,
             "the loss rises along its own gradient too: gradients are changed (wrong sign?)",
@@ -452,6 +401,11 @@ def falls_on_one_batch(lab: Laboratory) -> Finding:
     )
 
 
+def _from_to(first: Numbers, last: Numbers, steps: int) -> str:
+    """How losses change in some steps."""
+    return f"{', '.join(f'{first[n]:.3g} to {last[n]:.3g}' for n in first)} in {steps} steps"
+
+
 @relation("loss falls on fresh batches")
 def falls_on_fresh_batches(lab: Laboratory) -> Finding:
     """Some steps on new batches lower the loss, and in each split more than with others' labels."""
@@ -461,11 +415,8 @@ def falls_on_fresh_batches(lab: Laboratory) -> Finding:
         {n: float(np.mean([loss[n] for loss in part])) for n in losses[0]}
         for part in (losses[:third], losses[-third:])
     )
-    detail = ", ".join(f"{first[n]:.3g} to {last[n]:.3g}" for n in first)
-    detail += f" in {len(losses)} steps"
-    if len(first) == 1 and last["main" if "main" in last else next(iter(last))] >= min(
-        first.values()
-    ):
+    detail = _from_to(first, last, len(losses))
+    if len(first) == 1 and sum(last.values()) >= sum(first.values()):
         return look(detail, "nothing is learned yet, or labels don't belong to their inputs")
     if lab.learns_no_labels and lab.losses_get_no_labels:
         return ok(f"{detail}; labels are a condition: no loss gets them")
@@ -491,48 +442,39 @@ def falls_on_fresh_batches(lab: Laboratory) -> Finding:
 def metrics_follow_the_loss(lab: Laboratory) -> Finding:
     """While the loss falls, accuracies rise and errors fall."""
     before, after = lab.base, lab.after_training
-    names = list(lab.run.optimizers)
-    if len(names) > 1 or not after.losses[names[0]] < before.losses[names[0]]:
+    name_of_loss, *others = lab.run.optimizers
+    fell = before.losses[name_of_loss], after.losses[name_of_loss]
+    if others or not fell[1] < fell[0]:
         return ok("not looked at: the loss doesn't fall")
     directions = _declared(lab) | lab.directions
     for name, larger_is_better in directions.items():
         old, new = before.metrics[name], after.metrics[name]
-        gap = max(0.05, 0.3 * abs(old))
-        worse = old - new > gap if larger_is_better else new - old > gap
-        if worse:
+        sign = 1 if larger_is_better else -1
+        if not sign * (old - new) > max(0.05, 0.3 * abs(old)):
+            continue
+        # A constant prediction is right as often with the labels of other examples.
+        tells = sign * (lab.with_labels_of_others.metrics[name] - new) > 1e-3 * abs(old)
+        is_sure = (
+            (tells or _is_turned(lab))
             # Where positives are rare, a model first learns that most examples are negative.
-            is_one_sided = type(lab.run.metrics[name]).__name__.endswith(ONE_SIDED)
-            # A constant prediction is right as often with the labels of other examples.
-            of_others = lab.with_labels_of_others.metrics[name]
-            tells = (of_others - new if larger_is_better else new - of_others) > 1e-3 * abs(old)
-            is_sure = (
-                (tells or _is_turned(lab))
-                and not is_one_sided
-                and not _rewards_the_right(lab, name)
-                and not _rises_beside_others(lab, name)
-            )
-            return (wrong if is_sure else look)(
-                f"the loss falls from {before.losses[names[0]]:.3g} to "
-                f"{after.losses[names[0]]:.3g}, and {name} goes from {old:.3g} to {new:.3g}",
-                "the loss rewards wrong predictions: wrong sign, or swapped arguments",
-                "look at the loss function; the metric must get the same labels and predictions",
-            )
-    if found := _ranks_turned(lab):
-        name, value, is_sure = found
-        return (wrong if is_sure else look)(
-            f"after some steps, {name} of validation data is {value:.2g}: predictions rank the "
-            "wrong way round",
-            "the score or the labels are turned around, such as a similarity for a distance",
-            "give the metric what is larger for the label 1",
+            and not type(lab.run.metrics[name]).__name__.endswith(ONE_SIDED)
+            and not _rewards_the_right(lab, name)
+            and not _rises_beside_others(lab, name)
         )
-    return ok("" if directions else "not looked at: no metric is known to rise or to fall")
+        return (wrong if is_sure else look)(
+            f"the loss falls from {fell[0]:.3g} to {fell[1]:.3g}, and {name} goes from {old:.3g} "
+            f"to {new:.3g}",
+            "the loss rewards wrong predictions: wrong sign, or swapped arguments",
+            "look at the loss function; the metric must get the same labels and predictions",
+        )
+    nothing = "not looked at: no metric is known to rise or to fall"
+    return _ranks_turned(lab) or ok("" if directions else nothing)
 
 
-def _ranks_turned(lab: Laboratory) -> tuple[str, float, bool] | None:
-    """An AUC below a half, its value, and whether it is so for training examples too.
+def _ranks_turned(lab: Laboratory) -> Finding | None:
+    """Whether an AUC is below a half, which is sure if it is so for training examples too.
 
-    Rows of validation data may depend on each other, as those of a person do, and anomalies may at
-    first be reconstructed better than what the model is trained on.
+    Rows of validation data may depend on each other, and anomalies may be reconstructed better.
     """
     for name, metric in lab.run.metrics.items():
         is_auc = isinstance(metric, keras.metrics.AUC) and lab.evaluated_splits
@@ -542,15 +484,17 @@ def _ranks_turned(lab: Laboratory) -> tuple[str, float, bool] | None:
             value, deviations = _below_a_half(lab, name, lab.evaluation_batch)
             if deviations > UNLIKELY:
                 _, in_training = _below_a_half(lab, name, lab.batch)
-                return name, value, min(deviations, in_training) > CLEAR
+                return (wrong if min(deviations, in_training) > CLEAR else look)(
+                    f"after some steps, {name} of validation data is {value:.2g}: predictions rank "
+                    "the wrong way round",
+                    "the score or the labels are turned around, as a similarity for a distance",
+                    "give the metric what is larger for the label 1",
+                )
     return None
 
 
 def _below_a_half(lab: Laboratory, name: str, batch: Any) -> tuple[float, float]:
-    """An AUC of a batch in validation, and how many standard deviations it is below 0.5.
-
-    Those of the statistic of Mann and Whitney (1947), on which an AUC depends.
-    """
+    """An AUC in validation, and by how many deviations it is below 0.5 (Mann & Whitney, 1947)."""
     results, given = lab.validated(batch)
     if name not in results or len(given.get(name, ())) < 2:
         return 0.5, 0.0
@@ -580,8 +524,7 @@ def _too_small(optimizer: keras.optimizers.Optimizer, sum_of_rates: float) -> Fi
     if type(optimizer).__name__ not in ADAPTIVE or sum_of_rates > 1e-3:
         return None
     return (wrong if sum_of_rates < 1e-4 else look)(
-        f"{type(optimizer).__name__} moves each weight by {sum_of_rates:.1g} at most in all steps "
-        "of the run",
+        f"{type(optimizer).__name__} moves each weight by {sum_of_rates:.1g} at most in all steps",
         "each step is about as large as the learning rate, which is too small here",
         "values around 1e-5 to 1e-2 are common",
     )
@@ -604,8 +547,7 @@ def _is_turned(lab: Laboratory) -> bool:
 def _rewards_the_right(lab: Laboratory, metric: str) -> bool:
     """Whether the loss is smallest for right predictions, and the metric gets the same ones.
 
-    A metric may still get worse with such a loss: the mean error with a loss of a high quantile,
-    the accuracy with larger class weights for rare classes.
+    As a mean error beside a loss of a high quantile, or an accuracy beside class weights.
     """
     updated, kind = lab.base.updates.get(metric, ()), type(lab.run.metrics[metric])
     if kind in (keras.metrics.Mean, keras.metrics.Sum):  # of numbers that the step has computed
@@ -628,10 +570,7 @@ def _rewards_the_right(lab: Laboratory, metric: str) -> bool:
 
 
 def _rises_beside_others(lab: Laboratory, metric: str) -> bool:
-    """Whether the loss of what a metric gets rises, and that of something else falls.
-
-    As that of a domain, which features are trained to hide (Ganin & Lempitsky, 2015).
-    """
+    """Whether a metric's own loss rises, as of a domain to hide (Ganin & Lempitsky, 2015)."""
     updated, calls = lab.base.updates.get(metric, ()), lab.base.calls
     if len(calls) < 2 or len(updated) < 2 or any(v is None for *_, v in calls.values()):
         return False
@@ -665,10 +604,7 @@ def _key_without_variable(lab: Laboratory) -> Finding | None:
 def _averages(
     lab: Laboratory,
 ) -> Iterator[tuple[str, str, list[tuple[keras.Variable, keras.Variable]]]]:
-    """Models that are written but not trained by the steps, with the models they may average.
-
-    The names of both, and pairs of their matrices.
-    """
+    """Models that steps write but don't train, what they may average, and pairs of matrices."""
     written = set(map(id, state_of(lab.one)))
     averages = {n: m.weights for n, m in lab.run.models.items() if not m.trainable_variables}
     for name, weights in averages.items():
@@ -682,13 +618,10 @@ def _averages(
                 yield name, other, list(zip(kernels, sources, strict=True))
 
 
-def _begins_elsewhere(lab: Laboratory) -> tuple[str, str, float] | None:
-    """A model that the steps make an average of another one, but with other initial weights.
-
-    Its name, the name of the other one, and the share of its initial weights at the end.
-    """
+def _begins_elsewhere(lab: Laboratory) -> Finding | None:
+    """Whether the steps average a model in one that has other initial weights."""
+    behind = dict(zip(map(id, state_of(lab.one)), lab.trained_on_one.state, strict=True))
     for name, other, pairs in _averages(lab):
-        behind = dict(zip(map(id, state_of(lab.one)), lab.trained_on_one.state, strict=True))
         apart = _flat(lab.initial[id(s)] - lab.initial[id(v)] for v, s in pairs)
         begin = _flat(lab.initial[id(v)] for v, _ in pairs)
         if np.linalg.norm(apart) < 0.5 * np.linalg.norm(begin):
@@ -697,16 +630,17 @@ def _begins_elsewhere(lab: Laboratory) -> tuple[str, str, float] | None:
         part = float(moved @ apart / (apart @ apart))
         left = (1 - part) ** (lab.num_steps / REAL_STEPS) if 0 < part < 1 else 0.0
         if left > 0.2 and relative_difference(moved, part * apart) < 0.3:
-            return name, other, left
+            return wrong(
+                f"{name!r} is an average of {other!r}, starts with other random weights, and after "
+                f"all {lab.num_steps} steps {left:.0%} of these are left",
+                "an average that starts with other weights takes long to forget them",
+                f"start it as a copy, with {name}.set_weights({other}.get_weights())",
+            )
     return None
 
 
-def _forgets_slowly(lab: Laboratory) -> tuple[str, str, float, bool] | None:
-    """A model that the steps make an average of another one, and that stays random.
-
-    Its name, the name of the other one, the share of its initial weights at the end, and whether
-    only this model is validated.
-    """
+def _forgets_slowly(lab: Laboratory) -> Finding | None:
+    """Whether the steps average a model in one that stays random."""
     for name, other, pairs in _averages(lab):
         part = _taken_over(lab, pairs, 0)
         left = (1 - part) ** lab.num_steps if 0 < part < 1 else 0.0
@@ -719,28 +653,34 @@ def _forgets_slowly(lab: Laboratory) -> tuple[str, str, float, bool] | None:
         models = [lab.run.models[n] for n in (name, other)]
         calls = lab.validation_calls(lab.evaluation_batch, models) if lab.evaluated_splits else []
         of = [call.of for call in calls]
-        return name, other, left, models[0] in of and models[1] not in of
+        is_validated_alone = models[0] in of and models[1] not in of
+        return (wrong if is_validated_alone and lab.num_steps >= 100 else look)(
+            f"{name!r} is an average of {other!r}, and after all {lab.num_steps} steps {left:.0%} "
+            "of it are still the random weights that both started with",
+            "the decay is too close to 1 for so few steps",
+            "use a smaller decay, such as 0.99, or let it grow: min(decay, (1 + t) / (10 + t))",
+        )
     return None
 
 
-def _forgets_at_once(lab: Laboratory) -> tuple[str, str, float] | None:
-    """A model that the steps make an average of another one, but mostly of its latest weights.
-
-    Its name, the name of the other one, and the share of these that it takes over in a step. In the
-    last step: the decay may grow.
-    """
+def _forgets_at_once(lab: Laboratory) -> Finding | None:
+    """Whether steps average mostly the latest weights at the end, as the decay may grow."""
     for name, other, pairs in _averages(lab):
-        part = _taken_over(lab, pairs, lab.num_steps - 1)
-        if 0.5 < part < 1:
-            return name, other, part
+        share = _taken_over(lab, pairs, lab.num_steps - 1)
+        if 0.5 < share < 1:
+            return (wrong if share > 0.8 else look)(
+                f"{name!r} is an average of {other!r}, and takes over {share:.0%} of its weights "
+                "in each of the last steps, so it is hardly an average",
+                SWAPPED,
+                f"multiply the old value by {share:.3g}, and the new one by {1 - share:.2g}",
+            )
     return None
 
 
-def _forgotten(lab: Laboratory) -> tuple[str, float] | None:
-    """A variable that each step assigns, and the share of its value that is left, if that is small.
+def _forgotten(lab: Laboratory) -> Finding | None:
+    """Whether a variable that each step assigns keeps little of its value, as of a codebook's sums.
 
-    As of a codebook's sums. A variable that is the latest value of something keeps nothing, and the
-    share may grow in the run.
+    One that is the latest value of something keeps nothing, and the share may grow in the run.
     """
     averages = [model for model in lab.run.models.values() if not model.trainable_variables]
     others = lab.of_normalizations | {id(v) for model in averages for v in model.variables}
@@ -751,18 +691,23 @@ def _forgotten(lab: Laboratory) -> tuple[str, float] | None:
     for v in variables:
         if np.allclose(lab.base.kept[id(v)], of_another[id(v)]):  # no average of batches
             continue
-        share = _kept_share(lab, v, 0)
+        if not 0 < _kept_share(lab, v, 0) <= 0.2:
+            continue
+        try:
+            for each, trained in state:
+                each.assign(trained)
+            for optimizer in lab.run.optimizers.values():
+                optimizer.iterations.assign(lab.num_steps - 1)
+            share = _kept_share(lab, v, lab.num_steps - 1)
+        finally:
+            lab.reset()
         if 0 < share <= 0.2:
-            try:
-                for each, trained in state:
-                    each.assign(trained)
-                for optimizer in lab.run.optimizers.values():
-                    optimizer.iterations.assign(lab.num_steps - 1)
-                share = _kept_share(lab, v, lab.num_steps - 1)
-            finally:
-                lab.reset()
-            if 0 < share <= 0.2:
-                return v.path, share
+            return wrong(
+                f"{v.path} keeps only {share:.2g} of its value at each step, and takes the rest "
+                "from the latest batch",
+                SWAPPED,
+                f"multiply the old value by {1 - share:.3g}, and the new one by {share:.2g}",
+            )
     return None
 
 
@@ -783,10 +728,7 @@ def _kept_share(lab: Laboratory, v: keras.Variable, step: int) -> float:
 
 
 def _taken_over(lab: Laboratory, pairs: list[tuple[Any, Any]], step: int) -> float:
-    """The share of another model's weights that an average takes over in a step.
-
-    0 if it does something else; 1 if it becomes a copy.
-    """
+    """The share of a model's weights that an average takes over; 1 for a copy, else 0."""
     progress = lab.one[1].start()._replace(step=tf.constant(step, tf.int64))
     try:  # one step, with other weights in the other one
         for v, s in pairs:
@@ -825,25 +767,24 @@ def _rates(optimizer: keras.optimizers.Optimizer, updates: Iterable[int]) -> np.
     return np.asarray([float(rate if is_number else rate(tf.constant(n))) for n in updates])
 
 
+def _rates_of_run(
+    lab: Laboratory, name: str, optimizer: keras.optimizers.Optimizer
+) -> tuple[int, np.ndarray]:
+    """The number of updates in a run, and the learning rate at 101 of them from first to last."""
+    updates = _updates_per_step(lab, name) * lab.num_steps
+    return updates, _rates(optimizer, np.linspace(0, max(0, updates - 1), 101).astype("int64"))
+
+
 def _updates_per_step(lab: Laboratory, name: str) -> int:
     """The number of updates of an optimizer per step: one for each train step that uses it."""
     return len(lab.traced.steps_of.get(name, ())) or 1
 
 
-def _spread(steps: int) -> np.ndarray:
-    """The numbers of 101 steps, from the first to the last."""
-    return np.linspace(0, max(0, steps - 1), 101).astype("int64")
-
-
-def _slower_where_new(lab: Laboratory) -> tuple[tuple[str, float], tuple[str, float]] | None:
-    """Paths and mean rates of a matrix that starts at random, and of a faster one from a file.
-
-    None unless all matrices of each kind have one rate.
-    """
+def _slower_where_new(lab: Laboratory) -> Finding | None:
+    """Whether all matrices that start at random have one rate, less than those from a file."""
     rates: list[dict[str, float]] = [{}, {}]  # of those that start at random, and of the others
     for name, optimizer in lab.inner_optimizers:
-        updates = _updates_per_step(lab, name) * lab.num_steps
-        rate = float(_rates(optimizer, _spread(updates)).mean())
+        rate = float(_rates_of_run(lab, name, optimizer)[1].mean())
         for v in optimizer._trainable_variables:
             if len(v.shape) > 1 and np.ptp(own := lab.initial[id(v)]):
                 rates[any(np.array_equal(own, a) for a in lab.loaded)][v.path] = rate
@@ -851,29 +792,33 @@ def _slower_where_new(lab: Laboratory) -> tuple[tuple[str, float], tuple[str, fl
         return None
     if any(len(set(each.values())) > 1 for each in rates):  # such as by the size of the layer
         return None
-    of_new, of_loaded = (next(iter(each.items())) for each in rates)
-    return (of_new, of_loaded) if 0 < 2 * of_new[1] < of_loaded[1] else None
+    (new, of_new), (loaded, of_loaded) = (next(iter(each.items())) for each in rates)
+    if not 0 < 2 * of_new < of_loaded:
+        return None
+    return wrong(
+        f"{loaded}, which was loaded from a file, trains at a rate of {of_loaded:.2g} on "
+        f"average, and {new}, which starts at random, at {of_new:.2g}",
+        "the two are swapped: pretrained weights are lost before the new ones have learned",
+        "give the weights that start at random the larger rate",
+    )
 
 
 def _idle_at_first(lab: Laboratory) -> set[int]:
     """The ids of variables whose learning rate is 0 in the first steps only."""
     found = set[int]()
-    for _, optimizer in lab.inner_optimizers:
+    for name, optimizer in lab.inner_optimizers:
+        if _rates(optimizer, range(REAL_STEPS)).any():
+            continue
         if _has_schedule(optimizer):
-            later = bool(_rates(optimizer, _spread(lab.num_steps)).any())
+            later = bool(_rates_of_run(lab, name, optimizer)[1].any())
         else:  # a callback may raise it
             later = bool(lab.create_callbacks())
-        if later and not _rates(optimizer, range(REAL_STEPS)).any():
-            found |= {id(v) for v in optimizer._trainable_variables}
+        found |= {id(v) for v in optimizer._trainable_variables if later}
     return found
 
 
 def _is_a_shift(lab: Laboratory, variable: keras.Variable) -> bool:
-    """Whether a variable is a bias that cancels out where outputs are compared.
-
-    This is so in a Wasserstein GAN, in ranking, and in distances. The weights it is added to have
-    a gradient then.
-    """
+    """Whether a variable is a bias that cancels out, as in a Wasserstein GAN or in ranking."""
     if variable.name != "bias":
         return False
     if variable.shape == (1,):
@@ -884,31 +829,32 @@ def _is_a_shift(lab: Laboratory, variable: keras.Variable) -> bool:
     return bool(others) and id(variable) not in reached
 
 
-def _falls_downhill(lab: Laboratory) -> bool:
-    """Whether a small step against the applied gradients lowers the loss."""
-    names = list(lab.run.optimizers)
-    changes = lab.changes_by_step_of(names)
-    return sum(changes[name] for name in names) < 0
-
-
-def _frozen_at_random(lab: Laboratory) -> list[str]:
-    """Matrices of frozen layers that depend on the seed, so nothing trained them."""
+def _frozen_at_random(lab: Laboratory) -> Finding | None:
+    """Whether matrices of frozen layers depend on the seed, so nothing trained them."""
 
     def frozen(run: Run) -> list[Any]:
         weights = [v for layer in run.layers if not layer.trainable for v in layer.weights]
         return [v for v in weights if len(v.shape) > 1]
 
     if not (now := frozen(lab.run)):
-        return []
-    still = {  # a step may change frozen weights, such as a moving average
-        id(v)
-        for v, after in zip(state_of(lab.one), lab.trained_on_one.state, strict=True)
-        if np.array_equal(after, lab.initial[id(v)])
-    }
+        return None
+    # A step may change frozen weights, such as a moving average.
+    state = dict(zip(map(id, state_of(lab.one)), lab.trained_on_one.state, strict=True))
     others = frozen(lab.other(seed=lab.batches.seed + 1))
-    pairs = zip(now, others, strict=True)
-    return list(dict.fromkeys(
+    paths = list(dict.fromkeys(
         v.path
-        for v, w in pairs
-        if id(v) in still and not np.array_equal(lab.initial[id(v)], w.numpy())
+        for v, w in zip(now, others, strict=True)
+        if id(v) in state and np.array_equal(state[id(v)], lab.initial[id(v)])
+        and not np.array_equal(state[id(v)], w.numpy())
     ))  # fmt: skip
+    if not paths:
+        return None
+    # After trainable layers, fixed random numbers may be intended.
+    judges = [model for name, model in lab.run.models.items() if JUDGES & words_of(name)]
+    matrices = ([v.path for v in model.weights if len(v.shape) > 1] for model in judges)
+    is_first = any(own and own[0] in paths for own in matrices)
+    return (wrong if is_first else look)(
+        f"{', '.join(paths[:3])} is frozen, and another --seed gives it other values",
+        "these weights were never trained: the file isn't loaded, or is loaded too late",
+        "load them, or train them",
+    )
