@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from proof.__main__ import Compare, Predict, Report
 from proof.config import Config
+from proof.engine import strategy
 from proof.engine.callbacks import at_step, every_epochs, every_steps
 from proof.engine.data_errors import data_errors
 from proof.engine.errors import AGAIN, UsageError, usage_errors
@@ -85,6 +86,24 @@ def test_other_virtual_replicas_than_those_of_the_first_run_of_a_process() -> No
     tf.config.list_logical_devices()  # TensorFlow has started, with four
     with pytest.raises(UsageError, match="when it is imported: make it in a function"):
         create_strategy("none", virtual_replicas=3)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("driver", "hidden"), [(True, False), (True, True), (False, False)])
+def test_a_gpu_that_tensorflow_does_not_see_is_mentioned(
+    driver: bool,
+    hidden: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(strategy, "NVIDIA", tmp_path / ("" if driver else "none"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if hidden:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    create_strategy()
+    said = capsys.readouterr().out
+    assert ("TensorFlow sees no GPU, though an NVIDIA" in said) == (driver and not hidden)
 
 
 def test_bugs_of_the_task_keep_their_traceback() -> None:

@@ -325,6 +325,30 @@ def test_nothing_logs_a_traceback_of_a_row_that_cannot_be_read() -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_a_stream_that_fails_is_told_without_warnings_of_tensorflow() -> None:
+    program = """if True:
+        from proof.engine.tf_log_filter import filtered_tf_import
+
+        with filtered_tf_import():
+            import tensorflow as tf
+
+        def examples():
+            yield 1.0
+            raise ValueError("damaged")
+
+        try:
+            list(tf.data.Dataset.from_generator(examples, output_types=tf.float32))
+        except tf.errors.OpError:
+            print("failed")
+    """
+    environment = os.environ | {"PYTHONPATH": str(Path(proof.__file__).parents[1])}
+    del environment["TF_CPP_MIN_LOG_LEVEL"]
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout == "failed\n"
+    assert ended.stderr == ""
+
+
 @pytest.mark.quick
 def test_a_picture_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     split = pictures(tmp_path, bad=b"no picture")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, at_step
 from proof.engine.checkpoints import BestWeights
+from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.outside import Outside
 from proof.engine.types import Replica, Run
@@ -555,6 +557,33 @@ def test_the_best_weights_come_with_what_evaluation_read_then(tmp_path: Path) ->
     outside.find(built.run, [graph, *evaluation.graphs])
     assert not outside.is_waiting
     assert evaluation.evaluate("test")["test_loss"] == tested
+
+
+@pytest.mark.parametrize("in_model", [True, False])
+def test_a_model_that_reads_what_is_no_weight_is_not_predicted_without_its_steps(
+    in_model: bool, tmp_path: Path
+) -> None:
+    gain = tf.Variable(1.0)
+
+    class Gained(layers.Layer):  # type: ignore[misc]
+        def call(self, x: tf.Tensor) -> tf.Tensor:
+            return x * tf.cast(gain, x.dtype)
+
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        losses = plain_step(run, batch, replica)
+        return {name: loss * tf.cast(gain, loss.dtype) for name, loss in losses.items()}
+
+    toy = Toy(model_with(Gained)) if in_model else Toy(train_steps=(step,))
+    run = loop(tmp_path, [at_step(1, lambda event: gain.assign(0.5))], toy=toy, num_steps=4)
+    run.train()
+    built, outside = build(toy), Outside()
+    assert BestWeights(run.best.directory, built.run, outside).restore()
+    with (
+        pytest.raises(UsageError, match="reads the variable Variable, which")
+        if in_model
+        else (contextlib.nullcontext())
+    ):
+        outside.require_weights(built.run)
 
 
 def test_variables_of_every_kind_of_number_are_kept(tmp_path: Path) -> None:

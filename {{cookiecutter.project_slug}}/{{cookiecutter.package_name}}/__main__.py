@@ -252,10 +252,12 @@ Command = (
 def _open(directory: Path) -> Run:
     """The models of a run with its best weights; its data needn't be there."""
     config, task, adapted = _read(directory)
+    from .engine.outside import Outside
     from .run import open_run
 
-    run = open_run(config, task, adapted)
-    _restore(directory, run)
+    run, outside = open_run(config, task, adapted), Outside()
+    _restore(directory, run, outside)
+    outside.require_weights(run)
     return run
 
 
@@ -290,7 +292,7 @@ def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:
     return config, task, read_adapted(directory)
 
 
-def _restore(directory: Path, run: Run, outside: Outside | None = None) -> None:
+def _restore(directory: Path, run: Run, outside: Outside) -> None:
     """Set the best weights; one sentence if there are none."""
     from .engine.checkpoints import BestWeights
     from .engine.run_files import read_run

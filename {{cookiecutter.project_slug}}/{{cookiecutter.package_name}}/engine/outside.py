@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from typing import Any
 from weakref import WeakValueDictionary
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -82,6 +83,32 @@ class Outside:
     def is_waiting(self) -> bool:
         """Whether something was restored that isn't found yet."""
         return bool(self._restored) and not self._found
+
+    def require_weights(self, run: Run) -> None:
+        """Refuse models that read what was restored: without steps nothing finds and sets it.
+
+        Models whose inputs Keras doesn't know are taken as they are.
+
+        Raises:
+            UsageError: a model reads a variable that is none of its weights.
+        """
+        if not self.is_waiting:
+            return
+        for name, model in run.trained_models.items():
+            if not getattr(model, "inputs", None):
+                continue
+            inputs = keras.tree.map_structure(
+                lambda t: tf.TensorSpec(t.shape, t.dtype), model.input
+            )
+            call = tf.function(lambda x, model=model: model(x, training=False), autograph=False)
+            graph = call.get_concrete_function(inputs).graph
+            if found := [v for v in variables_outside(run, graph) if _is_number(v.dtype)]:
+                variable = found[0].name.removesuffix(":0")
+                raise UsageError(
+                    f"The model {name} reads the variable {variable}, which is none of its weights, "
+                    "so its value isn't known here; make it by add_weight of a layer, and train "
+                    "anew."
+                )
 
     def _set(self, saved: dict[str, Any]) -> None:
         for key, value in saved.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -19,6 +20,12 @@ from .outside import of_engine
 
 # What starts TensorFlow before there is a strategy.
 EARLY = "task/ may make a tensor or a variable when it is imported: make it in a function"
+
+NVIDIA = Path("/proc/driver/nvidia")  # where its driver runs, on Linux
+UNSEEN_GPU = (
+    "TensorFlow sees no GPU, though an NVIDIA driver runs here: install tensorflow[and-cuda], or "
+    "set TF_CPP_MIN_LOG_LEVEL=0 to see what it lacks"
+)
 
 
 def create_strategy(
@@ -78,7 +85,8 @@ def _choose(name: str, virtual_replicas: int) -> tuple[str, str]:
         return "mirrored", f"there are {gpus} GPUs"
     if gpus == 1:
         return "one_device", "there is one GPU"
-    return "none", "there is no GPU"
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    return "none", "there is no GPU" if hidden or not NVIDIA.exists() else UNSEEN_GPU
 
 
 def _split_cpu(replicas: int) -> None:

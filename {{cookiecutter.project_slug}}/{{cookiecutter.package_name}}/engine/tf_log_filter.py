@@ -34,7 +34,9 @@ def filtered_tf_import() -> Iterator[None]:
     """
     require_versions()
     say_on_terminal("loading TensorFlow")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    # Errors alone: data that can't be read is one sentence, before which TensorFlow would warn with
+    # the traceback of each of its threads (2.21).
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     collects = gc.isenabled()
     gc.disable()
     try:
