@@ -14,6 +14,7 @@ from proof.engine.batches import (
     TrainingBatches,
     evaluation_batches,
 )
+from proof.engine.errors import UsageError
 from proof.engine.random_access import RandomAccess
 
 pytestmark = pytest.mark.quick
@@ -110,3 +111,11 @@ def test_inputs_without_labels_come_in_any_form(split: Split) -> None:
     inputs, weights = next(iter(batches))
     assert np.ravel(tf.nest.flatten(inputs)[0]).tolist() == ARRAYS[:BATCH].tolist()
     assert weights.shape == (2, BATCH // 2)
+
+
+@pytest.mark.quick
+def test_a_batch_of_nearly_nothing_but_padding_is_refused() -> None:
+    rows = np.zeros(8)
+    TrainingBatches(rows, BatchLayout(800, 1, 0, 1), last_batch="pad")
+    with pytest.raises(UsageError, match=r"of 801 is more than 100 times the 8 training examples"):
+        TrainingBatches(rows, BatchLayout(801, 1, 0, 1), last_batch="pad")

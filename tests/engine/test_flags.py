@@ -283,6 +283,36 @@ class Color(enum.Enum):
 
 
 @dataclass
+class Required:
+    """A task with a flag that has no default."""
+
+    data: str
+
+
+class Plain:
+    """No dataclass."""
+
+    data: str = "data"
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("form", "sentence"),
+    [
+        (Required, "Required in test_flags.py has the field data without a default; give it one."),
+        (Plain, "Plain in test_flags.py is no dataclass; write @dataclass(frozen=True) above it."),
+    ],
+)
+def test_a_task_without_defaults_is_one_sentence(
+    form: type, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        parse(["--data", "x"], training=Config, task=form)
+    assert end.value.code == 2
+    assert capsys.readouterr().err == f"error: {sentence}\n"
+
+
+@dataclass
 class Named:
     """A task whose flag has the name of one of training."""
 

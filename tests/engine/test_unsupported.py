@@ -108,6 +108,9 @@ def test_a_train_step_that_is_no_tuple() -> None:
     one: Any = plain_step
     with pytest.raises(UsageError, match=r"TRAIN_STEPS in .* is one .* \(train_step,\)"):
         validate(replace(run, functions=replace(run.functions, train_steps=one)))
+    short: Any = (lambda run, batch: {},)
+    with pytest.raises(UsageError, match=r"<lambda>, a step, must be .* \(run, batch, replica\): "):
+        validate(replace(run, functions=replace(run.functions, train_steps=short)))
     with pytest.raises(UsageError, match=r"TRAIN_STEPS in task/steps.py is empty"):
         validate(replace(run, functions=replace(run.functions, train_steps=())))
 

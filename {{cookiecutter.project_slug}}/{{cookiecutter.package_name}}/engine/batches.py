@@ -52,6 +52,7 @@ KEEPS_SOME_BATCHES = {
 }  # fmt: skip
 JOINS_BATCHES = {"_ZipDataset", "_ConcatenateDataset"}
 
+MOST_PADDING = 100  # times the examples: a batch with more of it is a mistake
 SHUFFLE_BUFFER = 10_000  # examples; for streams only, all others are shuffled as a whole
 # Of the block cipher behind index_shuffle. With its usual 4, in small data some neighbors come
 # again more often than others (TF 2.21).
@@ -446,6 +447,11 @@ class TrainingBatches:
             raise UsageError(
                 f"A global batch of {size} is more than the {self.num_examples} training examples: "
                 f"use --global-batch-size {self.num_examples} or less, or --last-batch pad."
+            )
+        if size > MOST_PADDING * self.num_examples:
+            raise UsageError(
+                f"A global batch of {size} is more than {MOST_PADDING} times the "
+                f"{self.num_examples} training examples: nearly all of it would be padding."
             )
         whole, rest = divmod(self.num_examples, size)
         self.steps_per_epoch = whole + (rest > 0 and last_batch == "pad")

@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NoReturn, get_args, get_type_hints
 
@@ -63,6 +63,7 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
     arguments = list(sys.argv[1:] if argv is None else argv)
     print_config = "--print-config" in arguments
     arguments = expand([argument for argument in arguments if argument != "--print-config"])
+    _require_defaults(groups.values())
     bases = {name: _bases(form) for name, form in groups.items()}
     fields = [
         item for name, form in groups.items() for item in (bases[name] or {name: form}).items()
@@ -77,7 +78,7 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
             else getattr(parsed, name)
             for name, form in groups.items()
         )
-    except ValueError as error:
+    except (ValueError, AssertionError) as error:
         _refuse(f"{error}".rstrip(".") + HELP, arguments)
     for config in values:
         _validate_finite(config, arguments)
@@ -87,6 +88,21 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
         require_output()
         raise SystemExit(0)
     return values
+
+
+def _require_defaults(forms: Iterable[type]) -> None:
+    """Refuse what is no dataclass, or has a flag without a default: a run is told by what differs.
+
+    Raises:
+        SystemExit: with code 2 and one sentence.
+    """
+    for form in forms:
+        where = f"{form.__name__} in {Path(sys.modules[form.__module__].__file__ or '').name}"
+        if not dataclasses.is_dataclass(form):
+            fail(f"{where} is no dataclass; write @dataclass(frozen=True) above it.")
+        for field in dataclasses.fields(form):
+            if field.init and field.default is field.default_factory is dataclasses.MISSING:
+                fail(f"{where} has the field {field.name} without a default; give it one.")
 
 
 def _bases(form: type) -> dict[str, type]:

@@ -105,9 +105,9 @@ class Outside:
             if found := [v for v in variables_outside(run, graph) if _is_number(v.dtype)]:
                 variable = found[0].name.removesuffix(":0")
                 raise UsageError(
-                    f"The model {name} reads the variable {variable}, which is none of its weights, "
-                    "so its value isn't known here; make it by add_weight of a layer, and train "
-                    "anew."
+                    f"The model {name} reads the variable {variable}, which is none of its "
+                    "weights, so its value isn't known here; make it by add_weight of a layer, and "
+                    "train anew."
                 )
 
     def _set(self, saved: dict[str, Any]) -> None:

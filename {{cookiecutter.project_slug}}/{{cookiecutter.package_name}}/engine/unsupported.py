@@ -117,6 +117,9 @@ def validate(run: Run) -> None:
         raise UsageError("TRAIN_STEPS in task/steps.py is empty; write (train_step,).")
     if not isinstance(run.functions.train_steps, tuple | list):
         raise UsageError("TRAIN_STEPS in task/steps.py is one function; write (train_step,).")
+    functions = run.functions
+    for step in (*functions.train_steps, functions.validation_step, functions.test_step):
+        require_call(step, "run, batch, replica", f"{getattr(step, '__name__', step)}, a step,")
     validate_names(run)
     for model in run.trained_models.values():
         for variable in model.trainable_variables:
