@@ -282,6 +282,26 @@ class Color(enum.Enum):
     BLUE = 2
 
 
+@pytest.mark.quick
+def test_a_list_for_one_value_in_a_file_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "flags.yaml"
+    file.write_text("epochs: [1, 2]\n")
+    with pytest.raises(SystemExit):
+        parse(["--config", str(file)], training=Config, task=Flags)
+    assert capsys.readouterr().err == f"error: {file}: --epochs takes one value, not a list.\n"
+
+
+@pytest.mark.quick
+def test_values_with_commas_are_told_how_to_be_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--layers", "8,4"], training=Config, task=Flags)
+    assert "error: --layers is 8,4; separate its values by blanks." in capsys.readouterr().err
+
+
 @dataclass
 class Required:
     """A task with a flag that has no default."""

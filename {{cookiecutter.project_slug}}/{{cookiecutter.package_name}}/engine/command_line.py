@@ -30,6 +30,8 @@ NOT_A_NUMBER = re.compile(
     r"Error parsing (--\S+): (?:no type matching \{None\}\|(?:INT|FLOAT) .* from \['(.*?)'\]\."
     r"|(?:invalid literal|could not convert).*: '(.*)')"
 )
+# Several values in one, by Tyro 1.0.
+WITH_COMMAS = re.compile(r"Error parsing (--\S+): .*\['([^']*,[^']*)'\]")
 # A choice that is none, and a command: by Tyro 0.9, by 1.0, and a command by 1.0.
 NOT_A_CHOICE = (
     re.compile(r"Argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)"),
@@ -211,6 +213,11 @@ def _under(lower: list[str], upper: list[str]) -> list[str]:
 
 def _refuse(sentence: str, arguments: Sequence[str]) -> NoReturn:
     """Fail with a sentence about a flag, after the name of the file that gives the flag."""
+    rest = re.match(r"Unrecognized options: ([^-\s,;][^\s,;]*)[.,;]", sentence)
+    for i, one in enumerate(arguments):  # what is left of a list
+        if rest and one == rest[1] and isinstance(one, _OfFile):
+            of = next(a for a in reversed(arguments[:i]) if a.startswith("--"))
+            fail(f"{one.file}: {of} takes one value, not a list.")
     flag = re.search(r"--[\w-]+", sentence)
     given = [one for one in arguments if flag and one.partition("=")[0] == flag[0]]
     if flag and given and isinstance(given[-1], _OfFile) and sentence.startswith("Unrecognized"):
@@ -440,6 +447,8 @@ def _sentence(box: str) -> str:
     if match := NOT_A_NUMBER.match(text):
         kind = "a whole number" if "INT" in match[0] or "int()" in match[0] else "a number"
         text = f"{match[1]} is {match[2] or match[3]}; it must be {kind}"
+    elif match := WITH_COMMAS.match(text):
+        text = f"{match[1]} is {match[2]}; separate its values by blanks"
     elif match := NO_VALUE.match(text):
         text = f"{match[1] or match[2]} needs a value"
     elif match := NOT_GIVEN.match(text):
