@@ -316,7 +316,7 @@ def test_a_loss_that_is_not_per_example() -> None:
         return keras.losses.mean_squared_error(tf.one_hot(labels, 3), predictions)[:, tf.newaxis]
 
     toy = Toy(losses=lambda: {"main": loss})
-    with pytest.raises(ValueError, match='create it with reduction="none", and average'):
+    with pytest.raises(UsageError, match='create it with reduction="none", and average'):
         train(toy, steps=1, steps_per_call=1)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ..engine.errors import UsageError
 from ..engine.types import Replica
 from .config import TaskConfig
 
@@ -40,12 +41,13 @@ def compute_loss(
         replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
-        ValueError: `per_example` isn't one number per weight.
+        UsageError: `per_example` isn't one number per weight.
     """
     if per_example.shape != weights.shape:
-        raise ValueError(
+        raise UsageError(
             f"The loss has shape {per_example.shape} and its weights {weights.shape}: create it "
-            'with reduction="none", and average over further axes with tf.reduce_mean.'
+            'with reduction="none", and average over further axes with tf.reduce_mean; '
+            "and give each example one weight."
         )
     loss = tf.nn.compute_average_loss(
         per_example, sample_weight=weights, global_batch_size=replica.global_count

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ..engine.errors import UsageError
 from ..engine.types import Replica
 from .config import TaskConfig
 
@@ -37,12 +38,12 @@ def compute_loss(
         replica: `replica.global_count` is `count` summed over all replicas.
 
     Raises:
-        ValueError: `per_token` isn't one number per weight.
+        UsageError: `per_token` isn't one number per weight.
     """
     if per_token.shape != weights.shape:
-        raise ValueError(
+        raise UsageError(
             f"The loss has shape {per_token.shape} and its weights {weights.shape}: create it with "
-            'reduction="none".'
+            'reduction="none", and give each token one weight.'
         )
     # Divided by tokens, not lines: a token weighs the same in short answers as in long ones.
     loss = tf.nn.compute_average_loss(
