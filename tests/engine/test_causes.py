@@ -22,7 +22,11 @@ from proof.task.config import TaskConfig
 
 from .toys import FEATURES, Toy, laboratory
 
-pytestmark = pytest.mark.quick
+pytestmark = [
+    pytest.mark.quick,
+    # Keras' own, with numpy 2 (Keras 3.15).
+    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
+]
 PLACE = "proof/task/steps.py"
 X = tf.ones((4, FEATURES))
 
@@ -205,18 +209,78 @@ def damaged(directory: Path) -> dict[str, str]:
     }
 
 
+def of_keras(directory: Path) -> dict[str, str]:
+    """The same on files of Keras and of pictures."""
+    (directory / "broken.keras").write_bytes(b"nothing")
+    (directory / "broken.png").write_bytes(b"nothing")
+    keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).save_weights("two.weights.h5")
+    model = "keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, name='dense_1')])"
+    return {
+        "keras.models.load_model('none.keras')": "File not found: filepath=none.keras",
+        "keras.models.load_model('broken.keras')": "File not found: filepath=broken.keras",
+        f"{model}.load_weights('none.weights.h5')": "Unable to synchronously open file",
+        f"{model}.load_weights('two.weights.h5')": (
+            "A total of 1 objects could not be loaded. Example error message for object <Dense "
+            "name=dense_1, built=True>: The shape of the target variable and the shape of the "
+            "target value in `variable.assign(value)` must match. variable.shape=(3, 4), Received: "
+            "value.shape=(3, 2)."
+        ),
+        "tf.io.decode_png(tf.io.read_file('broken.png'))": "Unknown image file format",
+        "keras.utils.get_file('x', 'http://127.0.0.1:9/x')": "URL fetch failure on http",
+    }
+
+
+@pytest.mark.parametrize("files", [damaged, of_keras])
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_a_file_that_the_task_cannot_read_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    files: Callable[[Path], dict[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for body, sentence in damaged(tmp_path).items():
+    for body, sentence in files(tmp_path).items():
         with pytest.raises(SystemExit) as end:
             fail_on_a_file(body)
         assert end.value.code == 2
         message = capsys.readouterr().err
         assert message.startswith(f"error: {PLACE}:2: {sentence}"), message
         assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "float(x)",
+        "int(x)",
+        "range(x)",
+        "x.numpy()",
+        "x.tolist()",
+        "np.array(x)",
+        "np.mean(x)",
+        "len(x)",
+        "f'{x:.3f}'",
+        "'%.3f' % x",
+        "[1, 2][x]",
+    ],
+)
+def test_a_value_that_a_tensor_has_not_yet(body: str, capsys: pytest.CaptureFixture[str]) -> None:
+    function = task_function(body)
+    with pytest.raises(SystemExit) as end, usage_errors():
+        tf.function(function, autograph=False)(tf.TensorSpec(None, tf.float32))
+    assert end.value.code == 2
+    message = capsys.readouterr().err
+    assert re.fullmatch(rf"error: {PLACE}:2: .*; steps, layers and .* tf.print\.\n", message)
+
+
+def test_a_package_that_is_not_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        fail_on_a_file("import nothing.at_all")
+    assert end.value.code == 2
+    assert capsys.readouterr().err == (
+        f"error: {PLACE}:2: No module named 'nothing'; if the name is right, add the package to "
+        "dependencies in pyproject.toml, then python -m pip install -e .\n"
+    )
 
 
 @pytest.mark.parametrize(

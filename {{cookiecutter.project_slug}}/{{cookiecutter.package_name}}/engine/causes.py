@@ -37,8 +37,16 @@ READING = re.compile(r"\b\w*(?:IteratorGetNext|ReduceDataset)\w*\b(?!/)")
 READERS = (
     "codecs", "gzip", "json.", "pickle", "zipfile", "yaml.", "numpy.lib._datasource",
     "numpy.lib._format", "numpy.lib.format", "numpy.lib._npyio", "numpy.lib.npyio",
-    "pandas._libs.parsers", "pandas.io.",
+    "pandas._libs.parsers", "pandas.io.", "keras.src.utils.file_utils",
 )  # fmt: skip
+OF_KERAS = "keras.src.saving"  # reads files with models and weights
+# What Python and NumPy say of a tensor whose value they need, while a graph is made.
+WITHOUT_VALUE = re.compile(
+    r"SymbolicTensor'? object (?:has no attribute '(?:numpy|item|tolist)'|cannot be interpreted)"
+    r"|not '?SymbolicTensor|symbolic (?:tf\.)?Tensor\b|SymbolicTensor\.__format__"
+)
+# TensorFlow's operations on the content of files, such as DecodePng.
+DECODING = re.compile(r"__wrapped__Decode\w+|\[Op:Decode\w+\]")
 FILE_ERRORS = ("DataLossError", "NotFoundError", "PermissionDeniedError")  # of TensorFlow
 
 
@@ -64,7 +72,10 @@ def message_of(error: BaseException) -> str:
     # A Python function that TensorFlow calls: "ValueError: ...", then its traceback.
     text = text.partition("\nTraceback (most recent call last)")[0]
     text = NODE.sub(r"\1", NOISE.sub("", text)).strip()
-    text = " ".join(text.partition("\n\n")[0].split())
+    text, _, rest = text.partition("\n\n")
+    if text.endswith(":"):  # as where Keras reads weights of other shapes
+        text = f"{text} {rest}".partition("\n\n")[0]
+    text = " ".join(text.split())
     if len(text) > LONGEST:
         text = f"{text[:LONGEST].rstrip()}..."
     name = type(error).__name__
@@ -100,9 +111,29 @@ def is_bad_file(error: BaseException) -> bool:
     if isinstance(error, OSError) or is_reading(error):
         return True
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    raised_in = frames[-1].f_globals.get("__name__", "")
-    of_a_file = _is_of_tensorflow(error) and type(error).__name__ in FILE_ERRORS
-    return of_a_file or raised_in.startswith(READERS)
+    modules = [f"{frame.f_globals.get('__name__')}" for frame in frames]
+    of_a_file = _is_of_tensorflow(error) and (
+        type(error).__name__ in FILE_ERRORS or bool(DECODING.search(str(error)))
+    )
+    of_keras = any(module.startswith(OF_KERAS) for module in modules)
+    in_task = TASK in Path(frames[-1].f_code.co_filename).parents
+    return of_a_file or modules[-1].startswith(READERS) or (of_keras and not in_task)
+
+
+def is_without_value(error: BaseException) -> bool:
+    """Whether `task/` asks for the value of a tensor while a graph is made, when it has none."""
+    return bool(place_of(error)) and bool(WITHOUT_VALUE.search(str(error)))
+
+
+def missing_package(error: BaseException) -> str:
+    """Which package `task/` imports that isn't installed, in one sentence; "" for others."""
+    name = f"{error.name}".partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if name in ("", PACKAGE.name) or not (place := place_of(error)):
+        return ""
+    return (
+        f"{place}: {message_of(error)}; if the name is right, add the package to dependencies in "
+        "pyproject.toml, then python -m pip install -e ."
+    )
 
 
 def missing_name(error: BaseException) -> str:

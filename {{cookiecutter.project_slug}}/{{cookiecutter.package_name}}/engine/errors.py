@@ -10,7 +10,15 @@ import traceback
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from .causes import cause_of, is_bad_file, message_of, missing_name, place_of
+from .causes import (
+    cause_of,
+    is_bad_file,
+    is_without_value,
+    message_of,
+    missing_name,
+    missing_package,
+    place_of,
+)
 from .output import forgiving_output
 
 RESUMABLE = 138  # exit code of a run that was interrupted or lost a worker, and can be resumed
@@ -158,7 +166,15 @@ def _sentence(error: Exception, then: str) -> str:
         return cannot_write(error.filename or "a file of the run", error, then)
     if isinstance(error, OSError) and error.filename is not None and not place_of(error):
         return f"{error.filename}: {error.strerror}."
-    return f"{cause_of(error)}." if is_bad_file(error) else missing_name(error)
+    if is_without_value(error):
+        return (
+            f"{cause_of(error)}; steps, layers and augmentation become graphs, in which a tensor "
+            "has no value yet: compute with tf, such as tf.cast for float() and int(), and show "
+            "values by tf.print."
+        )
+    if is_bad_file(error):
+        return f"{cause_of(error)}."
+    return missing_package(error) or missing_name(error)
 
 
 def _forget_locals(error: BaseException | None) -> None:
