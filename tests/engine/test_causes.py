@@ -330,8 +330,9 @@ def test_arguments_that_a_function_of_the_task_lacks_are_named() -> None:
     with pytest.raises(TypeError) as raised:
         draw_samples(1, 2, 3)  # type: ignore[call-arg]
     assert missing_name(raised.value).startswith(
-        "proof/task/pictures.py: draw_samples() takes 2 positional arguments but 3 were given; the "
+        "proof/task/pictures.py: draw_samples() takes 2 positional arguments but 3 were given; it "
     )
+    assert "it is called as draw_samples(1, 2, 3); " in missing_name(raised.value)
     with pytest.raises(TypeError) as raised:
         len()  # type: ignore[call-arg]
     assert not missing_name(raised.value)

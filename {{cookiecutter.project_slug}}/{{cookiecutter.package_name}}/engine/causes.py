@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import re
 import traceback
@@ -149,6 +150,8 @@ def missing_name(error: BaseException) -> str:
     if isinstance(error, TypeError) and not place_of(error):  # a function that didn't begin
         called = str(error).partition("(")[0]
         files = [module for module, name in _imported_from_task() if name == called]
+        if call := _call_in(error, called):
+            where = f"it is called as {call}; if there was an update, {where}"
         return f"{PACKAGE.name}/task/{files[0]}.py: {error}; {where}." if files else ""
     if not isinstance(error, ImportError) or not f"{error.name}".startswith(f"{PACKAGE.name}."):
         return ""
@@ -160,6 +163,20 @@ def missing_name(error: BaseException) -> str:
             missing.setdefault(module, []).append(name)
     lacking = [f"{PACKAGE.name}/task/{m}.py must define {', '.join(n)}" for m, n in missing.items()]
     return f"{'; '.join(lacking)}; {where}." if lacking else ""
+
+
+def _call_in(error: BaseException, called: str) -> str:
+    """How the innermost line that an error has ended calls a function, without `self`."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    line = at.lineno or 0
+    with contextlib.suppress(OSError, SyntaxError):
+        for node in ast.walk(ast.parse(Path(at.filename).read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not node.lineno <= line <= (node.end_lineno or 0):
+                continue
+            if ast.unparse(node.func).rpartition(".")[2] == called:
+                arguments = ", ".join(map(ast.unparse, node.args))
+                return f"{called}({arguments.replace('self.', '')})"
+    return ""
 
 
 def _imported_from_task() -> Iterator[tuple[str, str]]:
