@@ -21,7 +21,18 @@ from proof.engine.evaluation import Evaluation
 from proof.engine.types import Replica, Run
 
 from .test_loop import loop
-from .toys import BATCH, FEATURES, Toy, build, compute_loss, plain_data, predict_split
+from .toys import (
+    BATCH,
+    CLASSES,
+    FEATURES,
+    Toy,
+    build,
+    compute_loss,
+    plain_data,
+    plain_model,
+    predict_split,
+    step_of_task,
+)
 
 ROWS, BAD = 4 * BATCH, 3 * BATCH + 5
 BAD_ROW = "1,x,1,1,1,0"
@@ -268,6 +279,126 @@ def test_a_step_may_look_up_texts() -> None:
     element = built.batches.dataset(0, 1).element_spec
     with data_errors.data_errors("train", built.run, element):
         built.steps.distributed_train_step(built.iterator(0, 1), 1, built.steps.start())
+
+
+def takes(data: Any, lines: str = "pass", **parts: Any) -> Toy:
+    """A task whose step, in task/steps.py, is given this data."""
+    return Toy(data=data, train_steps=(step_of_task(lines),), **parts)
+
+
+def first_step(toy: Toy, **flags: Any) -> str:
+    """What the first train step says of its data, with exit code 2."""
+    built = build(toy, **flags)
+    iterator = built.iterator(0, 1)
+    with (
+        pytest.raises(UsageError) as found,
+        data_errors.data_errors("train", built.run, iterator.element_spec),
+    ):
+        built.steps.distributed_train_step(iterator, 1, built.steps.start())
+    return str(found.value)
+
+
+INPUTS, LABELS = plain_data()
+ONE_HOT = np.eye(CLASSES)[LABELS]
+STEP, DATA = "proof/task/steps.py", r"in the training data inputs are"
+FITS_NOT: dict[str, tuple[Any, str]] = {
+    "one-hot": (
+        (INPUTS, ONE_HOT),
+        rf"{STEP}:6: .*shape.*; {DATA} float64 \(5,\), labels are float64 \(3,\), weights are "
+        r"float64 \(\), and the model's output is float64 \(3,\): labels have a number for each "
+        r"class, as one-hot .* np.argmax",
+    ),
+    "two labels": (
+        (INPUTS, ONE_HOT[:, :2]),
+        rf"{STEP}:6: .*; {DATA} .* labels are float64 \(2,\), .*: create_datasets in task/data.py "
+        "and what it is used for must fit each other",
+    ),
+    "texts": (
+        (INPUTS, np.array(["a", "b", "c"])[LABELS]),
+        rf"{STEP}:8: Cast string to .*; .* labels are string \(\), .*: make numbers of texts, ",
+    ),
+    "other width": (
+        (INPUTS[:, :4], LABELS),
+        r"The training data doesn't fit the model: the inputs are float64 \(4,\), and the model "
+        r"takes float64 \(5,\)\.$",
+    ),
+    "other names": (
+        ({"feats": INPUTS}, LABELS),
+        rf"{STEP}:4: Missing data for input \"x\"\. .* keys \['feats'\].* keys: \['x'\]; "
+        rf"{DATA} {{feats: float64 \(5,\)}}, ",
+    ),
+    "no labels": (
+        (INPUTS,),
+        rf"{STEP}:3: not enough values to unpack \(expected 3, got 2\); {DATA} float64 \(5,\), "
+        r"weights .*: a batch has 2 parts, as create_datasets in task/data.py returns them\.$",
+    ),
+    "inputs and labels in a dict": (
+        {"x": INPUTS, "y": LABELS},
+        rf"{STEP}:3: .* {DATA} {{x: float64 \(5,\), y: int64 \(\)}}, .*: a batch has 2 parts, .* "
+        r"where a dict is the inputs by name: inputs and labels are a tuple, \(x, y\)",
+    ),
+    "weights (rows, 1)": (
+        (INPUTS, LABELS, np.ones((len(LABELS), 1))),
+        r"The loss has shape \(24,\) and its weights \(24, 1\): .* give each example one weight\.",
+    ),
+    "weights in a dict": (
+        (INPUTS, LABELS, {"a": np.ones(len(LABELS))}),
+        r"proof/task/losses.py:\d+: .*; .* weights are {a: float64 \(\)}, ",
+    ),
+}
+
+
+def named_model() -> keras.Model:
+    """One input that is called x."""
+    inputs = keras.Input((FEATURES,), name="x")
+    return keras.Model({"x": inputs}, keras.layers.Dense(CLASSES)(inputs))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("data", "sentence"), FITS_NOT.values(), ids=FITS_NOT)
+def test_data_that_a_step_cannot_take(data: Any, sentence: str) -> None:
+    model = named_model if "Missing" in sentence else plain_model
+    found = first_step(takes(data, model=model))
+    assert re.match(sentence, found), found
+    assert ("one-hot" in found) == ("one-hot" in sentence)
+
+
+@pytest.mark.quick
+def test_evaluation_says_what_a_step_cannot_take() -> None:
+    toy = takes((INPUTS, LABELS), others={"validation": (INPUTS,)})
+    built = build(toy)
+    evaluation = Evaluation(built.run, toy.splits, built.steps.layout)
+    sentence = rf"^{STEP}:3: .* got 2\); in the validation data inputs are float64 \(5,\), weights"
+    with pytest.raises(DataError, match=sentence):
+        evaluation.evaluate("validation")
+
+
+@pytest.mark.quick
+def test_an_output_in_half_precision_is_named() -> None:
+    def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        return tf.gather(predictions, labels, batch_dims=1)
+
+    toy = takes((INPUTS, LABELS), losses=lambda: {"main": loss})
+    found = first_step(toy, precision="bfloat16")
+    assert re.match(r"proof/task/losses.py:\d+: .*bfloat16", found), found
+    assert "give the model's last layer dtype=keras.config.floatx()" in found
+
+
+@pytest.mark.quick
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config:UserWarning")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run.model.predict(inputs)",
+        "run.model.fit(inputs, labels)",
+        "run.model.compile('sgd', 'mse') or run.model.evaluate(inputs, labels)",
+        "keras.layers.Dense(3)(inputs)",
+    ],
+)
+def test_what_a_step_leaves_to_keras(line: str) -> None:
+    found = first_step(takes((INPUTS, LABELS), line))
+    assert found.startswith(f"{STEP}:5: ") or "Dense" in line, found
+    assert "a step makes no layer, and calls no fit, evaluate or predict" in found
 
 
 def toy(file: str, **others: str) -> Toy:

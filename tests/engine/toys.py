@@ -19,6 +19,7 @@ from proof.config import Config
 from proof.engine import predict
 from proof.engine.batches import TrainingBatches
 from proof.engine.callbacks import Callback
+from proof.engine.causes import TASK
 from proof.engine.check import Laboratory, relative_difference
 from proof.engine.distributed_steps import DistributedSteps
 from proof.engine.progress import Progress
@@ -71,6 +72,23 @@ def step_of(name: str) -> Callable[..., dict[str, tf.Tensor]]:
 def plain_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
     """That of the only model."""
     return step_of("main")(run, batch, replica)
+
+
+def step_of_task(lines: str) -> Callable[..., dict[str, tf.Tensor]]:
+    """The default train step, with `lines` after line 4, in task/steps.py."""
+    names = {"tf": tf, "np": np, "keras": keras, "compute_loss": compute_loss}
+    code = f"""
+def step(run, batch, replica):
+    inputs, labels, weights = batch
+    predictions = run.models["main"](inputs, training=True)
+    {lines}
+    per_example = run.losses["main"](labels, predictions)
+    for metric in run.metrics.values():
+        metric.update_state(labels, predictions, weights)
+    return {{"main": compute_loss(per_example, weights, run.models["main"], replica)}}
+"""
+    exec(compile(code, str(TASK / "steps.py"), "exec", dont_inherit=True), names)
+    return names["step"]  # type: ignore[no-any-return]
 
 
 def shared_models() -> dict[str, keras.Model]:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from . import cluster
 from .bad_examples import COUNTED, sentence
 from .batches import ONE_TO_ONE, TRAINING_DATA, Split, chain, is_sharded, worker_split
-from .causes import cause_of, is_reading
+from .causes import cause_of, is_reading, is_without_value, message_of, place_of
 from .errors import DataError
 from .lost_worker import is_lost_worker
 from .random_access import RandomAccess
@@ -23,6 +23,22 @@ from .types import Run
 LABEL = re.compile(r"Received a label value of (\S+) which is outside the valid range of (\[.*?\))")
 INDEX = re.compile(r"indices\[[\d,]*\] = (\S+) is not in (\[.*?\))")
 LENGTH = re.compile(r"Input dataset was expected to contain (\d+) elements but contained (.*?)\.")
+
+# Of TensorFlow and Keras about shapes, dtypes and structures, and of Python about the latter.
+FORM = re.compile(
+    r"\bshapes?\b|\bdimensions?\b|\bn?dim\b|\brank\b|\bdtypes?\b|\bhas type\b|\bhave types\b"
+    r"|\bcast \w+ to\b|non-tensor|tensor but is an? |^Missing data for input"
+    r"|values to unpack \(expected",
+    re.IGNORECASE,
+)
+UNPACKED = re.compile(r"values to unpack \(expected \d+, got (\d+)\)")
+# Of a layer made in a step, and of `fit`, `evaluate` and `predict` there (Keras 3.15, TF 2.21).
+OF_KERAS = re.compile(
+    r"You must call `compile\(\)` before|create a variable while in a stateless scope"
+    r"|requires being in cross-replica context|only supports singleton tf\.Variables"
+)
+NAMED_BY_KERAS = re.compile(r"(keras_tensor|input_layer)(_\d+)?")
+PARTS = ("inputs", "labels", "weights")  # of a batch, see `batches.py`
 
 SEARCH_SECS = 30  # for an example that can't be read
 LONGEST_ORIGIN = 200  # characters
@@ -50,8 +66,8 @@ def data_errors(
             are given.
 
     Raises:
-        DataError: the data can't be read, ended early, has another shape or dtype than the only
-            model takes, or a label or index is out of range.
+        DataError: the data can't be read, ended early, has another form than the model or a step
+            takes, or a label or index is out of range.
     """
     label = split_label(split)
     try:
@@ -64,7 +80,7 @@ def data_errors(
         raise DataError(
             f"The {label} ended early: it has fewer examples than it should have."
         ) from error
-    except (tf.errors.OpError, ValueError, TypeError) as error:
+    except (tf.errors.OpError, ValueError, TypeError, RuntimeError) as error:
         if is_lost_worker(error):
             raise
         if reason := _out_of_range(str(error)):
@@ -74,8 +90,10 @@ def data_errors(
             raise DataError(run.bad_examples.failure) from error
         if is_reading(error):
             raise DataError(_unreadable({split: data}, error, rows)) from error
-        if reason := _misfit(run, element, shapes=True):
+        if not isinstance(error, RuntimeError) and (reason := _misfit(run, element, shapes=True)):
             raise DataError(f"The {label} doesn't fit the model: {reason}.") from error
+        if reason := _misfit_of_step(run, element, error, label):
+            raise DataError(f"{cause_of(error)}; {reason}.") from error
         raise
 
 
@@ -257,8 +275,78 @@ def _misfit(run: Run, element: Any, *, shapes: bool) -> str:
             batches = not fits and rows.rank and shape.is_compatible_with(rows[1:])
             hint = "; a tf.data.Dataset of batches needs .unbatch()" if batches else ""
             takes = f"{tensor.dtype} {tuple(shape)}{hint}"
-            return f"{tensor.name} is {given_is}, and the model takes {takes}"
+            unnamed = given == [inputs] and NAMED_BY_KERAS.fullmatch(tensor.name)
+            what = "the inputs are" if unnamed else f"{tensor.name} is"
+            return f"{what} {given_is}, and the model takes {takes}"
     return ""
+
+
+def _misfit_of_step(run: Run, element: Any, error: Exception, label: str) -> str:
+    """What a step got that failed on a shape, a dtype or a part; "" if it failed on another thing.
+
+    Training and validation data may have other parts, and a step may change them before it calls
+    the model, so nothing is compared before a step fails.
+    """
+    text = message_of(error)
+    # That of a layer's variables comes when the step has ended.
+    if OF_KERAS.search(text) and (place_of(error) or "singleton" in text):
+        return (
+            "a step makes no layer, and calls no fit, evaluate or predict, which make their own "
+            "steps: make layers in create_model, and call models, as run.model(x, training=True)"
+        )
+    if not place_of(error) or is_without_value(error) or not FORM.search(text):
+        return ""
+    names = (*PARTS[: len(element) - 1], PARTS[-1])
+    parts = dict(zip(names, map(_form, element), strict=True))
+    is_ = f"in the {label} {', '.join(f'{name} are {form}' for name, form in parts.items())}"
+    outputs = _outputs(run)
+    if outputs is not None:
+        is_ += f", and the model's output is {_form(outputs, batch_axes=1)}"
+    mend = "create_datasets in task/data.py and what it is used for must fit each other"
+    texts = any(spec.dtype == tf.string for spec in tf.nest.flatten(element[:-1]))
+    low = {model.compute_dtype for model in run.models.values()} & {"float16", "bfloat16"}
+    if (found := UNPACKED.search(text)) and found[1] == str(len(element)):
+        mend = f"a batch has {len(element)} parts, as create_datasets in task/data.py returns them"
+        if isinstance(element[0], dict):
+            mend += ", where a dict is the inputs by name: inputs and labels are a tuple, (x, y)"
+    elif texts and "string" in text:
+        mend = "make numbers of texts, such as by np.unique(labels, return_inverse=True)[1]"
+    elif any(re.search(rf"\b{dtype}\b", text) for dtype in low):
+        mend = "give the model's last layer dtype=keras.config.floatx(), or use tf.cast"
+    elif len(element) == 3 and _is_per_class(run, element[1], outputs):
+        mend = (
+            "labels have a number for each class, as one-hot ones do, where a sparse loss or "
+            "metric takes the class: use np.argmax(labels, axis=-1), or CategoricalCrossentropy "
+            "and CategoricalAccuracy"
+        )
+    return f"{is_}: {mend}"
+
+
+def _form(part: Any, batch_axes: int = 2) -> Any:
+    """Dtype and shape of an example's part, without replicas and rows, for a sentence."""
+    if isinstance(part, dict):
+        parts = ", ".join(f"{name}: {_form(each, batch_axes)}" for name, each in part.items())
+        return "{" + parts + "}"
+    if isinstance(part, tuple | list):
+        return f"({', '.join(_form(each, batch_axes) for each in part)})"
+    return f"{tf.as_dtype(part.dtype).name} {tuple(part.shape[batch_axes:])}"
+
+
+def _outputs(run: Run) -> Any:
+    """What the only model returns, where Keras knows that."""
+    models = list(run.trained_models.values())
+    return getattr(models[0], "output", None) if len(models) == 1 else None
+
+
+def _is_per_class(run: Run, labels: Any, outputs: Any) -> bool:
+    """Whether labels have the shape of the output, which no sparse loss or metric takes."""
+    sparse = "SparseCategorical|SparseTopK"
+    kinds = [type(each).__name__ for each in (*run.losses.values(), *run.metrics.values())]
+    if not isinstance(labels, tf.TensorSpec) or not hasattr(outputs, "shape"):
+        return False
+    shape = tuple(labels.shape[2:])
+    is_one = shape == tuple(outputs.shape[1:]) and shape[-1:] > (1,)
+    return is_one and any(re.match(sparse, kind) for kind in kinds)
 
 
 def _kind(dtype: tf.DType) -> str:
