@@ -238,3 +238,14 @@ def test_a_file_that_must_not_be_read_is_not_said_to_be_damaged(
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(UsageError, match=r"adapted\.npz can't be read: Permission denied\.$"):
         read_adapted(tmp_path)
+
+
+@pytest.mark.quick
+def test_a_name_that_adapt_did_not_return(tmp_path: Path) -> None:
+    write_adapted(tmp_path, as_arrays({"mean": 0.0}))
+    for adapted in (as_arrays({"mean": 0.0}), read_adapted(tmp_path)):
+        assert adapted.get("classes", 3) == 3
+        with pytest.raises(UsageError, match=r"'classes': adapt in task/model\.py returned 'mean'"):
+            adapted["classes"]
+        with pytest.raises(KeyError):
+            adapted["classes"]

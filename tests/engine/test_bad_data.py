@@ -401,6 +401,31 @@ def test_what_a_step_leaves_to_keras(line: str) -> None:
     assert "a step makes no layer, and calls no fit, evaluate or predict" in found
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("run.metrics['acc']", "'acc': create_metrics in task/metrics.py returned 'accuracy'; "),
+        ("run.losses['l1']", "'l1': create_losses in task/losses.py returned 'main'; "),
+        ("run.models['encoder']", "'encoder': create_model in task/model.py returned 'main'; "),
+    ],
+)
+def test_a_name_that_no_factory_returned(line: str, sentence: str) -> None:
+    found = first_step(takes((INPUTS, LABELS), line))
+    assert found.startswith(f"{STEP}:5: there is no {sentence}"), found
+
+
+@pytest.mark.quick
+def test_the_only_model_of_several_cannot_be_asked_for() -> None:
+    models = {"main": plain_model, "other": plain_model}
+    toy = takes(
+        (INPUTS, LABELS), "run.model", model=lambda: {n: make() for n, make in models.items()}
+    )
+    found = first_step(toy)
+    assert found.startswith(f"{STEP}:5: run.model is asked for, and there are several"), found
+    assert found.endswith("one of 'main', 'other'."), found
+
+
 def toy(file: str, **others: str) -> Toy:
     return Toy(data=sized(text(file)), others={n: sized(text(f)) for n, f in others.items()})
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .errors import UsageError
+from .errors import Named, UsageError
 from .files import replace_file
 from .workers import Workers
 
 FILE = "adapted.npz"
 PREFIX = "adapted "  # of names in the file: np.savez has parameters called `file` and the like
+ADAPT = "adapt in task/model.py"
 LOST = "so the model can't be made as it was: restore the file, or start a new run."
 PLAIN = "biufcSU"  # kinds of dtypes that a file gives back as they were, without pickle
 
@@ -27,17 +28,17 @@ def as_arrays(adapted: Any) -> dict[str, np.ndarray]:
     """
     must = "it must return numbers, strings or arrays of these, by name."
     if not isinstance(adapted, dict):
-        raise UsageError(f"adapt in task/model.py returns a {type(adapted).__name__}; {must}")
+        raise UsageError(f"{ADAPT} returns a {type(adapted).__name__}; {must}")
     arrays = {}
     for name, value in adapted.items():
         try:
             arrays[name] = np.asarray(value)
         except ValueError as error:  # lists of different lengths
-            raise UsageError(f"adapt in task/model.py returns {name!r}: {error}; {must}") from error
+            raise UsageError(f"{ADAPT} returns {name!r}: {error}; {must}") from error
         if not isinstance(name, str) or arrays[name].dtype.kind not in PLAIN:
             kind = type(value).__name__
-            raise UsageError(f"adapt in task/model.py returns a {kind} as {name!r}; {must}")
-    return arrays
+            raise UsageError(f"{ADAPT} returns a {kind} as {name!r}; {must}")
+    return Named(arrays, ADAPT)
 
 
 def from_chief(adapted: Any, workers: Workers) -> dict[str, np.ndarray]:
@@ -90,4 +91,5 @@ def to_bytes(arrays: dict[str, Any]) -> bytes:
 def from_bytes(content: bytes) -> dict[str, np.ndarray]:
     """What `to_bytes` was given."""
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return {name.removeprefix(PREFIX): array for name, array in arrays.items()}
+        made = {name.removeprefix(PREFIX): array for name, array in arrays.items()}
+    return Named(made, ADAPT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import inspect
 import re
 import traceback
 from collections.abc import Iterator
@@ -82,7 +83,7 @@ def message_of(error: BaseException) -> str:
     name = type(error).__name__
     if not text:
         return message_of(error.__cause__) if error.__cause__ else name
-    if " " not in text or isinstance(error, KeyError):  # such as KeyError: 'mean'
+    if " " not in text or type(error) is KeyError:  # such as KeyError: 'mean'
         text = f"{name}: {text}"
     return text if text.endswith("...") else text.rstrip(".")
 
@@ -97,6 +98,14 @@ def place_of(error: BaseException) -> str:
             if TASK in Path(file).parents:
                 return f"{Path(file).relative_to(PROJECT)}:{line}"
         chain = chain.__cause__
+    return ""
+
+
+def current_place() -> str:
+    """File and line of the innermost function of `task/` that runs now, with ": "; or nothing."""
+    for frame, line in traceback.walk_stack(inspect.currentframe()):
+        if TASK in (path := Path(frame.f_code.co_filename)).parents:
+            return f"{path.relative_to(PROJECT)}:{line}: "
     return ""
 
 
