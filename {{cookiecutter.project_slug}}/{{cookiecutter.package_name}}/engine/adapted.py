@@ -34,7 +34,10 @@ def as_arrays(adapted: Any) -> dict[str, np.ndarray]:
         try:
             arrays[name] = np.asarray(value)
         except ValueError as error:  # lists of different lengths
-            raise UsageError(f"{ADAPT} returns {name!r}: {error}; {must}") from error
+            raise UsageError(
+                f"{ADAPT} returns as {name!r} a list whose parts have different shapes; "
+                f"{must[:-1]}: pad them to one shape, or return them under several names."
+            ) from error
         if not isinstance(name, str) or arrays[name].dtype.kind not in PLAIN:
             kind = type(value).__name__
             raise UsageError(f"{ADAPT} returns a {kind} as {name!r}; {must}")
