@@ -27,7 +27,7 @@ from proof.engine.sweep import sweep
 from proof.task.config import TaskConfig
 
 from .test_compare import make
-from .toys import CLASSES, FEATURES, Toy, build, plain_data, predict_files
+from .toys import CLASSES, FEATURES, Toy, build, plain_data, plain_model, predict_files
 
 pytestmark = pytest.mark.quick
 
@@ -252,3 +252,15 @@ def test_a_failed_run_is_deleted_only_if_it_never_saved(tmp_path: Path, saved: b
     with pytest.raises(ZeroDivisionError):
         fail()
     assert path.exists() == saved
+
+
+def test_a_model_without_anything_to_train_is_mentioned(capsys: pytest.CaptureFixture[str]) -> None:
+    def frozen() -> keras.Model:
+        model = plain_model()
+        model.trainable = False
+        return model
+
+    build(Toy())
+    assert "nothing to train" not in capsys.readouterr().out
+    build(Toy(frozen))
+    assert "all of them are frozen by create_model in task/model.py" in capsys.readouterr().out

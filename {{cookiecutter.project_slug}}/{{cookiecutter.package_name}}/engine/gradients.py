@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from .errors import UsageError
+from .output import say
 from .types import unique
 
 
@@ -47,6 +48,11 @@ def build_optimizer(optimizer: keras.optimizers.Optimizer, variables: list[keras
     Raises:
         UsageError: there is no such method.
     """
+    if not variables:  # those that a callback unfreezes later would belong to no optimizer either
+        say(
+            "there is nothing to train: the model of an optimizer has no weights, or all of them "
+            "are frozen by create_model in task/model.py"
+        )
     optimizer.build(variables)
     for each in all_optimizers(optimizer):
         if not (each.built or hasattr(optimizer, "_var_to_optimizer_idx")):
