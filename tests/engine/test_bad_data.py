@@ -354,13 +354,19 @@ def named_model() -> keras.Model:
     return keras.Model({"x": inputs}, keras.layers.Dense(CLASSES)(inputs))
 
 
+def sequential_model() -> keras.Model:
+    """`plain_model` without a hidden layer."""
+    return keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(CLASSES)])
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize(("data", "sentence"), FITS_NOT.values(), ids=FITS_NOT)
 def test_data_that_a_step_cannot_take(data: Any, sentence: str) -> None:
-    model = named_model if "Missing" in sentence else plain_model
-    found = first_step(takes(data, model=model))
-    assert re.match(sentence, found), found
-    assert ("one-hot" in found) == ("one-hot" in sentence)
+    models = [named_model] if "Missing" in sentence else [plain_model, sequential_model]
+    for model in models:
+        found = first_step(takes(data, model=model))
+        assert re.match(sentence, found), found
+        assert ("one-hot" in found) == ("one-hot" in sentence)
 
 
 @pytest.mark.quick

@@ -334,8 +334,11 @@ def _form(part: Any, batch_axes: int = 2) -> Any:
 
 def _outputs(run: Run) -> Any:
     """What the only model returns, where Keras knows that."""
-    models = list(run.trained_models.values())
-    return getattr(models[0], "output", None) if len(models) == 1 else None
+    (model, *others) = run.trained_models.values()
+    outputs = getattr(model, "outputs", None)  # `output` isn't known of a Sequential (Keras 3.15)
+    if others or not outputs:
+        return None
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
 def _is_per_class(run: Run, labels: Any, outputs: Any) -> bool:
