@@ -159,7 +159,7 @@ def missing_name(error: BaseException) -> str:
     if isinstance(error, TypeError) and not place_of(error):  # a function that didn't begin
         called = str(error).partition("(")[0]
         files = [module for module, name in _imported_from_task() if name == called]
-        if call := _call_in(error, called):
+        if files and (call := _call_in(error, called)):
             where = f"it is called as {call}; if there was an update, {where}"
         return f"{PACKAGE.name}/task/{files[0]}.py: {error}; {where}." if files else ""
     if not isinstance(error, ImportError) or not f"{error.name}".startswith(f"{PACKAGE.name}."):
