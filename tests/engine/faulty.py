@@ -1035,6 +1035,23 @@ def tokens_counted(counts: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
     return replace(tokens(), count=count)
 
 
+def sentences_counted() -> Toy:
+    """A weight and a loss for each word, of which sentences are counted."""
+
+    def count(batch: Any) -> tf.Tensor:
+        return tf.math.count_nonzero(batch[-1][:, 0], dtype=tf.int32)
+
+    def words_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        words, labels, weights = batch
+        per_word = run.losses["main"](labels, run.model(words, training=True))
+        return {"main": compute_loss(per_word, weights, run.model, replica)}
+
+    toy = tokens()
+    words, labels = toy.data
+    data = words, labels, np.ones(words.shape, "float32")
+    return replace(toy, data=data, train_steps=(words_step,), count=count)
+
+
 def padded_words(masked: bool, count_padding: bool = False, inputs: bool = False) -> Toy:
     """Labels 1 and 2, after which 0 fills the rows up: whether the loss leaves that out.
 
@@ -3448,6 +3465,10 @@ LOSS = [
             lambda batch: tf.math.count_nonzero(batch[1], dtype=tf.int32)
         ),
         "count changes with labels of weight 0",
+    ),
+    Fault(
+        "count", lambda: sentences_counted(),
+        "24 rows are counted, and 120 losses of their positions have a weight: the loss is", LOOK,
     ),
     Fault(
         "count", lambda: sound(count=lambda batch: tf.shape(batch[-1])[0]),

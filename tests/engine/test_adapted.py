@@ -244,14 +244,3 @@ def test_a_file_that_must_not_be_read_is_not_said_to_be_damaged(
 def test_a_list_of_other_lists_is_not_blamed_on_numpy() -> None:
     with pytest.raises(UsageError, match="as 'vocabulary' a list whose parts have different sh"):
         as_arrays({"vocabulary": [["a"], ["b", "c"]]})
-
-
-@pytest.mark.quick
-def test_a_name_that_adapt_did_not_return(tmp_path: Path) -> None:
-    write_adapted(tmp_path, as_arrays({"mean": 0.0}))
-    for adapted in (as_arrays({"mean": 0.0}), read_adapted(tmp_path)):
-        assert adapted.get("classes", 3) == 3
-        with pytest.raises(UsageError, match=r"'classes': adapt in task/model\.py returned 'mean'"):
-            adapted["classes"]
-        with pytest.raises(KeyError):
-            adapted["classes"]

@@ -273,6 +273,12 @@ def test_a_value_that_a_tensor_has_not_yet(body: str, capsys: pytest.CaptureFixt
     assert re.fullmatch(rf"error: {PLACE}:2: .*; steps, layers and .* tf.print\.\n", message)
 
 
+def test_a_module_that_an_installed_package_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ModuleNotFoundError):
+        fail_on_a_file("import numpy.nothing")
+    assert "add the package" not in capsys.readouterr().err
+
+
 def test_a_package_that_is_not_installed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         fail_on_a_file("import nothing.at_all")

@@ -7,7 +7,7 @@ import io
 import sys
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import numpy as np
 import pytest
@@ -337,6 +337,20 @@ class Named:
     """A task whose flag has the name of one of training."""
 
     seed: int = 1
+
+
+@dataclass
+class Counted:
+    """A task with a constant of the name of a flag, which is none."""
+
+    epochs: ClassVar[int] = 7
+    width: int = 1
+
+
+@pytest.mark.quick
+def test_a_constant_of_the_task_may_have_the_name_of_a_flag() -> None:
+    _, task = parse([], training=Config, task=Counted)
+    assert task.width == 1
 
 
 @pytest.mark.quick

@@ -649,6 +649,17 @@ def test_a_run_that_is_only_tested_keeps_its_best_row_with_other_validation_step
 
 
 @pytest.mark.quick
+def test_a_metric_that_a_callback_updates_has_its_value(tmp_path: Path) -> None:
+    toy = replace(TOY, train_steps=(several_samples_step,))
+    update = every_steps(
+        2, lambda event: event.run.metrics["accuracy"].update_state([1], [[0.0, 1.0, 0.0]])
+    )
+    run = loop(tmp_path, [update], toy=toy, epochs=1)
+    run.train()
+    assert run.records.history[-1]["train_accuracy"] == 1
+
+
+@pytest.mark.quick
 def test_callbacks_that_are_no_list_or_take_no_event(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"task/callbacks.py returns a NoneType; it must return a"):
         loop(tmp_path, None)  # type: ignore[arg-type]

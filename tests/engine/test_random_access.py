@@ -10,9 +10,11 @@ import sys
 import time
 from collections import UserDict
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -391,7 +393,7 @@ def test_bad_examples_have_weight_zero(kind: str, tmp_path: Path) -> None:
         assert not images.numpy()[~there].any() or kind == "pictures" or not there.all()
     good = np.delete(LABELS, BAD)
     assert sorted(seen) == sorted([*good, *good])
-    assert len(bad) == 1
+    assert len(bad.numbers()) == 1
     (line,) = bad.news()
     assert line.startswith(f"left out: example {BAD} of the training data can't be ")
     assert not bad.news()
@@ -464,9 +466,16 @@ def test_bad_examples_of_all_workers_count_together(tmp_path: Path) -> None:
     inputs, labels = plain_data(7 * BATCH)
     toy = Toy(data=bad_rows(inputs, labels, {3}))
     run = loop(tmp_path, toy=toy, flags={"max_bad_examples": 1})
-    run.workers.gather = lambda values: np.array([values, values])  # type: ignore[method-assign]
-    with pytest.raises(UsageError, match=r"^2 examples can't be read, on all workers together; "):
-        run.train()
+    run.workers.number = 2
+    for other, ends in ((0, False), (1, True)):  # the same example, and another one
+        run.workers.gather = lambda values, other=other: np.array(  # type: ignore[method-assign]
+            [values, np.add(values, other * (np.asarray(values) > 1))]
+        )
+        display: Any = SimpleNamespace(say=print)
+        run.run.bad_examples.add("data", 3, "is bad")
+        sentence = r"^2 examples can't be read, on all workers together; "
+        with pytest.raises(UsageError, match=sentence) if ends else nullcontext():
+            run._report_bad_examples(display)
 
 
 def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import wraps
 from types import SimpleNamespace
 from typing import Any
 
@@ -129,6 +130,25 @@ def test_a_train_step_that_is_no_tuple() -> None:
 def test_gradients_that_are_none_of_the_variables(process: Any, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         train(Toy(process_gradients=process), steps=1, steps_per_call=1)
+
+
+@pytest.mark.quick
+def test_gradients_of_unknown_shapes_are_taken() -> None:
+    def process(gradients: list[Any], variables: list[Any]) -> list[Any]:
+        del variables
+        return [tf.numpy_function(lambda g: g, [g], g.dtype) for g in gradients]
+
+    train(Toy(process_gradients=process), steps=1, steps_per_call=1)
+
+
+@pytest.mark.quick
+def test_a_step_in_a_wrapper_of_other_arguments_is_taken() -> None:
+    @wraps(plain_step)
+    def step(*arguments: Any) -> Any:
+        return plain_step(*arguments)
+
+    step.__wrapped__ = lambda run: {}  # type: ignore[attr-defined]
+    build(Toy(train_steps=(step,)))
 
 
 @pytest.mark.quick

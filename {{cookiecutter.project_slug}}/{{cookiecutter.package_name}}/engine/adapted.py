@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import Named, UsageError
+from .errors import UsageError
 from .files import replace_file
 from .workers import Workers
 
@@ -41,7 +41,7 @@ def as_arrays(adapted: Any) -> dict[str, np.ndarray]:
         if not isinstance(name, str) or arrays[name].dtype.kind not in PLAIN:
             kind = type(value).__name__
             raise UsageError(f"{ADAPT} returns a {kind} as {name!r}; {must}")
-    return Named(arrays, ADAPT)
+    return arrays
 
 
 def from_chief(adapted: Any, workers: Workers) -> dict[str, np.ndarray]:
@@ -94,5 +94,4 @@ def to_bytes(arrays: dict[str, Any]) -> bytes:
 def from_bytes(content: bytes) -> dict[str, np.ndarray]:
     """What `to_bytes` was given."""
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        made = {name.removeprefix(PREFIX): array for name, array in arrays.items()}
-    return Named(made, ADAPT)
+        return {name.removeprefix(PREFIX): array for name, array in arrays.items()}

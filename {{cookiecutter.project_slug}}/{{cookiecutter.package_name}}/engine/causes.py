@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import importlib.util
 import inspect
 import re
 import traceback
@@ -139,6 +140,8 @@ def missing_package(error: BaseException) -> str:
     """Which package `task/` imports that isn't installed, in one sentence; "" for others."""
     name = f"{error.name}".partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if name in ("", PACKAGE.name) or not (place := place_of(error)):
+        return ""
+    if importlib.util.find_spec(name):  # a module of it is missing
         return ""
     return (
         f"{place}: {message_of(error)}; if the name is right, add the package to dependencies in "

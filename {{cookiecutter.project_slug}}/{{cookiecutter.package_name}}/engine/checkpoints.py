@@ -455,7 +455,7 @@ class BestWeights:
             with plain_name(path.parent) as directory:
                 file = str(directory / path.name)
                 text = json.loads(tf.train.load_checkpoint(file).get_tensor(TEXT))
-                self._validate_weights(text["signature"])
+                self._validate_weights(text.get("signature", {}))
                 status = self._checkpoint.read(file)
                 status.assert_existing_objects_matched().expect_partial()
         except Exception:
@@ -473,7 +473,7 @@ class BestWeights:
         Other names may mean the same layers, as where several models are made in one process.
         """
         for model, now in _names_of_weights(self.run).items():
-            before = saved.get(model, [])
+            before = saved.get(model, now)
             known = set(before)
             for was, name in itertools.zip_longest(before, now, fillvalue="no more weights"):
                 if was.rpartition(" (")[2] != name.rpartition(" (")[2]:

@@ -160,9 +160,10 @@ def _require_other_names(form: Any) -> None:
 def _fields(form: Any) -> Iterator[tuple[str, type]]:
     """The fields of a dataclass, and of those in it, each with its dataclass."""
     if isinstance(form, type) and dataclasses.is_dataclass(form):
-        for name, kind in get_type_hints(form).items():
-            inner = list(_fields(kind))
-            yield from inner or [(name, form)]
+        kinds = get_type_hints(form)
+        for field in dataclasses.fields(form):
+            inner = list(_fields(kinds[field.name]))
+            yield from inner or [(field.name, form)]
 
 
 def _switches(form: Any) -> Iterator[str]:

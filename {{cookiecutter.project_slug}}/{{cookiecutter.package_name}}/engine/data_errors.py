@@ -336,7 +336,7 @@ def _outputs(run: Run) -> Any:
     """What the only model returns, where Keras knows that."""
     (model, *others) = run.trained_models.values()
     outputs = getattr(model, "outputs", None)  # `output` isn't known of a Sequential (Keras 3.15)
-    if others or not outputs:
+    if others or not outputs or not all(hasattr(output, "dtype") for output in outputs):
         return None
     return outputs[0] if len(outputs) == 1 else outputs
 

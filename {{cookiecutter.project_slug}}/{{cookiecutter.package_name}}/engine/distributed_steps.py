@@ -266,14 +266,14 @@ class DistributedSteps:
         """
         with _ReadOnly():
             values = self.run.functions.process_gradients(gradients, variables)
-        found = [getattr(value, "shape", None) for value in values or ()]
-        if found != [gradient.shape for gradient in gradients]:
-            wrong = [
-                f"{shape} for {v.path} {tuple(v.shape)}"
-                for shape, v, gradient in zip(found, variables, gradients, strict=False)
-                if shape != gradient.shape
-            ]
-            returned = f"shape {wrong[0]}" if wrong else f"{len(found)} for {len(variables)}"
+        shapes = [getattr(value, "shape", "none") for value in values or ()]
+        wrong = [
+            f"shape {shape} for {v.path} {tuple(v.shape)}"
+            for shape, v in zip(shapes, variables, strict=False)
+            if shape == "none" or not tf.TensorShape(shape).is_compatible_with(v.shape)
+        ]
+        if wrong or len(shapes) != len(variables):
+            returned = wrong[0] if wrong else f"{len(shapes)} for {len(variables)}"
             raise UsageError(
                 "process_gradients in task/optimizer.py must return a gradient for each variable, "
                 f"in its shape; it returns {returned}."

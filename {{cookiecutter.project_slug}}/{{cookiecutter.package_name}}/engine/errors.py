@@ -67,7 +67,7 @@ def require_call(function: Any, takes: str, what: str) -> None:
         UsageError: `what`, the subject of the sentence, is no function of so many arguments.
     """
     try:
-        inspect.signature(function).bind(*takes.split(", "))
+        inspect.signature(function, follow_wrapped=False).bind(*takes.split(", "))
     except ValueError:  # of some that are written in C nothing is known
         return
     except TypeError as error:

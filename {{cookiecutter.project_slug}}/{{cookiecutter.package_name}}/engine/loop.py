@@ -460,8 +460,11 @@ class Loop:
         bad = self.run.bad_examples
         for line in bad.news():
             display.say(line)
-        # Each worker reads its own examples, and knows of no others that are left out.
-        if bad.most and (found := int(self.workers.gather([len(bad)]).sum())) > bad.most:
+        if not bad.most or self.workers.alone:
+            return
+        # Each worker knows of those that it reads, which may be read by others, too.
+        of_all = self.workers.gather((bad.numbers() + [-1] * bad.most)[: bad.most])
+        if (found := len(np.unique(of_all[of_all >= 0]))) > bad.most:
             raise DataError(
                 f"{found} examples can't be read, on all workers together; --max-bad-examples is "
                 f"{bad.most}."

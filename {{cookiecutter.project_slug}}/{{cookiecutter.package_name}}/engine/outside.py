@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -85,7 +86,9 @@ class Outside:
         return bool(self._restored) and not self._found
 
     def require_weights(self, run: Run) -> None:
-        """Refuse models that read what was restored: without steps nothing finds and sets it.
+        """Refuse models that read what would have another value than now.
+
+        Without steps nothing finds and sets it, and its name may be that of others.
 
         Models whose inputs Keras doesn't know are taken as they are.
 
@@ -102,7 +105,8 @@ class Outside:
             )
             call = tf.function(lambda x, model=model: model(x, training=False), autograph=False)
             graph = call.get_concrete_function(inputs).graph
-            if found := [v for v in variables_outside(run, graph) if _is_number(v.dtype)]:
+            found = [v for v in variables_outside(run, graph) if _is_number(v.dtype)]
+            if found := [v for v in found if not any(map(_has(v), self._restored.values()))]:
                 variable = found[0].name.removesuffix(":0")
                 raise UsageError(
                     f"The model {name} reads the variable {variable}, which is none of its "
@@ -130,6 +134,12 @@ def variables_outside(run: Run, graph: tf.Graph) -> list[tf.Variable]:
     known = {id(copy) for v in owned for copy in local(v.value)} | {*_OF_ENGINE.keys()}
     by_handle = {id(v.handle): v for v in graph.variables if id(v) not in known}
     return [by_handle[id(t)] for t, _ in graph.captures if id(t) in by_handle]
+
+
+def _has(variable: tf.Variable) -> Callable[[Any], bool]:
+    """Whether a restored value is that of a variable now."""
+    now = variable.numpy()
+    return lambda value: np.array_equal(np.asarray(value).astype(now.dtype), now)
 
 
 def _is_number(dtype: tf.DType) -> bool:

@@ -230,16 +230,17 @@ class Run:
         """The results of the metrics, by name; a result of several numbers as "name/0", ...
 
         Args:
-            updated: ids of the variables that a step updates: a metric that it leaves alone is NaN,
-                as the mean of a loss that it doesn't return.
+            updated: ids of the variables that a step updates: a metric of others is NaN, as the
+                mean of a loss that a step doesn't return, while all of them are 0.
         """
         link.arrive()  # they are sums over all workers
         results: dict[str, float] = {}
         for name, metric in self.metrics.items():
             columns = dict(_columns(name, metric.result()))
-            ids = [id(v) for v in metric.variables]
-            if updated is not None and ids and not any(i in updated for i in ids):
-                columns = dict.fromkeys(columns, math.nan)
+            if updated is not None and not any(id(v) in updated for v in metric.variables):
+                values = [tf.convert_to_tensor(v.value) for v in metric.variables]
+                if values and not any(map(np.any, values)):  # nor has a callback updated it
+                    columns = dict.fromkeys(columns, math.nan)
             results |= columns
         return results
 

@@ -24,6 +24,9 @@ def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
     """Inputs (batch, ...) -> predictions (batch, ...).
 
+    Give the last layer dtype=keras.config.floatx(): losses need full precision with --precision
+    float16 and bfloat16, too.
+
     Args:
         task: the flags of the task.
         adapted: what `adapt` returned, as arrays.

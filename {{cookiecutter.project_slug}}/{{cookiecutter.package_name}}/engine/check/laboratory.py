@@ -563,13 +563,21 @@ class Laboratory(Runs):
             self.reset()
 
     @property
-    def learns_no_labels(self) -> bool:
-        """Whether the loss is about as low with the labels of other examples, after training."""
+    def learns_labels(self) -> bool | None:
+        """Whether the loss is lower than with the labels of other examples, after training.
+
+        None if that can't be known.
+        """
         _, right, mixed = self.fresh
         if not mixed or len(mixed) != 1 or self.rows < 4:
-            return False
+            return None
         ((name, of_others),) = mixed.items()
-        return _is_slight(of_others - right[name], right[name] - self.total_regularization)
+        return not _is_slight(of_others - right[name], right[name] - self.total_regularization)
+
+    @property
+    def learns_no_labels(self) -> bool:
+        """Whether it is known to be about as low."""
+        return self.learns_labels is False
 
     @property
     def losses_get_no_labels(self) -> bool:

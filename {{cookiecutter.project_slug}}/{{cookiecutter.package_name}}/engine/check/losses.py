@@ -147,7 +147,7 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
         )
     half, rest = lab.count(lab.with_zeros), lab.count(lab.with_the_other_half)
     if half + rest == all_count:
-        return ok(f"{all_count} in the first batch")
+        return _rows_of_positions(lab) or ok(f"{all_count} in the first batch")
     cause = "count includes rows whose weight is 0, such as padding"
     if half + rest == 2 * all_count:
         cause = "count doesn't look at the weights: padding counts"
@@ -155,6 +155,23 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
         f"one half of the batch counts {half}, the other {rest}, both together {all_count}",
         cause,
         "count only where the weight isn't 0, with tf.math.count_nonzero",
+    )
+
+
+def _rows_of_positions(lab: Laboratory) -> Finding | None:
+    """Rows that are counted where each has several weights, and as many losses."""
+    weights = [np.concatenate(w) for w in tf.nest.flatten(lab.batch[-1])]  # of all replicas
+    if len(weights) > 1 or weights[0].ndim < 2:
+        return None
+    there = weights[0] != 0
+    rows, number = int(there.reshape(len(there), -1).any(axis=1).sum()), int(there.sum())
+    values = [np.shape(value) for *_, value in lab.base.calls.values()]
+    if lab.base.counted != rows or number <= rows or there.shape not in values:
+        return None
+    return look(
+        f"{rows} rows are counted, and {number} losses of their positions have a weight",
+        "the loss is a sum over the positions of a row, and grows with their number",
+        "to average over positions count them, by tf.math.count_nonzero(weights)",
     )
 
 

@@ -105,9 +105,9 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
     if not lab.is_the_same_when_traced_again:
         return wrong(
             "each trace of the step computes something different",
-            "Python or NumPy draws random numbers during tracing: in the graph they are "
-            "constants, the same in every step",
-            "use tf.random.stateless_* with replica.seed",
+            "Python or NumPy draws random numbers, or counts, during tracing: in the graph that is "
+            "a constant, the same in every step",
+            "use tf.random.stateless_* with replica.seed, and replica.step to count",
         )
     # Integers may be equal by chance, so their seed is examined instead.
     of_losses = [op for op in lab.traced.ops if op.name in lab.traced.ops_of_losses]
