@@ -1035,6 +1035,27 @@ def tokens_counted(counts: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
     return replace(tokens(), count=count)
 
 
+def mean_of_recalls() -> Toy:
+    """The mean of the batches' recalls of a class that an untrained model never finds."""
+
+    def update(metric: Any, labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> None:
+        there = tf.cast(labels == 1, weights.dtype) * weights
+        found = there * tf.cast(tf.argmax(logits, axis=-1) == 1, weights.dtype)
+        metric.update_state(tf.reduce_sum(found) / tf.maximum(tf.reduce_sum(there), 1))
+
+    start = {
+        "bias_initializer": keras.initializers.Constant([2.0, -2.0, 2.0]),
+        "kernel_initializer": "zeros",
+    }
+    return sound(
+        model=model(last=lambda: dense(CLASSES, **start)),
+        optimizer=lambda: keras.optimizers.Adam(0.1),
+        metrics=lambda: {"recall": keras.metrics.Mean()},
+        train_steps=(step(update=update),),
+        validation_step=step(update=update, training=False),
+    )
+
+
 def sentences_counted() -> Toy:
     """A weight and a loss for each word, of which sentences are counted."""
 
@@ -4216,6 +4237,10 @@ EVALUATION = [
         "evaluation in other batches",
         lambda: evaluated(update=lambda m, y, p, w: m.update_state(y, p)),
         "validation_accuracy .*: the metric averages over a replica's rows, or padding counts",
+    ),
+    Fault(
+        "evaluation in other batches", mean_of_recalls,
+        "recall is .* in other batches: the metric averages over a replica's rows",
     ),
     Fault(
         "evaluation in other batches", lambda: evaluated(loss=lambda losses, w, *rest: (
