@@ -80,7 +80,7 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
             else getattr(parsed, name)
             for name, form in groups.items()
         )
-    except (ValueError, AssertionError) as error:
+    except ValueError as error:
         _refuse(f"{error}".rstrip(".") + HELP, arguments)
     for config in values:
         _validate_finite(config, arguments)

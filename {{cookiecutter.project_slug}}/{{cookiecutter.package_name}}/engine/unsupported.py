@@ -6,7 +6,7 @@ A rule holds on one replica too, so that a task that runs on a laptop runs on an
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -40,7 +40,8 @@ def validate_models(models: Mapping[Any, Any]) -> None:
     """
     if not models:
         raise UsageError("create_model in task/model.py returns a dict without a model.")
-    _require_kind(models, keras.Layer, "create_model in task/model.py", "a keras.Model")
+    one_or_more = "a keras.Model, or several by name in a dict"
+    _require_kind(models, keras.Layer, "create_model in task/model.py", one_or_more)
     for name, model in models.items():
         if not isinstance(name, str) or not name or "/" in name:
             raise UsageError(
@@ -59,8 +60,7 @@ def _require_kind(made: Mapping[Any, Any], kind: Any, factory: str, wanted: str)
     for name, one in made.items():
         if not isinstance(one, kind) or isinstance(one, type):
             raise UsageError(
-                f"{factory} returns {_kind(one)} for {name!r}; it must return {wanted}, or several "
-                "by name in a dict."
+                f"{factory} returns {_kind(one)} for {name!r}; it must return {wanted}."
             )
 
 
@@ -107,12 +107,16 @@ def validate(run: Run) -> None:
                 f"create_{what} in task/{what}.py returns a {type(made).__name__}; it must return "
                 f"a dict of {what} by name."
             )
-    _require_kind(run.losses, Callable, "create_losses in task/losses.py", "functions of losses")
-    metrics, optimizers = keras.metrics.Metric, keras.optimizers.Optimizer
-    _require_kind(run.metrics, metrics, "create_metrics in task/metrics.py", "metrics of Keras")
-    _require_kind(
-        run.optimizers, optimizers, "create_optimizer in task/optimizer.py", "an optimizer of Keras"
-    )
+    for name, loss in run.losses.items():  # others are the business of the steps
+        if loss is None or isinstance(loss, str | type):
+            raise UsageError(
+                f"create_losses in task/losses.py returns {_kind(loss)} for {name!r}; it must "
+                "return losses that a step can call, by name."
+            )
+    metric, optimizer = keras.metrics.Metric, keras.optimizers.Optimizer
+    one_or_more = "an optimizer of Keras, or several by name in a dict"
+    _require_kind(run.metrics, metric, "create_metrics in task/metrics.py", "metrics, by name")
+    _require_kind(run.optimizers, optimizer, "create_optimizer in task/optimizer.py", one_or_more)
     if not run.functions.train_steps:
         raise UsageError("TRAIN_STEPS in task/steps.py is empty; write (train_step,).")
     if not isinstance(run.functions.train_steps, tuple | list):
