@@ -310,8 +310,8 @@ FITS_NOT: dict[str, tuple[Any, str]] = {
     ),
     "two labels": (
         (INPUTS, ONE_HOT[:, :2]),
-        rf"{STEP}:6: .*; {DATA} .* labels are float64 \(2,\), .*: create_datasets in task/data.py "
-        "and what it is used for must fit each other",
+        rf"{STEP}:6: .*; {DATA} .* labels are float64 \(2,\), .*: look at that line, and at what "
+        r"create_datasets in task/data\.py returns",
     ),
     "texts": (
         (INPUTS, np.array(["a", "b", "c"])[LABELS]),
@@ -419,6 +419,36 @@ def test_what_a_step_leaves_to_keras(line: str) -> None:
 def test_a_name_that_no_factory_returned(line: str, sentence: str) -> None:
     found = first_step(takes((INPUTS, LABELS), line))
     assert found.startswith(f"{STEP}:5: there is no {sentence}"), found
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [("raise ValueError('its shape is unknown')", ValueError), ("{}['loss']", KeyError)],
+)
+def test_what_a_step_itself_raises_stays_as_it_is(line: str, kind: type[Exception]) -> None:
+    built = build(takes((INPUTS, LABELS), line))
+    iterator = built.iterator(0, 1)
+    with (
+        pytest.raises(kind),
+        data_errors.data_errors("train", built.run, iterator.element_spec),
+    ):
+        built.steps.distributed_train_step(iterator, 1, built.steps.start())
+
+
+@pytest.mark.quick
+def test_outputs_of_a_model_that_are_no_tensors() -> None:
+    class Heads(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.outputs = [keras.layers.Dense(CLASSES)]
+            self(np.zeros((1, FEATURES)))
+
+        def call(self, x: tf.Tensor) -> tf.Tensor:
+            return self.outputs[0](x)
+
+    found = first_step(takes((INPUTS, ONE_HOT), model=Heads))
+    assert found.startswith(f"{STEP}:6: ")
 
 
 @pytest.mark.quick

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import linecache
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -87,7 +88,9 @@ def step(run, batch, replica):
         metric.update_state(labels, predictions, weights)
     return {{"main": compute_loss(per_example, weights, run.models["main"], replica)}}
 """
-    exec(compile(code, str(TASK / "steps.py"), "exec", dont_inherit=True), names)
+    file = str(TASK / "steps.py")
+    linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
+    exec(compile(code, file, "exec", dont_inherit=True), names)
     return names["step"]  # type: ignore[no-any-return]
 
 

@@ -110,6 +110,12 @@ def current_place() -> str:
     return ""
 
 
+def raised_by(error: BaseException) -> str:
+    """The line of `task/` that has raised an error by itself, without a call; or nothing."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{last.line}" if TASK in Path(last.filename).parents else ""
+
+
 def is_reading(error: BaseException) -> bool:
     """Whether tf.data failed to make an element."""
     return _is_of_tensorflow(error) and bool(READING.search(str(error)))

@@ -100,7 +100,7 @@ def _require_defaults(forms: Iterable[type]) -> None:
     """
     for form in forms:
         where = f"{form.__name__} in {Path(sys.modules[form.__module__].__file__ or '').name}"
-        if not dataclasses.is_dataclass(form):
+        if "__dataclass_fields__" not in vars(form):  # its own, not those of a base
             fail(f"{where} is no dataclass; write @dataclass(frozen=True) above it.")
         for field in dataclasses.fields(form):
             if field.init and field.default is field.default_factory is dataclasses.MISSING:

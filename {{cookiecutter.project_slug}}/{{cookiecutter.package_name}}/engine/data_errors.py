@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from . import cluster
 from .bad_examples import COUNTED, sentence
 from .batches import ONE_TO_ONE, TRAINING_DATA, Split, chain, is_sharded, worker_split
-from .causes import cause_of, is_reading, is_without_value, message_of, place_of
+from .causes import cause_of, is_reading, is_without_value, message_of, place_of, raised_by
 from .errors import DataError
 from .lost_worker import is_lost_worker
 from .random_access import RandomAccess
@@ -296,13 +297,15 @@ def _misfit_of_step(run: Run, element: Any, error: Exception, label: str) -> str
         )
     if not place_of(error) or is_without_value(error) or not FORM.search(text):
         return ""
+    if raised_by(error).startswith("raise"):
+        return ""
     names = (*PARTS[: len(element) - 1], PARTS[-1])
     parts = dict(zip(names, map(_form, element), strict=True))
     is_ = f"in the {label} {', '.join(f'{name} are {form}' for name, form in parts.items())}"
     outputs = _outputs(run)
     if outputs is not None:
         is_ += f", and the model's output is {_form(outputs, batch_axes=1)}"
-    mend = "create_datasets in task/data.py and what it is used for must fit each other"
+    mend = "look at that line, and at what create_datasets in task/data.py returns"
     texts = any(spec.dtype == tf.string for spec in tf.nest.flatten(element[:-1]))
     low = {model.compute_dtype for model in run.models.values()} & {"float16", "bfloat16"}
     if (found := UNPACKED.search(text)) and found[1] == str(len(element)):
@@ -336,7 +339,9 @@ def _outputs(run: Run) -> Any:
     """What the only model returns, where Keras knows that."""
     (model, *others) = run.trained_models.values()
     outputs = getattr(model, "outputs", None)  # `output` isn't known of a Sequential (Keras 3.15)
-    if others or not outputs or not all(hasattr(output, "dtype") for output in outputs):
+    if others or not isinstance(outputs, list):  # a model may use that name for something else
+        return None
+    if not outputs or not all(isinstance(output, keras.KerasTensor) for output in outputs):
         return None
     return outputs[0] if len(outputs) == 1 else outputs
 

@@ -7,12 +7,11 @@ import errno
 import inspect
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from .causes import (
     cause_of,
-    current_place,
     is_bad_file,
     is_without_value,
     message_of,
@@ -31,33 +30,6 @@ class UsageError(Exception):
 
 class DataError(UsageError):
     """Data that can't be read, or that the model can't take."""
-
-
-class UnknownNameError(UsageError, KeyError):
-    """A name for which a function of `task/` has returned nothing."""
-
-    __str__ = Exception.__str__  # that of KeyError shows the repr
-
-
-class Named(dict[str, Any]):
-    """What a function of `task/` returned by name.
-
-    Args:
-        made: these.
-        made_by: the function, and its file.
-    """
-
-    def __init__(self, made: Mapping[str, Any] | Iterable[Any] = (), made_by: str = "") -> None:
-        super().__init__(made)
-        self.made_by = made_by
-
-    def __missing__(self, name: object) -> NoReturn:
-        """Say which names there are."""
-        names = ", ".join(map(repr, self)) or "nothing"
-        raise UnknownNameError(
-            f"{current_place()}there is no {name!r}: {self.made_by} returned {names}; write one of "
-            "these, or return it there."
-        )
 
 
 def require_call(function: Any, takes: str, what: str) -> None:

@@ -463,7 +463,10 @@ class Loop:
         if not bad.most or self.workers.alone:
             return
         # Each worker knows of those that it reads, which may be read by others, too.
-        of_all = self.workers.gather((bad.numbers() + [-1] * bad.most)[: bad.most])
+        numbers = bad.numbers()[: bad.most]
+        if self.workers.gather([len(numbers)]).sum() <= bad.most:
+            return
+        of_all = self.workers.gather(numbers + [-1] * (bad.most - len(numbers)))
         if (found := len(np.unique(of_all[of_all >= 0]))) > bad.most:
             raise DataError(
                 f"{found} examples can't be read, on all workers together; --max-bad-examples is "

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -105,14 +104,19 @@ class Outside:
             )
             call = tf.function(lambda x, model=model: model(x, training=False), autograph=False)
             graph = call.get_concrete_function(inputs).graph
-            found = [v for v in variables_outside(run, graph) if _is_number(v.dtype)]
-            if found := [v for v in found if not any(map(_has(v), self._restored.values()))]:
-                variable = found[0].name.removesuffix(":0")
+            read = _by_name([v for v in variables_outside(run, graph) if _is_number(v.dtype)])
+            if found := [key for key, copies in read.items() if not self._would_stay(key, copies)]:
                 raise UsageError(
-                    f"The model {name} reads the variable {variable}, which is none of its "
+                    f"The model {name} reads the variable {found[0]}, which is none of its "
                     "weights, so its value isn't known here; make it by add_weight of a layer, and "
                     "train anew."
                 )
+
+    def _would_stay(self, key: str, copies: list[tf.Variable]) -> bool:
+        now = copies[0].numpy()
+        if key not in self._restored:  # as a large one that hasn't changed
+            return bool(now.size > SMALL)
+        return np.array_equal(np.asarray(self._restored[key]).astype(now.dtype), now)
 
     def _set(self, saved: dict[str, Any]) -> None:
         for key, value in saved.items():
@@ -134,12 +138,6 @@ def variables_outside(run: Run, graph: tf.Graph) -> list[tf.Variable]:
     known = {id(copy) for v in owned for copy in local(v.value)} | {*_OF_ENGINE.keys()}
     by_handle = {id(v.handle): v for v in graph.variables if id(v) not in known}
     return [by_handle[id(t)] for t, _ in graph.captures if id(t) in by_handle]
-
-
-def _has(variable: tf.Variable) -> Callable[[Any], bool]:
-    """Whether a restored value is that of a variable now."""
-    now = variable.numpy()
-    return lambda value: np.array_equal(np.asarray(value).astype(now.dtype), now)
 
 
 def _is_number(dtype: tf.DType) -> bool:

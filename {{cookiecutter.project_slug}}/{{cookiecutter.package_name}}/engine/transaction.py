@@ -14,6 +14,7 @@ and normalization statistics change while it runs. Here:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from .causes import place_of
+from .causes import place_of, raised_by
 from .errors import CollectiveInXlaError, UsageError
 from .gradients import apply_gradients
 from .inner_functions import StepScope, inlined
@@ -40,6 +41,16 @@ class StepResult(NamedTuple):
     losses: dict[str, tf.Tensor]  # scalars, by optimizer or term
     gradients: dict[str, list[tf.Tensor]]  # of the scaled losses, by optimizer
     writes: Writes  # for Capture.writable
+
+
+# Of what a step may ask for: which function of `task/` has made it.
+MADE_BY = {
+    "models": "create_model in task/model.py",
+    "losses": "create_losses in task/losses.py",
+    "metrics": "create_metrics in task/metrics.py",
+    "optimizers": "create_optimizer in task/optimizer.py",
+}
+ASKED = re.compile(rf"\brun\.({'|'.join(MADE_BY)})\[")
 
 
 class Capture:
@@ -113,7 +124,7 @@ class Capture:
         rows = tf.nest.flatten(batch)[0].shape[0]
         place = Place(rows, replica.index, replica.num_replicas, self.run.randomness)
         trains = self.run.what_trains
-        with _Scope(mapping, step.__name__, place).entered() as scope, _explained(step):
+        with _Scope(mapping, step.__name__, place).entered() as scope, _explained(step, self.run):
             losses = step(self.run, batch, replica)
         losses = self._valid(step, losses)
         known = {id(variable) for variable, _ in mapping}
@@ -181,11 +192,29 @@ class Capture:
         tf.distribute.get_replica_context().merge_call(assign, args=(values,))
 
 
+def _unknown_name(run: Run, error: KeyError) -> str:
+    """Which names there are, where the line that failed asks for another one; "" for others."""
+    if not (asked := ASKED.search(raised_by(error))):
+        return ""
+    made: dict[str, Any] = getattr(run, asked[1])
+    if error.args[0] in made:  # of another dict in that line
+        return ""
+    name, names = error.args[0], ", ".join(map(repr, made)) or "nothing"
+    return (
+        f"{place_of(error)}: there is no {name!r}: {MADE_BY[asked[1]]} returned {names}; write one "
+        "of these, or return it there."
+    )
+
+
 @contextmanager
-def _explained(step: Step) -> Iterator[None]:
-    """Explain what a tape of the step itself lacks, and where AutoGraph is missed."""
+def _explained(step: Step, run: Run) -> Iterator[None]:
+    """Explain what a tape of the step itself lacks, where AutoGraph is missed, and names."""
     try:
         yield
+    except KeyError as error:
+        if sentence := _unknown_name(run, error):
+            raise UsageError(sentence) from error
+        raise
     except tf.errors.OperatorNotAllowedInGraphError as error:
         where = f" at {place}" if (place := place_of(error)) else ""
         raise UsageError(

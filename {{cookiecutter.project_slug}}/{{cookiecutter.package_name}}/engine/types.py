@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,17 +16,10 @@ from . import link
 from .auxiliary import is_auxiliary
 from .bad_examples import BadExamples
 from .causes import current_place
-from .errors import CollectiveInXlaError, Named, UsageError
+from .errors import CollectiveInXlaError, UsageError
 from .randomness import Randomness
 from .workers import Workers
 
-MADE_BY = {
-    "models": "create_model in task/model.py",
-    "losses": "create_losses in task/losses.py",
-    "metrics": "create_metrics in task/metrics.py",
-    "evaluation_metrics": "create_metrics in task/metrics.py",
-    "optimizers": "create_optimizer in task/optimizer.py",
-}
 MAIN = "main"  # the name of a model, loss or optimizer that is the only one
 
 
@@ -123,12 +116,6 @@ class Run:
     terms: tuple[str, ...] = ()  # what steps return beside the losses, to be reported
     adapted: dict[str, np.ndarray] = field(default_factory=dict)  # what your `adapt` returned
     bad_examples: BadExamples = field(default_factory=BadExamples)  # left out, as can't be read
-
-    def __post_init__(self) -> None:
-        """Say which names there are where a step asks for another one."""
-        for name, made_by in MADE_BY.items():
-            if isinstance(made := getattr(self, name), Mapping):  # what isn't is refused later
-                object.__setattr__(self, name, Named(made, made_by))
 
     @cached_property
     def workers(self) -> Workers:

@@ -55,10 +55,10 @@ def validate_models(models: Mapping[Any, Any]) -> None:
             )
 
 
-def _require_kind(made: Mapping[Any, Any], kind: Any, factory: str, wanted: str) -> None:
+def _require_kind(made: Mapping[Any, Any], kind: type, factory: str, wanted: str) -> None:
     """Refuse what a factory returns instead of a `kind`, such as None, a text or a class."""
     for name, one in made.items():
-        if not isinstance(one, kind) or isinstance(one, type):
+        if not isinstance(one, kind):  # such as a class that isn't called
             raise UsageError(
                 f"{factory} returns {_kind(one)} for {name!r}; it must return {wanted}."
             )
@@ -107,7 +107,8 @@ def validate(run: Run) -> None:
                 f"create_{what} in task/{what}.py returns a {type(made).__name__}; it must return "
                 f"a dict of {what} by name."
             )
-    for name, loss in run.losses.items():  # others are the business of the steps
+    losses: Mapping[str, Any] = run.losses
+    for name, loss in losses.items():  # others are the business of the steps
         if loss is None or isinstance(loss, str | type):
             raise UsageError(
                 f"create_losses in task/losses.py returns {_kind(loss)} for {name!r}; it must "
