@@ -265,8 +265,8 @@ class DistributedSteps:
                 broadcast.
         """
         with _ReadOnly():
-            values = self.run.functions.process_gradients(gradients, variables)
-        shapes = [getattr(value, "shape", "none") for value in values or ()]
+            values = [*(self.run.functions.process_gradients(gradients, variables) or ())]
+        shapes = [getattr(value, "shape", "none") for value in values]
         wrong = [
             f"shape {shape} for {v.path} {tuple(v.shape)}"
             for shape, v in zip(shapes, variables, strict=False)
