@@ -477,15 +477,15 @@ class BestWeights:
             known = set(before)
             for was, name in itertools.zip_longest(before, now, fillvalue="no more weights"):
                 if was.rpartition(" (")[2] != name.rpartition(" (")[2]:
-                    raise UsageError(
-                        f"The weights can't be read: where {model} has {name}, it had {was}; set "
-                        "create_model in task/model.py back, or train anew."
-                    )
-                if name != was and name in known:
-                    raise UsageError(
-                        f"The weights can't be read: where {model} has {name}, it had {was}; set "
-                        "the order of its layers back."
-                    )
+                    mend = "create_model in task/model.py back, or train anew"
+                elif name != was and name in known:
+                    mend = "the order of its layers back"
+                else:
+                    continue
+                raise UsageError(
+                    f"The weights can't be read: where {model} has {name}, it had {was}; set "
+                    f"{mend}."
+                )
 
     def _find(self) -> str:
         """The checkpoint to restore the weights from, "" if there is none."""

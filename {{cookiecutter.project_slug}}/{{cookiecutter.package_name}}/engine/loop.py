@@ -195,6 +195,11 @@ class Loop:
         return self.step // self.batches.steps_per_epoch
 
     @property
+    def _goes_on(self) -> bool:
+        """Whether steps are left to make."""
+        return self.step < self.schedule.num_steps and not self.stopping
+
+    @property
     def seconds(self) -> float:
         """Seconds since the start, and those of the run's earlier processes up to their saves."""
         return time.perf_counter() - self._started
@@ -240,7 +245,7 @@ class Loop:
             self._run_callbacks(now.due)
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
-        self.makes_steps = self.step < last and not self.stopping
+        self.makes_steps = self._goes_on
         trains = self.makes_steps or bool(self._under_way)
         if trains or self.steps.outside.is_waiting:
             if self.workers.is_chief:
@@ -322,7 +327,7 @@ class Loop:
             self._record(display, due, log=False, validate=True, which=self._under_way)
             self._tell("on_step_begin", self.callbacks)
             self._save_as_requested()
-        while self.step < last and not self.stopping and not stop:
+        while self._goes_on and not stop:
             steps = min(steps, self._steps_until_due())
             started = time.perf_counter()
             made = self._train_call(steps)
@@ -583,8 +588,7 @@ class Loop:
         others = other_examples(state.get("examples", {}), self._examples)
         steps = self.schedule.validation_steps
         other_validation = "validation" in others or state.get("validation_steps", steps) != steps
-        goes_on = self.step < self.schedule.num_steps and not self.stopping
-        if other_validation and (goes_on or self._under_way):
+        if other_validation and (self._goes_on or self._under_way):
             say("validation takes other examples now: the next one selects the best weights anew")
         else:
             self.best.resume(state["best"], state["best_row"], self.step)

@@ -85,9 +85,7 @@ class Outside:
         return bool(self._restored) and not self._found
 
     def require_weights(self, run: Run) -> None:
-        """Refuse models that read what would have another value than now.
-
-        Without steps nothing finds and sets it, and its name may be that of others.
+        """Refuse models that read what only steps find and set, unless it has that value now.
 
         Models whose inputs Keras doesn't know are taken as they are.
 

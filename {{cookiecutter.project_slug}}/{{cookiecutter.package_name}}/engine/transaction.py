@@ -30,7 +30,7 @@ from .loss_scale import LossScale, LossScaling
 from .output import say
 from .randomness import Place, drawing_for, in_round
 from .replicas import derive_seeds, is_random_state
-from .types import Replica, Run, Step, unique
+from .types import MADE_BY, Replica, Run, Step, unique
 
 Writes = list[tf.Tensor | None]  # new values of the captured variables, None where not written
 
@@ -43,13 +43,6 @@ class StepResult(NamedTuple):
     writes: Writes  # for Capture.writable
 
 
-# Of what a step may ask for: which function of `task/` has made it.
-MADE_BY = {
-    "models": "create_model in task/model.py",
-    "losses": "create_losses in task/losses.py",
-    "metrics": "create_metrics in task/metrics.py",
-    "optimizers": "create_optimizer in task/optimizer.py",
-}
 ASKED = re.compile(rf"\brun\.({'|'.join(MADE_BY)})\[")
 
 

@@ -20,6 +20,13 @@ from .errors import CollectiveInXlaError, UsageError
 from .randomness import Randomness
 from .workers import Workers
 
+# Of what a run has by name: which function of `task/` returns it.
+MADE_BY = {
+    "models": "create_model in task/model.py",
+    "losses": "create_losses in task/losses.py",
+    "metrics": "create_metrics in task/metrics.py",
+    "optimizers": "create_optimizer in task/optimizer.py",
+}
 MAIN = "main"  # the name of a model, loss or optimizer that is the only one
 
 

@@ -18,7 +18,7 @@ from .gradients import all_optimizers
 from .output import say
 from .run_files import SPLITS
 from .step_log import OF_STEPS
-from .types import Run
+from .types import MADE_BY, Run
 
 CLIPS = "clips each replica's gradients before they are summed; use "
 # What Keras does inside `apply` comes too early or fails on more than one replica (Keras 3.15).
@@ -39,13 +39,13 @@ def validate_models(models: Mapping[Any, Any]) -> None:
         UsageError: a factory returns something else, or a model that wasn't called.
     """
     if not models:
-        raise UsageError("create_model in task/model.py returns a dict without a model.")
+        raise UsageError(f"{MADE_BY['models']} returns a dict without a model.")
     one_or_more = "a keras.Model, or several by name in a dict"
-    _require_kind(models, keras.Layer, "create_model in task/model.py", one_or_more)
+    _require_kind(models, keras.Layer, MADE_BY["models"], one_or_more)
     for name, model in models.items():
         if not isinstance(name, str) or not name or "/" in name:
             raise UsageError(
-                f"create_model in task/model.py calls a model {name!r}; its name must be a text "
+                f"{MADE_BY['models']} calls a model {name!r}; its name must be a text "
                 "without a slash, since files are called by it."
             )
         if not model.built:
@@ -104,25 +104,25 @@ def validate(run: Run) -> None:
     for what, made in (("losses", run.losses), ("metrics", run.metrics)):
         if not isinstance(made, Mapping):
             raise UsageError(
-                f"create_{what} in task/{what}.py returns a {type(made).__name__}; it must return "
-                f"a dict of {what} by name."
+                f"{MADE_BY[what]} returns a {type(made).__name__}; it must return a dict of "
+                f"{what} by name."
             )
     losses: Mapping[str, Any] = run.losses
     for name, loss in losses.items():  # others are the business of the steps
         if loss is None or isinstance(loss, str | type):
             raise UsageError(
-                f"create_losses in task/losses.py returns {_kind(loss)} for {name!r}; it must "
-                "return losses that a step can call, by name."
+                f"{MADE_BY['losses']} returns {_kind(loss)} for {name!r}; it must return losses "
+                "that a step can call, by name."
             )
     metric, optimizer = keras.metrics.Metric, keras.optimizers.Optimizer
     one_or_more = "an optimizer of Keras, or several by name in a dict"
-    _require_kind(run.metrics, metric, "create_metrics in task/metrics.py", "metrics, by name")
-    _require_kind(run.optimizers, optimizer, "create_optimizer in task/optimizer.py", one_or_more)
-    if not run.functions.train_steps:
-        raise UsageError("TRAIN_STEPS in task/steps.py is empty; write (train_step,).")
-    if not isinstance(run.functions.train_steps, tuple | list):
-        raise UsageError("TRAIN_STEPS in task/steps.py is one function; write (train_step,).")
+    _require_kind(run.metrics, metric, MADE_BY["metrics"], "metrics, by name")
+    _require_kind(run.optimizers, optimizer, MADE_BY["optimizers"], one_or_more)
     functions = run.functions
+    if not functions.train_steps:
+        raise UsageError("TRAIN_STEPS in task/steps.py is empty; write (train_step,).")
+    if not isinstance(functions.train_steps, tuple | list):
+        raise UsageError("TRAIN_STEPS in task/steps.py is one function; write (train_step,).")
     for step in (*functions.train_steps, functions.validation_step, functions.test_step):
         require_call(step, "run, batch, replica", f"{getattr(step, '__name__', step)}, a step,")
     validate_names(run)
