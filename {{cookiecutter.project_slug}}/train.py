@@ -2,7 +2,7 @@
 
 python train.py                           # on what this machine has
 python train.py --virtual-replicas 4      # four replicas on one CPU
-python train.py --resume runs/<run>       # continue from the last checkpoint
+python train.py --resume runs/<run>       # resume from the last checkpoint
 python train.py --help                    # every flag
 """
 
@@ -46,7 +46,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         from {{ cookiecutter.package_name }}.engine.loop import Loop
         from {{ cookiecutter.package_name }}.engine.report import write_report
         from {{ cookiecutter.package_name }}.engine.run_directory import RunDirectory, find_resumed
-        from {{ cookiecutter.package_name }}.engine.strategy import create_strategy, strategy_name
+        from {{ cookiecutter.package_name }}.engine.strategy import create_strategy
         from {{ cookiecutter.package_name }}.engine.workers import Workers
         from {{ cookiecutter.package_name }}.run import (
             create_run,
@@ -117,21 +117,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
 
         # Test with the best weights.
         tested = loop.test()
-        results = {
-            "strategy": strategy_name(strategy),
-            "replicas": strategy.num_replicas_in_sync,
-            "epochs": loop.epoch,
-            "steps": loop.step,
-            "best_step": int(loop.best_row.get("step", loop.step)),
-            "skipped_steps": int(loop.progress.skips.total),
-            "overflows": int(loop.progress.skips.overflows),
-            **loop.records.latest,  # of the latest weights; test_* are of the best ones
-            **tested,
-            "seconds": round(loop.seconds, 2),
-            "best": loop.best_row,
-            **origin,
-            "earlier": loop.earlier,
-        }
+        results = loop.results(tested)
         directory.write_results(results)  # before the pictures: an error there loses no results
         loop.records.draw_curves(loop.best_row, tested)
         if workers.is_chief:  # pictures, TensorBoard and the page

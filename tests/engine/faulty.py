@@ -4134,11 +4134,11 @@ PREDICTIONS = [
     ),
     Fault(
         "monitor", sound, "train_accuracy selects the best weights: .* monitor validation_accuracy",
-        flags={"task": TaskConfig(monitor="train_accuracy")},
+        flags={"task": TaskConfig(monitor="train_accuracy", larger_is_better=True)},
     ),
     Fault(
         "monitor", sound, "the weights with the smallest validation_accuracy are kept as the best",
-        flags={"task": TaskConfig(larger_is_better=False)},
+        flags={"task": TaskConfig(monitor="validation_accuracy", larger_is_better=False)},
     ),
     Fault(
         "monitor", lambda: judged_by(within, "within_1"),
@@ -4186,7 +4186,7 @@ PREDICTIONS = [
     ),
     Fault(
         "monitor", sound, "the weights with the largest validation_loss are kept as the best",
-        flags={"task": TaskConfig(monitor="validation_loss")},
+        flags={"task": TaskConfig(monitor="validation_loss", larger_is_better=True)},
     ),
     Fault("metrics", lambda: validated(0, put(7, NAN)), "validation_loss is nan: nothing counts"),
     Fault(
@@ -6322,7 +6322,7 @@ MODES = [
             step(mean=lambda metric, loss: metric.update_state([loss])),), validation_step=step(
             mean=lambda metric, loss: metric.update_state([loss]), training=False)),
         "the weights with the largest validation_error_rate are kept as the best",
-        flags={"task": TaskConfig(monitor="validation_error_rate")},
+        flags={"task": TaskConfig(monitor="validation_error_rate", larger_is_better=True)},
     ),
     Fault(
         "process_gradients",
@@ -6466,7 +6466,7 @@ MODES = [
             "val_exact_matches", "min", metrics=lambda: {"exact_matches": Matches()}
         ),
         "they treat it as worse, or vice versa",
-        flags={"task": TaskConfig(monitor="validation_exact_matches")},
+        flags={"task": TaskConfig(monitor="validation_exact_matches", larger_is_better=True)},
     ),
     Fault(
         "axes",

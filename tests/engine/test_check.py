@@ -341,7 +341,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     ),
     "a share that selects": (
         lambda: judged_by(within, "within_1"),
-        {"task": TaskConfig(monitor="validation_within_1")},
+        {"task": TaskConfig(monitor="validation_within_1", larger_is_better=True)},
     ),
     "a loss that selects": (
         sound,
@@ -798,7 +798,7 @@ def test_the_command_lists_selects_and_leaves_nothing_behind() -> None:
     assert total == "       1 ok"
     assert todos.endswith("TODOs untouched")
     lines = python_m("proof", "check", "--only", "are mixed", cwd=project).stdout.splitlines()
-    assert lines[0].startswith("ok     labels are mixed: not looked at: data that is not a stream")
+    assert lines[0].startswith("-      labels are mixed: not looked at: data that is not a stream")
     assert lines[1] == "       1 not looked at"
     refused = python_m("proof", "check", "--only", "no such", cwd=project, status=2)
     assert refused.stderr == "error: no relation has 'no such' in its name; see --list.\n"

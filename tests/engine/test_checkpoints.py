@@ -95,7 +95,7 @@ def other_precision(run: Run) -> Run:
         (other_precision, {}, "precision was float64, and now it is mixed_bfloat16"),
         (other_optimizer, {}, "optimizer main was SGD, and now it is Ftrl"),
         (other_rate, {}, "learning rate of main was 100000, and now it is 200000"),
-        (other_model, {}, "model main was nothing more, and now it is .*batch_normalization"),
+        (other_model, {}, "in its model main .*batch_normalization.* is new"),
     ],
     ids=["batch size", "seed", "last batch", "precision", "optimizer", "learning rate", "model"],
 )

@@ -404,7 +404,10 @@ def test_garbage_is_left_alone_while_tensorflow_is_imported() -> None:
     assert gc.isenabled()
 
 
-ENDS = [(signal.SIGTERM, 138), (signal.SIGHUP, 138), (signal.SIGINT, 130)]
+ENDS = [
+    *((number, 138) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)),
+    (signal.SIGINT, 130),
+]
 
 
 KERAS = """
@@ -414,6 +417,31 @@ with filtered_tf_import():
 config = keras.config
 print(config.backend(), config.image_data_format(), config.epsilon(), config.floatx())
 """
+
+
+@pytest.mark.quick
+def test_settings_that_keras_cannot_use_are_named(tmp_path: Path) -> None:
+    (tmp_path / "keras.json").write_text('{"floatx": "float31"}')
+    code = "from proof.engine.errors import usage_errors\nwith usage_errors():\n    " + (
+        "from proof.engine.tf_log_filter import filtered_tf_import\n"
+        "    with filtered_tf_import(): pass"
+    )
+    environment = os.environ | {"KERAS_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=project, env=environment, text=True, capture_output=True)
+    assert done.returncode == 2
+    assert f"error: {tmp_path}/keras.json can't be used: Invalid" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.quick
+def test_a_task_that_exits_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("proof.engine.errors.place_of", lambda error: "task/data.py:31")
+    with pytest.raises(SystemExit, match="2"), usage_errors():
+        raise SystemExit(0)
+    assert "task/data.py:31 ends the program by sys.exit" in capsys.readouterr().err
 
 
 @pytest.mark.quick
@@ -627,3 +655,13 @@ def test_too_little_memory_is_said(error: Exception, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit, match="2"), usage_errors():
         raise error
     assert "--accumulate" in capsys.readouterr().err
+
+
+@pytest.mark.quick
+def test_data_larger_than_memory_needs_no_smaller_batches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("proof.engine.errors.place_of", lambda error: "task/data.py:31")
+    with pytest.raises(SystemExit, match="2"), usage_errors():
+        raise MemoryError
+    assert "by RandomAccess." in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.loop import Loop, Schedule
 from proof.engine.run_directory import RunDirectory
+from proof.engine.run_files import read_csv
 from proof.engine.types import Run
 
 from .toys import (
@@ -304,11 +306,11 @@ def test_another_schedule_is_resumed(tmp_path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Smaller:
-    """The flags of a task that monitors its loss by default."""
+class Larger:
+    """The flags of a task that monitors its accuracy by default."""
 
-    monitor: str = "validation_loss"
-    larger_is_better: bool = False
+    monitor: str = "validation_accuracy"
+    larger_is_better: bool = True
 
 
 @pytest.mark.quick
@@ -320,15 +322,14 @@ def test_a_direction_is_refused_only_where_it_was_left_at_that_of_another_column
         "error": keras.metrics.MeanSquaredError,
         "reward": keras.metrics.Mean,
     }
-    run = build(replace(TOY, metrics=lambda: {name: m() for name, m in metrics.items()})).run
+    smaller = build(replace(TOY, metrics=lambda: {name: m() for name, m in metrics.items()})).run
+    run = replace(smaller, task=Larger())
 
     def monitor(column: str, larger: bool, run: Run = run, validated: bool = True) -> str:
         best = BestWeights(tmp_path, run)
         best.monitor(column, larger_is_better=larger, validated=validated)
         return capsys.readouterr().out
 
-    assert run.task.monitor == "validation_accuracy"
-    assert run.task.larger_is_better
     for column in ("validation_loss", "validation_error", "train_loss"):
         for validated in (True, column == "train_loss"):
             with pytest.raises(UsageError, match=f"largest {column} .* add --no-larger-is-better,"):
@@ -338,7 +339,7 @@ def test_a_direction_is_refused_only_where_it_was_left_at_that_of_another_column
     assert monitor("validation_reward", True) == monitor("validation_reward", False) == ""
     # Meant so: said by a flag, or by the task.
     assert "with the smallest validation_accuracy are kept" in monitor("validation_accuracy", False)
-    smaller = replace(run, task=Smaller())
+    assert smaller.task.monitor == "validation_loss"
     assert "with the largest validation_loss are kept" in monitor("validation_loss", True, smaller)
     with pytest.raises(UsageError, match="right for validation_loss; add --larger-is-better,"):
         monitor("validation_accuracy", False, smaller)
@@ -637,6 +638,77 @@ def test_a_killed_run_keeps_the_best_weights_that_its_latest_checkpoint_names(
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("rate", [math.nan, math.inf])
+def test_a_rate_that_is_no_number_changes_no_weight_and_ends_the_run(
+    rate: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy = replace(TOY, optimizer=lambda: keras.optimizers.SGD(rate))
+    run = loop(tmp_path, toy=toy)
+    before = [v.numpy() for v in run.run.model.variables]
+    with pytest.raises(UsageError, match="No weight was trained: none of the 14 steps was finite"):
+        run.train()
+    for value, v in zip(before, run.run.model.variables, strict=True):
+        np.testing.assert_array_equal(value, v.numpy())
+    assert f"the learning rate of 'main' is {rate}" in capsys.readouterr().out
+
+
+@pytest.mark.quick
+def test_what_a_callback_sets_in_python_is_said_where_it_does_not_come_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def model() -> keras.Model:
+        x = inputs = keras.Input((FEATURES,))
+        x = keras.layers.Dropout(0.25, name="drop")(x)
+        return keras.Model(inputs, keras.layers.Dense(CLASSES, name="logits")(x))
+
+    def leave_out(event: Event) -> None:
+        event.run.layers[2].rate = 0.5
+
+    toy = replace(TOY, model=model)
+    loop(tmp_path, [at_step(7, leave_out)], toy=toy, num_steps=7).train()
+    capsys.readouterr()
+    run = loop(tmp_path, [at_step(7, leave_out)], toy=toy, resume=True)
+    assert "so far trained with drop.rate 0.5 (now 0.25)" in capsys.readouterr().out
+    assert run.best.restore()
+    assert "trained" not in capsys.readouterr().err  # the best row came before the callback
+
+
+@pytest.mark.quick
+def test_a_mistake_of_a_callback_is_refused_before_it_is_saved(tmp_path: Path) -> None:
+    def other(event: Event) -> None:
+        event.run.optimizers["main"].learning_rate = COSINE
+
+    run = loop(tmp_path, [every_steps(4, other)], save_every_steps=2)
+    with pytest.raises(UsageError, match="given another schedule after create_optimizer"):
+        run.train()
+    assert run.checkpoints.saved_step == 2
+
+
+@pytest.mark.quick
+def test_a_run_that_is_resumed_with_fewer_steps_forgets_what_came_later(tmp_path: Path) -> None:
+    run = loop(tmp_path, num_steps=14, save_every_epochs=0, save_every_steps=7)
+    run.train()
+    for file in (tmp_path / "checkpoints" / "latest").glob("ckpt-14.*"):
+        file.unlink()
+    run = loop(tmp_path, num_steps=7, resume=True)
+    run.train()
+    run.test()
+    assert run.best.restored_step == run.results({})["best_step"] == 7
+    assert [row["step"] for row in read_csv(tmp_path / "history.csv")] == [7]
+
+
+@pytest.mark.quick
+def test_the_best_weights_are_selected_anew_where_other_values_are_better(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop(tmp_path, num_steps=7).train()
+    run = loop(tmp_path, resume=True, larger_is_better=True)
+    assert "other values are better now: the next validation selects" in capsys.readouterr().out
+    assert run.best.row == {}
+    assert not list((tmp_path / "checkpoints" / "best").glob("*.index"))
+
+
+@pytest.mark.quick
 def test_a_run_that_is_only_tested_keeps_its_best_row_with_other_validation_steps(
     tmp_path: Path,
 ) -> None:
@@ -757,9 +829,9 @@ def test_integers_of_metrics_stay_whole_on_another_number_of_replicas(tmp_path: 
 @pytest.mark.parametrize(
     ("metrics", "sentence"),
     [
-        (dict, r"its list of metrics was accuracy \S+ \(\), and now it is nothing more"),
-        (lambda: {"accuracy": keras.metrics.Mean()}, r"now it is accuracy Mean \(\)"),
-        (lambda: {**TOY.metrics(), "mean": keras.metrics.Mean()}, r"now it is mean Mean \(\)"),
+        (dict, r"in its list of metrics accuracy \S+ \(\) is missing"),
+        (lambda: {"accuracy": keras.metrics.Mean()}, r"is accuracy Mean \(\) now"),
+        (lambda: {**TOY.metrics(), "mean": keras.metrics.Mean()}, r"mean Mean \(\) is new"),
     ],
     ids=["none", "another", "one more"],
 )
@@ -779,7 +851,7 @@ def test_layers_in_another_order_are_named(tmp_path: Path) -> None:
         return keras.Model(inputs, keras.layers.Dense(CLASSES, name="logits")(x))
 
     loop(tmp_path, toy=replace(TOY, model=lambda: model("a", "b")), num_steps=1).train()
-    with pytest.raises(UsageError, match=r"its model main was a/kernel \S+ \S+, and now it is b/k"):
+    with pytest.raises(UsageError, match=r"in its model main a/kernel \S+ \S+ is b/kernel .* now"):
         loop(tmp_path, toy=replace(TOY, model=lambda: model("b", "a")), num_steps=2, resume=True)
 
 

@@ -175,7 +175,7 @@ def test_terms_are_columns_everywhere_and_resume_exactly(replicas: int, tmp_path
 
     changed = replace(TOY, train_steps=(plain_step,), terms=())
     other = loop(tmp_path, replicas, toy=changed, num_steps=7, monitor="validation_loss")
-    with pytest.raises(UsageError, match="list of losses and terms was feature, and now it is"):
+    with pytest.raises(UsageError, match="in its list of losses and terms feature is"):
         other.start(resume=True)
 
 

@@ -213,12 +213,12 @@ def test_a_step_knows_how_long_the_run_is(
 
 
 @pytest.mark.quick
-def test_the_loss_is_not_monitored_as_if_larger_were_better(load: Load, tmp_path: Path) -> None:
+def test_an_accuracy_is_not_monitored_as_if_smaller_were_better(load: Load, tmp_path: Path) -> None:
     error = load(DEFAULT, "engine.errors").UsageError
-    with pytest.raises(error, match="right for validation_accuracy; add --no-larger-is-better"):
-        train(load, tmp_path, monitor="validation_loss")
+    with pytest.raises(error, match="right for validation_loss; add --larger-is-better"):
+        train(load, tmp_path, monitor="validation_accuracy")
     assert not list(tmp_path.iterdir())
-    train(load, tmp_path, monitor="validation_loss", larger_is_better=False)
+    train(load, tmp_path, monitor="validation_accuracy", larger_is_better=True)
 
 
 @pytest.mark.quick
@@ -239,8 +239,10 @@ def test_commands_print_nothing_but_their_results(
     monkeypatch.setattr(data, "create_datasets", batches)
     run = train(load, tmp_path)
     assert "test data comes in batches" in capsys.readouterr().out
+    monkeypatch.setattr(load(DEFAULT, "engine.environment"), "hashes_of_code", lambda: {"a": "b"})
     commands.Evaluate(run)()
     said = capsys.readouterr()
+    assert "trained with code " in said.err
     assert set(json.loads(said.out)) == {"test_loss", "test_accuracy"}
     assert "reading\n" in said.err
     commands.Predict(run, split="test")()

@@ -15,7 +15,7 @@ import tensorflow as tf
 from proof.engine.errors import UsageError
 from proof.engine.gradients import build_optimizer
 from proof.engine.types import Replica, Run
-from proof.engine.unsupported import validate, validate_splits
+from proof.engine.unsupported import validate, validate_modes, validate_splits
 
 from .faulty import copied_every
 from .toys import CLASSES, FEATURES, Toy, build, plain_data, plain_model, plain_step, train
@@ -197,7 +197,7 @@ def test_float8() -> None:
 
 
 def test_an_optimizer_whose_own_sum_cannot_be_switched_off() -> None:
-    newer: Any = SimpleNamespace(built=True, build=lambda variables: None)
+    newer: Any = SimpleNamespace(built=False, build=lambda variables: None)
     with pytest.raises(UsageError, match=r"of Keras 3.* in a way that .* install an older Keras"):
         build_optimizer(newer, [])
 
@@ -206,7 +206,7 @@ def test_an_optimizer_whose_own_sum_cannot_be_switched_off() -> None:
     ("metric", "fix"),
     [
         (lambda: metrics.R2Score(num_regressors=2), "leave num_regressors out"),
-        (lambda: metrics.F1Score(), "makes its variables on first use"),
+        (lambda: metrics.F1Score(), "or makes them on first use"),
         (lambda: correlation("PearsonCorrelation"), "leave it out"),
         (lambda: correlation("ConcordanceCorrelation"), "leave it out"),
     ],
@@ -299,6 +299,7 @@ def test_a_schedule_that_a_callback_sets() -> None:
     [
         (lambda: (plain_model(), plain_model()), "returns a tuple for 'main'; it must return a k"),
         (lambda: None, "returns None for 'main'"),
+        (lambda: keras.layers.Dense(3), "returns a Dense for 'main'"),
         (lambda: keras.Sequential, "returns the class Sequential for 'main'"),
         (dict, "returns a dict without a model"),
         (lambda: {"a/b": plain_model()}, "calls a model 'a/b'; its name must be a text without"),
@@ -306,7 +307,7 @@ def test_a_schedule_that_a_callback_sets() -> None:
         (lambda: {"a": plain_model(), "b": keras.Sequential([keras.layers.Dense(3)])},
          r"The model 'b' \(Sequential\) has no weights yet; call it once on zeros"),
     ],
-    ids=["tuple", "none", "class", "empty", "slash", "number", "not built"],
+    ids=["tuple", "none", "layer", "class", "empty", "slash", "number", "not built"],
 )  # fmt: skip
 def test_what_is_no_model(model: Callable[[], Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
@@ -376,7 +377,7 @@ def test_a_gradient_inside_a_step_is_not_of_variables() -> None:
         tape.gradient(losses["main"], run.model.trainable_variables)
         return losses
 
-    with pytest.raises(UsageError, match=r"watch and differentiate \[v\.value for v in variables"):
+    with pytest.raises(UsageError, match=r"takes or applies gradients of variables, .* tape"):
         train(Toy(train_steps=(step,)), steps=1, steps_per_call=1)
 
 
@@ -420,3 +421,51 @@ def test_weights_that_a_step_creates() -> None:
 
     with pytest.raises(UsageError, match=r"creates the weights auxiliary\S*/dense\S*/kernel, "):
         train(Toy(model), steps=1, steps_per_call=1)
+
+
+@pytest.mark.quick
+def test_a_step_that_applies_gradients_by_itself() -> None:
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        losses = plain_step(run, batch, replica)
+        variables = run.model.trainable_variables
+        gradients = tf.gradients(losses["main"], [v.value for v in variables])
+        run.optimizers["main"].apply_gradients(zip(gradients, variables, strict=True))
+        return losses
+
+    with pytest.raises(UsageError, match=r"takes or applies gradients of variables, .* tape"):
+        train(Toy(train_steps=(step,)), 2, steps=1, steps_per_call=1)
+
+
+@pytest.mark.quick
+def test_switches_for_debugging() -> None:
+    tf.config.run_functions_eagerly(True)
+    try:
+        with pytest.raises(UsageError, match=r"run_functions_eagerly\(True\), and steps must be"):
+            validate_modes()
+    finally:
+        tf.config.run_functions_eagerly(False)
+    with tf.Graph().as_default(), pytest.raises(UsageError, match="disable_eager_execution"):
+        validate_modes()
+
+
+@pytest.mark.quick
+def test_an_optimizer_that_is_built_already() -> None:
+    used = optimizers.Adam()
+    used.build(plain_model().trainable_variables)
+    with pytest.raises(UsageError, match="returns an Adam that was built before"):
+        build(Toy(optimizer=lambda: used))
+
+
+@pytest.mark.quick
+def test_a_rate_that_is_a_function_of_the_step() -> None:
+    with pytest.raises(UsageError, match=r"'step'; write a LearningRateSchedule"):
+        build(Toy(optimizer=lambda: optimizers.Adam(lambda step: 1e-3)))
+
+
+@pytest.mark.quick
+def test_a_clock_that_graphs_may_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> tf.Tensor:
+        raise tf.errors.FailedPreconditionError(None, None, "determinism is enabled")
+
+    monkeypatch.setattr(tf, "timestamp", refuse)
+    assert np.isfinite(train(Toy(), steps=2, steps_per_call=2).losses).all()

@@ -92,7 +92,8 @@ class Check:
         found: dict[str, list[str]] = {"ok": [], NOT_LOOKED_AT: [], "look": [], "WRONG": []}
         for name, finding in check(laboratory, names):
             found[finding.verdict if finding.was_looked_at else NOT_LOOKED_AT].append(name)
-            print(f"{finding.verdict:5}  {name}: {finding}".rstrip(": "), flush=True)
+            verdict = finding.verdict if finding.was_looked_at else "-"
+            print(f"{verdict:5}  {name}: {finding}".rstrip(": "), flush=True)
         totals = [f"{len(found[verdict])} {verdict}" for verdict in found if found[verdict]]
         worst = ", ".join(found["WRONG"] or found["look"])
         print(f"       {', '.join(totals)}{f': {worst}' * bool(worst)}")
@@ -192,7 +193,8 @@ class Compare:
 
         if not self.runs:
             fail("give the directories of the runs to compare.")
-        text, runs = compare([read_run(run) for run in self.runs])
+        distinct = {run.resolve(): run for run in self.runs}.values()
+        text, runs = compare([read_run(run) for run in distinct])
         name = time.strftime("compare-%Y-%m-%d-%H%M%S.png")
         output = self.output or self.runs[0].parent / name
         if self.mean_over:
@@ -295,12 +297,17 @@ def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:
 def _restore(directory: Path, run: Run, outside: Outside) -> None:
     """Set the best weights; one sentence if there are none."""
     from .engine.checkpoints import BestWeights
+    from .engine.environment import environment, what_changed
     from .engine.run_files import read_run
 
-    if not BestWeights(directory / "checkpoints" / "best", run, outside).restore():
+    best = BestWeights(directory / "checkpoints" / "best", run, outside)
+    if not best.restore():
         if read_run(directory).history:
             fail(f"{directory} has lost its checkpoints, or they are damaged; put them back.")
         fail(f"{directory} has no weights yet: it was not validated before it ended.")
+    before, now = best.restored_origin, environment()
+    if before and before["versions"] != now["versions"]:  # a commit alone changes nothing
+        sys.stderr.write(f"trained with {what_changed(before, now)}: it may give other outputs\n")
 
 
 def _has_display() -> bool:

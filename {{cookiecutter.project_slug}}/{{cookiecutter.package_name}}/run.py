@@ -25,6 +25,7 @@ from .engine.types import MAIN, Run, TaskFunctions
 from .engine.unsupported import (
     validate,
     validate_models,
+    validate_modes,
     validate_optimizer,
     validate_splits,
 )
@@ -88,6 +89,7 @@ def create_run(
         if adapted is None:
             adapted = from_chief(adapt(task, datasets), workers)
     models = _create_models(strategy, adapted, config, task)
+    validate_modes()
     steps = num_steps(config, batches)
     with strategy.scope():
         losses = create_losses(task)
@@ -135,7 +137,6 @@ def create_run(
         constant_denominator=config.denominator == "global_batch",
         synchronized=bool(synchronized),
         bucket_bytes=int(config.bucket_mb * 1e6),
-        times_data=not config.deterministic,
     )
     drawn = distributed_steps.transaction.capture.random_states
     if strategy.num_replicas_in_sync > 1 and drawn and config.randomness == "replica":
@@ -245,6 +246,11 @@ def _create_models(
     with strategy.scope():
         models = _named(create_model(task, adapted))
     validate_models(models)
+    if (policy := keras.config.dtype_policy().name) != _policy(config.precision):
+        raise UsageError(
+            f"create_model in task/model.py sets the dtype policy of all layers to {policy}; leave "
+            "that to --precision, which scales the loss of float16, or set the dtype of layers."
+        )
     return models
 
 
@@ -256,9 +262,13 @@ def _functions() -> TaskFunctions:
 
 def _set_precision(precision: str) -> None:
     """Set the precision of weights and computation; 16-bit precisions keep float32 weights."""
-    full = precision if precision in ("float32", "float64") else "float32"
-    keras.config.set_floatx(full)
-    keras.config.set_dtype_policy(full if full == precision else f"mixed_{precision}")
+    keras.config.set_floatx("float64" if precision == "float64" else "float32")
+    keras.config.set_dtype_policy(_policy(precision))
+
+
+def _policy(precision: str) -> str:
+    """The dtype policy of a precision, by its name."""
+    return precision if precision in ("float32", "float64") else f"mixed_{precision}"
 
 
 def _named(made: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import zlib
+from typing import Any
 
 COUNTED = "(counted from 0)"
 
@@ -33,6 +34,15 @@ class BadExamples:
     def numbers(self) -> list[int]:
         """A number for each that this process has found, the same on all workers."""
         return [zlib.crc32(f"{label} {row}".encode()) for label, row in self._found]
+
+    def get_state(self) -> list[Any]:
+        """Those found so far, for a checkpoint."""
+        return [[label, row, reason] for (label, row), reason in self._found.items()]
+
+    def set_state(self, state: list[Any]) -> None:
+        """Go on with those that an earlier process has found, and named."""
+        self._found = {(label, row): reason for label, row, reason in state} | self._found
+        self._said = len(state)
 
     def add(self, label: str, row: int, reason: str) -> bool:
         """Note example `row` of a split, once however often it is read; false: it is too many.

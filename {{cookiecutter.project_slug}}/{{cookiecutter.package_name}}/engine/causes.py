@@ -59,8 +59,8 @@ def cause_of(error: BaseException) -> str:
     Without what Keras, TensorFlow and autograph wrap around it, on one line, without its last full
     stop, and never empty.
     """
-    place = place_of(error)
-    return f"{place}: {message_of(error)}" if place else message_of(error)
+    place, message = place_of(error), message_of(error)
+    return message if not place or message.startswith(place) else f"{place}: {message}"
 
 
 def message_of(error: BaseException) -> str:

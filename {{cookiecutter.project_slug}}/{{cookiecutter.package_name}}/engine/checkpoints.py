@@ -7,6 +7,7 @@ Random states and the order of the data follow from the step and need no saving.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
@@ -27,7 +28,7 @@ from .auxiliary import hashes, validate_hashes
 from .callbacks import learning_rates
 from .errors import UsageError
 from .files import plain_name, writing
-from .gradients import all_variables
+from .gradients import all_optimizers, all_variables
 from .output import say
 from .outside import Outside
 from .progress import Progress
@@ -119,6 +120,7 @@ class Checkpoints:
             "metrics": self._metrics_by_replica(),
             "differing": self._differing_by_replica(),
             "outside": self._outside.to_save(),
+            "settings": settings(self.run),
         }
         self._text.assign(json.dumps(text))
         is_summed, keep = _is_summed(self.run), self._keep
@@ -147,6 +149,11 @@ class Checkpoints:
         self._restore_differing_by_replica(saved["differing"])
         self._outside.restore(saved["outside"])
         self.run.set_trainable(saved["trainable"])
+        if changed := _what_changed(saved.get("settings", {}), settings(self.run)):
+            say(
+                f"so far trained with {changed}; what a callback sets at_step(0) or once, let it "
+                "set in on_train_begin, too, which a resumed run calls again"
+            )
         self.saved_step = step
         return tf.nest.map_structure(tf.convert_to_tensor, self._progress), saved["loop"]
 
@@ -267,11 +274,15 @@ class Checkpoints:
             before, after = saved.get(key), now.get(key)
             if before == after:
                 continue
+            change = f"its {key} was {before}, and now it is {after}"
             if isinstance(before, list) and isinstance(after, list):
-                before, after = _first_difference(before, after)
+                was, is_now = _first_difference(before, after)
+                change = f"in its {key} {was} is {is_now} now"
+                if NOTHING in (was, is_now):
+                    what = f"{was} is missing" if is_now == NOTHING else f"{is_now} is new"
+                    change = f"in its {key} {what}"
             raise UsageError(
-                f"The run can't be resumed: its {key} was {before}, and now it is {after}; "
-                "start a new run, or set it back."
+                f"The run can't be resumed: {change}; start a new run, or set it back."
             )
 
 
@@ -284,6 +295,7 @@ class BestWeights:
         directory: where they are written.
         run: whose weights they are.
         outside: what steps read beside models, optimizers and metrics: a result depends on it.
+        origin: versions of what writes them, see engine/environment.py.
 
     Attributes:
         value: of the monitored column at the best validation, None before the first.
@@ -291,11 +303,22 @@ class BestWeights:
         column: the monitored column of the history.
         larger_is_better: whether larger values of it are better.
         columns: all that the history will have, beside epoch and step.
+        restored_origin: versions of what has written the weights that were restored, if known.
+        restored_step: the step of these weights; -1 before any were restored.
     """
 
-    def __init__(self, directory: Path, run: Run, outside: Outside | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        run: Run,
+        outside: Outside | None = None,
+        origin: dict[str, Any] | None = None,
+    ) -> None:
         self.run = run
         self.directory = directory
+        self.restored_origin: dict[str, Any] = {}
+        self.restored_step = -1
+        self._origin = origin or {}
         self._outside = outside or Outside()
         self._workers = run.workers
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
@@ -381,6 +404,8 @@ class BestWeights:
             "trainable": self.run.trainable,
             "auxiliary": hashes(self.run.models),
             "outside": self._outside.to_save(),
+            "origin": self._origin,
+            "settings": settings(self.run),
         }
         self._text.assign(json.dumps(text))
         is_summed = _is_summed(self.run)
@@ -424,9 +449,10 @@ class BestWeights:
             now = "unknown" if self.value is None else f"{self.value:g}"
             say(f"{self.column} is monitored now: that of the best weights so far is {now}")
 
-    def forget_later(self, step: int) -> None:
-        """Delete weights of later steps than `step`, which are made again."""
-        self._keep(lambda n: n <= step)
+    def forget_others(self) -> None:
+        """Delete weights that aren't the best of a resumed run, such as of steps to make again."""
+        step = int(self.row.get("step", -1))
+        self._keep(lambda n: n == step)
 
     def _keep(self, is_kept: Callable[[int], bool]) -> None:
         """Delete the weights of all other steps."""
@@ -465,6 +491,10 @@ class BestWeights:
         validate_hashes(self.run.models, text["auxiliary"])
         self.run.set_trainable(text["trainable"])
         self._outside.restore(text.get("outside", {}))
+        self.restored_origin = text.get("origin", {})
+        self.restored_step = int(path.name.rpartition("-")[2])
+        if changed := _what_changed(text.get("settings", {}), settings(self.run)):
+            sys.stderr.write(f"trained with {changed}: results may be others\n")
         return True
 
     def _validate_weights(self, saved: dict[str, Any]) -> None:
@@ -496,6 +526,31 @@ class BestWeights:
                     sys.stderr.write(f"no best weights to read; those of step {step} are used\n")
                 return str(directory / f"ckpt-{step}")
         return ""
+
+
+def settings(run: Run) -> dict[str, Any]:
+    """Numbers that layers and optimizers have as attributes of Python, such as a dropout's rate.
+
+    No variables hold them, so that a checkpoint doesn't bring back what callbacks have set.
+    """
+    layers = [layer for layer in run.layers if not isinstance(layer, keras.Model)]
+    parts: dict[str, Any] = {layer.name: layer for layer in layers}
+    for name, optimizer in run.optimizers.items():
+        each = all_optimizers(optimizer)
+        parts |= {f"optimizer {name}{f'/{i}' * bool(i)}": one for i, one in enumerate(each)}
+    found: dict[str, Any] = {}
+    for part, thing in parts.items():
+        with contextlib.suppress(Exception):  # layers of one's own often have no config
+            config = thing.get_config()
+            names = config.keys() - {"name", "trainable", "learning_rate", "seed"}
+            found |= {f"{part}.{n}": config[n] for n in names if isinstance(config[n], int | float)}
+    return found
+
+
+def _what_changed(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Which settings aren't what they were, of those that are known from both times."""
+    changed = sorted(n for n in before.keys() & now.keys() if before[n] != now[n])
+    return ", ".join(f"{name} {before[name]} (now {now[name]})" for name in changed)
 
 
 def _close(parts: np.ndarray) -> bool:

@@ -89,6 +89,11 @@ def data_errors(
             raise DataError(f"The {label} can't be used: {reason}.") from error
         if run.bad_examples.failure:
             raise DataError(run.bad_examples.failure) from error
+        if "cache lockfile already exists" in str(error):
+            raise DataError(
+                f"The {label} is read by .cache(file), whose file a killed process was writing: "
+                "delete the *.lockfile beside it."
+            ) from error
         if is_reading(error):
             raise DataError(_unreadable({split: data}, error, rows)) from error
         if not isinstance(error, RuntimeError) and (reason := _misfit(run, element, shapes=True)):

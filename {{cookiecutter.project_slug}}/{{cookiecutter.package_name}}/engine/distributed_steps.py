@@ -16,7 +16,7 @@ import tensorflow as tf
 from . import link
 from .batches import BatchLayout, on_replicas
 from .errors import UsageError
-from .gradients import all_optimizers, clip, global_norm, sum_over_replicas
+from .gradients import all_optimizers, clip, global_norm, rates_of, sum_over_replicas
 from .loss_scale import LossScaling
 from .outside import Outside, of_engine
 from .progress import Progress, start
@@ -51,8 +51,6 @@ class DistributedSteps:
         constant_denominator: use the global batch size as the count of every batch.
         synchronized: the models sum over the replicas inside forward and backward.
         bucket_bytes: the smallest size of a vector in which gradients travel; 0 makes one vector.
-        times_data: measure how long steps wait for data, which isn't possible while operations
-            must be deterministic (TF 2.21).
     """
 
     def __init__(
@@ -66,7 +64,6 @@ class DistributedSteps:
         constant_denominator: bool = False,
         synchronized: bool = False,
         bucket_bytes: int = 0,
-        times_data: bool = True,
     ) -> None:
         self.run = run
         self.layout = layout
@@ -74,7 +71,7 @@ class DistributedSteps:
         self.max_skipped_steps = max_skipped_steps
         self.constant_denominator = constant_denominator
         self.bucket_bytes = bucket_bytes
-        self.times_data = times_data
+        self._times_data = _has_clock()
         self.loss_scaling = LossScaling(
             enabled=any(model.compute_dtype == "float16" for model in run.models.values())
         )
@@ -148,9 +145,13 @@ class DistributedSteps:
             self.run.set_trainable(now)
         self.outside.find(self.run, [graph, *of_evaluation])
 
-    def _function(self) -> Any:
-        what_trains = self.run.what_trains
-        if not self._built_for.issuperset(what_trains):
+    def require_built(self) -> None:
+        """Refuse what a callback has changed, and graphs or optimizers can't follow.
+
+        Raises:
+            UsageError: a layer is trainable that no optimizer knows, or a schedule is another one.
+        """
+        if not self._built_for.issuperset(self.run.what_trains):
             raise UsageError(
                 "A layer was set trainable that wasn't when the optimizer was built; create it "
                 "trainable, and freeze it with a callback at_step(0, ...)."
@@ -161,6 +162,10 @@ class DistributedSteps:
                 "would keep the old learning rate; make the change a part of the "
                 "schedule, or let a callback set numbers."
             )
+
+    def _function(self) -> Any:
+        self.require_built()
+        what_trains = self.run.what_trains
         # A layer frozen after a trace would go on training in it (Keras 3.15).
         if what_trains not in self._graphs:
             self._graphs[what_trains] = tf.function(self._steps, autograph=False)
@@ -193,8 +198,8 @@ class DistributedSteps:
         return batch
 
     def _now(self) -> tf.Tensor:
-        """Seconds, float64 scalar; 0 if data isn't timed."""
-        return tf.timestamp() if self.times_data else tf.zeros((), tf.float64)
+        """Seconds, float64 scalar; 0 where there is no clock."""
+        return tf.timestamp() if self._times_data else tf.zeros((), tf.float64)
 
     def _step(self, stacked: Any, progress: Progress) -> Progress:
         """One step: each of the task's train steps in turn; returns the progress after it."""
@@ -251,7 +256,8 @@ class DistributedSteps:
         losses = {name: tf.cast(loss, keras.config.floatx()) for name, loss in losses.items()}
         # A function that returns terms only updates the metrics and trains nothing.
         norm = tf.reduce_max(norms) if norms else tf.zeros((), keras.config.floatx())
-        finite = tf.math.is_finite(norm) & are_finite([losses[name] for name in gradients])
+        rates = [rate for name in gradients for rate in rates_of(self.run.optimizers[name])]
+        finite = tf.math.is_finite(norm) & are_finite([losses[name] for name in gradients] + rates)
         counts = loss_counts(self.run, counts)
         return ReducedStep(counts, losses, norm, finite, gradients, result.writes)
 
@@ -304,6 +310,15 @@ class _ReadOnly(keras.StatelessScope):
             "no checkpoint would hold it; assign a weight of a model in the train step, and only "
             "read it here."
         )
+
+
+def _has_clock() -> bool:
+    """Whether graphs can tell the time: not while operations must be deterministic (TF 2.21)."""
+    try:
+        tf.timestamp()
+    except tf.errors.FailedPreconditionError:
+        return False
+    return True
 
 
 def global_count(run: Run, batch: Any) -> Any:

@@ -77,6 +77,11 @@ class CollectiveInXlaError(UsageError):
     """A collective inside what XLA compiles."""
 
 
+SMALLER_BATCHES = "use a smaller --global-batch-size, or more micro-batches with --accumulate"
+LESS_MEMORY = {  # by the file of task/ that asked for it
+    "data.py": "leave the data on disk, and read each example when it is needed: by RandomAccess",
+    "model.py": f"make the model smaller; if it is a batch in it, {SMALLER_BATCHES}",
+}
 FULL_OR_READ_ONLY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
@@ -141,6 +146,8 @@ def usage_errors(*, trains: bool = True) -> Iterator[None]:
         if error.code not in (0, RESUMABLE) or isinstance(error, Signaled):
             end_together(error)  # else all workers end alike
         _forget_locals(error)
+        if not error.code and (place := place_of(error)):
+            fail(f"{place} ends the program by sys.exit or the like; raise an error instead.")
         raise
     except Exception as error:
         sentence = _sentence(error, RESUME if trains else AGAIN)
@@ -158,10 +165,8 @@ def _sentence(error: Exception, then: str) -> str:
     if isinstance(error, UsageError):
         return str(error)
     if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
-        return (
-            f"Out of memory ({cause_of(error)}); use a smaller --global-batch-size, or more "
-            "micro-batches with --accumulate."
-        )
+        file = place_of(error).partition(":")[0].rpartition("/")[2]
+        return f"Out of memory ({cause_of(error)}); {LESS_MEMORY.get(file, SMALLER_BATCHES)}."
     if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
         return cannot_write(error.filename or "a file of the run", error, then)
     if isinstance(error, OSError) and error.filename is not None and not place_of(error):

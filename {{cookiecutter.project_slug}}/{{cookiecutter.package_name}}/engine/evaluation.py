@@ -57,7 +57,7 @@ class Evaluation:
             self._fetched = of_engine(tf.Variable(0, trainable=False, dtype=tf.int64))
         link.watch(lambda: int(self._fetched))
         for name, split in self.splits.items():
-            if not is_endless(split) and not num_examples(split):
+            if not (name == "train" and is_endless(split)) and not num_examples(split):
                 raise UsageError(
                     f"The {split_label(name)} is empty; create_datasets may leave it out."
                 )

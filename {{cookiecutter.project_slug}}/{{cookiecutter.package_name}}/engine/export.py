@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from functools import partial
@@ -50,8 +49,8 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
                 difference = _difference(expected, outputs)
                 if difference > tolerance and not random:
                     raise UsageError(f"{file} differs from the model by {difference:.1e}.")
-                if file.is_dir():
-                    shutil.rmtree(file)
+                if file.is_dir():  # killed between the two, it is still here, in `new`
+                    file.replace(Path(new) / "before")
                 (Path(new) / path).replace(file)
             if random:
                 yield f"{file}: reloaded; not compared, since the model's outputs are random"

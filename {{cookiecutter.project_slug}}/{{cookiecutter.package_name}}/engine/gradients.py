@@ -28,6 +28,13 @@ def all_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]
     return unique(v for each in all_optimizers(optimizer) for v in each.variables)
 
 
+def rates_of(optimizer: keras.optimizers.Optimizer) -> list[tf.Tensor]:
+    """The learning rates of the next update, float scalars: its own, and those of all it holds."""
+    each = [o for o in all_optimizers(optimizer) if getattr(o, "_learning_rate", None) is not None]
+    # A MultiOptimizer refuses to tell its own, which nothing uses (Keras 3.15).
+    return [tf.convert_to_tensor(o.learning_rate) for o in each if not hasattr(o, "optimizers")]
+
+
 def _held(optimizer: keras.optimizers.Optimizer) -> Iterator[keras.optimizers.Optimizer]:
     """The optimizers among its attributes, and in their lists and dicts."""
     for value in [getattr(optimizer, "optimizers", ()), *vars(optimizer).values()]:
@@ -46,8 +53,13 @@ def build_optimizer(optimizer: keras.optimizers.Optimizer, variables: list[keras
     `apply` has changed some (TF 2.21).
 
     Raises:
-        UsageError: there is no such method.
+        UsageError: there is no such method, or it was built for other variables.
     """
+    if optimizer.built:
+        raise UsageError(
+            f"create_optimizer in task/optimizer.py returns an {type(optimizer).__name__} that was "
+            "built before, for other variables; create a new one there at each call."
+        )
     if not variables:  # those that a callback unfreezes later would belong to no optimizer either
         say(
             "there is nothing to train: the model of an optimizer has no weights, or all of them "

@@ -1,4 +1,4 @@
-"""SIGTERM, SIGHUP and Ctrl-C.
+"""SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and Ctrl-C.
 
 In training: finish the graph call, save, exit. Before and after it: end as an error does, so that
 what is open is closed. A second one exits at once, and none disturbs a process that is exiting.
@@ -20,8 +20,11 @@ AT_ONCE = 130
 ONE_WISH_SECS = 0.5  # `timeout` and batch systems signal a process, and then its group
 PIPE_BYTES = 1 << 16  # more than signals ever wait to be read
 SIGNALS: list[signal.Signals] = [signal.SIGTERM, signal.SIGINT]
-if hasattr(signal, "SIGHUP"):  # a closed terminal, a dropped ssh connection; not on Windows
-    SIGNALS.append(signal.SIGHUP)
+# A closed terminal or a dropped ssh connection, and a batch system before its time limit, as by
+# `sbatch --signal=USR1@60`; not on Windows.
+for name in ("SIGHUP", "SIGUSR1", "SIGUSR2"):
+    if hasattr(signal, name):
+        SIGNALS.append(signal.Signals[name])
 
 
 class Signaled(SystemExit):
@@ -30,7 +33,7 @@ class Signaled(SystemExit):
 
 @contextlib.contextmanager
 def ending_in_order(code: int, *, trains: bool) -> Iterator[None]:
-    """End by SIGTERM or SIGHUP with a sentence and `code`, not silently by the signal itself.
+    """End by a signal with a sentence and `code`, not silently by the signal itself.
 
     Ctrl-C raises KeyboardInterrupt, as ever; a second signal, if it isn't the same wish, exits at
     once, without tracebacks from what was being closed.

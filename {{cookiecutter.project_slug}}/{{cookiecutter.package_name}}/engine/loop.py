@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 import zlib
@@ -45,6 +46,7 @@ from .records import Records
 from .run_directory import RunDirectory
 from .run_files import SPLITS, Row
 from .step_log import StepLog
+from .strategy import strategy_name
 from .summaries import Profiler
 from .types import Run
 
@@ -102,7 +104,7 @@ class Loop:
 
     Attributes:
         earlier: the other origins of the run's earlier processes.
-        trains: whether anything is left to train or to validate; known from `start` on.
+        makes_steps: whether steps are left to make; known from `start` on.
 
     Raises:
         UsageError: the history has no such column, or a callback is none.
@@ -167,7 +169,7 @@ class Loop:
             steps.transaction.capture.assigned,
             steps.outside,
         )
-        self.best = BestWeights(checkpoints / "best", run, steps.outside)
+        self.best = BestWeights(checkpoints / "best", run, steps.outside, origin)
         self.best.monitor(
             monitor,
             larger_is_better=larger_is_better,
@@ -256,12 +258,14 @@ class Loop:
             self.steps.find_outside(self._iterator, self.progress, self.evaluation.graphs)
         if resume:  # from here on files change: a resume that was refused has lost nothing
             self.records.resume(self.step, saved["validations"], saved["latest_row"])
+            self.best.forget_others()
         if self.makes_steps and self.workers.is_chief:
             self.directory.forget_results()
         if trains:
-            self.best.forget_later(self.step)
             if self.workers.is_chief and (unreached := self.steps.transaction.unreached):
                 say(f"no gradient of a train step reaches: {', '.join(unreached)}")
+            if self.workers.is_chief and (idle := self._metrics_without_update()):
+                say(f"no train step updates, so that training has no value of: {', '.join(idle)}")
             if self.workers.is_chief and (held := held_by_layers(self.run)):
                 say(
                     f"neither trained nor in the saved weights: {', '.join(held)}, made by "
@@ -306,6 +310,11 @@ class Loop:
                 raise SystemExit(RESUMABLE)
             self._iterator = None  # it reads ahead
             self._save()  # whole, even if a signal comes now; a longer run goes on from here
+            if self.step and int(self.progress.skips.total) == self.step:
+                raise UsageError(
+                    f"No weight was trained: none of the {self.step} steps was finite, as said "
+                    f"above; look for the cause with `python -m {PACKAGE} check`."
+                )
             before = self._checksum()
             self._tell("on_train_end", self.callbacks)
             if self._checksum() != before:
@@ -362,10 +371,31 @@ class Loop:
         """Evaluate the test data with the best weights."""
         if not self.best.restore():
             say("no best weights were saved; testing with the latest")
+        elif self.best.restored_step != self.best_row.get("step"):  # those were lost
+            self.best.row = {}
         with self._resumable(), self._timed("evaluation"):
             if "test" not in self.evaluation.splits:
                 return {}
             return self.evaluation.evaluate("test", pace=self._pace)
+
+    def results(self, tested: dict[str, float]) -> dict[str, Any]:
+        """The content of results.json: `tested` is of the best weights, the rest of the latest."""
+        strategy, skips = self.run.strategy, self.progress.skips
+        return {
+            "strategy": strategy_name(strategy),
+            "replicas": strategy.num_replicas_in_sync,
+            "epochs": self.epoch,
+            "steps": self.step,
+            "best_step": int(self.best_row.get("step", self.step)),
+            "skipped_steps": int(skips.total),
+            "overflows": int(skips.overflows),
+            **self.records.latest,
+            **tested,
+            "seconds": round(self.seconds, 2),
+            "best": self.best_row,
+            **self._origin,
+            "earlier": self.earlier,
+        }
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
@@ -443,6 +473,9 @@ class Loop:
         found = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
         if np.isfinite([*losses.values()]).all():
             found = f"a gradient, of {found}"
+        rates = learning_rates(self.run) if made and step > self.step - made else {}
+        if wrong := [f"{name!r} is {r}" for name, r in rates.items() if not math.isfinite(r)]:
+            found = f"the learning rate of {' and of '.join(wrong)}"
         if step > self.step - made:
             total = int(skips.total)
             display.say(f"step {step} skipped, not finite: {found} ({total} skipped so far)")
@@ -529,6 +562,12 @@ class Loop:
         """Those of training, since the last validation."""
         return self.run.metric_results(self.steps.transaction.capture.assigned)
 
+    def _metrics_without_update(self) -> list[str]:
+        """The metrics that train steps leave out; a callback may update them."""
+        assigned = self.steps.transaction.capture.assigned
+        metrics = self.run.metrics.items()
+        return [n for n, m in metrics if not any(id(v) in assigned for v in m.variables)]
+
     def _save(self) -> None:
         self._require_same_weights()
         state = {
@@ -544,6 +583,8 @@ class Loop:
             "parts": self._seconds,
             "origins": [*self.earlier, self._origin],
             "validation_steps": self.schedule.validation_steps,
+            "monitor": [self.best.column, self.best.larger_is_better],
+            "bad_examples": self.run.bad_examples.get_state(),
             "examples": self._examples,
         }
         with self._timed("saving"):
@@ -565,8 +606,8 @@ class Loop:
         restored = self.checkpoints.restore_latest()
         if restored is None:
             raise UsageError(
-                f"{self.directory.path} holds no checkpoint to resume from; put its checkpoints "
-                "back, or start a new run."
+                f"{self.directory.path} holds no checkpoint to resume from: the run ended before "
+                "its first one, or they are gone; put them back, or start a new run."
             )
         self.progress, state = restored
         self.step = int(self.progress.step)
@@ -588,13 +629,16 @@ class Loop:
         others = other_examples(state.get("examples", {}), self._examples)
         steps = self.schedule.validation_steps
         other_validation = "validation" in others or state.get("validation_steps", steps) != steps
-        if other_validation and (self._goes_on or self._under_way):
-            say("validation takes other examples now: the next one selects the best weights anew")
+        is_turned = state.get("monitor") == [self.best.column, not self.best.larger_is_better]
+        if (other_validation or is_turned) and (self._goes_on or self._under_way):
+            why = "other values are better" if is_turned else "validation takes other examples"
+            say(f"{why} now: the next validation selects the best weights anew")
         else:
             self.best.resume(state["best"], state["best_row"], self.step)
         if "train" in others:
             say("the training data isn't what it was so far: only a new run would have seen it all")
         self._log.set_state(state["log"])
+        self.run.bad_examples.set_state(state.get("bad_examples", []))
         self._started -= state["seconds"]
         self._seconds = state["parts"]
         origins = [origin for origin in state.get("origins", ()) if origin]
@@ -659,6 +703,7 @@ class Loop:
             callback.function(event)
         self._tell("on_step_begin", due)
         self.batches.require_constants()
+        self.steps.require_built()  # before this is saved
         if not self.workers.alone:  # a callback may look at a clock, or at this worker's own batch
             asked = self.workers.gather([self.stopping, self._save_requested])
             self.stopping, self._save_requested = bool(asked[:, 0].any()), bool(asked[:, 1].any())

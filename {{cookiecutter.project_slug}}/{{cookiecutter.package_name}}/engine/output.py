@@ -14,7 +14,7 @@ PACKAGE = __package__.partition(".")[0]  # of the project, in commands that a pe
 GONE = {errno.EPIPE, errno.EIO, errno.EBADF}  # a closed pipe, a terminal hung up, a closed stream
 
 
-class _Forgiving:
+class Forgiving:
     """A text stream that drops what can't be written, and knows if not for want of a reader."""
 
     lost: OSError | None = None
@@ -23,9 +23,11 @@ class _Forgiving:
         self._stream = stream
 
     def __getattr__(self, name: str) -> Any:
+        """What else the stream has."""
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
+        """Write, or drop."""
         try:
             self._stream.write(text)
         except UnicodeEncodeError:  # the encoding has no such character, as under LANG=C
@@ -36,6 +38,7 @@ class _Forgiving:
         return len(text)
 
     def flush(self) -> None:
+        """Flush, or drop."""
         try:
             self._stream.flush()
         except (OSError, ValueError) as error:
@@ -95,7 +98,7 @@ def forgiving_output() -> Iterator[None]:
     before = sys.stdout, sys.stderr
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         # A stream that was closed before Python started is None.
-        sys.stdout, sys.stderr = (_Forgiving(nowhere if s is None else s) for s in before)
+        sys.stdout, sys.stderr = (Forgiving(nowhere if s is None else s) for s in before)
         try:
             yield
         finally:

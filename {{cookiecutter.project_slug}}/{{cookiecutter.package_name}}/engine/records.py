@@ -92,6 +92,8 @@ class Records:
         self.history = rows[:validations]  # the last one may be of a validation that is made again
         self.latest_row = latest_row
         self.summaries.resumed_step = step
+        if self.is_chief and self.history:
+            _write_csv(self.directory / "history.csv", self.history)
         if self.is_chief and (rows := self._read(self.directory / "steps.csv", step)):
             self._columns = list(rows[0])
             _write_csv(self.directory / "steps.csv", rows)

@@ -77,9 +77,10 @@ def _require_texts(array: np.ndarray) -> None:
             f"{place * len(array) // len(values)} (counted from 0), as pandas has it where a text "
             "is missing; replace it by one."
         )
+    dtype = "float32" if isinstance(values[place], float) else "int64"
     raise UsageError(
         "A split of create_datasets holds an array of Python's "
-        f"{type(values[place]).__name__} objects; convert it, such as by .astype('int64')."
+        f"{type(values[place]).__name__} objects; convert it, such as by .astype({dtype!r})."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 import time
 from collections.abc import Mapping
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from .loop import Loop
 
 LOG = "log"  # in the run directory
+EVENTS = "events.out.tfevents."
+MADE = re.compile(rf"{re.escape(EVENTS)}(\d+(?:\.\d{{6}}$)?)")  # when, in seconds
 
 
 class Summaries:
@@ -97,7 +100,9 @@ class Summaries:
             if part not in self._files:
                 folder = self._directory / part
                 folder.mkdir(parents=True, exist_ok=True)
-                file = folder / f"events.out.tfevents.{time.time():.6f}"
+                # Readers take files by name: this one is the last, though a clock may be behind.
+                made = [float(m[1]) for f in folder.iterdir() if (m := MADE.match(f.name))]
+                file = folder / f"{EVENTS}{max([time.time(), *(t + 1e-5 for t in made)]):.6f}"
                 self._files[part] = tf.io.TFRecordWriter(str(file))
                 self._add(part, file_version="brain.Event:2")
                 # At a start that isn't the first, readers drop what they have from its step on,

@@ -9,7 +9,9 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
+from .errors import UsageError
 from .output import say_on_terminal
 from .versions import require_versions
 
@@ -30,7 +32,7 @@ def filtered_tf_import() -> Iterator[None]:
     takes a tenth of the time (TF 2.21).
 
     Raises:
-        UsageError: the installed TensorFlow or Keras is too old.
+        UsageError: the installed TensorFlow or Keras is too old, or Keras' settings are unusable.
     """
     require_versions()
     say_on_terminal("loading TensorFlow")
@@ -55,7 +57,11 @@ def _import_keras() -> None:
     worker, would train another model.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    import keras
+    try:
+        import keras
+    except ValueError as error:  # of what such a file says
+        file = Path(os.environ.get("KERAS_HOME", "~/.keras")) / "keras.json"
+        raise UsageError(f"{file} can't be used: {error}; mend it or delete it.") from error
 
     keras.config.set_image_data_format("channels_last")
     keras.config.set_epsilon(1e-7)

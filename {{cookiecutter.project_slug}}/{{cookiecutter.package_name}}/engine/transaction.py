@@ -201,7 +201,7 @@ def _unknown_name(run: Run, error: KeyError) -> str:
 
 @contextmanager
 def _explained(step: Step, run: Run) -> Iterator[None]:
-    """Explain what a tape of the step itself lacks, where AutoGraph is missed, and names."""
+    """Explain what a tape in the step gets, where AutoGraph is missed, and names."""
     try:
         yield
     except KeyError as error:
@@ -216,11 +216,14 @@ def _explained(step: Step, run: Run) -> Iterator[None]:
             "are decorated with tf.function; use tf.where, tf.cond, tf.while_loop or tf.map_fn."
         ) from error
     except AttributeError as error:
-        if "'handle'" not in str(error):
+        if not any(name in str(error) for name in ("'handle'", "'_unique_id'")):
             raise
+        where = f"{place}: " if (place := place_of(error)) else ""
         raise UsageError(
-            f"{step.__name__} takes a gradient with respect to variables, whose values are plain "
-            "tensors in a step: watch and differentiate [v.value for v in variables]."
+            f"{where}{step.__name__} takes or applies gradients of variables, whose values are "
+            "plain tensors in a step. Return the losses, and leave out the tape and "
+            "apply_gradients: the engine does that. For a gradient in a loss, such as a penalty, "
+            "watch and differentiate [v.value for v in variables]."
         ) from error
 
 

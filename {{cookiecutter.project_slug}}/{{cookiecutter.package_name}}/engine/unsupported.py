@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import tensorflow as tf
+from keras.optimizers.schedules import LearningRateSchedule
 
 from .batches import is_sharded
 from .data_errors import split_label
@@ -41,7 +43,7 @@ def validate_models(models: Mapping[Any, Any]) -> None:
     if not models:
         raise UsageError(f"{MADE_BY['models']} returns a dict without a model.")
     one_or_more = "a keras.Model, or several by name in a dict"
-    _require_kind(models, keras.Layer, MADE_BY["models"], one_or_more)
+    _require_kind(models, keras.Model, MADE_BY["models"], one_or_more)
     for name, model in models.items():
         if not isinstance(name, str) or not name or "/" in name:
             raise UsageError(
@@ -93,6 +95,24 @@ def validate_splits(datasets: Any) -> None:
         if split is not None and is_sharded(split):
             what = f"The {split_label(name)}, called for the part of each worker,"
             require_call(split, "workers, index", what)
+
+
+def validate_modes() -> None:
+    """Refuse switches of TensorFlow that let steps run without graphs, as one may debug them.
+
+    Raises:
+        UsageError: one is set.
+    """
+    if tf.config.functions_run_eagerly():
+        raise UsageError(
+            "task/ calls tf.config.run_functions_eagerly(True), and steps must be graphs; leave it "
+            "out, and show values by tf.print."
+        )
+    if not tf.executing_eagerly():
+        raise UsageError(
+            "task/ calls tf.compat.v1.disable_eager_execution() or disable_v2_behavior(), without "
+            "which variables have no values; leave it out."
+        )
 
 
 def validate(run: Run) -> None:
@@ -201,9 +221,10 @@ def validate_metrics(metrics: Mapping[str, keras.metrics.Metric]) -> None:
             )
         if not metric.variables or getattr(metric, "_built", True) is False:
             raise UsageError(
-                f"The metric {name!r} ({kind}) makes its variables on first use, which is too late "
-                "for a train step that can be taken back; in create_metrics call its update_state "
-                "once with zeros of the right shape, then reset_state."
+                f"The metric {name!r} ({kind}) has no variables, or makes them on first use, which "
+                "is too late for a train step that can be taken back: make them in __init__ by "
+                "add_weight; for one of Keras, in create_metrics call update_state once with zeros "
+                "of the right shape, then reset_state."
             )
 
 
@@ -222,6 +243,15 @@ def validate_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
                 "create_optimizer returns a LossScaleOptimizer, which looks at replica 0 only "
                 "(keras #19891); return the inner optimizer and use --precision float16."
             )
+        rate = getattr(each, "_learning_rate", None)
+        if callable(rate) and not isinstance(rate, LearningRateSchedule | keras.Variable):
+            try:
+                inspect.signature(rate).bind()
+            except TypeError as error:
+                raise UsageError(
+                    f"{type(each).__name__} is given a function as its learning rate, which Keras "
+                    f"calls without arguments: {error}; write a LearningRateSchedule."
+                ) from error
         for argument, reason in OPTIMIZER_ARGUMENTS.items():
             if getattr(each, argument, None):
                 raise UsageError(f"{type(each).__name__}({argument}=...) {reason}.")

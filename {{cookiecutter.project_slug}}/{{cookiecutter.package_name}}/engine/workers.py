@@ -20,6 +20,7 @@ import tensorflow as tf
 from . import cluster, link
 from .errors import UsageError
 from .files import writing
+from .output import Forgiving
 
 LONGEST_TEXT = 4096  # bytes of what the chief tells
 VISIBLE_SECS = 30.0  # until a new file is seen by all: NFS remembers for so long what isn't there
@@ -162,7 +163,7 @@ class Workers:
         with writing(file):  # open for the rest of the process
             log = file.open("a", encoding="utf-8", buffering=1)
             log.write(so_far)
-        sys.stdout = log
+        sys.stdout = Forgiving(log)
 
     def _traced_sum(self, values: tf.Tensor) -> tf.Tensor:
         def of_replica(values: tf.Tensor) -> tf.Tensor:

@@ -21,7 +21,7 @@ def adversaries(lab: Laboratory) -> Finding:
         for parts in (("generator",), JUDGES)
     )
     if len(generators) != 1 or len(judges) != 1 or generators == judges:
-        return ok("there are none")
+        return ok("not looked at: there are none")
 
     def gain_of_judge(behind: list[str]) -> float:
         changes = lab.changes_by_step_of(generators, behind, range(DRAWS if lab.base.drawn else 1))

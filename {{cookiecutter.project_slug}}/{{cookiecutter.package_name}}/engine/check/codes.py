@@ -23,7 +23,7 @@ POWERS = (2, 1, 4)
 def drawn_codes(lab: Laboratory) -> Finding:
     """The KL divergence of a latent code fits its deviation and the scale of the error."""
     if not len(lab.base.codes) == len(lab.base.calls) == len(lab.run.optimizers) == 1:
-        return ok("there are none")
+        return ok("not looked at: there are none")
     mean, deviation = lab.base.codes[0]
     cut = [a.min() == least and np.mean(a == least) > 0.1
            for a, least in ((mean, 0), (deviation, 1))]  # fmt: skip

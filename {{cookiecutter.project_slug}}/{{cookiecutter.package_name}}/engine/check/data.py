@@ -177,7 +177,7 @@ def weights(lab: Laboratory) -> Finding:
     train = lab.examples["train"]
     array = train.get("weights")  # those of several outputs may well be 0
     if array is None or not len(array):
-        return ok("there are none")
+        return ok("not looked at: there are none")
     if (array < 0).any():
         return look(
             f"some weights are negative, down to {array.min():.3g}",

@@ -460,6 +460,7 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
             and not type(lab.run.metrics[name]).__name__.endswith(ONE_SIDED)
             and not _rewards_the_right(lab, name)
             and not _rises_beside_others(lab, name)
+            and not _is_rewarded(lab)
         )
         return (wrong if is_sure else look)(
             f"the loss falls from {fell[0]:.3g} to {fell[1]:.3g}, and {name} goes from {old:.3g} "
@@ -469,6 +470,12 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
         )
     nothing = "not looked at: no metric is known to rise or to fall"
     return _ranks_turned(lab) or ok("" if directions else nothing)
+
+
+def _is_rewarded(lab: Laboratory) -> bool:
+    """Whether a number of each example, such as a reward, may turn what its loss asks for."""
+    labels = tf.nest.flatten(lab.batch[1])
+    return len(labels) > 1 and any(y.dtype.is_floating and y.shape.rank == 1 for y in labels)
 
 
 def _ranks_turned(lab: Laboratory) -> Finding | None:
