@@ -475,8 +475,8 @@ def instance_noise(images: tf.Tensor, replica: Replica, number: int) -> tf.Tenso
             ),
             Edit(
                 "losses.py",
-                """# TODO(5): your losses, each with reduction="none"; default:
-# the squared error of standardized labels.
+                """# TODO(5): your losses, each with reduction="none";
+# default: the squared error of standardized labels.
 """,
                 "",
             ),
@@ -543,8 +543,8 @@ def instance_noise(images: tf.Tensor, replica: Replica, number: int) -> tf.Tenso
             ),
             Edit(
                 "losses.py",
-                """# TODO(5): your losses, each with reduction="none"; default:
-# the squared error of standardized labels.
+                """# TODO(5): your losses, each with reduction="none";
+# default: the squared error of standardized labels.
 """,
                 "",
             ),

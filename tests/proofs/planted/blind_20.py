@@ -68,8 +68,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit(
                 "optimizer.py",
-                """# TODO(7): your optimizer, or a dict with one for each model; default:
-# Adam with a cosine schedule.
+                """# TODO(7): your optimizer, or a dict with one for each model; default: Adam with a cosine schedule.
 """,
                 """# TODO(7): your optimizer, or a dict with one for each model; Adam.
 """,
@@ -281,8 +280,8 @@ class ImageIoU(keras.metrics.Mean):
             ),
             Edit(
                 "optimizer.py",
-                """# Adam, its learning rate warmed up,""",
-                """# AdamW, its learning rate warmed up,""",
+                """# default: Adam, its learning rate warmed up,""",
+                """# default: AdamW, its learning rate warmed up,""",
             ),
         ),
     ),

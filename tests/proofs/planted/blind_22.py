@@ -1254,7 +1254,7 @@ FOCAL = fault_in(
         ),
         Edit(
             "losses.py",
-            '# TODO(5): your losses, each with reduction="none"; default:\n# cross-entropy of logits, 0 for ignored pixels.\n',
+            '# TODO(5): your losses, each with reduction="none";\n# default: cross-entropy of logits, 0 for ignored pixels.\n',
             '''class Focal(keras.losses.Loss):
     """Cross-entropy with a factor for how hard a pixel is (Lin et al., 2017); 0 if ignored."""
 
@@ -1822,7 +1822,7 @@ SCHEDULE = fault_in(
     edits=(
         Edit(
             "optimizer.py",
-            "# TODO(7): your optimizer, or a dict with one for each model; default:\n# Adam with a cosine schedule.\n",
+            "# TODO(7): your optimizer, or a dict with one for each model; default: Adam with a cosine schedule.\n",
             '''class PowerDecay(keras.optimizers.schedules.LearningRateSchedule):
     """From `largest` to 0 in `steps` steps: largest * (1 - fraction of the run)**power."""
 

@@ -1070,7 +1070,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit(
                 "losses.py",
-                '# TODO(5): your losses, each with reduction="none"; default:\n# cross-entropy of the discriminator\'s logits.\n',
+                '# TODO(5): your losses, each with reduction="none";\n# default: cross-entropy of the discriminator\'s logits.\n',
                 '# TODO(5): your losses, each with reduction="none"; Wasserstein\'s, with a gradient penalty.\n',
             ),
             Edit(

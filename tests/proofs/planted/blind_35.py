@@ -251,7 +251,7 @@ class Dice(keras.metrics.Mean):
             ),
             Edit(
                 "optimizer.py",
-                "# TODO(7): your optimizer, or a dict with one for each model; default:\n# Adam with a cosine schedule.\n",
+                "# TODO(7): your optimizer, or a dict with one for each model; default: Adam with a cosine schedule.\n",
                 "# TODO(7): your optimizer, or a dict with one for each model; Adam.\n",
             ),
             Edit(
@@ -557,7 +557,7 @@ def _halve(event: Event) -> None:
             ),
             Edit(
                 "optimizer.py",
-                "# TODO(7): your optimizer, or a dict with one for each model; default:\n# AdamW with a cosine schedule.\n",
+                "# TODO(7): your optimizer, or a dict with one for each model; default: AdamW with a cosine schedule.\n",
                 "# TODO(7): your optimizer, or a dict with one for each model; AdamW.\n",
             ),
             Edit(

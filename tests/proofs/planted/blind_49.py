@@ -205,7 +205,7 @@ FAULTS: tuple[Fault, ...] = (
         edits=(
             Edit(
                 "optimizer.py",
-                "# TODO(7): your optimizer, or a dict with one for each model; default:\n# Adam, its learning rate warmed up, then decayed along a cosine.\n",
+                "# TODO(7): your optimizer, or a dict with one for each model;\n# default: Adam, its learning rate warmed up, then decayed along a cosine.\n",
                 "class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):\n"
                 '    """Rises linearly, then falls with the square root of the step (Vaswani et al., 2017)."""\n\n'
                 "    def __init__(self, learning_rate: float, warmup: float) -> None:\n"
@@ -217,7 +217,7 @@ FAULTS: tuple[Fault, ...] = (
                 "    def get_config(self) -> dict[str, float]:\n"
                 '        """The arguments."""\n'
                 '        return {"learning_rate": self.learning_rate, "warmup": self.warmup}\n\n\n'
-                "# TODO(7): your optimizer, or a dict with one for each model; default:\n# Adam, its learning rate warmed up, then decayed.\n",
+                "# TODO(7): your optimizer, or a dict with one for each model;\n# default: Adam, its learning rate warmed up, then decayed.\n",
             ),
             Edit(
                 "optimizer.py",

@@ -1016,7 +1016,7 @@ DEVIATIONS = change_of(
         ),
         Edit(
             "losses.py",
-            '# TODO(5): your losses, each with reduction="none"; default:\n# the squared error of standardized labels.\n',
+            '# TODO(5): your losses, each with reduction="none";\n# default: the squared error of standardized labels.\n',
             '# TODO(5): your losses, each with reduction="none"; the likelihood of standardized labels.\n',
         ),
         Edit(
@@ -1116,7 +1116,7 @@ CROPS = change_of(
         ),
         Edit(
             "optimizer.py",
-            "one for each model; default:\n# Adam with a cosine schedule.\n",
+            "one for each model; default: Adam with a cosine schedule.\n",
             "one for each model; Adafactor with a cosine\n# schedule.\n",
         ),
         Edit(
@@ -1687,7 +1687,7 @@ SPECTRAL = change_of(
         ),
         Edit(
             "losses.py",
-            "; default:\n# cross-entropy of the discriminator's logits.\n",
+            ";\n# default: cross-entropy of the discriminator's logits.\n",
             "; hinge losses of the\n# discriminator's logits.\n",
         ),
         Edit(
@@ -1885,8 +1885,8 @@ class Perplexity(keras.metrics.Metric):
         ),
         Edit(
             "optimizer.py",
-            "default:\n# Adam with a cosine schedule.\n",
-            "default:\n# Adam, slower in two steps.\n",
+            "default: Adam with a cosine schedule.\n",
+            "default: Adam, slower in two steps.\n",
         ),
         Edit(
             "steps.py",
@@ -2802,8 +2802,8 @@ TIED = change_of(
         ),
         Edit(
             "optimizer.py",
-            "# Adam, its learning rate warmed up,",
-            "# Lion, its learning rate warmed up,",
+            "# default: Adam, its learning rate warmed up,",
+            "# default: Lion, its learning rate warmed up,",
         ),
         Edit("steps.py", 'run.losses["main"]', 'run.losses["train"]', "train_step"),
         Edit("steps.py", 'run.losses["main"]', 'run.losses["evaluation"]', "validation_step"),

@@ -18,8 +18,7 @@ from .config import TaskConfig
 DIGITS = Path(__file__).with_name("digits.npz")
 
 
-# TODO(2): your data as {"train": ..., "validation": ..., "test": ...}; default: images of
-# digits.
+# TODO(2): your data as {"train": ..., "validation": ..., "test": ...}; default: images of digits.
 def create_datasets(task: TaskConfig) -> dict[str, Any]:
     """Images float32 (n, 8, 8, 1) in [0, 1]; in evaluation with latents float32 (n, latent).
 

@@ -13,8 +13,8 @@ from ..engine.types import Replica
 from .config import TaskConfig
 
 
-# TODO(5): your losses, each with reduction="none"; default:
-# cross-entropy of the discriminator's logits.
+# TODO(5): your losses, each with reduction="none";
+# default: cross-entropy of the discriminator's logits.
 def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
     """Losses by name: logits (batch, 1) -> one number per example."""
     cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")

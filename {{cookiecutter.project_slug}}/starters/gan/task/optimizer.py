@@ -8,8 +8,8 @@ import tensorflow as tf
 from .config import TaskConfig
 
 
-# TODO(7): your optimizer, or a dict with one for each model; default:
-# Adam with a cosine schedule for both.
+# TODO(7): your optimizer, or a dict with one for each model;
+# default: Adam with a cosine schedule for both.
 def create_optimizer(task: TaskConfig, steps: int) -> dict[str, keras.optimizers.Optimizer]:
     """The optimizers. Don't set their clipnorm: --clip-norm clips after the sum over all replicas.
 

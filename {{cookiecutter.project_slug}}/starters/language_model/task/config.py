@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-# TODO(1): the settings of your task, each with a default; every field becomes a flag of train.py.
+# TODO(1): the settings of your task, each with a default; every field becomes a flag of train.py;
+# default: how many dates, the size of the transformer, dropout, learning rate.
 @dataclass(frozen=True)
 class TaskConfig:
     """Language model."""

@@ -8,8 +8,8 @@ import tensorflow as tf
 from .config import TaskConfig
 
 
-# TODO(7): your optimizer, or a dict with one for each model; default:
-# Adam, its learning rate warmed up, then decayed along a cosine.
+# TODO(7): your optimizer, or a dict with one for each model;
+# default: Adam, its learning rate warmed up, then decayed along a cosine.
 def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
     """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 

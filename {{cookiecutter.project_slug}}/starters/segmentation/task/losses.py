@@ -13,8 +13,8 @@ from .config import TaskConfig
 from .data import IGNORED
 
 
-# TODO(5): your losses, each with reduction="none"; default:
-# cross-entropy of logits, 0 for ignored pixels.
+# TODO(5): your losses, each with reduction="none";
+# default: cross-entropy of logits, 0 for ignored pixels.
 def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
     """Losses by name: (labels, predictions) -> one number per pixel."""
     cross_entropy = keras.losses.SparseCategoricalCrossentropy(

@@ -8,8 +8,7 @@ import tensorflow as tf
 from .config import TaskConfig
 
 
-# TODO(7): your optimizer, or a dict with one for each model; default:
-# Adam with a cosine schedule.
+# TODO(7): your optimizer, or a dict with one for each model; default: Adam with a cosine schedule.
 def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
     """The optimizer. Don't set its clipnorm: --clip-norm clips after the sum over all replicas.
 

@@ -15,8 +15,8 @@ from .config import TaskConfig
 LABEL_DEVIATION = 77.0  # standard deviation of the labels
 
 
-# TODO(5): your losses, each with reduction="none"; default:
-# the squared error of standardized labels.
+# TODO(5): your losses, each with reduction="none";
+# default: the squared error of standardized labels.
 def create_losses(task: TaskConfig) -> dict[str, Callable[..., tf.Tensor]]:
     """Losses by name: (labels, predictions) -> one number per example."""
     squared_error = keras.losses.MeanSquaredError(reduction="none")
