@@ -796,7 +796,7 @@ def test_the_command_lists_selects_and_leaves_nothing_behind() -> None:
         "ok     two replicas make the same step as one: losses and metrics differ"
     )
     assert total == "       1 ok"
-    assert todos.endswith("TODOs untouched")
+    assert todos.endswith("TODOs left")
     lines = python_m("proof", "check", "--only", "are mixed", cwd=project).stdout.splitlines()
     assert lines[0].startswith("-      labels are mixed: not looked at: data that is not a stream")
     assert lines[1] == "       1 not looked at"

@@ -47,7 +47,7 @@ class Todo:
 
 @dataclass
 class Check:
-    """Look for silent faults in the task; takes the flags of train.py; exits with 1 for a fault."""
+    """Look for bugs that raise no error; takes the flags of train.py; exits with 1 for a bug."""
 
     training: Config
     task: TaskConfig
@@ -97,7 +97,7 @@ class Check:
         totals = [f"{len(found[verdict])} {verdict}" for verdict in found if found[verdict]]
         worst = ", ".join(found["WRONG"] or found["look"])
         print(f"       {', '.join(totals)}{f': {worst}' * bool(worst)}")
-        print(f"       {len(find_todos(TASK))} TODOs untouched")
+        print(f"       {len(find_todos(TASK)) or 'no'} TODOs left")
         gc.freeze()  # skip the collection at exit too
         require_output()
         raise SystemExit(int(bool(found["WRONG"])))

@@ -61,20 +61,21 @@ class Devices:
     # needs --jit off; 0: sum all gradients at once after it
     bucket_mb: float = 0.0
     steps_per_call: int = 0  # train steps in one graph call; 0: as many as take half a second
-    # bit-identical runs on GPUs, at lower speed; CPU runs are bit-identical without it
+    # bit-identical runs on GPUs, at lower speed and without measuring how long steps wait for data;
+    # CPU runs are bit-identical without it
     deterministic: bool = False
 
 
 @dataclass(frozen=True)
 class Safety:
-    """Clipping, unreadable examples and steps that are not finite."""
+    """Unreadable examples, gradient clipping, NaN and infinite steps."""
 
     # unreadable examples to leave out and report, not for a tf.data.Dataset; one more ends the run
     max_bad_examples: int = 0
     clip_norm: float = 0.0  # largest global norm of the summed gradients; 0 disables clipping
     # skip a step whose loss or gradient is not finite, or stop the run
     non_finite: Literal["skip", "stop"] = "skip"
-    max_skipped_steps: int = 20  # more skipped steps in a row than this stop the run
+    max_skipped_steps: int = 20  # skipped steps in a row after which one more stops the run
 
 
 @dataclass(frozen=True)

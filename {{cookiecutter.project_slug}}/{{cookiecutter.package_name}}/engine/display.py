@@ -208,7 +208,7 @@ def end_lines(
     what = "none was saved: the table shows the latest"
     if best:
         by = monitor.replace("_", " ")
-        what = f"step {best['step']:.0f} by {by}, whose results are above"
+        what = f"step {best['step']:.0f}, chosen by {by}; its results are above"
     lines = [fact("best *", what), line.replace("\xa0", " ")]
     for i, picture in enumerate(sorted(directory.glob("*.png"))):
         lines.append(fact("" if i else "pictures", str(picture)))
