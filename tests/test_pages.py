@@ -1,6 +1,7 @@
 """The pages name only files, links, flags and TODOs that exist."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 from conftest import ROOT, STARTERS, TEMPLATE, Render, files, python_m
@@ -122,6 +123,20 @@ def test_flags_that_pages_name_exist() -> None:
         text = re.sub(r"```bash.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
         named = {flag.rstrip("-") for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text)}
         assert named <= known, page
+
+
+def test_every_flag_has_a_help_text() -> None:
+    sources = [
+        *TEMPLATE.glob("*package_name*/config.py"),
+        *TEMPLATE.glob("starters/*/task/config.py"),
+    ]
+    assert len(sources) == 1 + len(STARTERS)
+    for source in sources:
+        lines = read(source).splitlines()
+        for above, line in pairwise(lines):
+            if field := re.match(r"    (\w+): .+ = ", line):
+                is_described = "  # " in line or above.startswith("    # ")
+                assert is_described, f"{source}: {field[1]}"
 
 
 def test_the_list_of_todos_is_that_of_every_starter(render: Render) -> None:

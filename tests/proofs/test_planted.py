@@ -53,7 +53,7 @@ def test_the_pattern_of_a_fault_is_a_regular_expression() -> None:
 
 def test_findings_are_read_with_their_further_lines() -> None:
     output = (
-        "notes\nok     data\nWRONG  weights: seen twice\n         use them once\n     no TODOs left\n"
+        "notes\nok     data\nWRONG  weights: seen twice\n         use them once\n     no TODOs\n"
     )
     expected = [Finding(OK, "data", ""), Finding(WRONG, "weights", "seen twice use them once")]
     assert parse(output) == expected

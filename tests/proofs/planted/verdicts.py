@@ -19,7 +19,8 @@ OK, LOOK, WRONG = "ok", "look", "WRONG"
 REFUSED, CRASHED, LATE = "refused", "crashed", "too late"  # no verdict: exit code 2, another, none
 
 FINDING = re.compile(rf"^({OK}|{LOOK}|{WRONG})\s+([^:]+?)\s*(?::\s*(.*))?$")
-END = re.compile(rf"^\s*(\d+ ({OK}|{LOOK}|{WRONG})|(\d+|no) TODOs)\b")  # the lines after the last finding
+# The lines after the last finding.
+END = re.compile(rf"^\s*(\d+ ({OK}|{LOOK}|{WRONG})|(\d+|no) TODOs)\b")
 
 
 class Finding(NamedTuple):
