@@ -89,7 +89,12 @@ def test_the_hook_prints_what_to_type_and_how_many_todos_are_left(
     sources = (project / "my_experiment" / "task").rglob("*.py")
     todos = sum(source.read_text(encoding="utf-8").count("# TODO(") for source in sources)
     assert todos > 0
-    commands = [f'cd "{project}"', 'python -m pip install -e ".[dev]"', "python train.py"]
+    commands = [
+        f'cd "{project}"',
+        "python -m venv .venv && source .venv/bin/activate",
+        'python -m pip install -e ".[dev]"',
+        "python train.py",
+    ]
     assert [line.strip() for line in printed.splitlines() if line.startswith("    ")] == commands
     assert f"{todos} numbered TODOs in my_experiment/task/" in printed
 
