@@ -197,12 +197,7 @@ def test_a_model_in_onnx(exported: tuple[keras.Model, Path], tmp_path: Path) -> 
 @pytest.mark.full
 def test_optuna_searches_in_one_process_and_continues(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
-    answers = {"starter": "tabular_regression"}
-    project = Path(
-        cookiecutter(
-            str(ROOT), None, True, extra_context=answers, output_dir=tmp_path, default_config=True
-        )
-    )
+    project = Path(cookiecutter(str(ROOT), None, True, output_dir=tmp_path, default_config=True))
     shorter = [("epochs=20", "epochs=2"), ("n_trials=10", "n_trials=3")]
     assert "best: {'learning_rate': " in script("optuna", project, *shorter)
     results = sorted(project.glob("runs/search/*/results.json"))
