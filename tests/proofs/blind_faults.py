@@ -18,10 +18,10 @@ researchers make them. None of them gives an error; each was planted alone. A fa
 `check` says of the task with the fault and not of the task without it: `WRONG`, or only `look`.
 *Named* are those `WRONG` whose message names the cause.
 
-**At the first try `check` called 531 of the 872 faults of examiners 5 to 55 `WRONG` (61%), and said
-`look` of 87 more.** It named the cause of 497 of the 531. Of the faults of examiners 17, 19, 20,
-22, 24, 26 to 52 and 55, it called 213 of 334 plain ones `WRONG` and 135 of 248 subtle ones. Of 328
-[correct tasks](#correct-tasks) it called 23 `WRONG`.
+**At the first try `check` called 560 of the 926 faults of examiners 5 to 57 `WRONG` (60%), and said
+`look` of 92 more.** It named the cause of 524 of the 560. Where plain and subtle ones are told
+apart: 236 of 372 plain and 141 of 264 subtle. Of 338 [correct tasks](#correct-tasks) it called 23
+`WRONG`.
 
 | examiner | planted in tasks of | asked for | faults | `WRONG` | only `look` | named |
 | --- | --- | --- | ---: | ---: | ---: | ---: |
@@ -36,37 +36,38 @@ researchers make them. None of them gives an error; each was planted alone. A fa
   target should be, that angles wrap around, that some patients were left out, how strongly a
   teacher should count. That is most of what it missed of 15, 24, 26 and later, and nearly all of
   48 and 51: in a task of a new kind it finds what is wrong in any task, and little else.
-- *The first try is the only measurement.* After each set `check` got relations for classes of
-  faults that it had missed, so the sets met different versions of it, and the table of all faults
-  at the end of this page, which has what it said when a fault was last tried, is none.
-- *Not all faults are new.* Much like earlier ones are five of 10 and 11, three of 19, at least five
-  of 22, four of 28, nine of 33 and at least ten of 46. 33, 38 and 45 were tried after faults of 30,
-  of 35 and 36, and of 44 had led to new relations; these found six of theirs.
-- *54 and 55* were asked to use the template as strangers, for tasks of their own (diffusion,
+- *The first try is the only measurement.* `check` was extended between the sets, by relations for
+  classes of faults that it had missed. So the sets met different versions of it, and the table of
+  all faults, which has what it said when a fault was last tried, measures nothing.
+- *Not all faults are new.* Much like those of lower numbers are five of 10 and 11, three of 19, at
+  least five of 22, four of 28, nine of 33 and at least ten of 46. Relations made for faults of 30,
+  of 35 and 36, and of 44 found six of 33, 38 and 45.
+- *54 to 57* planted what they had themselves made or seen, in tasks of their own: diffusion,
   ranking, translation, detection, control, experts, gradients of gradients; graphs, a codebook,
-  speech, speakers, an equation of physics), and to plant what they had themselves made or seen in
-  such code. Their faults are not in the table of all faults below.
-- *Left out* are five faults that change nothing, one of each of 4, 8, 9, 32 and 36, and 14 of
-  examiner 3 that came later. Three faults of 16 and two of 24 count as missed, because `check`
-  called the task without them `WRONG` too.
+  speech, speakers, an equation of physics; a knowledge graph, transliteration, spectrograms, key
+  points, anomalies; ratings, tags, a mixture of densities, points in space, finer maps. Their
+  faults are not in the table of all faults.
+- *Left out* are eight faults that change nothing, one of each of 4, 8, 9, 32, 36 and 56 and two of
+  57; one of 57 that `train.py` refuses; and 14 of examiner 3 that came later. Three faults of 16
+  and two of 24 count as missed, because `check` called the task without them `WRONG` too.
 
 ## Correct tasks
 
 Called `WRONG` at the first try, of tasks that examiners wrote as correct ones:
 
-| examiner | 10-14 | 15-17 | 18 | 21 | 23 | 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 | 54, 55 |
+| examiner | 10-14 | 15-17 | 18 | 21 | 23 | 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 | 54-57 |
 | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |
-| tasks | 36 | 21 | 16 | 20 | 20 | 22 | 36 | 32 | 40 | 40 | 33 | 12 |
+| tasks | 36 | 21 | 16 | 20 | 20 | 22 | 36 | 32 | 40 | 40 | 33 | 22 |
 | accused | 5 | 2 | 1 | 3 | 2 | 1 | 0 | 0 | 3 | 0 | 3 | 3 |
 
 One of 15's was accused later, by a relation written after its faults were seen.
 
 Four times people who had read the code of `check` wrote correct tasks that they expected it to call
 `WRONG`, each by another relation. It did so with 27 of 28, 35 of 36 and 11 of 12; 13 more were
-tried only after their notes had been read. All but two are fixed, most by asking for more evidence;
-a verdict that can't have it is a `look` now. The two are a Dice coefficient of 1 where a class is
-rightly not found, over so many classes that it is above a half where all is wrong, and a draw that
-leaves out the last form on purpose. See [false alarms](false-alarms.md).
+tried only after their notes had been read. Two of them it calls `WRONG` now: a Dice
+coefficient of 1 where a class is rightly not found, over so many classes that it is above a half
+where all is wrong, and a draw that leaves out the last form on purpose. See [false
+alarms](false-alarms.md).
 
 ## All faults
 
@@ -130,6 +131,8 @@ FIRST = (
     First("52", "its own", "2/3 plain", 24, 13, 4, "13"),
     First("54", "its own", "what it had made or seen", 23, 7, 1, "6"),
     First("55", "its own", "3/4 plain", 34, 11, 3, "7"),
+    First("56", "its own, starters", "2/3 plain", 29, 13, 4, "12"),
+    First("57", "its own, starters", "2/3 plain", 25, 16, 1, "15"),
 )
 SHORT = "a straight-through estimator stops the gradient"
 

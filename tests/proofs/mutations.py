@@ -38,24 +38,24 @@ ran where `check` doesn't say `WRONG`. *Named* is whether `check` names the caus
 """
 
 HELD_OUT_HEAD = """
-They are the half that was drawn at random and set aside while `check` was written. The other half,
-which it was written with, is run by `python -m proofs.planted` in `tests/`.
+They are the half of the known faults that was drawn at random and set aside: `check` was developed
+with the other half, which `python -m proofs.planted` in `tests/` runs.
 
 """
 FRESH_HEAD = """
 ## Faults that are none of these
 
-Written later, by someone who had not seen `check`, to be unlike all faults above: most are wrong in
-what they mean and not in what they compute. At the first try `check` caught 13 of 44, and 4 more by
-a `look`. Then it got relations for classes of them, so a later try measures nothing.
+Planted by an author who had not seen `check`, to be unlike all faults above: most are wrong in what
+they mean and not in what they compute. At the first try `check` caught 13 of 44, and 4 more by a
+`look`. The table has what it says now that it has relations for classes of these faults.
 
 """
 UNSEEN_HEAD = """
 ## Faults of another examiner
 
-Written later still, by someone else who had not seen `check`, as what researchers do wrong in such
-projects, spread over all kinds. At the first try `check` caught 27 of 43 (63%), and 2 more by a
-`look`. Then it got relations for classes of these too. [More examiners](blind-faults.md) followed.
+Planted by another author who had not seen `check`, as what researchers do wrong in such projects,
+spread over all kinds. At the first try `check` caught 27 of 43 (63%), and 2 more by a `look`. The
+table has what it says now, as the one above. [Faults of examiners](blind-faults.md) has more sets.
 
 """
 BARS = {"check": 0.8, "check or tests": 0.95, "named": 0.8}  # fractions, of what is held out
