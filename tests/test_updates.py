@@ -64,7 +64,7 @@ def project(older: Path, tmp_path: Path) -> Path:
     """A project of the older state; its owner has changed what is theirs."""
     create = ["create", older, "--no-input", "--output-dir", tmp_path]
     if "[tool.cruft]" not in (older / TEMPLATE / "pyproject.toml").read_text(encoding="utf-8"):
-        create += ["--skip", TASK.rstrip("/")]  # as the changelog says, under Migration
+        create += ["--skip", TASK.rstrip("/")]  # its pyproject.toml doesn't say so yet
     else:
         create += ["--extra-context", '{"cluster": "slurm"}']
     done = run(*CRUFT, *create, cwd=tmp_path)
