@@ -307,3 +307,11 @@ def test_results_say_which_commit_made_them(
     assert json.loads(to_json(found)) == found
     assert found["machine"]["cpus"] >= 1
     assert set(found["versions"]) == {"python", "tensorflow", "keras", "numpy", "code"}
+
+
+def test_a_run_that_is_named_twice_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make(tmp_path / "a", [1.0])
+    commands.Compare((run, tmp_path / "a" / ".." / "a"), tmp_path / "x.png")()
+    assert capsys.readouterr().out.startswith("1 run,")

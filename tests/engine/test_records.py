@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine.bad_examples import BadExamples
 from proof.engine.callbacks import Event, every_epochs
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
@@ -138,3 +139,14 @@ def test_numbers_are_as_short_as_they_can_be_read_back(tmp_path: Path) -> None:
     Records(tmp_path).add_validation(row | {"float": np.float64(0.1)})
     text = (tmp_path / "history.csv").read_text().splitlines()[1]
     assert text == "2,48,0.6127946376800537,10000000000000000,nan,0.1"
+
+
+@pytest.mark.quick
+def test_examples_that_an_earlier_process_left_out_count() -> None:
+    before = BadExamples(1)
+    assert before.add("training data", 3, "is cut short")
+    after = BadExamples(1)
+    after.set_state(json.loads(json.dumps(before.get_state())))
+    assert after.news() == []
+    assert after.add("training data", 3, "is cut short")
+    assert not after.add("training data", 5, "is cut short")

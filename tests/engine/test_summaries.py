@@ -15,6 +15,7 @@ import tensorflow as tf
 from proof.config import Config
 from proof.engine.errors import UsageError
 from proof.engine.output import forgiving_output
+from proof.engine.summaries import LOG, Summaries
 from proof.task.config import TaskConfig
 from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
@@ -202,3 +203,16 @@ def test_steps_are_profiled(runs: Path, first: Path) -> None:
 def test_a_profile_after_the_end_of_the_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--profile 9:20: the run has 8 steps"):
         train(tmp_path / "runs", profile="9:20")
+
+
+@pytest.mark.quick
+def test_readers_take_the_file_of_a_resumed_run_for_the_last_though_a_clock_is_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / LOG / "train"
+    folder.mkdir(parents=True)
+    (folder / "events.out.tfevents.1700000000.500000").touch()
+    (folder / "events.out.tfevents.1700000009.host.7.0.v2").touch()  # of Keras' own callback
+    monkeypatch.setattr("time.time", lambda: 1.6e9)
+    Summaries(tmp_path).scalars("train", {"loss": 1.0}, 3)
+    assert max(file.name for file in folder.iterdir()) == "events.out.tfevents.1700000010.000000"

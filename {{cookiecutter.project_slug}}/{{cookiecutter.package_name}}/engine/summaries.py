@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LOG = "log"  # in the run directory
 EVENTS = "events.out.tfevents."
-MADE = re.compile(rf"{re.escape(EVENTS)}(\d+(?:\.\d{{6}}$)?)")  # when, in seconds
+MADE = re.compile(rf"{re.escape(EVENTS)}(\d+)")  # when, in whole seconds
 
 
 class Summaries:
@@ -101,8 +101,8 @@ class Summaries:
                 folder = self._directory / part
                 folder.mkdir(parents=True, exist_ok=True)
                 # Readers take files by name: this one is the last, though a clock may be behind.
-                made = [float(m[1]) for f in folder.iterdir() if (m := MADE.match(f.name))]
-                file = folder / f"{EVENTS}{max([time.time(), *(t + 1e-5 for t in made)]):.6f}"
+                later = [int(m[1]) + 1 for f in folder.iterdir() if (m := MADE.match(f.name))]
+                file = folder / f"{EVENTS}{max([time.time(), *later]):.6f}"
                 self._files[part] = tf.io.TFRecordWriter(str(file))
                 self._add(part, file_version="brain.Event:2")
                 # At a start that isn't the first, readers drop what they have from its step on,

@@ -474,8 +474,8 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
 
 def _is_rewarded(lab: Laboratory) -> bool:
     """Whether a number of each example, such as a reward, may turn what its loss asks for."""
-    labels = tf.nest.flatten(lab.batch[1])
-    return len(labels) > 1 and any(y.dtype.is_floating and y.shape.rank == 1 for y in labels)
+    labels = tf.nest.flatten(lab.batch[1])  # (replicas, rows, ...)
+    return len(labels) > 1 and any(y.dtype.is_floating and y.shape.rank == 2 for y in labels)
 
 
 def _ranks_turned(lab: Laboratory) -> Finding | None:
