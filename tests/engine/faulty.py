@@ -2283,6 +2283,14 @@ def judged_by_inputs(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Ten
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
+def judged_by_labels(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A validation step whose metric is a mean of labels, as of the rewards that a log has."""
+    inputs, labels, weights = batch
+    run.metrics["accuracy"].update_state(labels, tf.one_hot(labels // 2, CLASSES), weights)
+    per_example = run.losses["main"](labels, run.model(inputs, training=False))
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
 def adapted_to(statistic: Callable[..., np.ndarray]) -> Toy:
     """A toy whose columns are on scales of their own, with a layer that scales them."""
     scales = np.array([1, 10, 100, 0.1, 30], "float32")
@@ -4165,6 +4173,12 @@ PREDICTIONS = [
     Fault(
         "monitor", lambda: sound(validation_step=judged_by_inputs),
         "validation_accuracy, .*, is the same with other trained weights",
+        flags={"task": TaskConfig(monitor="validation_accuracy", larger_is_better=True)},
+    ),
+    Fault(
+        "monitor", lambda: sound(validation_step=judged_by_labels),
+        "validation_accuracy, .*, is the same with other trained weights",
+        flags={"task": TaskConfig(monitor="validation_accuracy", larger_is_better=True)},
     ),
     Fault(
         "gradient penalty", lambda: with_gradient_penalty(-1),
