@@ -2272,6 +2272,28 @@ def test_an_auc_that_is_no_half_by_chance_is_not_compared_with_it(
     assert finding.verdict == "ok", finding
 
 
+def test_agreement_with_a_log_of_bad_actions_may_fall() -> None:
+    def logged(rows: int, seed: int) -> Any:
+        inputs, action = examples(rows, seed)
+        return inputs, {"action": action, "reward": np.float32(np.arange(rows) % 8 == 0)}
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        predictions = run.model(inputs, training=True)
+        run.metrics["accuracy"].update_state(labels["action"], predictions, weights)
+        advantage = tf.cast(labels["reward"], predictions.dtype) - 0.9
+        probability = tf.gather(tf.nn.softmax(predictions), labels["action"], batch_dims=1)
+        score = tf.math.log(probability + 0.01)
+        return {"main": compute_loss(-advantage * score, weights, run.model, replica)}
+
+    toy = sound(
+        data=logged(120, 11), others={"validation": logged(60, 2)},
+        train_steps=(one_step,), validation_step=one_step,
+    )  # fmt: skip
+    finding = RELATIONS["metrics follow the loss"].observe(laboratory(toy))
+    assert finding.verdict == "look", finding
+
+
 def test_an_auc_is_wrong_only_where_that_of_training_is_too() -> None:
     toy = scored(tf.sigmoid)
     toy = replace(toy, others={"validation": changed(toy.others["validation"], 1, lambda y: 1 - y)})
