@@ -10,7 +10,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHERS = {  # flags of other commands, and those that stand for no setting
     *("--no-input", "--accept-hooks", "--logdir", "--upgrade", "--constraint", "--universal"),
     "--version",
-    "--kill-on-bad-exit",  # of Slurm's srun
+    *("--kill-on-bad-exit", "--signal"),  # of Slurm
     *(
         "--help",
         "--config",
