@@ -247,7 +247,7 @@ def test_a_lost_history_is_said_and_the_best_and_latest_rows_are_known(
     assert again.best_row["step"] == 4
     assert again.records.latest == whole.records.latest
     assert again.records.latest_row["step"] == 8
-    assert "best *      step 4 by" in again.closing_lines(1.0)
+    assert "best *      step 4, chosen by" in again.closing_lines(1.0)
 
 
 @pytest.mark.quick
@@ -665,3 +665,15 @@ def test_data_larger_than_memory_needs_no_smaller_batches(
     with pytest.raises(SystemExit, match="2"), usage_errors():
         raise MemoryError
     assert "by RandomAccess." in capsys.readouterr().err
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("handlers")
+def test_a_signal_that_the_task_uses_by_itself_is_its_own() -> None:
+    received: list[int] = []
+    signal.signal(signal.SIGUSR1, lambda number, frame: received.append(number))
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(0.1)
+        assert received == [signal.SIGUSR1]
+        assert not interrupts.received

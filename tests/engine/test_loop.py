@@ -645,7 +645,7 @@ def test_a_rate_that_is_no_number_changes_no_weight_and_ends_the_run(
     toy = replace(TOY, optimizer=lambda: keras.optimizers.SGD(rate))
     run = loop(tmp_path, toy=toy)
     before = [v.numpy() for v in run.run.model.variables]
-    with pytest.raises(UsageError, match="No weight was trained: none of the 14 steps was finite"):
+    with pytest.raises(UsageError, match="Nothing was learned: none of the 14 steps was finite"):
         run.train()
     for value, v in zip(before, run.run.model.variables, strict=True):
         np.testing.assert_array_equal(value, v.numpy())
@@ -671,6 +671,40 @@ def test_what_a_callback_sets_in_python_is_said_where_it_does_not_come_back(
     assert "so far trained with drop.rate 0.5 (now 0.25)" in capsys.readouterr().out
     assert run.best.restore()
     assert "trained" not in capsys.readouterr().err  # the best row came before the callback
+
+
+@pytest.mark.quick
+def test_what_a_callback_sets_again_is_no_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Rate:
+        def on_train_begin(self, loop: Loop) -> None:
+            loop.run.layers[2].rate = 0.5
+
+        def __call__(self, event: Event) -> None:
+            pass
+
+    def model() -> keras.Model:
+        x = inputs = keras.Input((FEATURES,))
+        x = keras.layers.Dropout(0.25)(keras.layers.BatchNormalization()(x))
+        return keras.Model(inputs, keras.layers.Dense(CLASSES)(x))
+
+    toy = replace(TOY, model=model)
+    callbacks = [at_step(7, Rate())]
+    loop(tmp_path, callbacks, replicas=2, toy=toy, num_steps=7).train()
+    run = loop(tmp_path, callbacks, replicas=1, toy=toy, resume=True)
+    assert run.best.restore()
+    said = capsys.readouterr()
+    assert "trained with" not in said.out + said.err
+
+
+@pytest.mark.quick
+def test_a_rate_that_is_a_whole_number_trains(tmp_path: Path) -> None:
+    rate = keras.optimizers.schedules.PiecewiseConstantDecay([5], [1, 0])
+    toy = replace(TOY, optimizer=lambda: keras.optimizers.SGD(rate))
+    run = loop(tmp_path, toy=toy, num_steps=7)
+    run.train()
+    assert not int(run.progress.skips.total)
 
 
 @pytest.mark.quick
@@ -705,7 +739,7 @@ def test_the_best_weights_are_selected_anew_where_other_values_are_better(
     run = loop(tmp_path, resume=True, larger_is_better=True)
     assert "other values are better now: the next validation selects" in capsys.readouterr().out
     assert run.best.row == {}
-    assert not list((tmp_path / "checkpoints" / "best").glob("*.index"))
+    assert [*(tmp_path / "checkpoints" / "best").glob("*.index")]  # until there are better ones
 
 
 @pytest.mark.quick

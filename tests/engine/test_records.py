@@ -150,3 +150,6 @@ def test_examples_that_an_earlier_process_left_out_count() -> None:
     assert after.news() == []
     assert after.add("training data", 3, "is cut short")
     assert not after.add("training data", 5, "is cut short")
+    again = BadExamples(1)
+    again.set_state(after.get_state())  # without the one that was too many, and is mended
+    assert again.add("training data", 3, "is cut short")

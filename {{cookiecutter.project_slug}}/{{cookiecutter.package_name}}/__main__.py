@@ -297,17 +297,12 @@ def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:
 def _restore(directory: Path, run: Run, outside: Outside) -> None:
     """Set the best weights; one sentence if there are none."""
     from .engine.checkpoints import BestWeights
-    from .engine.environment import environment, what_changed
     from .engine.run_files import read_run
 
-    best = BestWeights(directory / "checkpoints" / "best", run, outside)
-    if not best.restore():
+    if not BestWeights(directory / "checkpoints" / "best", run, outside).restore():
         if read_run(directory).history:
             fail(f"{directory} has lost its checkpoints, or they are damaged; put them back.")
         fail(f"{directory} has no weights yet: it was not validated before it ended.")
-    before, now = best.restored_origin, environment()
-    if before and before["versions"] != now["versions"]:  # a commit alone changes nothing
-        sys.stderr.write(f"trained with {what_changed(before, now)}: it may give other outputs\n")
 
 
 def _has_display() -> bool:

@@ -36,8 +36,9 @@ class BadExamples:
         return [zlib.crc32(f"{label} {row}".encode()) for label, row in self._found]
 
     def get_state(self) -> list[Any]:
-        """Those found so far, for a checkpoint."""
-        return [[label, row, reason] for (label, row), reason in self._found.items()]
+        """Those left out so far, for a checkpoint; not one that is too many, and may be mended."""
+        found = list(self._found.items())[: self.most]
+        return [[label, row, reason] for (label, row), reason in found]
 
     def set_state(self, state: list[Any]) -> None:
         """Go on with those that an earlier process has found, and named."""

@@ -26,6 +26,7 @@ from tensorflow.python.distribute.values import SyncOnReadVariable  # none is pu
 
 from .auxiliary import hashes, validate_hashes
 from .callbacks import learning_rates
+from .environment import made_by
 from .errors import UsageError
 from .files import plain_name, writing
 from .gradients import all_optimizers, all_variables
@@ -37,6 +38,8 @@ from .types import Run, unique
 from .workers import Workers
 
 NOTHING = "nothing more"
+# Of a layer's or an optimizer's config: the engine itself sets, restores or synchronizes these.
+NO_SETTINGS = {"name", "trainable", "learning_rate", "seed", "synchronized"}
 TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # where a checkpoint's reader finds the text
 INDEX = re.compile(r"ckpt-(\d+)\.index")
 NOT_ALLOWED = "{} can't be read: Permission denied; let this user read it, then start again."
@@ -84,6 +87,7 @@ class Checkpoints:
         self._assigned = assigned
         self._outside = outside
         self._has_said = False
+        self._settings: dict[str, Any] = {}
         self._keep = keep
         self._progress = tf.nest.map_structure(lambda v: tf.Variable(v, trainable=False), start)
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
@@ -149,13 +153,17 @@ class Checkpoints:
         self._restore_differing_by_replica(saved["differing"])
         self._outside.restore(saved["outside"])
         self.run.set_trainable(saved["trainable"])
-        if changed := _what_changed(saved.get("settings", {}), settings(self.run)):
+        self._settings = saved.get("settings", {})
+        self.saved_step = step
+        return tf.nest.map_structure(tf.convert_to_tensor, self._progress), saved["loop"]
+
+    def report_settings(self) -> None:
+        """Say what isn't as it was when the checkpoint was written that has been restored."""
+        if changed := _what_changed(self._settings, settings(self.run)):
             say(
                 f"so far trained with {changed}; what a callback sets at_step(0) or once, let it "
                 "set in on_train_begin, too, which a resumed run calls again"
             )
-        self.saved_step = step
-        return tf.nest.map_structure(tf.convert_to_tensor, self._progress), saved["loop"]
 
     @property
     def _metrics(self) -> list[keras.Variable]:
@@ -295,7 +303,6 @@ class BestWeights:
         directory: where they are written.
         run: whose weights they are.
         outside: what steps read beside models, optimizers and metrics: a result depends on it.
-        origin: versions of what writes them, see engine/environment.py.
 
     Attributes:
         value: of the monitored column at the best validation, None before the first.
@@ -303,7 +310,6 @@ class BestWeights:
         column: the monitored column of the history.
         larger_is_better: whether larger values of it are better.
         columns: all that the history will have, beside epoch and step.
-        restored_origin: versions of what has written the weights that were restored, if known.
         restored_step: the step of these weights; -1 before any were restored.
     """
 
@@ -312,13 +318,11 @@ class BestWeights:
         directory: Path,
         run: Run,
         outside: Outside | None = None,
-        origin: dict[str, Any] | None = None,
     ) -> None:
         self.run = run
         self.directory = directory
-        self.restored_origin: dict[str, Any] = {}
         self.restored_step = -1
-        self._origin = origin or {}
+        self._made_by = made_by()
         self._outside = outside or Outside()
         self._workers = run.workers
         self._text = tf.Variable("", dtype=tf.string, trainable=False)
@@ -404,8 +408,8 @@ class BestWeights:
             "trainable": self.run.trainable,
             "auxiliary": hashes(self.run.models),
             "outside": self._outside.to_save(),
-            "origin": self._origin,
-            "settings": settings(self.run),
+            "made_by": self._made_by,
+            "settings": self._of_layers(),
         }
         self._text.assign(json.dumps(text))
         is_summed = _is_summed(self.run)
@@ -449,10 +453,10 @@ class BestWeights:
             now = "unknown" if self.value is None else f"{self.value:g}"
             say(f"{self.column} is monitored now: that of the best weights so far is {now}")
 
-    def forget_others(self) -> None:
-        """Delete weights that aren't the best of a resumed run, such as of steps to make again."""
-        step = int(self.row.get("step", -1))
-        self._keep(lambda n: n == step)
+    def forget_later(self, step: int) -> None:
+        """Delete weights of later steps than `step`, which are made again, and superseded ones."""
+        best = int(self.row.get("step", -1))
+        self._keep(lambda n: n == best if best >= 0 else n <= step)
 
     def _keep(self, is_kept: Callable[[int], bool]) -> None:
         """Delete the weights of all other steps."""
@@ -491,11 +495,17 @@ class BestWeights:
         validate_hashes(self.run.models, text["auxiliary"])
         self.run.set_trainable(text["trainable"])
         self._outside.restore(text.get("outside", {}))
-        self.restored_origin = text.get("origin", {})
         self.restored_step = int(path.name.rpartition("-")[2])
-        if changed := _what_changed(text.get("settings", {}), settings(self.run)):
+        before = text.get("made_by", {}) | text.get("settings", {})
+        changed = _what_changed(before, self._made_by | self._of_layers())
+        if changed and self._workers.is_chief:
             sys.stderr.write(f"trained with {changed}: results may be others\n")
         return True
+
+    def _of_layers(self) -> dict[str, Any]:
+        """Settings of layers that act outside of training."""
+        found = settings(self.run).items()
+        return {n: v for n, v in found if not n.startswith("optimizer ") and not n.endswith("rate")}
 
     def _validate_weights(self, saved: dict[str, Any]) -> None:
         """Refuse weights of other shapes, or that stood at other places.
@@ -533,7 +543,12 @@ def settings(run: Run) -> dict[str, Any]:
 
     No variables hold them, so that a checkpoint doesn't bring back what callbacks have set.
     """
-    layers = [layer for layer in run.layers if not isinstance(layer, keras.Model)]
+    # A vocabulary would be copied each time.
+    layers = [
+        layer
+        for layer in run.layers
+        if not isinstance(layer, keras.Model) and not hasattr(layer, "get_vocabulary")
+    ]
     parts: dict[str, Any] = {layer.name: layer for layer in layers}
     for name, optimizer in run.optimizers.items():
         each = all_optimizers(optimizer)
@@ -542,14 +557,14 @@ def settings(run: Run) -> dict[str, Any]:
     for part, thing in parts.items():
         with contextlib.suppress(Exception):  # layers of one's own often have no config
             config = thing.get_config()
-            names = config.keys() - {"name", "trainable", "learning_rate", "seed"}
+            names = config.keys() - NO_SETTINGS
             found |= {f"{part}.{n}": config[n] for n in names if isinstance(config[n], int | float)}
     return found
 
 
 def _what_changed(before: dict[str, Any], now: dict[str, Any]) -> str:
     """Which settings aren't what they were, of those that are known from both times."""
-    changed = sorted(n for n in before.keys() & now.keys() if before[n] != now[n])
+    changed = sorted(n for n in before.keys() & now.keys() if repr(before[n]) != repr(now[n]))
     return ", ".join(f"{name} {before[name]} (now {now[name]})" for name in changed)
 
 

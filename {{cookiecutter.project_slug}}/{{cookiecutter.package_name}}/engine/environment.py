@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import os
 import platform
 import subprocess
@@ -26,10 +28,7 @@ def environment() -> dict[str, dict[str, Any]]:
     """
     return {
         "versions": {
-            "python": platform.python_version(),
-            "tensorflow": tf.__version__,
-            "keras": keras.__version__,
-            "numpy": np.__version__,
+            **_versions(),
             # Where git says nothing.
             "code": f"{zlib.crc32(''.join(hashes_of_code().values()).encode()):08x}",
         },
@@ -39,6 +38,30 @@ def environment() -> dict[str, dict[str, Any]]:
             "cpus": os.cpu_count(),
             "gpus": len(tf.config.list_physical_devices("GPU")),
         },
+    }
+
+
+def made_by() -> dict[str, str]:
+    """What a model's outputs depend on beside its weights: versions, and the code of the task.
+
+    Of the code without comments; Python's own release decides how it is read.
+    """
+    trees = []
+    for file in sorted((Path(__file__).parents[1] / "task").glob("*.py")):
+        with contextlib.suppress(OSError, SyntaxError):  # what an editor has left there
+            trees.append(ast.dump(ast.parse(file.read_bytes())))
+    versions = _versions()
+    release = versions["python"].rpartition(".")[0]
+    code = f"{zlib.crc32(''.join(trees).encode()):08x}"
+    return versions | {f"code of the task (Python {release})": code}
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "numpy": np.__version__,
     }
 
 

@@ -143,11 +143,15 @@ def usage_errors(*, trains: bool = True) -> Iterator[None]:
         end_together(error)
         raise SystemExit(AT_ONCE) from None
     except SystemExit as error:
-        if error.code not in (0, RESUMABLE) or isinstance(error, Signaled):
+        place = "" if error.code else place_of(error)
+        sentence = f"{place} ends the program by sys.exit or the like; raise an error instead."
+        if place:
+            end_together(error, sentence)
+        elif error.code not in (0, RESUMABLE) or isinstance(error, Signaled):
             end_together(error)  # else all workers end alike
         _forget_locals(error)
-        if not error.code and (place := place_of(error)):
-            fail(f"{place} ends the program by sys.exit or the like; raise an error instead.")
+        if place:
+            fail(sentence)
         raise
     except Exception as error:
         sentence = _sentence(error, RESUME if trains else AGAIN)

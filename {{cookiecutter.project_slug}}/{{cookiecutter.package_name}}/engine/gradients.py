@@ -32,7 +32,8 @@ def rates_of(optimizer: keras.optimizers.Optimizer) -> list[tf.Tensor]:
     """The learning rates of the next update, float scalars: its own, and those of all it holds."""
     each = [o for o in all_optimizers(optimizer) if getattr(o, "_learning_rate", None) is not None]
     # A MultiOptimizer refuses to tell its own, which nothing uses (Keras 3.15).
-    return [tf.convert_to_tensor(o.learning_rate) for o in each if not hasattr(o, "optimizers")]
+    rates = [o.learning_rate for o in each if not hasattr(o, "optimizers")]
+    return [tf.cast(tf.convert_to_tensor(rate), keras.config.floatx()) for rate in rates]
 
 
 def _held(optimizer: keras.optimizers.Optimizer) -> Iterator[keras.optimizers.Optimizer]:

@@ -22,9 +22,7 @@ PIPE_BYTES = 1 << 16  # more than signals ever wait to be read
 SIGNALS: list[signal.Signals] = [signal.SIGTERM, signal.SIGINT]
 # A closed terminal or a dropped ssh connection, and a batch system before its time limit, as by
 # `sbatch --signal=USR1@60`; not on Windows.
-for name in ("SIGHUP", "SIGUSR1", "SIGUSR2"):
-    if hasattr(signal, name):
-        SIGNALS.append(signal.Signals[name])
+SIGNALS += [signal.Signals[n] for n in ("SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, n)]
 
 
 class Signaled(SystemExit):
@@ -96,7 +94,12 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         """Take over the signals."""
         for number in SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN:  # ignored on purpose, as by nohup
+            handler = signal.getsignal(number)
+            # Ignored on purpose, as by nohup; or the task does something else then.
+            is_own = number.name.startswith("SIGUSR") and (
+                handler != signal.SIG_DFL and getattr(handler, "__module__", "") != __name__
+            )
+            if handler != signal.SIG_IGN and not is_own:
                 self._before[number] = signal.signal(number, self._note)
         # Python runs handlers only between graph calls; bytes on this pipe come at once.
         reader, self._writer = os.pipe()

@@ -169,7 +169,7 @@ class Loop:
             steps.transaction.capture.assigned,
             steps.outside,
         )
-        self.best = BestWeights(checkpoints / "best", run, steps.outside, origin)
+        self.best = BestWeights(checkpoints / "best", run, steps.outside)
         self.best.monitor(
             monitor,
             larger_is_better=larger_is_better,
@@ -240,6 +240,7 @@ class Loop:
         else:
             require_same_weights(self.run)
         self._tell("on_train_begin", self.callbacks)
+        self.checkpoints.report_settings()
         if not self._under_way:
             self._tell("on_step_begin", self.callbacks)
         if not resume:
@@ -258,7 +259,7 @@ class Loop:
             self.steps.find_outside(self._iterator, self.progress, self.evaluation.graphs)
         if resume:  # from here on files change: a resume that was refused has lost nothing
             self.records.resume(self.step, saved["validations"], saved["latest_row"])
-            self.best.forget_others()
+            self.best.forget_later(self.step)
         if self.makes_steps and self.workers.is_chief:
             self.directory.forget_results()
         if trains:
@@ -312,7 +313,7 @@ class Loop:
             self._save()  # whole, even if a signal comes now; a longer run goes on from here
             if self.step and int(self.progress.skips.total) == self.step:
                 raise UsageError(
-                    f"No weight was trained: none of the {self.step} steps was finite, as said "
+                    f"Nothing was learned: none of the {self.step} steps was finite, as said "
                     f"above; look for the cause with `python -m {PACKAGE} check`."
                 )
             before = self._checksum()
@@ -369,6 +370,8 @@ class Loop:
 
     def test(self) -> dict[str, float]:
         """Evaluate the test data with the best weights."""
+        if self.makes_steps and not self.best.row:  # none of a selection that began anew
+            self.best.forget_later(-1)
         if not self.best.restore():
             say("no best weights were saved; testing with the latest")
         elif self.best.restored_step != self.best_row.get("step"):  # those were lost
@@ -703,7 +706,8 @@ class Loop:
             callback.function(event)
         self._tell("on_step_begin", due)
         self.batches.require_constants()
-        self.steps.require_built()  # before this is saved
+        if self._goes_on:
+            self.steps.require_built()  # before this is saved
         if not self.workers.alone:  # a callback may look at a clock, or at this worker's own batch
             asked = self.workers.gather([self.stopping, self._save_requested])
             self.stopping, self._save_requested = bool(asked[:, 0].any()), bool(asked[:, 1].any())

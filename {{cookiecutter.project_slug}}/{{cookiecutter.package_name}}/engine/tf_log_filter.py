@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,7 +60,10 @@ def _import_keras() -> None:
     os.environ["KERAS_BACKEND"] = "tensorflow"
     try:
         import keras
-    except ValueError as error:  # of what such a file says
+    except ValueError as error:
+        raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+        if raised_in.parts[-2:] != ("backend", "config.py"):  # which reads such a file
+            raise
         file = Path(os.environ.get("KERAS_HOME", "~/.keras")) / "keras.json"
         raise UsageError(f"{file} can't be used: {error}; mend it or delete it.") from error
 
