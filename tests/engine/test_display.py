@@ -203,7 +203,7 @@ def test_the_end_names_the_best_step_whose_weights_are_tested(
     assert marked[-1].split()[0] == f"{best['epoch']:g}/3"
     (tmp_path / "a b.png").touch()
     end = run.closing_lines(20.0)
-    assert f"step {best['step']:g} by train loss" in end
+    assert f"step {best['step']:g}, chosen by train loss" in end
     assert f"pictures    {tmp_path / 'a b.png'}\n" in end
     (parts,) = re.findall(r"seconds 20.0: (.*) pictures", " ".join(end.split()))
     spent = {part.partition(" ")[2]: float(part.split()[0]) for part in parts.split(", ")}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-# TODO(1): the settings of your task, each with a default; every field becomes a flag of train.py;
-# default: the test fold, learning rate, weight decay, width, dropout.
+# TODO(1): the settings of your task, each a flag of train.py; default: those of this starter.
 @dataclass(frozen=True)
 class TaskConfig:
     """Regression on a table."""
