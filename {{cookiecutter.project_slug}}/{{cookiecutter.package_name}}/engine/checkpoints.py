@@ -26,7 +26,7 @@ from tensorflow.python.distribute.values import SyncOnReadVariable  # none is pu
 
 from .auxiliary import hashes, validate_hashes
 from .callbacks import learning_rates
-from .environment import made_by
+from .environment import differences, made_by
 from .errors import UsageError
 from .files import plain_name, writing
 from .gradients import all_optimizers, all_variables
@@ -124,7 +124,7 @@ class Checkpoints:
             "metrics": self._metrics_by_replica(),
             "differing": self._differing_by_replica(),
             "outside": self._outside.to_save(),
-            "settings": settings(self.run),
+            "settings": self._settings_now(),
         }
         self._text.assign(json.dumps(text))
         is_summed, keep = _is_summed(self.run), self._keep
@@ -159,11 +159,14 @@ class Checkpoints:
 
     def report_settings(self) -> None:
         """Say what isn't as it was when the checkpoint was written that has been restored."""
-        if changed := _what_changed(self._settings, settings(self.run)):
+        if changed := _what_changed(self._settings, self._settings_now()):
             say(
                 f"so far trained with {changed}; what a callback sets at_step(0) or once, let it "
                 "set in on_train_begin, too, which a resumed run calls again"
             )
+
+    def _settings_now(self) -> dict[str, Any]:
+        return _settings(_layers(self.run) | _optimizers(self.run))
 
     @property
     def _metrics(self) -> list[keras.Variable]:
@@ -313,12 +316,7 @@ class BestWeights:
         restored_step: the step of these weights; -1 before any were restored.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        run: Run,
-        outside: Outside | None = None,
-    ) -> None:
+    def __init__(self, directory: Path, run: Run, outside: Outside | None = None) -> None:
         self.run = run
         self.directory = directory
         self.restored_step = -1
@@ -504,8 +502,8 @@ class BestWeights:
 
     def _of_layers(self) -> dict[str, Any]:
         """Settings of layers that act outside of training."""
-        found = settings(self.run).items()
-        return {n: v for n, v in found if not n.startswith("optimizer ") and not n.endswith("rate")}
+        found = _settings(_layers(self.run)).items()
+        return {name: value for name, value in found if not name.endswith("rate")}
 
     def _validate_weights(self, saved: dict[str, Any]) -> None:
         """Refuse weights of other shapes, or that stood at other places.
@@ -538,21 +536,29 @@ class BestWeights:
         return ""
 
 
-def settings(run: Run) -> dict[str, Any]:
-    """Numbers that layers and optimizers have as attributes of Python, such as a dropout's rate.
+def _layers(run: Run) -> dict[str, Any]:
+    """The layers by name, but for models, and for those whose vocabulary would be copied."""
+    return {
+        layer.name: layer
+        for layer in run.layers
+        if not isinstance(layer, keras.Model) and not hasattr(layer, "get_vocabulary")
+    }
+
+
+def _optimizers(run: Run) -> dict[str, Any]:
+    """All optimizers by name, those inside of others, too."""
+    return {
+        f"optimizer {name}{f'/{i}' * bool(i)}": one
+        for name, optimizer in run.optimizers.items()
+        for i, one in enumerate(all_optimizers(optimizer))
+    }
+
+
+def _settings(parts: dict[str, Any]) -> dict[str, Any]:
+    """Numbers that layers or optimizers have as attributes of Python, such as a dropout's rate.
 
     No variables hold them, so that a checkpoint doesn't bring back what callbacks have set.
     """
-    # A vocabulary would be copied each time.
-    layers = [
-        layer
-        for layer in run.layers
-        if not isinstance(layer, keras.Model) and not hasattr(layer, "get_vocabulary")
-    ]
-    parts: dict[str, Any] = {layer.name: layer for layer in layers}
-    for name, optimizer in run.optimizers.items():
-        each = all_optimizers(optimizer)
-        parts |= {f"optimizer {name}{f'/{i}' * bool(i)}": one for i, one in enumerate(each)}
     found: dict[str, Any] = {}
     for part, thing in parts.items():
         with contextlib.suppress(Exception):  # layers of one's own often have no config
@@ -564,8 +570,7 @@ def settings(run: Run) -> dict[str, Any]:
 
 def _what_changed(before: dict[str, Any], now: dict[str, Any]) -> str:
     """Which settings aren't what they were, of those that are known from both times."""
-    changed = sorted(n for n in before.keys() & now.keys() if repr(before[n]) != repr(now[n]))
-    return ", ".join(f"{name} {before[name]} (now {now[name]})" for name in changed)
+    return differences(before, {name: now[name] for name in sorted(before.keys() & now.keys())})
 
 
 def _close(parts: np.ndarray) -> bool:

@@ -68,8 +68,14 @@ def _versions() -> dict[str, str]:
 def what_changed(before: dict[str, Any], now: dict[str, Any]) -> str:
     """Which versions, and which commit, aren't those of an earlier process; or nothing."""
     facts = [{**e["versions"], "commit": str(e["git"]["commit"])[:8]} for e in (before, now)]
-    changed = [name for name in facts[1] if facts[0].get(name) != facts[1][name]]
-    return ", ".join(f"{name} {facts[0].get(name)} (now {facts[1][name]})" for name in changed)
+    return differences(*facts)
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """What of `now` was otherwise before, and how it was; or nothing."""
+    # Texts, of which NaN has the same as another one.
+    changed = [name for name in now if repr(before.get(name)) != repr(now[name])]
+    return ", ".join(f"{name} {before.get(name)} (now {now[name]})" for name in changed)
 
 
 def _commit() -> dict[str, Any]:

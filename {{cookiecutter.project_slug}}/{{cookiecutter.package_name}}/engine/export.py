@@ -50,7 +50,7 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
                 if difference > tolerance and not random:
                     raise UsageError(f"{file} differs from the model by {difference:.1e}.")
                 if file.is_dir():  # killed between the two, it is still here, in `new`
-                    file.replace(Path(new) / "before")
+                    file.replace(Path(new) / f"{path}.before")
                 (Path(new) / path).replace(file)
             if random:
                 yield f"{file}: reloaded; not compared, since the model's outputs are random"

@@ -472,14 +472,15 @@ class Loop:
     def _report_skips(self, display: ProgressDisplay, made: int) -> None:
         skips = self.progress.skips
         step, in_a_row = int(skips.last_step) + 1, int(skips.in_a_row)
+        is_new = step > self.step - made
         losses = self.run.by_loss_name(skips.last_losses.numpy())
         found = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
         if np.isfinite([*losses.values()]).all():
             found = f"a gradient, of {found}"
-        rates = learning_rates(self.run) if made and step > self.step - made else {}
+        rates = learning_rates(self.run) if is_new else {}
         if wrong := [f"{name!r} is {r}" for name, r in rates.items() if not math.isfinite(r)]:
             found = f"the learning rate of {' and of '.join(wrong)}"
-        if step > self.step - made:
+        if is_new:
             total = int(skips.total)
             display.say(f"step {step} skipped, not finite: {found} ({total} skipped so far)")
         if in_a_row > self.steps.max_skipped_steps:
