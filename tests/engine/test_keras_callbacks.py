@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import signal
+from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -413,6 +414,10 @@ KEPT: list[Any] = [
     {"items of a tuple": 1},
     {},
     [(), [()]],
+    {1, (2, 3)},
+    [frozenset("a"), deque([1, {2}])],
+    {"items of a set": [1]},
+    {"numbers of an array": 1},
 ]
 
 
@@ -422,10 +427,16 @@ class Keeping(keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         self.seen: Any = {}
         self.circular: list[Any] = []
+        self.counts: Counter[str] = Counter()
+        self.latest: deque[int] = deque(maxlen=1)
+        self.mean = np.zeros(0)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.seen[epoch] = KEPT
         self.circular.append(self.circular)  # is left out
+        self.counts["epochs"] += 1
+        self.latest.append(epoch)
+        self.mean = np.full((2, 3), epoch / 3, np.float32)
 
 
 @pytest.mark.quick
@@ -437,6 +448,26 @@ def test_attributes_come_back_with_their_keys_and_tuples(tmp_path: Path) -> None
     assert again.seen == keeping.seen == {0: KEPT, 1: KEPT}
     assert repr(again.seen[0][:2]) == repr(KEPT[:2])
     assert again.circular == []
+    again.on_epoch_end(2)
+    assert (again.counts, again.latest) == (Counter(epochs=3), deque([2]))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool"])
+def test_arrays_of_a_callback_come_back_to_the_bit(dtype: str) -> None:
+    array = (np.random.default_rng(0).normal(size=(2, 3, 1)) * 3).astype(dtype)
+    given: list[Any] = []
+    function = SimpleNamespace(get_state=lambda: [array, array[:0]], set_state=given.append)
+    restore_state(function, json.loads(json.dumps(state_of(function))))
+    for a, b in zip((array, array[:0]), given[0], strict=True):
+        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+
+
+@pytest.mark.quick
+def test_a_callback_may_hold_more_data_than_a_checkpoint_should() -> None:
+    callback = keras.callbacks.Callback()
+    callback.images = np.zeros(100_001)
+    assert "images" not in _attributes(callback)
 
 
 class Halving(keras.callbacks.Callback):

@@ -638,12 +638,13 @@ def test_a_killed_run_keeps_the_best_weights_that_its_latest_checkpoint_names(
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("rate", [math.nan, math.inf])
+@pytest.mark.parametrize(("rate", "precision"), [(math.nan, "float32"), (math.inf, "float32"), (math.nan, "float16")]
+)
 def test_a_rate_that_is_no_number_changes_no_weight_and_ends_the_run(
-    rate: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rate: float, precision: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy = replace(TOY, optimizer=lambda: keras.optimizers.SGD(rate))
-    run = loop(tmp_path, toy=toy)
+    run = loop(tmp_path, toy=toy, flags={"precision": precision})
     before = [v.numpy() for v in run.run.model.variables]
     with pytest.raises(UsageError, match="Nothing was learned: none of the 14 steps was finite"):
         run.train()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,11 @@ import tensorflow as tf
 from .errors import UsageError, require_call
 from .types import Run
 
-PAIRS, TUPLE = "pairs of a dict", "items of a tuple"  # names in JSON, which has neither of them
+# What JSON doesn't have, by its name there.
+PAIRS, ARRAY = "pairs of a dict", "numbers of an array"
+KINDS: dict[str, Callable[[list[Any]], Any]]
+KINDS = {f"items of a {kind.__name__}": kind for kind in (tuple, set, frozenset, deque)}
+MOST_NUMBERS = 100_000  # of an array; more belong into a file, or a weight of a model
 
 
 @dataclass(frozen=True)
@@ -101,15 +106,15 @@ def state_of(function: Any) -> dict[str, Any]:
     """The state of a callback's function, and of what class it is.
 
     Raises:
-        UsageError: JSON can't hold it.
+        UsageError: a checkpoint can't hold it.
     """
     name, state = _kind(function), function.get_state()
     try:
         return {"of": name, "state": to_json_text(state)}
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(
-            f"{name}.get_state() returns what JSON can't hold: {error}; return numbers, text, "
-            "and lists, tuples and dicts of them."
+            f"{name}.get_state() returns what a checkpoint can't hold: {error}; return numbers, "
+            "text, small arrays, and lists, tuples, sets and dicts of them."
         ) from error
 
 
@@ -128,10 +133,11 @@ def restore_state(function: Any, saved: dict[str, Any]) -> None:
 
 
 def to_json_text(value: Any) -> str:
-    """A value as JSON that `from_json_text` gives back with the keys of its dicts and its tuples.
+    """A value as JSON that `from_json_text` gives back with the keys of its dicts and its types.
 
     Raises:
-        TypeError, ValueError, RecursionError: JSON can't hold it.
+        TypeError, ValueError, RecursionError: it is, or contains, neither a number, text, a list,
+            tuple, set, deque or dict, nor an array of at most `MOST_NUMBERS`.
     """
     return json.dumps(_marked(value), default=np.generic.item)
 
@@ -142,20 +148,29 @@ def from_json_text(text: str) -> Any:
 
 
 def _marked(value: Any) -> Any:
-    """The same with what JSON would change in it, keys that are no text and tuples, as lists."""
+    """The same with what JSON hasn't, such as keys that are no text, as dicts of one list."""
     if isinstance(value, dict):
-        if all(isinstance(key, str) and key not in (PAIRS, TUPLE) for key in value):
+        if all(isinstance(key, str) and key not in (PAIRS, ARRAY, *KINDS) for key in value):
             return {key: _marked(part) for key, part in value.items()}
         return {PAIRS: [[_marked(key), _marked(part)] for key, part in value.items()]}
-    if isinstance(value, tuple):
-        return {TUPLE: [_marked(part) for part in value]}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        if value.size > MOST_NUMBERS:
+            raise ValueError(f"an array of {value.size:,} numbers")
+        return {ARRAY: [value.dtype.str, value.shape, value.ravel().tolist()]}
+    for name, kind in KINDS.items():
+        if isinstance(value, kind):
+            return {name: [_marked(part) for part in value]}
     return [_marked(part) for part in value] if isinstance(value, list) else value
 
 
 def _unmarked(value: dict[str, Any]) -> Any:
-    if value.keys() == {PAIRS}:
-        return dict(value[PAIRS])
-    return tuple(value[TUPLE]) if value.keys() == {TUPLE} else value
+    if len(value) != 1:
+        return value
+    ((name, parts),) = value.items()
+    if name == ARRAY:
+        dtype, shape, numbers = parts
+        return np.array(numbers, dtype).reshape(shape)
+    return dict(parts) if name == PAIRS else KINDS[name](parts) if name in KINDS else value
 
 
 def _kind(function: Any) -> str:
@@ -166,7 +181,7 @@ class Callback:
     """A function and when it is due. Make one with `every_steps` and its like.
 
     If the function is an object with `get_state()` and `set_state(state)`, its state (numbers,
-    text, and lists, tuples and dicts of them) is part of every checkpoint.
+    text, small arrays, and lists, tuples, sets and dicts of them) is part of every checkpoint.
     """
 
     def __init__(

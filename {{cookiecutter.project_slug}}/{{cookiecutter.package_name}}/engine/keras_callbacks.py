@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,8 @@ def keras_callback(callback: Any, *, model: str = "", chief_only: bool | None = 
 
     All hooks are called but those for predicting and for batches of the test; `on_test_begin` when
     the validation is over. Attributes that change after `on_train_begin` are in every checkpoint,
-    if they are numbers, text, or lists, tuples and dicts of them; and what its `get_state()`
-    returns, if it has that and `set_state(state)`.
+    if they are numbers, text, arrays of up to 100,000 numbers, or lists, tuples, sets, deques and
+    dicts of them; and what its `get_state()` returns, if it has that and `set_state(state)`.
 
     Args:
         callback: a `keras.callbacks.Callback`. If it has a hook for batches, each graph call makes
@@ -96,7 +97,7 @@ class _Adapter:
         callback.on_train_begin({})
         self._fresh = _attributes(callback)
         for name, text in self._attributes.items():
-            setattr(callback, name, from_json_text(text))
+            setattr(callback, name, _filled(vars(callback).get(name), from_json_text(text)))
         # After on_train_begin, which notes some of it anew; of other workers it does nothing.
         if "own" in self._kept and hasattr(callback, "set_state"):
             callback.set_state(self._kept["own"])
@@ -249,6 +250,17 @@ def _name(column: str) -> str:
 
 def _logs(row: dict[str, float]) -> dict[str, float]:
     return {_name(column): v for column, v in row.items() if column not in ("epoch", "step")}
+
+
+def _filled(at_first: Any, value: Any) -> Any:
+    """The value as what was there at first, with its default or its greatest length."""
+    if isinstance(at_first, dict) and isinstance(value, dict):
+        at_first.clear()
+        at_first.update(value)
+        return at_first
+    if isinstance(at_first, deque) and isinstance(value, deque):
+        return deque(value, at_first.maxlen)
+    return value
 
 
 def _attributes(callback: Any) -> dict[str, str]:

@@ -110,7 +110,10 @@ class Progress(NamedTuple):
             finite: bool scalar, whether the step was committed.
             loss_scaling: adapts the loss scale.
         """
-        overflow = loss_scaling.is_overflow(losses_finite, finite, self.loss_scale)
+        # Not `finite`: no loss scale mends a learning rate that is no number.
+        overflow = loss_scaling.is_overflow(
+            losses_finite, tf.math.is_finite(gradient_norm), self.loss_scale
+        )
         dropped = ~finite & ~overflow
         one = tf.ones((), tf.int64)
         counted = self.sums.add(tf.where(finite, counts, 0), tf.where(finite, losses, 0.0))
