@@ -560,3 +560,13 @@ def test_a_stream_that_is_not_as_long_as_it_says(
     run = loop(tmp_path / "evaluated", toy=validation)
     with pytest.raises(UsageError, match=rf"^The validation data .*{sentence}"):
         run.train()
+
+
+@pytest.mark.quick
+def test_a_cache_that_a_killed_process_was_writing_is_named(tmp_path: Path) -> None:
+    cached = tf.data.Dataset.from_tensor_slices(plain_data(ROWS)).cache(str(tmp_path / "cache"))
+    iterator = iter(cached)
+    next(iterator)
+    assert list(tmp_path.glob("*.lockfile"))  # as long as the iterator is there
+    with pytest.raises(UsageError, match=r"^The training data is read by .cache\(file\), .*lockf"):
+        loop(tmp_path / "run", toy=Toy(data=cached)).train()

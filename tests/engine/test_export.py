@@ -164,3 +164,20 @@ def test_another_model_is_a_difference(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(keras.models, "load_model", lambda file: model_with(lambda x: x + 1))
     with pytest.raises(UsageError, match=r"main.keras differs from the model by"):
         exported(model_with(lambda x: x), tmp_path)
+
+
+def test_a_killed_export_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported(model_with(lambda x: x), tmp_path)
+    before = (tmp_path / "export" / "main" / "saved_model.pb").read_bytes()
+    replace, at_each = Path.replace, []
+
+    def seen(self: Path, target: Path) -> Path:
+        there = tmp_path.rglob("saved_model.pb")
+        at_each.append(before in [file.read_bytes() for file in there])
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", seen)
+    exported(model_with(lambda x: x + 1), tmp_path)
+    assert at_each == [True, True, True]  # main.keras, then main away, and the new one there

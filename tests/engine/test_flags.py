@@ -196,6 +196,7 @@ def test_a_file_replaces_what_the_resumed_run_has_instead(tmp_path: Path) -> Non
         ("clip_norm: .nan", "--clip-norm is nan; it must be a finite number"),
         ("jit: onn", "--jit is onn; it must be one of"),
         ("epochs: 3\nsteps: 5", "give --epochs or --steps, not both"),
+        ("clip-norm: 1\nclip_norm: 2", "has `clip_norm` twice"),
         (
             "epoch: 7",
             "Unrecognized options: --epoch=7; perhaps you meant --epochs; put the flag back, or",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -603,6 +604,19 @@ def test_another_column_is_monitored_from_a_resume_on(
 
 
 @pytest.mark.quick
+def test_best_weights_that_are_lost_before_the_test_are_in_no_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = loop(tmp_path, validate_every_steps=2, larger_is_better=True)
+    run.train()
+    assert run.results(run.test())["best_step"] == 2
+    shutil.rmtree(tmp_path / "checkpoints" / "best")
+    results = run.results(run.test())
+    assert "no best weights to read; those of step 14 are used" in capsys.readouterr().err
+    assert (results["best_step"], results["best"]) == (14, {})
+
+
+@pytest.mark.quick
 def test_a_killed_run_keeps_the_best_weights_that_its_latest_checkpoint_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -638,7 +652,8 @@ def test_a_killed_run_keeps_the_best_weights_that_its_latest_checkpoint_names(
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize(("rate", "precision"), [(math.nan, "float32"), (math.inf, "float32"), (math.nan, "float16")]
+@pytest.mark.parametrize(
+    ("rate", "precision"), [(math.nan, "float32"), (math.inf, "float32"), (math.nan, "float16")]
 )
 def test_a_rate_that_is_no_number_changes_no_weight_and_ends_the_run(
     rate: float, precision: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

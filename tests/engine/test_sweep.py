@@ -264,6 +264,7 @@ def test_a_run_that_is_waited_for_and_killed_is_resumed(
         ("{epochs: many}", "--epochs is many"),
         ("{epochs: 0}", "--epochs is 0"),
         ("{seed: 3}", "`seed` twice"),
+        ("{clip-norm: 1, clip_norm: 2}", "`clip_norm` twice"),
         ("{name: x}", "`name`, which the sweep sets itself"),
     ],
 )

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.errors import UsageError
+from proof.engine.evaluation import Evaluation
 from proof.engine.gradients import build_optimizer
 from proof.engine.types import Replica, Run
 from proof.engine.unsupported import validate, validate_modes, validate_splits
 
 from .faulty import copied_every
-from .toys import CLASSES, FEATURES, Toy, build, plain_data, plain_model, plain_step, train
+from .toys import BATCH, CLASSES, FEATURES, Toy, build, plain_data, plain_model, plain_step, train
 
 optimizers, metrics = keras.optimizers, keras.metrics
 
@@ -469,3 +470,35 @@ def test_a_clock_that_graphs_may_not_read(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(tf, "timestamp", refuse)
     assert np.isfinite(train(Toy(), steps=2, steps_per_call=2).losses).all()
+
+
+def test_a_dtype_policy_that_the_model_sets() -> None:
+    def model() -> keras.Model:
+        keras.config.set_dtype_policy("mixed_float16")
+        return plain_model()
+
+    with pytest.raises(UsageError, match="sets the dtype policy of all layers to mixed_float16"):
+        build(Toy(model=model))
+
+
+def test_validation_data_without_end() -> None:
+    data = tf.data.Dataset.from_tensor_slices(plain_data(BATCH)).repeat()
+    toy = Toy(data=plain_data(BATCH), others={"validation": data})
+    built = build(toy)
+    with pytest.raises(UsageError, match=r"has no end: add .take\(number of examples\)"):
+        Evaluation(built.run, toy.splits, built.steps.layout)
+
+
+@pytest.mark.parametrize(
+    "set_seed", [keras.utils.set_random_seed, tf.random.set_seed, lambda _: None]
+)
+def test_a_seed_that_the_model_sets_is_said(
+    set_seed: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def model() -> keras.Model:
+        set_seed(123)
+        return plain_model()
+
+    build(Toy(model=model))
+    is_said = "sets a random seed, so runs with another --seed" in capsys.readouterr().out
+    assert is_said == (set_seed.__name__ != "<lambda>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -1081,3 +1082,18 @@ def test_workers_with_other_data_end_before_they_train(
     assert started.ends() == [2, 2], started.err(0) + started.err(1)
     for worker in (0, 1):
         assert f"The {split} of worker 1 isn't that of worker 0: " in last(started, worker)
+
+
+@pytest.mark.quick
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+def test_a_full_disk_ends_no_worker_that_only_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    workers = Workers(tf.distribute.get_strategy())
+    workers.index = 1
+    (tmp_path / "worker-1.log").symlink_to("/dev/full")
+    workers.log_to(tmp_path)
+    print("epoch 1")
+    sys.stdout.flush()
+    sys.stdout.close()

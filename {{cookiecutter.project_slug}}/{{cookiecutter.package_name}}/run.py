@@ -243,8 +243,14 @@ def _create_models(
     keras.utils.clear_session(free_memory=False)  # without a garbage collection, which takes 0.3 s
     keras.utils.set_random_seed(config.seed)
     _set_precision(config.precision)
+    seeds = tf.compat.v1.get_seed(0)
     with strategy.scope():
         models = _named(create_model(task, adapted))
+    if tf.compat.v1.get_seed(0) != seeds:
+        say(
+            "create_model in task/model.py sets a random seed, so runs with another --seed start "
+            "with the same weights; leave it to --seed"
+        )
     validate_models(models)
     if (policy := keras.config.dtype_policy().name) != _policy(config.precision):
         raise UsageError(

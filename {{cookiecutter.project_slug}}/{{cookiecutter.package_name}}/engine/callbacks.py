@@ -20,7 +20,7 @@ from .types import Run
 
 # What JSON doesn't have, by its name there.
 PAIRS, ARRAY = "pairs of a dict", "numbers of an array"
-KINDS: dict[str, Callable[[list[Any]], Any]]
+KINDS: dict[str, type[Any]]
 KINDS = {f"items of a {kind.__name__}": kind for kind in (tuple, set, frozenset, deque)}
 MOST_NUMBERS = 100_000  # of an array; more belong into a file, or a weight of a model
 

@@ -261,6 +261,10 @@ def flags_in(text: str) -> dict[str, Any]:
         return {}
     if not isinstance(root, yaml.MappingNode):
         raise ValueError(FLAG_LINES)
+    names = [text_of(name).replace("-", "_") for name, _ in root.value]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"has `{name}` twice; delete one of them")
     return {text_of(name): value_of(value) for name, value in root.value}
 
 

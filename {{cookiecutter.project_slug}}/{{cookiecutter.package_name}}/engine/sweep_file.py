@@ -104,10 +104,19 @@ def read_sweep(file: Path, forms: Sequence[type] = ()) -> Sweep:
 
 
 def _entries(node: yaml.Node | None) -> dict[str, yaml.Node]:
-    """The entries of a mapping, - and _ in names being the same."""
+    """The entries of a mapping, - and _ in names being the same.
+
+    Raises:
+        ValueError: it is something else.
+        UsageError: it has a name twice, of which YAML takes the last.
+    """
     if not isinstance(node, yaml.MappingNode):
         raise ValueError("not a mapping")
-    return {text_of(name).replace("-", "_"): value for name, value in node.value}
+    names = [text_of(name).replace("-", "_") for name, _ in node.value]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"The sweep's file has `{name}` twice; delete one of them.")
+    return dict(zip(names, (value for _, value in node.value), strict=True))
 
 
 def _fixed(node: yaml.Node) -> Flags:
