@@ -196,7 +196,6 @@ def test_a_file_replaces_what_the_resumed_run_has_instead(tmp_path: Path) -> Non
         ("clip_norm: .nan", "--clip-norm is nan; it must be a finite number"),
         ("jit: onn", "--jit is onn; it must be one of"),
         ("epochs: 3\nsteps: 5", "give --epochs or --steps, not both"),
-        ("clip-norm: 1\nclip_norm: 2", "has `clip_norm` twice"),
         (
             "epoch: 7",
             "Unrecognized options: --epoch=7; perhaps you meant --epochs; put the flag back, or",
@@ -274,6 +273,15 @@ def test_a_file_that_holds_something_else_gets_one_sentence(
     file = tmp_path / "config.yaml"
     file.write_bytes(content)
     assert error(capsys, "--config", str(file))
+
+
+def test_a_flag_that_a_file_has_twice_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("clip-norm: 1\nseed: 3\nclip_norm: 2\n")
+    message = error(capsys, "--config", str(file))
+    assert message == f"error: {file} has `clip_norm` twice; delete one of them.\n"
 
 
 class Color(enum.Enum):
