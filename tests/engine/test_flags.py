@@ -195,6 +195,7 @@ def test_a_file_replaces_what_the_resumed_run_has_instead(tmp_path: Path) -> Non
         ("epochs: 0", "--epochs is 0; it must be at least 1"),
         ("clip_norm: .nan", "--clip-norm is nan; it must be a finite number"),
         ("jit: onn", "--jit is onn; it must be one of"),
+        ("quiet: nope", "--quiet is nope; it must be True or False. (--help"),
         ("epochs: 3\nsteps: 5", "give --epochs or --steps, not both"),
         (
             "epoch: 7",

@@ -42,6 +42,7 @@ NOT_A_CHOICE = (
 NO_VALUE = re.compile(r"Argument (--\S+): expected .*|Missing value for argument '(--\S+)'")
 NOT_GIVEN = re.compile(r"Missing from .*?: (\S+) (.*) \(required\)")
 HELP = ". (--help shows all flags.)"
+ON, OFF = ("true", "yes", "on"), ("false", "no", "off")  # of a switch, in small letters
 INSTEAD = (("--epochs", "--steps"), ("--global-batch-size", "--batch-size-per-replica"))
 FLAG_LINES = "must hold `flag: value` lines"
 # Around a run's config.yaml, as comments, so that lines may be added to a copy of it.
@@ -126,6 +127,10 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
     if _take(list(arguments), "--strategy")[1] == "parameter_server":
         _refuse(f"--strategy parameter_server: {NO_PARAMETER_SERVERS}", arguments)
     switches = set(_switches(form))
+    for argument in arguments:
+        flag, has_value, word = argument.partition("=")
+        if flag in switches and has_value and word.lower() not in (*ON, *OFF):
+            _refuse(f"{flag} is {word}; it must be True or False{HELP}", arguments)
     plain = [_without_value(argument, switches) for argument in arguments]
     # Both, since Tyro colors and frames errors, too, where standard output is a terminal.
     shown, message = io.StringIO(), io.StringIO()
@@ -180,9 +185,9 @@ def _switches(form: Any) -> Iterator[str]:
 def _without_value(argument: str, switches: set[str]) -> str:
     """`--flag=yes` as `--flag`, and `--flag=off` as `--no-flag`, as a file may say it."""
     flag, _, word = argument.partition("=")
-    if flag not in switches or word.lower() not in ("yes", "on", "true", "no", "off", "false"):
+    if flag not in switches or not word:
         return argument
-    return flag if word.lower() in ("yes", "on", "true") else flag.replace("--", "--no-", 1)
+    return flag if word.lower() in ON else flag.replace("--", "--no-", 1)
 
 
 def expand(arguments: list[str]) -> list[str]:
