@@ -1271,13 +1271,8 @@ def means_of_labels() -> Toy:
                  others={"validation": (inputs[150:], labels[150:])})  # fmt: skip
 
 
-def weights_of_words(
-    count: Callable[[Any], tf.Tensor] = lambda batch: tf.math.count_nonzero(
-        batch[-1], dtype=tf.int32
-    ),
-    **weighted: bool,
-) -> Toy:
-    """Weights (rows, words), a third of them 0, that `loss` and `metric` are given or aren't."""
+def weights_of_words() -> Toy:
+    """Weights (rows, words), of which a third are 0."""
 
     def flat(*tensors: tf.Tensor) -> list[tf.Tensor]:
         return [tf.reshape(t, [-1]) for t in tensors]
@@ -1285,12 +1280,8 @@ def weights_of_words(
     def weighted_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         words, labels, weights = batch
         per_word = run.losses["main"](labels, run.model(words, training=True))
-        for_rows = tf.reduce_max(weights, axis=1, keepdims=True) + 0 * weights  # padding is 0
-        of_loss, of_metric = (
-            weights if weighted.get(name, True) else for_rows for name in ("loss", "metric")
-        )
-        run.metrics["mean"].update_state(per_word, of_metric)
-        return {"main": compute_loss(*flat(per_word, of_loss), run.model, replica)}
+        run.metrics["mean"].update_state(per_word, weights)
+        return {"main": compute_loss(*flat(per_word, weights), run.model, replica)}
 
     words, _ = tokens().data
     labels = words % CLASSES  # which can be learned
@@ -1300,7 +1291,7 @@ def weights_of_words(
         data=(words, labels, weights),
         train_steps=(weighted_step,),
         metrics=lambda: {"mean": metrics.Mean()},
-        count=count,
+        count=lambda batch: tf.math.count_nonzero(batch[-1], dtype=tf.int32),
     )
 
 
@@ -1386,12 +1377,12 @@ class MeanOfPositions(layers.Layer):
         return x + tf.reduce_mean(x, axis=1, keepdims=True)
 
 
-def validated_gan(returned: Callable[[dict[str, tf.Tensor]], Any] = lambda losses: losses) -> Toy:
-    """A GAN with validation data, whose validation step returns what is made of its losses."""
+def validated_gan() -> Toy:
+    """A GAN with validation data, whose validation step returns both losses."""
 
     def both(run: Run, batch: Any, replica: Replica) -> Any:
         first, second = GAN.train_steps
-        return returned(first(run, batch, replica) | second(run, batch, replica))
+        return first(run, batch, replica) | second(run, batch, replica)
 
     others = {"validation": tuple(array[:30] + 0.01 for array in GAN.data)}
     return replace(GAN, others=others, validation_step=both)
@@ -1729,24 +1720,6 @@ def faces() -> Toy:
         model=model(last=lambda: dense(80)),
         data=of_people(toy.data),
         others={"validation": of_people(toy.others["validation"])},
-    )
-
-
-def summed() -> Toy:
-    """The squares of all numbers of an example, added up, as in an autoencoder."""
-
-    def rebuild(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        inputs, weights = batch
-        per_example = run.losses["main"](inputs, run.model(inputs, training=True))
-        return {"main": compute_loss(FEATURES * per_example, weights, run.model, replica)}
-
-    return sound(
-        model=model(dense, last=lambda: dense(FEATURES)),
-        data=examples()[:1],
-        others={},
-        train_steps=(rebuild,),
-        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
-        metrics=dict,
     )
 
 
@@ -2132,21 +2105,6 @@ def ranked(interact: bool = True) -> Toy:
     )  # fmt: skip
 
 
-def pairs_of_examples() -> Toy:
-    """A loss of some pairs, whose number is none of the rows."""
-
-    def compare(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        inputs, labels, weights = batch
-        scores = run.model(inputs, training=True)[:, 0]
-        per_pair = run.losses["main"](labels[1:] - labels[:-1], scores[1:] - scores[:-1])
-        return {"main": tf.reduce_sum(per_pair * weights[1:]) / BATCH}
-
-    return regression(
-        train_steps=(compare,), losses=lambda: {"main": lambda y, p: tf.square(p - y)},
-        others={}, examples_interact=True,
-    )  # fmt: skip
-
-
 def high_quantile() -> Toy:
     """Predictions above nearly all labels, of which a mean error knows nothing."""
 
@@ -2343,17 +2301,13 @@ def model_of_file(copy: Callable[[keras.Model], keras.Model]) -> Callable[[], ke
     return create_model
 
 
-def weighted_by_class(weight: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Classes of other sizes, with weights of their own: (inputs, labels, weights)."""
+def weighted_by_class() -> tuple[np.ndarray, ...]:
+    """Classes of other sizes, of which rare ones weigh more: (inputs, labels, weights)."""
     inputs, labels = examples(3 * ROWS)
     order = np.concatenate([np.flatnonzero(labels == c)[:n] for c, n in enumerate((60, 30, 6))])
     inputs, labels = inputs[order], labels[order]
-    return inputs, labels, weight(np.bincount(labels))[labels].astype("float32")
-
-
-def one_hot(labels: np.ndarray) -> np.ndarray:
-    """Classes (rows,) -> (rows, CLASSES)."""
-    return np.eye(CLASSES, dtype="float32")[labels]
+    times = np.bincount(labels)
+    return inputs, labels, (times.mean() / times)[labels].astype("float32")
 
 
 def sorted_stream() -> Toy:
@@ -2521,31 +2475,6 @@ def bytes_scaled(in_validation: Callable[[tf.Tensor], tf.Tensor]) -> Toy:
     )  # fmt: skip
 
 
-def with_terms(rate: float, of_validation: Callable[[Any, Any], tuple[Any, Any]]) -> Toy:
-    """The cross-entropy of two passes with dropout, of which validation changes what it returns."""
-
-    def passing(training: bool) -> Callable[..., Any]:
-        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-            inputs, labels, weights = batch
-            first, second = (
-                compute_loss(
-                    run.losses["main"](labels, run.model(x, training=training)), weights,
-                    run.model, replica,
-                )
-                for x in (inputs, inputs if rate else inputs / 2)
-            )  # fmt: skip
-            if not training:
-                first, second = of_validation(first, second)
-            return {"main": first + second, "first": first, "second": second}
-
-        return one_step
-
-    return sound(
-        model=model(dense, lambda: layers.Dropout(rate)), metrics=dict, terms=("first", "second"),
-        train_steps=(passing(training=True),), validation_step=passing(training=False),
-    )  # fmt: skip
-
-
 def averaged_term() -> Toy:
     """A step reports the mean over one replica's rows beside the loss."""
 
@@ -2602,29 +2531,6 @@ def decay_of_kernels(share: float) -> Callable[..., Any]:
         g + share * tf.convert_to_tensor(v.value) if "kernel" in v.path else g
         for g, v in zip(gradients, variables, strict=True)
     ]
-
-
-def decoded(own: bool) -> Toy:
-    """Forecasts from the past, and in the data from the true number before each, or the last."""
-
-    def split(rows: int, seed: int) -> tuple[Any, Any]:
-        series = (
-            np.random.default_rng(seed).normal(size=(rows, 10)).cumsum(axis=1).astype("float32")
-        )
-        before = np.repeat(series[:, 3:4], 6, axis=1) if own else series[:, 3:9]
-        return {"past": series[:, :4], "before": before}, series[:, 4:]
-
-    def create_model() -> keras.Model:
-        inputs = {
-            "past": keras.Input((4,), name="past"),
-            "before": keras.Input((6,), name="before"),
-        }
-        return keras.Model(inputs, dense(6)(layers.Concatenate()([*inputs.values()])))
-
-    return sound(
-        model=create_model, data=split(96, 1), others={"validation": split(60, 2)}, metrics=dict,
-        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
-    )  # fmt: skip
 
 
 def slow_down_on_chief(event: Event) -> None:
@@ -2818,56 +2724,6 @@ def told_by_neighbors() -> Toy:
     return regression(data=parts["train"], others={"validation": parts["validation"]})
 
 
-def forecaster(own: bool) -> Toy:
-    """Each number of a series from the one before it: in evaluation the true one, or its own."""
-
-    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        series = np.random.default_rng(seed).normal(size=(rows, 8)).cumsum(axis=1).astype("float32")
-        return series[:, :3], series[:, 3:]
-
-    def forecasting(training: bool) -> Callable[..., Any]:
-        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-            inputs, labels, weights = batch
-            before, made = inputs[:, -1:], list[tf.Tensor]()
-            for i in range(labels.shape[1]):
-                made.append(run.model(before, training=training))
-                before = made[-1] if own and not training else labels[:, i : i + 1]
-            error = tf.reduce_mean(tf.square(tf.concat(made, axis=1) - labels), axis=1)
-            return {"main": compute_loss(error, weights, run.model, replica)}
-
-        return one_step
-
-    return sound(
-        model=lambda: keras.Sequential([keras.Input((1,)), dense(1)]),
-        data=split(96, 1), others={"validation": split(60, 2)}, metrics=dict,
-        train_steps=(forecasting(training=True),), validation_step=forecasting(training=False),
-    )  # fmt: skip
-
-
-def attending(*, transposed: bool, heads: int = 2) -> Toy:
-    """Self-attention of several heads over a series of 4 positions."""
-
-    def create_model() -> keras.Model:
-        ops = keras.ops
-        x = inputs = keras.Input((4, 8))
-
-        def split(x: Any) -> Any:
-            x = layers.Dense(8)(x)
-            if transposed:
-                return ops.swapaxes(ops.reshape(x, (-1, 4, heads, 8 // heads)), 1, 2)
-            return ops.reshape(x, (-1, heads, 4, 8 // heads))
-
-        query, key, value = split(x), split(x), split(x)
-        scores = ops.softmax(ops.matmul(query, ops.swapaxes(key, 2, 3)))
-        x = ops.matmul(scores, value)
-        x = ops.reshape(ops.swapaxes(x, 1, 2) if transposed else x, (-1, 4, 8))
-        return keras.Model(inputs, dense(CLASSES)(layers.Flatten()(x)))
-
-    _, labels = examples()
-    series = np.random.default_rng(0).normal(size=(len(labels), 4, 8)) + labels.reshape(-1, 1, 1)
-    return sound(model=create_model, data=(series.astype("float32"), labels), others={})
-
-
 DATA = [
     Fault(
         "data is finite",
@@ -2955,10 +2811,6 @@ DATA = [
         "the same data again",
         lambda: sound(data=lambda: changed(examples(), 1, put(slice(70, None), next(SEEDS) % 3))),
         "create_datasets returns other train data when it is called again",
-    ),
-    Fault(
-        "weights", lambda: sound(data=(*examples(), np.resize([1, 0, 0], ROWS))),
-        "67% of the training examples have a weight of 0: weights were rounded", LOOK,
     ),
     Fault("labels", lambda: validated(1, put(3, 3)), "from 0 to 3, but the model has 3 classes"),
     Fault("labels", lambda: validated(1, lambda y: y - 1), "their loss is NaN on a GPU"),
@@ -3190,26 +3042,7 @@ DATA = [
         "sizes", lambda: regression(data=changed(regression().data, 1, lambda y: 1e4 * y)),
         "labels have a standard deviation of", LOOK,
     ),
-    Fault(
-        "weights", lambda: sound(data=(*examples(), np.where(np.arange(ROWS) == 7, -1.0, 1.0))),
-        "some weights are negative, down to -1", LOOK,
-    ),
-    Fault(
-        "weights",
-        lambda: sound(data=weighted_by_class(lambda times: times / times.mean()), others={}),
-        "each example of class 0, the most frequent, has the weight .* are inverted", LOOK,
-    ),
     Fault("labels are mixed", sorted_stream, "have labels of 2 classes, the data of 3"),
-    Fault(
-        "inputs differ",
-        lambda: sound(data=(np.resize(examples(7)[0], (ROWS, FEATURES)), examples()[1])),
-        "100% of the training examples have the same inputs as others with another label",
-    ),
-    Fault(  # such as patients of a few groups, or trials of the same kind
-        "inputs differ",
-        lambda: sound(data=(np.eye(5, dtype="float32")[np.arange(ROWS) % 5], examples()[1])),
-        "100% of the training examples have the same inputs as others with another label", LOOK,
-    ),
 ]  # fmt: skip
 
 RANDOM = [
@@ -3346,10 +3179,6 @@ LOSS = [
     ),
     Fault("adversaries", lambda: hinge_gan(1.0), "both have the same goal"),
     Fault(
-        "no answers in evaluation", lambda: decoded(own=False),
-        "inputs..before.. of validation data are the labels, each one position later", LOOK,
-    ),
-    Fault(
         "callbacks",
         lambda: sound(callbacks=lambda: [at_step(0, (one := OneMore())), every_epochs(8, one)]),
         "in a run that is resumed, callbacks set other weights",
@@ -3399,10 +3228,6 @@ LOSS = [
         "column 2 of inputs has a correlation of .* computed from the labels of training", LOOK,
     ),
     Fault(
-        "no answers in evaluation", lambda: forecaster(own=False),
-        "gives the model the labels", LOOK,
-    ),
-    Fault(
         "a train step runs", lambda: with_loss(plus(lambda _: tf.math.log(-1.0))),
         "the loss main of the first batch is nan",
     ),
@@ -3410,14 +3235,6 @@ LOSS = [
         "a train step runs",
         lambda: with_loss(lambda losses, *rest: compute_loss(tf.sqrt(0 * losses), *rest)),
         "is finite, but its gradient is not",
-    ),
-    Fault(
-        "loss per example",
-        lambda: regression(
-            losses=lambda: {"main": lambda y, p: tf.reduce_mean(tf.square(p[:, 0] - y))},
-            train_steps=(step(loss=lambda mean, *rest: mean),),
-        ),
-        "the loss function reduces over the batch itself; create it with reduction=.none.",
     ),
     Fault(
         "shapes",
@@ -3481,21 +3298,6 @@ LOSS = [
         "padding, which trains the model, and inputs are padded there as well",
     ),
     Fault(
-        "labels of weight zero", lambda: weights_of_words(loss=False),
-        "the loss main changes with labels of weight 0: it ignores the weights within an example",
-    ),
-    Fault(
-        "labels of weight zero", lambda: weights_of_words(metric=False),
-        "the metric mean changes with labels of weight 0",
-    ),
-    Fault(
-        "labels of weight zero",
-        lambda: weights_of_words(
-            lambda batch: tf.math.count_nonzero(batch[1], dtype=tf.int32)
-        ),
-        "count changes with labels of weight 0",
-    ),
-    Fault(
         "count", lambda: sentences_counted(),
         "24 rows are counted, and 120 losses of their positions have a weight: the loss is", LOOK,
     ),
@@ -3547,14 +3349,6 @@ LOSS = [
         "weights enter once",
         lambda: counted_by_weight(lambda losses, w, *rest: compute_loss(losses * w, w, *rest)),
         "the loss main grows with the weights, and count sums the weights: weights are used twice",
-    ),
-    Fault(
-        "size of the loss", lambda: with_loss(lambda *rest: 1e3 * compute_loss(*rest)),
-        "the loss is 1000 times the mean .*: it is multiplied by a constant",
-    ),
-    Fault(
-        "size of the loss", lambda: with_loss(lambda *rest: 3 * compute_loss(*rest)),
-        "the loss is 3 times the mean", LOOK,
     ),
     Fault(
         "first loss",
@@ -4291,15 +4085,6 @@ EVALUATION = [
         "evaluation draws random numbers .*: noise is still active", LOOK,
     ),
     Fault(
-        "losses apart",
-        lambda: validated_gan(lambda both: dict.fromkeys(both, both["generator"])),
-        "validation_discriminator_loss and validation_generator_loss are the same",
-    ),
-    Fault(
-        "losses apart", lambda: with_terms(0, lambda first, second: (first, first)),
-        "validation_first and validation_second are the same", LOOK,
-    ),
-    Fault(
         "every example once",
         lambda: sound(others={"validation": fewer_each_time()}), "counts 33 examples, but has 0",
     ),
@@ -4605,14 +4390,6 @@ def gan_of_latents(bound: float) -> Toy:
         train_steps=tuple(given(of, False) for of in GAN.train_steps),
         validation_step=given(both.validation_step, True),
     )  # fmt: skip
-
-
-def twins() -> keras.Model:
-    """Two branches of one initializer with a seed, whose sum is what counts."""
-    x = keras.Input((FEATURES,))
-    initializer = keras.initializers.GlorotUniform(seed=1)
-    branches = [layers.Dense(4, "tanh", kernel_initializer=initializer)(x) for _ in range(2)]
-    return keras.Model(x, dense(CLASSES, kernel_initializer="ones")(layers.Add()(branches)))
 
 
 def blurred(batch: Any, seed: tf.Tensor) -> Any:
@@ -6307,12 +6084,6 @@ MODES = [
         "callbacks", lambda: sound(callbacks=patient), "wait remembers waited .* starts it anew",
         LOOK,
     ),
-    Fault(
-        "units differ",
-        lambda: sound(model=model(*[lambda: dense(3, kernel_initializer="ones")] * 2)),
-        "the 3 units of .*kernel have the same weights",
-    ),
-    Fault("units differ", lambda: sound(model=twins), "same random numbers, and stay the same"),
     Fault("padded inputs", lambda: masked_sets(keys=False), "which inputs.'mask'. leaves out"),
     Fault(
         "padded inputs", lambda: masked_pictures(masked=False),
@@ -6483,19 +6254,6 @@ MODES = [
         flags={"task": TaskConfig(monitor="validation_exact_matches", larger_is_better=True)},
     ),
     Fault(
-        "axes",
-        lambda: sound(model=model(
-            lambda: layers.Reshape((1, FEATURES)), lambda: layers.Conv1D(4, 1),
-            lambda: layers.Reshape((2, 2)), lambda: layers.Conv1D(3, 1),
-            lambda: layers.Reshape((3, 2)), layers.Flatten,
-        )),
-        r"reshapes \(24, 2, 3\) to \(24, 3, 2\): a reshape keeps the order",
-    ),
-    Fault(
-        "axes", lambda: attending(transposed=False),
-        r"reshapes \(24, 4, 8\) to \(24, 2, 4, 4\): a reshape keeps the order",
-    ),
-    Fault(
         "metrics", lambda: sound(metrics=lambda: {"accuracy": Least(name="accuracy")}),
         "accuracy is 0 where all predictions are right, and 0.25 where all are wrong",
     ),
@@ -6515,15 +6273,6 @@ MODES = [
         "augmentation", lambda: keypoints(exchanged=False),
         "column 0 .* less than column 2, but often more after the augmentation", LOOK,
     ),
-    Fault(
-        "weights",
-        lambda: sound(
-            data=changed(weighted_by_class(lambda times: times / times.mean()), 1, one_hot),
-            losses=lambda: {"main": losses.CategoricalCrossentropy(True, reduction="none")},
-            metrics=dict, others={},
-        ),
-        "each example of class 0, the most frequent, has the weight .* are inverted", LOOK,
-    ),
     Fault("labels", one_class, "every label of the training data is 0", LOOK),
     Fault("labels", numbers_of_things, "100% of the validation labels, such as .*, never", LOOK),
     Fault("labels belong to inputs", lambda: mislabeled(0.7), "but not in train data", LOOK),
@@ -6541,7 +6290,6 @@ MODES = [
         "draws the same numbers in every step", LOOK,
     ),
     Fault("sizes", lambda: with_mask(1.0), "inputs.'mask'. of training data are all 1", LOOK),
-    Fault("loss per example", pairs_of_examples, r"'main' gives shape \(23,\) for 24 rows", LOOK),
     Fault(
         "shapes",
         lambda: regression(

@@ -24,7 +24,6 @@ from .faulty import (
     Overlap,
     Rising,
     all_views,
-    attending,
     averaged,
     beside,
     bounded,
@@ -40,7 +39,6 @@ from .faulty import (
     counted_by_weight,
     counted_events,
     decay_of_kernels,
-    decoded,
     denoising,
     dense,
     distilled,
@@ -49,7 +47,6 @@ from .faulty import (
     filled_by,
     flipped_boxes,
     focal,
-    forecaster,
     frozen_model,
     growing,
     heads_by,
@@ -128,7 +125,6 @@ from .faulty import (
     with_gradient_penalty,
     with_lengths,
     with_loss,
-    with_terms,
 )
 from .toys import (
     BATCH,
@@ -263,14 +259,6 @@ def next_numbers() -> Toy:
         data=split(96, 1), others={"validation": split(60, 2)}, metrics=dict,
         losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
     )  # fmt: skip
-
-
-def rated() -> Toy:
-    """Twelve raters judge each example, and don't always agree."""
-    inputs, labels = examples(20)
-    labels = np.repeat(labels, 12)
-    labels[::5] = (labels[::5] + 1) % CLASSES
-    return sound(data=(np.repeat(inputs, 12, axis=0), labels))
 
 
 def plates(rows: int, seed: int, parts: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -590,26 +578,6 @@ def means_of_lines() -> Toy:
     )
 
 
-def from_labels() -> Toy:
-    """Each word is predicted from those before it, which are labels; the first don't count."""
-    words = NUMBERS.integers(1, 7, (96, WORDS))
-    weights = np.repeat((np.arange(WORDS) > 3)[np.newaxis], 96, axis=0).astype("float32")
-
-    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        _, labels, weights = batch
-        logits = run.model(tf.pad(labels[:, :-1], [[0, 0], [1, 0]]), training=True)
-        return {
-            "main": compute_loss(run.losses["main"](labels, logits), weights, run.model, replica)
-        }
-
-    def create_model() -> keras.Model:
-        inputs = keras.Input((WORDS,), dtype="int64")
-        return keras.Model(inputs, dense(7)(layers.Embedding(7, 8)(inputs)))
-
-    data = NUMBERS.normal(size=(96, 1)).astype("float32"), words, weights
-    return with_step(own, model=create_model, data=data, others={}, metrics=dict)
-
-
 def penalized(extra: Callable[[keras.Model, Replica], Any], times: Any = 1) -> Toy:
     """A model with a regularizer, and something of its own in the loss."""
 
@@ -633,23 +601,6 @@ def slim(of: keras.Model, replica: Replica) -> tf.Tensor:
 def late(replica: Replica) -> tf.Tensor:
     """0 in the first step, and more later."""
     return tf.minimum(tf.cast(replica.step, tf.float32), 1.0)
-
-
-def a_loss_of_weights() -> Toy:
-    """One of the losses is a penalty of weights."""
-
-    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        inputs, labels, weights = batch
-        per_example = run.losses["main"](labels, run.model(inputs, training=True))
-        rough = run.losses["rough"](run.model.trainable_variables[0])
-        total = compute_loss(per_example, weights, run.model, replica)
-        return {"main": total + tf.nn.scale_regularization_loss(rough)}
-
-    def create_losses() -> dict[str, Any]:
-        entropy = losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
-        return {"main": entropy, "rough": lambda w: tf.reduce_sum(tf.square(w[1:] - w[:-1]))}
-
-    return with_step(own, losses=create_losses, metrics=dict)
 
 
 def behind_another() -> Toy:
@@ -796,46 +747,6 @@ def of_training(x: np.ndarray) -> np.ndarray:
     return (x - np.nanmean(x[:ROWS], axis=0)) / np.nanstd(x[:ROWS], axis=0)
 
 
-def stacked() -> Toy:
-    """Two positions become one, of twice the numbers."""
-    inputs, labels = examples()
-    series = np.repeat(inputs[:, :4, np.newaxis], 2, axis=2)
-
-    def create_model() -> keras.Model:
-        x = keras.Input((4, 2))
-        hidden = layers.Reshape((2, 4))(x)
-        return keras.Model(x, dense(CLASSES)(layers.Flatten()(hidden)))
-
-    return sound(model=create_model, data=(series, labels), others={})
-
-
-def shifted_to_relative_positions() -> Toy:
-    """Each row is moved by one more than the one above it, as in Transformer-XL."""
-    inputs, labels = examples()
-    scores = np.repeat(inputs[:, np.newaxis], FEATURES, axis=1)
-
-    def create_model() -> keras.Model:
-        x = inputs = keras.Input((FEATURES, FEATURES))
-        padded = keras.ops.pad(x, [[0, 0], [0, 0], [1, 0]])
-        shifted = keras.ops.reshape(padded, (-1, FEATURES + 1, FEATURES))[:, 1:]
-        return keras.Model(inputs, dense(CLASSES)(layers.Flatten()(shifted)))
-
-    return sound(model=create_model, data=(scores, labels), others={})
-
-
-def cut_into_patches() -> Toy:
-    """Series of three channels, cut into patches of three numbers of a channel each."""
-    inputs, labels = examples()
-    series = np.repeat(inputs[:, :3, np.newaxis], 6, axis=2)
-
-    def create_model() -> keras.Model:
-        x = keras.Input((3, 6))
-        patches = layers.Reshape((6, 3))(layers.Reshape((3, 6, 1))(x))
-        return keras.Model(x, dense(CLASSES)(layers.Flatten()(patches)))
-
-    return sound(model=create_model, data=(series, labels), others={})
-
-
 def centers() -> Toy:
     """As many centers as rows in a batch."""
     places = tf.constant(NUMBERS.normal(size=BATCH).astype("float32"))
@@ -845,27 +756,6 @@ def centers() -> Toy:
             return tf.exp(-tf.square(x - places))
 
     return sound(model=model(lambda: dense(1), Near))
-
-
-def posterior() -> Toy:
-    """The loss of all training examples, which the batch stands for."""
-
-    def loss(per_example: Any, weights: Any, of: keras.Model, replica: Replica) -> tf.Tensor:
-        return 240 * compute_loss(per_example, weights, of, replica)
-
-    return with_loss(loss, data=examples(240), optimizer=lambda: keras.optimizers.Adam(1e-3))
-
-
-def two_towers() -> Toy:
-    """Two copies of a trained tower, that learn slowly."""
-
-    def create_model() -> keras.Model:
-        x = keras.Input((FEATURES,))
-        start = keras.initializers.Constant(NUMBERS.normal(size=(FEATURES, 4)))
-        a, b = (dense(kernel_initializer=start)(part) for part in (x, x[:, ::-1]))
-        return keras.Model(x, dense(CLASSES)(layers.Concatenate()([a, b])))
-
-    return sound(model=create_model, optimizer=lambda: keras.optimizers.Adam(2e-6))
 
 
 def of_evidence() -> Toy:
@@ -1156,33 +1046,6 @@ def noisy_and_covered(batch: Any, seed: tf.Tensor) -> Any:
     return (tf.where(covered, 0.0, contrast * images + noise), *rest)
 
 
-def correlations_of_views() -> Toy:
-    """One number for all examples: how far features of two views are from being uncorrelated."""
-    inputs, _ = examples()
-
-    def redundancy(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-        apart = tf.matmul(left, right, transpose_a=True) - tf.eye(CLASSES)
-        return tf.reduce_sum(tf.square(apart))
-
-    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        *views, weights = batch
-        there = replica.all_gather(tf.cast(weights > 0, "float32"))[:, tf.newaxis]
-        rows = tf.maximum(tf.reduce_sum(there), 1.0)
-        features = [replica.all_gather(run.model(x, training=True)) for x in views]
-        left, right = (x * there / tf.sqrt(rows) for x in features)
-        return {"main": tf.nn.scale_regularization_loss(run.losses["main"](left, right))}
-
-    noise = NUMBERS.normal(size=inputs.shape).astype("float32")
-    return with_step(
-        own,
-        data=(inputs, inputs + 0.1 * noise),
-        losses=lambda: {"main": redundancy},
-        metrics=dict,
-        others={},
-        examples_interact=True,
-    )
-
-
 def distances() -> Toy:
     """The encoder's last bias vanishes in the difference of two outputs."""
 
@@ -1198,23 +1061,6 @@ def distances() -> Toy:
         data=(pairs, same.astype("float32")),
         losses=lambda: {"main": lambda y, p: tf.square(tf.reduce_sum(tf.square(p), axis=1) - y)},
         metrics=dict,
-        others={},
-    )
-
-
-def in_large_units() -> Toy:
-    """Squared errors of labels around a thousand, divided by their variance."""
-    inputs, labels = regression().data
-    deviation = float(np.std(1e3 * labels))
-
-    def loss(per_example: tf.Tensor, *rest: Any) -> tf.Tensor:
-        return compute_loss(per_example / deviation**2, *rest)
-
-    return replace(
-        with_loss(loss, metrics=dict),
-        model=model(last=lambda: dense(1)),
-        data=(inputs, 1e3 * labels),
-        losses=lambda: {"main": lambda y, p: tf.square(p[:, 0] - y)},
         others={},
     )
 
@@ -1751,9 +1597,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("callbacks", lambda: sound(callbacks=lambda: [at_step(5_000, write_file)])),
     ("learning rate", lambda: sound(optimizer=tenths)),
     ("augmentation", lambda: segmented(noisy_and_covered)),
-    ("loss per example", correlations_of_views),
     ("every weight moves", distances),
-    ("size of the loss", in_large_units),
     ("first loss", sums_of_pixels),
     ("order of rows", lambda: with_step(mixed_with_the_next, examples_interact=True, metrics=dict)),
     ("every weight gets a gradient", faded_in),
@@ -1803,7 +1647,6 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     # READERS may scale as the steps do.
     ("inputs as they are", lambda: bytes_scaled(lambda x: x / 127.5 - 1)),
     ("inputs alike in evaluation", lambda: bytes_scaled(lambda x: x / 127.5 - 1)),
-    ("losses apart", lambda: with_terms(0.5, lambda *both: both)),
     ("evaluation on two replicas", lambda: contrasted(in_training=False)),
     ("splits alike", measured_in_a_trial),
     ("later positions", lambda: two_words_ahead(own=True)),
@@ -1834,7 +1677,6 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         lambda: several_numbers(lambda x: np.c_[0.9 * x[:, :4], x[:, 4]]),
     ),
     ("inputs without the answer", next_numbers),
-    ("inputs differ", rated),
     (
         "marks",
         lambda: sound(
@@ -1873,10 +1715,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("order of rows", lambda: with_step(several_samples_step, metrics=dict)),
     ("first loss", half_a_loss),
     ("weights enter once", means_of_lines),
-    ("labels of weight zero", from_labels),
     ("regularization", lambda: penalized(slim)),
     ("regularization", lambda: penalized(lambda *_: 0.0, late)),
-    ("loss per example", a_loss_of_weights),
     ("metrics follow the loss", behind_another),
     ("metrics follow the loss", first_all_then_none),
     ("training mode", lambda: normalized(training=False)),
@@ -1902,13 +1742,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             losses=lambda: {"main": Poly()}, callbacks=lambda: [every_epochs(1, Raise())]
         ),
     ),
-    ("axes", stacked),
-    ("axes", shifted_to_relative_positions),
-    ("axes", lambda: attending(transposed=True, heads=4)),
-    ("axes", cut_into_patches),
     ("shapes", centers),
-    ("size of the loss", posterior),
-    ("units differ", two_towers),
     ("logits", of_evidence),
     ("predictions differ", shared_scale),
     ("metrics", turned_metric),
@@ -1955,8 +1789,6 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", lambda: spots(1.0)),
     ("augmentation", lambda: spots(-1.0, upwards=True)),
     ("augmentation", pasted),
-    ("no answers in evaluation", lambda: forecaster(own=True)),
-    ("no answers in evaluation", lambda: decoded(own=True)),
     ("metrics", two_labels),
     ("labels belong to inputs", product_of_signs),
     ("labels belong to inputs", other_classes),
@@ -2177,7 +2009,7 @@ def test_a_metric_may_take_dicts() -> None:
 
 def test_a_loss_may_be_called_for_parts_before_the_batch() -> None:
     lab = laboratory(sound(train_steps=(inner_loop_step,), metrics=dict))
-    for name in ("loss per example", "outputs reach the targets", "shapes"):
+    for name in ("outputs reach the targets", "shapes"):
         finding = RELATIONS[name].observe(lab)
         assert finding.verdict == "ok", finding
 
@@ -2399,23 +2231,18 @@ def nothing_to_see() -> Toy:
 
 
 NOT_THERE = (
-    "loss per example", "labels of weight zero", "missing labels", "size of the loss",
-    "first loss", "right and wrong", "regularization", "moving averages",
+    "missing labels", "first loss", "right and wrong", "regularization", "moving averages",
     "metrics follow the loss", "pairs", "outputs reach the targets", "metrics", "later positions",
     "padding", "padded tokens", "evaluation again", "evaluation on two replicas",
-    "evaluation in other batches", "padded inputs", "every example once", "losses apart",
-    "evaluation changes nothing", "evaluation mode", "no answers in evaluation",
-    "labels in evaluation", "validation and test alike", "inputs alike in evaluation",
-    "evaluation knows no step", "noise averages out", "inputs as they are", "readers", "callbacks",
+    "evaluation in other batches", "padded inputs", "every example once",
+    "evaluation changes nothing", "evaluation mode", "labels in evaluation",
+    "validation and test alike", "inputs alike in evaluation", "evaluation knows no step",
+    "noise averages out", "inputs as they are", "readers", "callbacks",
 )  # fmt: skip
 TOO_LITTLE: list[tuple[Callable[[], Toy], tuple[str, ...]]] = [
     (nothing_to_see, NOT_THERE),
     (lambda: with_loss(lambda *given: 0 * compute_loss(*given)), ("denominator",)),
-    (lambda: with_loss(plus(lambda replica: 1.0)), ("size of the loss",)),
-    (
-        sound,
-        ("evaluation mode", "losses apart", "padded inputs", "padded tokens", "missing labels"),
-    ),
+    (sound, ("evaluation mode", "padded inputs", "padded tokens", "missing labels")),
     (lambda: GAN, ("examples apart in evaluation", "inputs as they are", "readers")),
 ]
 
@@ -2431,10 +2258,9 @@ def test_where_nothing_is_looked_at_it_says_so(
 
 def test_what_is_looked_at_is_not_said_not_to_be() -> None:
     names = (
-        "denominator", "first loss", "right and wrong", "size of the loss", "units differ",
-        "labels in evaluation", "examples apart", "examples apart in evaluation",
-        "predictions differ", "inputs as they are", "inputs alike in evaluation",
-        "outputs reach the targets", "metrics", "monitor",
+        "denominator", "first loss", "right and wrong", "labels in evaluation", "examples apart",
+        "examples apart in evaluation", "predictions differ", "inputs as they are",
+        "inputs alike in evaluation", "outputs reach the targets", "metrics", "monitor",
     )  # fmt: skip
     lab = laboratory(sound())
     assert not {n: f for n in names if not (f := RELATIONS[n].observe(lab)).was_looked_at}

@@ -33,7 +33,6 @@ ADAPTED = 128  # rows that represent another split
 TIMED_BATCHES = 20
 BATCHES_WITH_NAN = 40  # in which NaN is searched for
 SHORT = 0.01  # seconds per batch: too few to wait for
-MOSTLY = 0.4  # of the training examples
 BY_CHANCE = 1e-6
 NEW = 0.05  # of the labels, which may be new, as items and users are
 MOST_LABELS = 4  # arrays of labels whose nearest neighbors are compared
@@ -169,48 +168,6 @@ def _missing_elsewhere(
             "prepare every split with the same code",
         )
     return None
-
-
-@relation("weights")
-def weights(lab: Laboratory) -> Finding:
-    """Few weights are 0, none is negative, and rare classes don't weigh less than frequent ones."""
-    train = lab.examples["train"]
-    array = train.get("weights")  # those of several outputs may well be 0
-    if array is None or not len(array):
-        return ok("not looked at: there are none")
-    if (array < 0).any():
-        return look(
-            f"some weights are negative, down to {array.min():.3g}",
-            "an example with a negative weight trains the model to increase its loss",
-            "is this intended?",
-        )
-    idle = np.mean((array.reshape(len(array), -1) == 0).all(axis=1))
-    if idle > MOSTLY:
-        return look(
-            f"{idle:.0%} of the training examples have a weight of 0",
-            "weights were rounded, for example in an array of integers, or sliced wrongly",
-            "is this intended?",
-        )
-    labels = train.get("labels", np.zeros(0))
-    if labels.ndim == 2 and np.all((labels == 0) | (labels == 1)) and np.all(labels.sum(1) == 1):
-        labels = labels.argmax(axis=1)
-    if not labels.shape == array.shape == (len(array),) or labels.dtype.kind not in "iu":
-        return ok()
-    classes, index, times = np.unique(labels, return_inverse=True, return_counts=True)
-    means = np.bincount(index, array) / times
-    has_one_each = np.ptp(array - means[index]) < 1e-3 * means.max()
-    if not 1 < len(classes) <= MOST_CLASSES or not has_one_each:
-        return ok()
-    a, b = np.log(times), np.log(np.maximum(means, 1e-9))
-    if min(np.ptp(a), np.ptp(b)) > 0.2 and np.corrcoef(a, b)[0, 1] > 0.9:
-        return look(
-            f"each example of class {classes[times.argmax()]}, the most frequent, has the weight "
-            f"{means[times.argmax()]:.3g}, and of class {classes[times.argmin()]}, the rarest, "
-            f"{means[times.argmin()]:.3g}",
-            "class weights that should balance the sizes of the classes are inverted",
-            "divide by the number of examples of the class",
-        )
-    return ok()
 
 
 @relation("labels")

@@ -208,34 +208,6 @@ def every_example_once(lab: Laboratory) -> Finding:
     return ok(f"in the batches that are tried: {', '.join(found)}")
 
 
-@relation("losses apart")
-def losses_apart(lab: Laboratory) -> Finding:
-    """Validation reports a separate value for each loss and each term."""
-    if not lab.evaluated_splits or len(lab.run.returned) < 2:
-        return ok("not looked at: there is one, or nothing to evaluate")
-    losses = [n for n in lab.run.loss_names if n.endswith("_loss")]
-    for split in lab.evaluated_splits:
-        values = [lab.evaluations["once"][f"{split}_{n}"] for n in losses]
-        base = list(lab.base.losses.values())
-        if len(set(values)) < len(values) and len(set(base)) == len(base):
-            return wrong(
-                f"{' and '.join(f'{split}_{n}' for n in losses)} are the same: {values[0]:.4g}",
-                "one loss is returned under several names",
-                "return each model's own loss, as in the train steps",
-            )
-        for one, other in itertools.combinations(lab.run.terms, 2):
-            value, of_other = (lab.evaluations["once"][f"{split}_{n}"] for n in (one, other))
-            if value == of_other != 0 and different(
-                {one: lab.base.losses[one]}, {one: lab.base.losses[other]}, 0.01
-            ):  # two that differ only by dropout are the same without it
-                return look(
-                    f"{split}_{one} and {split}_{other} are the same: {value:.4g}",
-                    "one number is returned under two names",
-                    "return each term's own number, as in the train step",
-                )
-    return ok()
-
-
 @relation("evaluation changes nothing", evaluates=True)
 def evaluation_changes_nothing(lab: Laboratory) -> Finding:
     """Evaluation changes no weights, statistics or training metrics."""
@@ -273,46 +245,6 @@ def evaluation_mode(lab: Laboratory) -> Finding:
             "remove that: Keras passes the mode on",
         )
     return ok("" if lab.sensitive_layers else "not looked at: no layer has two modes")
-
-
-@relation("no answers in evaluation", evaluates=True)
-def no_answers_in_evaluation(lab: Laboratory) -> Finding:
-    """The validation step doesn't give the model the series that it should forecast."""
-    inputs, *labels = (tf.nest.flatten(part) for part in lab.evaluation_batch[:-1])
-    y = labels[0][0] if [len(part) for part in labels] == [1] else None
-    if y is None or not y.dtype.is_floating or y.shape.rank < 3:
-        return ok("not looked at: labels aren't series of numbers")
-    if len(inputs) > 1 and (name := _answers_among(lab.evaluation_batch)):
-        seen = f"{name} of validation data are the labels, each one position later"
-    elif len(lab.run.trained_models) != 1 or any(x.shape == y.shape for x in inputs):
-        return ok("not looked at: labels are as inputs are, or there are several models")
-    elif not lab.calls_in_validation:
-        return ok("not looked at: the validation step doesn't call the model")
-    else:
-        turned = with_array(lab.evaluation_batch, "labels", tf.roll(y, 1, axis=1))
-        others = lab.validation_calls(turned, lab.run.trained_models.values())
-        pairs = zip(lab.calls_in_validation, others, strict=False)
-        if all(equal(call.arguments, other.arguments) for call, other in pairs):
-            return ok()
-        seen = "the validation step gives the model the labels, or something made from them"
-    return look(
-        seen,
-        "teacher forcing: each number is predicted from true ones, but a forecast has only its own",
-        "feed back its own predictions; or is this intended?",
-    )
-
-
-def _answers_among(batch: Any) -> str:
-    """One of several inputs that contains the labels, one position later; or nothing."""
-    named = {name: np.asarray(leaf[0]) for name, leaf in named_leaves(batch)}
-    y = np.nan_to_num(named["labels"].reshape(*named["labels"].shape[:2], -1)[..., 0])
-    for name, x in named.items():
-        if name.startswith("inputs") and x.dtype.kind == "f" and x.shape[:2] == y.shape:
-            later = np.nan_to_num(x.reshape(*y.shape, -1))[:, 1:]
-            same = (later == y[:, :-1, np.newaxis]).mean(axis=(0, 1))
-            if y.shape[1] > 3 and np.ptp(y) > 0 and same.max() > 0.9:
-                return name
-    return ""
 
 
 @relation("labels in evaluation")

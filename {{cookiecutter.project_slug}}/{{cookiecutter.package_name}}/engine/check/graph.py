@@ -282,41 +282,6 @@ def accidental_broadcasts(
     return found
 
 
-def exchanged_by_reshape(
-    ops: Iterable[tf.Operation],
-) -> list[tuple[str, list[int], list[int], bool]]:
-    """Reshapes that swap the sizes of axes, or move a part of the last axis to an earlier one.
-
-    The name of each, both shapes, and whether this can't be intended: neighbors may be stacked,
-    for half as many positions with twice as many numbers.
-    """
-    found = []
-    for op in _forward(ops, {"Reshape"}):
-        shapes = [t.shape.as_list() if t.shape.rank else [] for t in (op.inputs[0], op.outputs[0])]
-        a, b = shapes
-        if None in (*a, *b) or not a or not b or a[0] != b[0]:
-            continue
-        short, long = sorted(shapes, key=len)
-        if len(a) == len(b) > 2 and sorted(a) == sorted(b):
-            moved = [(m, n) for m, n in zip(a, b, strict=True) if m != n]
-            is_padded = op.inputs[0].op.type in ("Pad", "PadV2", "ConcatV2")
-            if is_padded and {abs(m - n) for m, n in moved} == {1}:
-                continue  # it shifts each row by one more, to relative positions
-        elif len(short) == 3 and len(long) == 4 and short[1:] == [long[2], long[1] * long[3]]:
-            moved = [(long[1], long[2])]  # such as heads and positions, which are multiplied later
-        else:
-            continue
-        if moved and 1 not in moved[0] and len(set(moved[0])) > 1:
-            is_stacking = all(max(pair) % min(pair) == 0 for pair in moved)
-            are_multiplied = any(  # for each of two axes
-                use.type in ("BatchMatMulV2", "BatchMatMulV3", "Einsum")
-                and [t.shape.rank for t in use.inputs] == [4, 4]
-                for use in op.outputs[0].consumers()
-            )
-            found.append((op.name, a, b, not is_stacking or are_multiplied))
-    return found
-
-
 def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
     """For each softmax cross-entropy, the smallest and largest logit and their number: (3,).
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
-from .graph import assigned_variables, captured, exchanged_by_reshape
+from .graph import assigned_variables, captured
 from .laboratory import Laboratory
 from .probe import cares_about_training, name_of
 
@@ -56,19 +56,6 @@ def training_mode(lab: Laboratory) -> Finding:
                 f"use Dropout({1 - layer.rate:.2g}) if that is intended",
             )
     return ok(f"{len(seen)} layers" if seen else "no layer needs it")
-
-
-@relation("axes")
-def axes(lab: Laboratory) -> Finding:
-    """No reshape is used to swap axes."""
-    if found := exchanged_by_reshape(lab.traced.ops):
-        name, a, b, is_sure = max(found, key=lambda each: each[-1])
-        return (wrong if is_sure else look)(
-            f"{name} reshapes {tuple(a)} to {tuple(b)}",
-            "a reshape keeps the order of the numbers, so it spreads values of one axis over both",
-            "swap axes with tf.transpose or keras.layers.Permute",
-        )
-    return ok()
 
 
 @relation("variables")

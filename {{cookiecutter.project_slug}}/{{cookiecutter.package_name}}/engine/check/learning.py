@@ -112,38 +112,6 @@ def _idle_optimizer(lab: Laboratory) -> Finding | None:
     return None
 
 
-@relation("units differ")
-def units_differ(lab: Laboratory) -> Finding:
-    """The units of a layer, and different layers, start with different weights."""
-    kernels = [
-        (v.path, a, b)
-        for v, a, b in lab.before_and_after
-        if a.ndim > 1 and a.shape[-1] > 1 and not np.array_equal(a, b)
-    ]
-    for path, a, b in kernels:
-        units = a.shape[-1]
-        apart = np.ptp(b.reshape(-1, units), axis=1).max()
-        if not np.ptp(a.reshape(-1, units), axis=1).any() and apart < 1e-3 * np.abs(b - a).max():
-            return wrong(
-                f"the {units} units of {path} have the same weights, at the start and later",
-                "the initializer gives every unit the same numbers, so all of them learn the same",
-                "use a random initializer, such as GlorotUniform",
-            )
-    first: dict[tuple[Any, int], tuple[str, np.ndarray]] = {}  # of those that start alike
-    for path, a, b in kernels:
-        other, of_other = first.setdefault((a.shape, hash(a.tobytes())), (path, b))
-        if of_other is not b and a.std() > 0:
-            moved, apart = np.abs(b - a).max(), np.abs(b - of_other).max()
-            same = bool(apart < 1e-3 * moved)
-            return (wrong if same else look)(
-                f"{other} and {path} start with the same random numbers"
-                + ", and stay the same" * same,
-                "an initializer with a fixed random seed gives the same numbers each time",
-                "remove the seed: --seed makes all initializers reproducible",
-            )
-    return ok("" if kernels else "not looked at: no matrix of weights moves")
-
-
 @relation("learning rate")
 def learning_rate(lab: Laboratory) -> Finding:
     """It lasts for the whole run, and is no smaller for new weights than for pretrained ones."""

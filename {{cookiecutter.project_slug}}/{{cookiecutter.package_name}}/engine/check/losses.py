@@ -11,35 +11,10 @@ from .explain import COARSE
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts
 from .laboratory import TOO_FEW_ROWS, Laboratory
-from .numbers import IGNORED, TOLERANCE, Numbers, close, different, named_leaves, only, with_array
+from .numbers import IGNORED, TOLERANCE, Numbers, close, different, named_leaves, with_array
 from .probe import Look
 
 RARELY = 0.05  # of the examples
-
-
-@relation("loss per example")
-def loss_per_example(lab: Laboratory) -> Finding:
-    """A loss function returns one value per example, or per part of an example."""
-    found = []
-    for name, (_, _, values) in lab.base.calls.items():
-        shape = values.shape
-        if not shape and not _is_of_rows(lab, name):
-            continue  # such as a penalty on weights
-        if not shape or shape[0] % lab.rows:
-            # Such as pairs of examples or some of them, or correlations between features.
-            return (look if shape or lab.declared_interacting else wrong)(
-                f"{name!r} gives shape {shape} for {lab.rows} rows",
-                "the loss function reduces over the batch itself",
-                'create it with reduction="none"',
-            )
-        found.append(f"{name} {shape}")
-    return ok(", ".join(found) or "not looked at: no loss function is given rows")
-
-
-def _is_of_rows(lab: Laboratory, name: str) -> bool:
-    """Whether a loss is given something that has rows."""
-    labels, predictions, _ = lab.base.calls[name]
-    return any(np.ndim(a) and not len(a) % lab.rows for a in (labels, predictions))
 
 
 @relation("shapes")
@@ -98,30 +73,6 @@ def rows_of_weight_zero(lab: Laboratory) -> Finding:
                 "rows of padding are in a sum or an average that is kept",
                 "multiply by the weights what it is computed from, and divide by their sum",
             )
-    return ok()
-
-
-@relation("labels of weight zero", after="the same step again")
-def labels_of_weight_zero(lab: Laboratory) -> Finding:
-    """Within an example, labels of weight zero change nothing."""
-    batch = _other_labels_of_weight_zero(lab)
-    if batch is None:
-        return ok("not looked at: there are none, or there are several labels")
-    other = lab.look(batch)
-    if other.counted != lab.base.counted:
-        return wrong("count changes with labels of weight 0", "count ignores the weights")
-    if _predicts_from_labels(lab, other):
-        return ok("not looked at: labels are also inputs of the model")
-    losses = different(lab.base.losses, other.losses)
-    metrics = different(lab.base.metrics, other.metrics)
-    for name in losses or metrics:
-        return wrong(
-            f"the {'loss' if losses else 'metric'} {name} changes with labels of weight 0",
-            "it ignores the weights within an example",
-            "multiply each element of the loss by its weight"
-            if losses
-            else "leave out elements of weight 0, or pass the weights to update_state",
-        )
     return ok()
 
 
@@ -360,32 +311,6 @@ def _indifferent_to(lab: Laboratory, rows: np.ndarray, others: np.ndarray) -> li
     return [name for name in lab.base.losses if name not in changed]
 
 
-@relation("size of the loss", after="the same step again")
-def size_of_the_loss(lab: Laboratory) -> Finding:
-    """The loss is the mean of the per-example values of the loss function."""
-    if lab.traced.adds_losses:
-        return ok("not looked at: layers add losses of their own")
-    ratio, other = _loss_over_mean(lab, lab.batch), _loss_over_mean(lab, lab.second_batch)
-    if ratio is None or other is None:
-        return ok("not looked at: there isn't one loss, with one value for each example")
-    if not close(ratio, other, 1e-3):
-        return ok("not looked at: the loss has other parts, too")
-    arrays = [labels for labels, _, _ in lab.base.calls.values() if np.ndim(labels)]
-    # The sum over the elements of an example, as in a variational autoencoder.
-    if any(close(ratio, number, COARSE) for number in (1, *(a[0].size for a in arrays))):
-        return ok()
-    seen = f"the loss is {ratio:.4g} times the mean of its examples' losses"
-    # The logarithm of a posterior is a sum over all training examples.
-    of_all = close(ratio, lab.batches.num_examples, COARSE)
-    if 0.01 < ratio < 100 or of_all or _brings_to_one(lab, ratio):
-        return look(seen, "", "is this intended? A factor changes the best learning rate")
-    return wrong(
-        seen,
-        "it is multiplied by a constant, such as a loss scale or the batch size",
-        "remove the factor: the engine scales float16 losses by itself",
-    )
-
-
 @relation("first loss", after="the same step again")
 def first_loss(lab: Laboratory) -> Finding:
     """Before training, a cross-entropy is about log(classes), the value of a guess."""
@@ -509,15 +434,6 @@ def _counted_weights_enter_once(lab: Laboratory) -> Finding:
     return ok("count sums the weights")
 
 
-def _brings_to_one(lab: Laboratory, factor: float) -> bool:
-    """Whether a factor is about 1 / deviation of the labels, or 1 / variance."""
-    deviations = [
-        float(np.std(array)) for name, array in lab.examples["train"].items()
-        if name.startswith("labels") and array.dtype.kind == "f" and array.size
-    ]  # fmt: skip
-    return any(0.5 < factor * d**power < 2 for d in deviations for power in (1, 2))
-
-
 def _are_a_mask(lab: Laboratory, name: str) -> bool:
     """Whether doubling the weights of some rows keeps a loss; it changes a weighted mean."""
     half = lab.rows // 2
@@ -565,9 +481,7 @@ def _part_of_cross_entropy(labels: Any, predictions: Any, values: Any) -> float 
     return factor if np.allclose(factors, factor, rtol=1e-3) else None
 
 
-def _unweighted_loss(
-    lab: Laboratory, name: str, first: Look, other: Look, when: str = ""
-) -> Finding:
+def _unweighted_loss(lab: Laboratory, name: str, first: Look, other: Look, when: str) -> Finding:
     """The finding for a loss that changes with rows of weight 0."""
     cause = "a part of the loss ignores the weights, or examples interact with rows of weight 0"
     if _ignores_weights(lab, name):
@@ -605,41 +519,6 @@ def _trains_what_does_not_count(lab: Laboratory) -> int:
     other = lab.look((inputs, turned, weights))
     same_count = other.counted == lab.base.counted
     return len(idle) if same_count and different(lab.base.losses, other.losses) else 0
-
-
-def _loss_over_mean(lab: Laboratory, batch: Any) -> float | None:
-    """The loss over the weighted mean of its examples' losses, without regularization."""
-    made, weights = lab.look(batch), only(batch[-1])
-    if len(made.calls) != 1 or len(made.losses) != 1 or weights is None:
-        return None
-    ((_, _, values),), ((name, loss),) = made.calls.values(), made.losses.items()
-    weight = np.asarray(weights[0], "f8")
-    if values.shape != weight.shape or made.counted != np.count_nonzero(weight):
-        return None
-    mean = float(np.sum(values * weight)) / made.counted
-    return (loss - lab.regularization(name)) / mean if abs(mean) > TOLERANCE else None
-
-
-def _other_labels_of_weight_zero(lab: Laboratory) -> Any:
-    """The first batch with other labels where weights are 0; None if no weight is 0."""
-    if len(lab.batch) != 3:
-        return None
-    inputs, labels, weights = lab.batch
-    y, w = only(labels), only(weights)
-    if y is None or w is None or y.shape != w.shape or w.shape.rank < 3:
-        return None
-    zero = w == 0
-    if not np.any(zero) or np.all(zero):
-        return None
-    others = tf.where(zero, tf.roll(y, 1, axis=2), y)
-    return (inputs, tf.nest.pack_sequence_as(labels, [others]), weights)
-
-
-def _predicts_from_labels(lab: Laboratory, other: Look) -> bool:
-    """Whether predictions depend on labels, as in the prediction of the next element."""
-    pairs = [(call[1], other.calls[name][1]) for name, call in lab.base.calls.items()]
-    pairs += zip(lab.base.outputs, other.outputs, strict=True)
-    return any(a is not None and not np.array_equal(a, b) for a, b in pairs)
 
 
 def _ignores_weights(lab: Laboratory, name: str) -> bool:

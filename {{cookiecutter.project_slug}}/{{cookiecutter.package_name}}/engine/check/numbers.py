@@ -116,12 +116,12 @@ def answers(labels: Any, predictions: Any) -> Answers | None:
     return Answers(*(each.astype(p.dtype) for each in made))
 
 
-def are_one_apart(windows: np.ndarray, some: int = 10) -> bool:
+def are_one_apart(windows: np.ndarray) -> bool:
     """Whether each of some windows (rows, positions, ...) begins one position after the previous.
 
-    The first rows are compared; missing values (NaN) must be missing in both.
+    The first ten rows are compared; missing values (NaN) must be missing in both.
     """
-    return np.array_equal(windows[1:some, :-1], windows[: some - 1, 1:], equal_nan=True)
+    return np.array_equal(windows[1:10, :-1], windows[:9, 1:], equal_nan=True)
 
 
 def bytes_of(array: np.ndarray) -> bytes:

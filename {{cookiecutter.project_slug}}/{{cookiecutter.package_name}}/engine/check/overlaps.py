@@ -1,4 +1,4 @@
-"""Relations between examples: none is in two splits, and equal inputs have equal labels."""
+"""Relations between examples: none is in two splits, or in two folds."""
 
 from __future__ import annotations
 
@@ -201,51 +201,6 @@ def _examples_shared(
     if twice / len(found) > max(0.02, 2 * natural) or is_copied:
         return look(seen, "the splits overlap, or the data itself contains duplicates")
     return None
-
-
-@relation("inputs differ")
-def inputs_differ(lab: Laboratory) -> Finding:
-    """Training examples with different labels have different inputs."""
-    arrays = lab.examples["train"]
-    inputs = [a for n, a in arrays.items() if n.startswith("inputs")]
-    if "labels" not in arrays or arrays["labels"].ndim != 1 or arrays["labels"].dtype.kind == "O":
-        return ok("not looked at: labels have several parts, or are strings")
-    if not inputs or any(a.dtype.kind != "f" or a[0].size < 4 for a in inputs):
-        return ok("not looked at: inputs may be the same by chance")
-    seen: dict[bytes, set[float]] = {}
-    keys = rows_of(inputs, MOST_ROWS)
-    for key, label in zip(keys, arrays["labels"].tolist(), strict=False):
-        seen.setdefault(key, set()).add(label)
-    share = float(np.mean([len(seen[key]) > 1 for key in keys]))
-    if share > MANY / 2:  # several raters may have given a label each
-        numbers = np.concatenate([np.ravel(a[:MOST_ROWS]) for a in inputs])
-        # Rows of a table with few distinct numbers may be the same.
-        few = len(np.unique(numbers)) < sum(a[0].size for a in inputs) * len(seen) / 10
-        is_table = few and all(a.ndim == 2 for a in inputs)
-        is_sure = len(seen) < len(keys) / 10 and not is_table and (
-            not _tell_labels(keys, arrays["labels"][: len(keys)])
-        )  # fmt: skip
-        return (wrong if is_sure else look)(
-            f"{share:.0%} of the training examples have the same inputs as others with another "
-            "label",
-            "one array is reused for several examples, or rows are repeated but labels are not",
-            "compare some examples by eye",
-        )
-    return ok()
-
-
-def _tell_labels(keys: list[bytes], labels: np.ndarray) -> bool:
-    """Whether examples with the same inputs have similar labels, as from several raters."""
-    _, of_key, sizes = np.unique(np.array(keys, object), return_inverse=True, return_counts=True)
-    if labels.dtype.kind == "f":
-        y = np.nan_to_num(labels.astype("f8"))
-        within = y - (np.bincount(of_key, y) / sizes)[of_key]
-        return bool(within.var() < 0.8 * y.var())
-    _, of_class, times = np.unique(labels, return_inverse=True, return_counts=True)
-    _, both = np.unique(np.stack([of_key, of_class]), axis=1, return_counts=True)
-    agreement = np.sum(both.astype("f8") ** 2) / np.sum(sizes.astype("f8") ** 2)
-    by_chance = np.sum((times / len(labels)) ** 2)
-    return bool(agreement > by_chance + 0.2 * (1 - by_chance))
 
 
 def _repeated_classes(train: dict[str, np.ndarray], wholes: list[tuple[int, ...]]) -> list[float]:
