@@ -153,3 +153,16 @@ def test_examples_that_an_earlier_process_left_out_count() -> None:
     again = BadExamples(1)
     again.set_state(after.get_state())  # without the one that was too many, and is mended
     assert again.add("training data", 3, "is cut short")
+
+
+@pytest.mark.quick
+def test_examples_may_be_found_while_others_are_counted() -> None:
+    class Label(str):
+        def __format__(self, form: str) -> str:
+            bad.add("training data", 5, "is cut short")  # as by a thread that reads ahead
+            return str(self)
+
+    bad = BadExamples(2)
+    bad.add(Label("training data"), 3, "is cut short")
+    assert len(bad.numbers()) == 1
+    assert len(bad.numbers()) == 2

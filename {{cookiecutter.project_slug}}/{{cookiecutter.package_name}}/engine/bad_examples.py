@@ -33,7 +33,8 @@ class BadExamples:
 
     def numbers(self) -> list[int]:
         """A number for each that this process has found, the same on all workers."""
-        return [zlib.crc32(f"{label} {row}".encode()) for label, row in self._found]
+        found = list(self._found)  # a copy: threads that read ahead go on adding
+        return [zlib.crc32(f"{label} {row}".encode()) for label, row in found]
 
     def get_state(self) -> list[Any]:
         """Those left out so far, for a checkpoint; not one that is too many, and may be mended."""
