@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,11 +13,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine.auxiliary import load_frozen
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.gradients import build_optimizer
 from proof.engine.types import Replica, Run
-from proof.engine.unsupported import validate, validate_modes, validate_splits
+from proof.engine.unsupported import validate, validate_models, validate_modes, validate_splits
 
 from .faulty import copied_every
 from .toys import BATCH, CLASSES, FEATURES, Toy, build, plain_data, plain_model, plain_step, train
@@ -103,6 +105,16 @@ def test_splits_of_other_names(made: Any, sentence: str) -> None:
 def test_factories_that_return_something_else(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         build(Toy(**change))
+
+
+@pytest.mark.quick
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_models_of_which_none_trains(tmp_path: Path) -> None:
+    plain_model().save(tmp_path / "model.keras")
+    frozen = load_frozen(tmp_path / "model.keras")
+    with pytest.raises(UsageError, match=r"only models of load_frozen, .* by load_in_precision"):
+        validate_models({"main": frozen})
+    validate_models({"main": plain_model(), "teacher": frozen})
 
 
 def test_a_train_step_that_is_no_tuple() -> None:

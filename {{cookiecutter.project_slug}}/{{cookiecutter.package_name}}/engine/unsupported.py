@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 from keras.optimizers.schedules import LearningRateSchedule
 
+from .auxiliary import is_auxiliary
 from .batches import is_sharded
 from .data_errors import split_label
 from .errors import UsageError, require_call
@@ -35,10 +36,11 @@ OPTIMIZER_ARGUMENTS = {
 
 
 def validate_models(models: Mapping[Any, Any]) -> None:
-    """Refuse what isn't a model, or has no weights yet.
+    """Refuse what isn't a model, or has no weights yet, and models of which none trains.
 
     Raises:
-        UsageError: a factory returns something else, or a model that wasn't called.
+        UsageError: a factory returns something else, a model that wasn't called, or only models of
+            `load_frozen`.
     """
     if not models:
         raise UsageError(f"{MADE_BY['models']} returns a dict without a model.")
@@ -55,6 +57,11 @@ def validate_models(models: Mapping[Any, Any]) -> None:
                 f"The model {name!r} ({type(model).__name__}) has no weights yet; call it once on "
                 "zeros of the right shape in create_model."
             )
+    if all(map(is_auxiliary, models.values())):
+        raise UsageError(
+            f"{MADE_BY['models']} returns only models of load_frozen, which never train; load the "
+            "one that trains by load_in_precision."
+        )
 
 
 def _require_kind(made: Mapping[Any, Any], kind: type, factory: str, wanted: str) -> None:
