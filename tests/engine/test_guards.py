@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from proof.engine.data_errors import data_errors
 from proof.engine.errors import AGAIN, UsageError, usage_errors
 from proof.engine.evaluation import Evaluation
 from proof.engine.export import export_models
+from proof.engine.output import Forgiving
 from proof.engine.report import write_report
 from proof.engine.run_directory import RunDirectory
 from proof.engine.strategy import create_strategy
@@ -264,3 +266,12 @@ def test_a_model_without_anything_to_train_is_mentioned(capsys: pytest.CaptureFi
     assert "nothing to train" not in capsys.readouterr().out
     build(Toy(frozen))
     assert "all of them are frozen by create_model in task/model.py" in capsys.readouterr().out
+
+
+def test_a_lost_output_that_has_no_such_character_ends_nothing() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", encoding="ascii", buffering=1) as pipe:
+        output = Forgiving(pipe)
+        assert output.write("\N{PLUS-MINUS SIGN}\n") == 2  # written at once, and line by line
+        assert output.lost is None

@@ -29,10 +29,11 @@ class Forgiving:
     def write(self, text: str) -> int:
         """Write, or drop."""
         try:
-            self._stream.write(text)
-        except UnicodeEncodeError:  # the encoding has no such character, as under LANG=C
-            plain = text.encode(self._stream.encoding, "backslashreplace")
-            self._stream.write(plain.decode(self._stream.encoding))
+            try:
+                self._stream.write(text)
+            except UnicodeEncodeError:  # the encoding has no such character, as under LANG=C
+                plain = text.encode(self._stream.encoding, "backslashreplace")
+                self._stream.write(plain.decode(self._stream.encoding))
         except (OSError, ValueError) as error:
             self._discard(error)
         return len(text)
