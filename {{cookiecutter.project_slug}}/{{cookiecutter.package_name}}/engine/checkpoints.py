@@ -15,7 +15,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ from .outside import Outside
 from .progress import Progress
 from .replicas import is_random_state
 from .types import Run, unique
-from .workers import Workers
 
 NOTHING = "nothing more"
 # Of a layer's or an optimizer's config: the engine itself sets, restores or synchronizes these.
@@ -43,7 +42,7 @@ NO_SETTINGS = {"name", "trainable", "learning_rate", "seed", "synchronized"}
 TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # where a checkpoint's reader finds the text
 INDEX = re.compile(r"ckpt-(\d+)\.index")
 NOT_ALLOWED = "{} can't be read: Permission denied; let this user read it, then start again."
-OURS = re.compile(r"ckpt-\d+\.(index|data-\d+-of-\d+)")
+OURS = re.compile(r"ckpt-(\d+)\.(?:index|data-\d+-of-\d+)")
 
 
 def _first_difference(before: list[str], after: list[str]) -> tuple[str, str]:
@@ -127,8 +126,7 @@ class Checkpoints:
             "settings": self._settings_now(),
         }
         self._text.assign(json.dumps(text))
-        is_summed, keep = _is_summed(self.run), self._keep
-        _write(self._everything, self.directory, step, keep, self._workers, is_summed=is_summed)
+        _write(self._everything, self.directory, step, self._keep, self.run)
         self.saved_step = step
         return True
 
@@ -410,16 +408,7 @@ class BestWeights:
             "settings": self._of_layers(),
         }
         self._text.assign(json.dumps(text))
-        is_summed = _is_summed(self.run)
-        _write(
-            self._checkpoint,
-            self.directory,
-            step,
-            1,
-            self._workers,
-            is_summed=is_summed,
-            also=self._named,
-        )
+        _write(self._checkpoint, self.directory, step, 1, self.run, also=self._named)
 
     def named(self) -> None:
         """Delete all but the best, which a checkpoint names now."""
@@ -461,8 +450,7 @@ class BestWeights:
 
         def remove() -> str:
             with writing("The best weights"):
-                kept = filter(is_kept, _steps(self.directory))
-                _remove(self.directory, {f"ckpt-{n}" for n in kept})
+                _remove(self.directory, set(filter(is_kept, _steps(self.directory))))
             return ""
 
         self._workers.on_chief(remove)
@@ -603,9 +591,8 @@ def _write(
     directory: Path,
     step: int,
     keep: int,
-    workers: Workers,
+    run: Run,
     *,
-    is_summed: bool,
     also: int = -1,
 ) -> None:
     """Write a checkpoint, then delete all but the latest `keep` and that of the step `also`.
@@ -615,7 +602,7 @@ def _write(
     It gets its name when it is complete. tf.train.CheckpointManager writes the index in place
     (TF 2.21): killed at that moment, it leaves a checkpoint that can't be read.
     """
-    unfinished = directory / "unfinished"
+    unfinished, workers = directory / "unfinished", run.workers
 
     def prepare() -> str:
         with writing(f"The checkpoint of step {step}"):
@@ -632,21 +619,21 @@ def _write(
             shutil.rmtree(unfinished, ignore_errors=True)
             # Later ones are damaged: training resumed from before them.
             kept = [n for n in _steps(directory) if n <= step][:keep]
-            _remove(directory, {f"ckpt-{n}" for n in (*kept, also)})
+            _remove(directory, {*kept, also})
         return ""
 
     # By itself: writing would fail here before it sums anything, while others wait in the sum.
     workers.on_chief(prepare)
-    if is_summed and not workers.is_chief:
+    if not workers.is_chief and _is_summed(run):
         with writing(f"The checkpoint of step {step}"), tempfile.TemporaryDirectory() as nowhere:
             checkpoint.write(str(Path(nowhere) / "ckpt"))
     workers.on_chief(write)
 
 
-def _remove(directory: Path, kept: Collection[str] = ()) -> None:
-    """Delete checkpoints; the directory may be a link, and hold files of others."""
+def _remove(directory: Path, kept: set[int]) -> None:
+    """Delete checkpoints of other steps; the directory may be a link, and hold files of others."""
     for file in sorted(directory.glob("ckpt-*.*"), reverse=True):  # the index first
-        if OURS.fullmatch(file.name) and file.name.partition(".")[0] not in kept:
+        if (ours := OURS.fullmatch(file.name)) and int(ours[1]) not in kept:
             file.unlink()
 
 
