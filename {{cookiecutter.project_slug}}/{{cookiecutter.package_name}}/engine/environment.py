@@ -8,21 +8,20 @@ import os
 import platform
 import subprocess
 import zlib
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from .causes import PROJECT, TASK
 from .rendezvous import hashes_of_code
 
-PROJECT = Path(__file__).parents[2]
 GIT_SECS = 10.0  # for an answer of git; without it, the commit is unknown
 
 
 def environment() -> dict[str, dict[str, Any]]:
-    """For results.json: "versions", "git" (None: not under git, or without it) and "machine".
+    """For results.json: "versions", "git" (its commit is None without git) and "machine".
 
     To be called at the start of a run, since files may be edited while it goes on.
     """
@@ -47,7 +46,7 @@ def made_by() -> dict[str, str]:
     Of the code without comments; Python's own release decides how it is read.
     """
     trees = []
-    for file in sorted((Path(__file__).parents[1] / "task").glob("*.py")):
+    for file in sorted(TASK.glob("*.py")):
         with contextlib.suppress(OSError, SyntaxError):  # what an editor has left there
             trees.append(ast.dump(ast.parse(file.read_bytes())))
     versions = _versions()

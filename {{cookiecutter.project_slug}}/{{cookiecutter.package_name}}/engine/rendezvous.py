@@ -18,15 +18,14 @@ import selectors
 import socket
 import time
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from . import cluster, link
+from .causes import PACKAGE
 from .errors import LostWorkerError, UsageError
 
-PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("tensorflow", "keras", "numpy")
 TIMEOUT = 300.0
 HELLO_SECS = 5.0  # for the first line of a connection: it may be of something else
