@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from .errors import UsageError
+from .errors import AGAIN, UsageError, cannot_write
 
 
 def lock_of(directory: Path) -> FileLock:
@@ -45,14 +45,15 @@ def is_locked(directory: Path) -> bool:
     """Whether a process trains there.
 
     Raises:
-        UsageError: there can be no lock.
-        OSError: this user must not lock it.
+        UsageError: there can be no lock, or this user must not take it.
     """
     try:
         with _try(lock_of(directory)):
             return False
     except Timeout:
         return True
+    except PermissionError as error:
+        raise UsageError(cannot_write(directory, error, AGAIN)) from error
 
 
 def _try(lock: FileLock) -> AcquireReturnProxy:

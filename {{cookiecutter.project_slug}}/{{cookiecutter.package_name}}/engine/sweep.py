@@ -12,9 +12,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
+from .causes import PROJECT
 from .command_line import arguments_of, flags_in, parse, to_yaml
 from .compare import compare, draw_comparison
-from .errors import AGAIN, RESUMABLE, UsageError, cannot_write
+from .errors import AGAIN, RESUMABLE, UsageError
 from .files import replace_file, writing
 from .interrupts import Interrupts
 from .locks import acquire, is_locked, lock_of
@@ -26,7 +27,7 @@ try:
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
-TRAIN = Path(__file__).parents[2] / "train.py"
+TRAIN = PROJECT / "train.py"
 PAUSE_SECS = 0.2  # between two looks at the processes
 LAST_WORDS = 4000  # bytes at the end of a log
 
@@ -168,7 +169,7 @@ class _Runner:
     def _is_trained(self, name: str) -> bool:
         """Whether a process trains this run, or has been started for it."""
         path, log = find_run(self._directory, name), _log(self._directory, name)
-        if path and _is_locked(path):
+        if path and is_locked(path):
             return True
         if not log.exists():
             return False
@@ -227,18 +228,6 @@ def _keep(file: Path, planned: Sweep, copy: Path) -> None:
                 "it back, or give the file another name for another sweep."
             )
     replace_file(copy, file.read_bytes(), AGAIN)
-
-
-def _is_locked(path: Path) -> bool:
-    """Whether a process trains there.
-
-    Raises:
-        UsageError: this user must not lock it.
-    """
-    try:
-        return is_locked(path)
-    except PermissionError as error:
-        raise UsageError(cannot_write(path, error, AGAIN)) from error
 
 
 @contextlib.contextmanager
