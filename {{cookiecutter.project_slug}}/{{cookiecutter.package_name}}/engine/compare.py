@@ -109,7 +109,7 @@ def draw_comparison(runs: Sequence[RunFiles], file: Path) -> None:
         axes.grid(alpha=0.3)
     lines = [Line2D([], [], **style) for style in styles[:MOST_NAMES]]
     figure.legend(lines, names, loc="outside lower left", frameon=False)
-    replace_picture(file, figure, 110, AGAIN)
+    replace_picture(file, figure, AGAIN)
 
 
 def _names(runs: Sequence[RunFiles]) -> list[str]:

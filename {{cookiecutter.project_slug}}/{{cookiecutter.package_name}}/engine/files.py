@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # to import it takes long
     from matplotlib.figure import Figure
 
 PNG = b"\x89PNG\r\n\x1a\n"  # its first bytes; the header ends with width and height at 24
+DPI = 110  # of pictures
 LARGEST_PNG = 2**26  # bytes: TensorBoard and the page of a run hold each picture as a whole
 
 
@@ -47,14 +48,14 @@ def replace_file(file: Path, content: str | bytes, then: str = RESUME) -> None:
             raise
 
 
-def replace_picture(file: Path, figure: Figure, dpi: int, then: str = RESUME) -> None:
+def replace_picture(file: Path, figure: Figure, then: str = RESUME) -> None:
     """Draw a figure into a file, as a whole or not at all; `then` is as in `cannot_write`.
 
     Raises:
         UsageError: it can't be written.
     """
     content = io.BytesIO()
-    figure.savefig(content, format=file.suffix[1:] or "png", dpi=dpi)
+    figure.savefig(content, format=file.suffix[1:] or "png", dpi=DPI)
     replace_file(file, content.getvalue(), then)
 
 

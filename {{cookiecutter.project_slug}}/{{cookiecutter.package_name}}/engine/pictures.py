@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from .files import replace_picture
 
-DPI = 110
 PART = 100  # examples that are predicted at once
 
 matplotlib.use("Agg")  # pictures go to files, also where there is no display
@@ -77,4 +76,4 @@ def save(figure: Figure, file: Path) -> None:
     Raises:
         UsageError: the file can't be written.
     """
-    replace_picture(file, figure, DPI)
+    replace_picture(file, figure)
