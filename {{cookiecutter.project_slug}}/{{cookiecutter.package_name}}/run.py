@@ -242,7 +242,11 @@ def _create_models(
     # Layers get the same names, however many runs were made before.
     keras.utils.clear_session(free_memory=False)  # without a garbage collection, which takes 0.3 s
     keras.utils.set_random_seed(config.seed)
-    _set_precision(config.precision)
+    # 16-bit precisions keep float32 weights.
+    full = config.precision in ("float32", "float64")
+    policy = config.precision if full else f"mixed_{config.precision}"
+    keras.config.set_floatx(config.precision if full else "float32")
+    keras.config.set_dtype_policy(policy)
     seeds = tf.compat.v1.get_seed(0)
     with strategy.scope():
         models = _named(create_model(task, adapted))
@@ -252,9 +256,9 @@ def _create_models(
             "with the same weights; leave it to --seed"
         )
     validate_models(models)
-    if (policy := keras.config.dtype_policy().name) != _policy(config.precision):
+    if (now := keras.config.dtype_policy().name) != policy:
         raise UsageError(
-            f"create_model in task/model.py sets the dtype policy of all layers to {policy}; leave "
+            f"create_model in task/model.py sets the dtype policy of all layers to {now}; leave "
             "that to --precision, which scales the loss of float16, or set the dtype of layers."
         )
     return models
@@ -264,17 +268,6 @@ def _functions() -> TaskFunctions:
     return TaskFunctions(
         TRAIN_STEPS, validation_step, test_step, count, process_gradients, EXAMPLES_INTERACT
     )
-
-
-def _set_precision(precision: str) -> None:
-    """Set the precision of weights and computation; 16-bit precisions keep float32 weights."""
-    keras.config.set_floatx("float64" if precision == "float64" else "float32")
-    keras.config.set_dtype_policy(_policy(precision))
-
-
-def _policy(precision: str) -> str:
-    """The dtype policy of a precision, by its name."""
-    return precision if precision in ("float32", "float64") else f"mixed_{precision}"
 
 
 def _named(made: Any) -> dict[str, Any]:
