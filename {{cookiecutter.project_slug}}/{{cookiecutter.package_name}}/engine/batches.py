@@ -519,7 +519,8 @@ class TrainingBatches:
 
         PADDING where the last batch of an epoch is short. Not for streams.
         """
-        examples, size, per_epoch = len(self._own), self._size, self.steps_per_epoch
+        examples, per_epoch = len(self._own), self.steps_per_epoch
+        size = self._own_layout.global_batch_size
         span = self.last_batch == "span"
         in_epoch = steps if span else steps % per_epoch
         places = in_epoch[:, tf.newaxis] * size + tf.range(size, dtype=tf.int64)
@@ -537,10 +538,9 @@ class TrainingBatches:
             step += 1
 
     @property
-    def _size(self) -> int:
-        """Examples in a batch, of this worker's shard if the split is a function."""
-        layout = self.layout.for_worker() if is_sharded(self.split) else self.layout
-        return layout.global_batch_size
+    def _own_layout(self) -> BatchLayout:
+        """The layout of what `_own` gives to a batch: all of it, or this worker's shard."""
+        return self.layout.for_worker() if is_sharded(self.split) else self.layout
 
     def dataset(self, first_step: int, last_step: int) -> tf.data.Dataset:
         """The batches of steps `first_step` to `last_step` - 1.
@@ -548,12 +548,11 @@ class TrainingBatches:
         Elements are (inputs, labels, weights) or (inputs, weights), each a nest of
         (replicas of this worker, rows, ...), weights float with zero for padding.
         """
-        layout, seed = self.layout, self.seed
+        layout, seed = self._own_layout, self.seed
         split = self._own
         workers, worker = 1, 0
         if is_sharded(self.split):
             workers, worker = cluster.num_workers(), cluster.worker_index()
-            layout = layout.for_worker()
         size = layout.global_batch_size
         positions = layout.positions
         if self.augment is not None:  # it sees the global batch
@@ -582,14 +581,13 @@ class TrainingBatches:
             place = step * workers + worker
             if len(positions) < size:
                 batch = tf.nest.map_structure(lambda t: tf.gather(t, in_batch), batch)
-            rows = tf.nest.flatten(batch)[0].shape[0]
             place_seed = tf.stack([tf.constant(seed, tf.int64), place])
             with SeededScope(place_seed):
                 batch = augment(batch, place_seed)
             if batch is None:
                 raise UsageError("The function that create_augment returns gives None, no batch.")
             _validate_ranks(batch, "create_augment")
-            _validate_rows(batch, rows)
+            _validate_rows(batch, size)
             self._note_variables(tf.compat.v1.get_default_graph())
             return tf.nest.map_structure(lambda t: tf.gather(t, layout.positions), batch)
 
@@ -695,9 +693,9 @@ def _validate_ranks(batch: Any, source: str) -> None:
             )
 
 
-def _validate_rows(batch: Any, rows: int | None) -> None:
+def _validate_rows(batch: Any, rows: int) -> None:
     for t in tf.nest.flatten(batch):
-        if rows is not None and t.shape[:1].as_list() not in ([rows], [None]):
+        if t.shape[:1].as_list() not in ([rows], [None]):
             raise UsageError(
                 f"create_augment in task/data.py returned an array of shape {tuple(t.shape)} for "
                 f"{rows} examples; it must return one row for each: make a second view of an "
