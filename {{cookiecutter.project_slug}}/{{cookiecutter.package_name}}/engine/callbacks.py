@@ -194,13 +194,11 @@ class Callback:
         require_call(function, "event", "What a callback calls")
         self.function = function
         self.after_validations = validations
-        self._next_step = next_step
+        # (step, steps in an epoch) -> the first step after it at which to call; a graph call must
+        # end there.
+        self.next_step = next_step
         self._seconds = seconds
         self._last = time.monotonic()
-
-    def next_step(self, step: int, steps_per_epoch: int) -> int | None:
-        """The first step after `step` at which to call; a graph call must end there."""
-        return self._next_step(step, steps_per_epoch)
 
     def is_due(self, step: int, steps_per_epoch: int) -> bool:
         """Whether to call it now that `step` steps are made."""
@@ -208,7 +206,7 @@ class Callback:
             due = time.monotonic() - self._last >= self._seconds
             self._last = time.monotonic() if due else self._last
             return due
-        return self._next_step(step - 1, steps_per_epoch) == step
+        return self.next_step(step - 1, steps_per_epoch) == step
 
 
 def every_steps(n: int, function: Callable[[Event], None]) -> Callback:

@@ -14,12 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .alike import (
-    other_examples,
-    require_same_callbacks,
-    require_same_weights,
-    summary_of,
-)
+from .alike import other_examples, require_same_callbacks, require_same_weights, summary_of
 from .batches import TrainingBatches
 from .callbacks import (
     Callback,
@@ -136,6 +131,7 @@ class Loop:
         self.run = run
         self.workers = run.workers
         self.steps = steps
+        self._assigned = steps.transaction.capture.assigned
         self.batches = batches
         self.evaluation = evaluation
         self.directory = directory
@@ -159,14 +155,13 @@ class Loop:
         self.stopping = False
         self.records = Records(directory.path, is_chief=directory.is_chief)
         checkpoints = directory.path / "checkpoints"
-        keep = schedule.keep_checkpoints
         self.checkpoints = Checkpoints(
             checkpoints / "latest",
             run,
             self.progress,
-            keep,
+            schedule.keep_checkpoints,
             batches.signature,
-            steps.transaction.capture.assigned,
+            self._assigned,
             steps.outside,
         )
         self.best = BestWeights(checkpoints / "best", run, steps.outside)
@@ -178,7 +173,7 @@ class Loop:
         self._log = StepLog(
             run,
             self.records,
-            steps.transaction.capture.assigned,
+            self._assigned,
             steps_per_epoch=batches.steps_per_epoch,
             every_steps=schedule.log_every_steps,
         )
@@ -539,7 +534,7 @@ class Loop:
 
     def _validate(self, display: ProgressDisplay) -> None:
         """Add a row to the history, save the weights if they are the best, and start new sums."""
-        self._require_same_weights()
+        require_same_weights(self.run, self._assigned)
         per_epoch = self.batches.steps_per_epoch
         row: dict[str, float] = {"epoch": self.step / per_epoch, "step": self.step}
         self._train_metrics = self._metrics_so_far()
@@ -564,16 +559,15 @@ class Loop:
 
     def _metrics_so_far(self) -> dict[str, float]:
         """Those of training, since the last validation."""
-        return self.run.metric_results(self.steps.transaction.capture.assigned)
+        return self.run.metric_results(self._assigned)
 
     def _metrics_without_update(self) -> list[str]:
         """The metrics that train steps leave out; a callback may update them."""
-        assigned = self.steps.transaction.capture.assigned
         metrics = self.run.metrics.items()
-        return [n for n, m in metrics if not any(id(v) in assigned for v in m.variables)]
+        return [n for n, m in metrics if not any(id(v) in self._assigned for v in m.variables)]
 
     def _save(self) -> None:
-        self._require_same_weights()
+        require_same_weights(self.run, self._assigned)
         state = {
             "best": self.best.value,
             "best_row": self.best.row,
@@ -601,9 +595,6 @@ class Loop:
         """How many examples each split has, and what tells some of them from others."""
         splits = self.evaluation.splits
         return {name: summary_of(splits.get(name), only_in_memory=True).tolist() for name in SPLITS}
-
-    def _require_same_weights(self) -> None:
-        require_same_weights(self.run, self.steps.transaction.capture.assigned)
 
     def _restore(self) -> dict[str, Any]:
         """Continue from the latest checkpoint, whose state of the loop is returned."""

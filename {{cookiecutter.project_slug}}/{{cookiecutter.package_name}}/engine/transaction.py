@@ -402,7 +402,7 @@ class Transaction:
                     autograph=False,
                 )
             try:
-                return StepResult(*self._compiled[key](*arguments))
+                return self._compiled[key](*arguments)
             except (CollectiveInXlaError, RuntimeError) as error:
                 # A collective of TensorFlow's replica context asks for a `merge_call` (TF 2.21).
                 is_collective = isinstance(error, UsageError) or "merge_call" in str(error)
@@ -412,7 +412,7 @@ class Transaction:
                 if not self._jit_is_optional:
                     raise CollectiveInXlaError(f"{why}; use --jit off.") from error
                 self._turn_jit_off(why)
-        return StepResult(*self._forward_backward(train_step, *arguments))
+        return self._forward_backward(train_step, *arguments)
 
     def _turn_jit_off(self, why: str) -> None:
         self.jit = False
@@ -427,7 +427,7 @@ class Transaction:
         loss_scale: LossScale,
         values: list[tf.Tensor],
         state: list[tf.Tensor],
-    ) -> tuple[dict[str, tf.Tensor], dict[str, list[tf.Tensor]], Writes]:
+    ) -> StepResult:
         """The forward and backward pass of a micro-batch.
 
         Args:
@@ -479,7 +479,7 @@ class Transaction:
                 else tf.ensure_shape(tf.convert_to_tensor(gradient), value.shape)
                 for value, gradient in zip(sources, found, strict=True)
             ]
-        return losses, gradients, writes
+        return StepResult(losses, gradients, writes)
 
 
 def _values(variables: list[keras.Variable]) -> list[tf.Tensor]:
