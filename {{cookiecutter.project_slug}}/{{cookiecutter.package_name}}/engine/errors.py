@@ -19,6 +19,7 @@ from .causes import (
     missing_package,
     place_of,
 )
+from .interrupts import AT_ONCE, Signaled, ending_in_order
 from .output import forgiving_output
 
 RESUMABLE = 138  # exit code of a run that was interrupted or lost a worker, and can be resumed
@@ -130,8 +131,7 @@ def usage_errors(*, trains: bool = True) -> Iterator[None]:
     Args:
         trains: whether something may have been saved to continue from.
     """
-    from .interrupts import AT_ONCE, Signaled, ending_in_order  # these need this module
-    from .lost_worker import end_together
+    from .lost_worker import end_together  # it needs this module
 
     try:
         with forgiving_output(), ending_in_order(RESUMABLE, trains=trains):
