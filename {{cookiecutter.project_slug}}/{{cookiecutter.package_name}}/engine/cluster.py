@@ -144,12 +144,8 @@ def _from_tf_config(environ: Mapping[str, str]) -> tuple[list[str], int] | None:
 def _open_mpi(environ: Mapping[str, str]) -> tuple[list[str], int] | None:
     if not environ.get("OMPI_COMM_WORLD_RANK"):
         return None
-    prefix = "OMPI_COMM_WORLD_"
-    return _on_one_host(
-        environ,
-        "Open MPI",
-        *(int(environ[prefix + name]) for name in ("RANK", "SIZE", "LOCAL_SIZE")),
-    )
+    names = (f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_SIZE"))
+    return _on_one_host(environ, "Open MPI", *(int(environ[name]) for name in names))
 
 
 def _mpich(environ: Mapping[str, str]) -> tuple[list[str], int] | None:

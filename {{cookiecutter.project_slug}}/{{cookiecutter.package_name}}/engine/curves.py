@@ -24,6 +24,7 @@ WIDE = 30  # largest over smallest gradient norm, from which on the scale is log
 TRAIN: dict[str, Any] = {"color": "#e69f00", "linestyle": "--", "marker": ".", "markersize": 4}
 VALIDATION: dict[str, Any] = {"color": "#1f4e9c", "marker": "."}
 TEST: dict[str, Any] = {"color": "black", "marker": "D", "linestyle": "none"}
+BEST = TEST | {"marker": "o", "markersize": 9, "fillstyle": "none"}
 SHADES = [tuple(color) for color in colormaps["viridis"]([0.0, 0.23, 0.46, 0.69, 0.9])]
 
 
@@ -78,15 +79,7 @@ def _draw_splits(axes: Axes, history: list[Row], name: str, x: str, best: Row, t
             axes.plot(*zip(*points, strict=True), label=split, **style)
     column = f"validation_{name}" if f"validation_{name}" in best else f"train_{name}"
     if column in best:
-        ring: dict[str, Any] = {
-            "marker": "o",
-            "markersize": 9,
-            "fillstyle": "none",
-            "linestyle": "none",
-        }
-        axes.plot(
-            best[x], best[column], color="black", label=f"best weights: {best[column]:.4g}", **ring
-        )
+        axes.plot(best[x], best[column], label=f"best weights: {best[column]:.4g}", **BEST)
     if f"test_{name}" in tested:
         score = tested[f"test_{name}"]
         axes.plot((best or history[-1])[x], score, label=f"test: {score:.4g}", **TEST)

@@ -135,10 +135,9 @@ def _unreadable(splits: dict[str, Split], error: Exception, rows: Iterable[int] 
                 return sentence(row, label, reason)
             read.append(f"{number} of the {label}")
             continue
-        stream = data
-        number, reason = _find(stream)
+        number, reason = _find(data)
         if reason:
-            return f"{_example(stream, number)} of the {label} {reason}{_origin(stream, number)}."
+            return f"{_example(data, number)} of the {label} {reason}{_origin(data, number)}."
         read.append(f"the first {number} of the {label}")
     alone = f", though each example can be read alone ({', '.join(read)})" if read else ""
     return f"A batch can't be made: {cause_of(error)}{alone}; look at create_augment."

@@ -89,12 +89,12 @@ def apply_gradients(
     for (Keras 3.15), so then each optimizer inside it is given its own. One of which all variables
     are frozen makes no step.
     """
+    pairs = list(zip(gradients, variables, strict=True))
     inside = getattr(optimizer, "_var_to_optimizer_idx", None)
     if inside is None or len(inside) == len(variables):
         # Not `apply`: an optimizer of one's own may override what `fit` calls.
-        optimizer.apply_gradients(list(zip(gradients, variables, strict=True)))
+        optimizer.apply_gradients(pairs)
         return
-    pairs = list(zip(gradients, variables, strict=True))
     for i, each in enumerate(optimizer.optimizers):
         own = [(g, v) for g, v in pairs if inside[optimizer._var_key(v)] == i]
         if own:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import operator
 from collections.abc import Callable, Mapping
@@ -32,7 +33,6 @@ BATCHES_TOGETHER, BYTES_TOGETHER = 32, 2**20  # read at once, at most
 GIVEN_TOGETHER = 8  # batches, of `__getitems__`: the first one waits for all of them
 FIRST = 100  # of so many examples one must be readable, so that the form of all is known
 
-NONE_GIVEN: Mapping[int, Any] = {}
 Finish = Callable[[Any, tf.Tensor], Any]  # examples, whether each is there -> an element
 
 # Translating plain tensor code for tf.data costs a second at every start (TF 2.21).
@@ -309,18 +309,15 @@ class RandomAccess:
         What fails is read by itself, so that the one that does is known.
         """
         if rows and hasattr(self.source, "__getitems__"):
-            try:
+            with contextlib.suppress(Exception):  # whatever the owner's may raise
                 given = self.source.__getitems__(rows)
                 if not isinstance(given, dict | tuple | np.ndarray):
                     return dict(zip(rows, given, strict=True))
-                columns = flat_example(given, self._row_form, rows=len(rows))
-            except Exception:  # whatever the owner's may raise
-                return {}
-            return columns
+                return flat_example(given, self._row_form, rows=len(rows))
         return {}
 
-    def _row(self, number: int, given: Mapping[int, Any] = NONE_GIVEN) -> list[np.ndarray]:
-        """The arrays of a row, in the order of tf.nest.
+    def _row(self, number: int, given: dict[int, Any]) -> list[np.ndarray]:
+        """The arrays of a row, in the order of tf.nest; from `given`, if it is there.
 
         Raises:
             DataError: it can't be read, or differs from the first one.
@@ -340,7 +337,7 @@ class RandomAccess:
         Raises:
             DataError: it can't be read, or differs from the first one.
         """
-        flat = self._row(row)
+        flat = self._row(row, {})
         if self.load is not None:
             flat = flat_example(self._loaded(flat), form_of(self.element_spec))
         return tf.nest.pack_sequence_as(self.element_spec, flat)
@@ -375,7 +372,7 @@ class RandomAccess:
     @cached_property
     def _first_example(self) -> Example:
         """The first example that can be loaded; it stands where one isn't there."""
-        return self._first(lambda row: self._loaded(self._row(row)))
+        return self._first(lambda row: self._loaded(self._row(row, {})))
 
     def _first(self, read: Callable[[int], Any]) -> Any:
         failure: Exception | None = None
