@@ -175,7 +175,8 @@ def _has_step_hook(callback: Any) -> bool:
 def _model(loop: Loop, name: str) -> Any:
     """The model that the callback sees, with its optimizer."""
     models, optimizers = loop.run.trained_models, loop.run.optimizers
-    name = name or (next(iter(models)) if len(models) == 1 else name)
+    if not name and len(models) == 1:
+        (name,) = models
     if name not in models:
         names = " or ".join(f"model={known!r}" for known in models)
         raise UsageError(f"keras_callback doesn't know which model to show: pass {names}.")

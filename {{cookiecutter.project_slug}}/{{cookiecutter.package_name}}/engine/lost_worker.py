@@ -32,22 +32,22 @@ def end_together(error: BaseException, sentence: str = "") -> None:
         error: what ends this worker.
         sentence: what it says, empty for a mistake in code.
     """
-    if link.current is None:
+    if (connection := link.current) is None:
         return
     index = cluster.worker_index()
     if is_lost_worker(error):
         if DIFFER.search(str(error)):
-            _tell_apart(error, link.current)
-        if link.current.wait_for_end(HEAR_SECS) is None:  # such as a process that is stopped
-            link.current.tell(link.lost(link.current.silent()), RESUMABLE)
-        link.current.leave()  # TensorFlow would wait for the lost worker once more (TF 2.21)
+            _tell_apart(error, connection)
+        if connection.wait_for_end(HEAR_SECS) is None:  # such as a process that is stopped
+            connection.tell(link.lost(connection.silent()), RESUMABLE)
+        connection.leave()  # TensorFlow would wait for the lost worker once more (TF 2.21)
     elif not isinstance(error, Exception):  # told to end
-        link.current.tell(link.lost([index]), RESUMABLE)
+        connection.tell(link.lost([index]), RESUMABLE)
     elif sentence:
-        link.current.tell(f"Worker {index} has ended: {sentence}", 2)
+        connection.tell(f"Worker {index} has ended: {sentence}", 2)
     else:
         told = f"Worker {index} has ended: {cause_of(error)} (its output has the traceback)."
-        link.current.tell(told, RESUMABLE)
+        connection.tell(told, RESUMABLE)
 
 
 def _tell_apart(error: BaseException, connection: link.Link) -> None:

@@ -101,8 +101,8 @@ class Run:
     """Everything the factories made; every step receives it.
 
     A single model is stored under the name "main" and is also `run.model`. An optimizer trains the
-    model of its own name; a single optimizer that isn't called like one of several models trains
-    all of them. Models may share layers. Auxiliary models, those of `load_frozen`, are in `models`
+    model of its own name; a single one that is called "main", or like no model, trains all of
+    them. Models may share layers. Auxiliary models, those of `load_frozen`, are in `models`
     too, but are neither trained nor saved. Validation and test steps get their own metric objects,
     so evaluation never resets those of training. A shape (losses,) means one entry per optimizer,
     then one per term.
