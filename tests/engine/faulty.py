@@ -1937,6 +1937,14 @@ def mean_of_masked_exponentials(metric: Any, labels: Any, logits: Any, weights: 
     metric.update_state(tf.exp(weights * cross_entropy(labels, logits)), weights)
 
 
+class Turned(metrics.SparseCategoricalAccuracy):
+    """An accuracy that is turned around."""
+
+    def result(self) -> Any:
+        """The share that is wrong."""
+        return 1 - super().result()
+
+
 class Perplexity(metrics.Mean):
     """The exponential of the mean of what it gets."""
 
@@ -3723,6 +3731,10 @@ TRAINING = [
             lambda *rest: -compute_loss(*rest), optimizer=lambda: keras.optimizers.Adam(0.05)
         ),
         "the loss falls from .*, and accuracy goes from .*: the loss rewards wrong predictions",
+    ),
+    Fault(
+        "metrics follow the loss", lambda: sound(metrics=lambda: {"accuracy": Turned()}),
+        "accuracy goes from .*: Turned is turned around, .*; or the loss rewards wrong pred",
     ),
     Fault(
         "metrics follow the loss",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, at_step, every_epochs
 from proof.engine.check import RELATIONS, check, select
+from proof.engine.check.runs import secs_of_work
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
@@ -2264,3 +2266,39 @@ def test_what_is_looked_at_is_not_said_not_to_be() -> None:
     )  # fmt: skip
     lab = laboratory(sound())
     assert not {n: f for n in names if not (f := RELATIONS[n].observe(lab)).was_looked_at}
+
+
+class Counted:
+    """Seconds that grow with each step, until the time is over."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def __call__(self) -> float:
+        self.left -= 1
+        return 9.0 if self.left < 0 else 0.0
+
+
+@pytest.mark.parametrize(("steps", "verdict"), [(3, "look"), (100, "WRONG")])
+def test_too_few_steps_say_nothing_of_labels(
+    steps: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proof.engine.check.runs.secs_of_work", lambda: Counted(steps))
+    lab = laboratory(sound(data=(examples(300)[0], examples(300, 5)[1]), others={}))
+    finding = RELATIONS["labels belong to inputs"].observe(lab)
+    assert (finding.verdict, finding.seen[:24]) == (verdict, "neither an input feature")
+
+
+def test_magnitudes_of_complex_numbers_are_no_gradients() -> None:
+    def model() -> keras.Model:
+        x = inputs = keras.Input((FEATURES,))
+        x = keras.ops.sqrt(keras.ops.square(x[:, :2]) + keras.ops.square(x[:, 2:4]) + 1e-6)
+        return keras.Model(inputs, keras.layers.Dense(CLASSES)(x))
+
+    assert RELATIONS["gradient penalty"].observe(laboratory(sound(model=model))).verdict == "ok"
+
+
+def test_waiting_for_others_counts_a_little() -> None:
+    spent = secs_of_work()
+    time.sleep(0.3)
+    assert 0.1 <= spent() < 0.25

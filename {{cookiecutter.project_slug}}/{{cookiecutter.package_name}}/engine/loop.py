@@ -261,7 +261,7 @@ class Loop:
             if self.workers.is_chief and (unreached := self.steps.transaction.unreached):
                 say(f"no gradient of a train step reaches: {', '.join(unreached)}")
             if self.workers.is_chief and (idle := self._metrics_without_update()):
-                say(f"no train step updates, so that training has no value of: {', '.join(idle)}")
+                say(f"no train step updates these metrics of training: {', '.join(idle)}")
             if self.workers.is_chief and (held := held_by_layers(self.run)):
                 say(
                     f"neither trained nor in the saved weights: {', '.join(held)}, made by "

@@ -166,7 +166,9 @@ def norms_of_gradients(
         total = op.inputs[0].op
         while total.type in {"AddV2", "Maximum", "Identity"}:  # a small number inside the root
             total = total.inputs[0].op
-        squares = total.inputs[0].op if total.type == "Sum" else total
+        if total.type != "Sum":  # such as the magnitude of a complex number, as of a spectrogram
+            continue
+        squares = total.inputs[0].op
         if squares.type not in ("Square", "Mul") or len({t.ref() for t in squares.inputs}) != 1:
             continue
         x, axes = squares.inputs[0], tf.get_static_value(total.inputs[1])

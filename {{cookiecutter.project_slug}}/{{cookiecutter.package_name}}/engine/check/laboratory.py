@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -29,7 +28,7 @@ from .probe import (
     name_of,
     words_of,
 )
-from .runs import LONGEST_TRAINING, Call, Runs
+from .runs import LONGEST_TRAINING, Call, Runs, secs_of_work
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
 ALONE = 20  # steps of some optimizers
@@ -460,10 +459,10 @@ class Laboratory(Runs):
         """
         late = np.linspace(0, self.num_steps - 1, LATER_LOOKS).astype(int).tolist()
         batches = self.batches.dataset(1, 1 + 2 * LATER_LOOKS)
-        found, started = set[int](), time.perf_counter()
+        found, spent = set[int](), secs_of_work()
         for step, batch in zip([*range(1, 1 + LATER_LOOKS), *late], batches, strict=False):
             found |= self.reached(self.look(batch, step=step))
-            if time.perf_counter() - started > LONGEST_TRAINING:
+            if spent() > LONGEST_TRAINING:
                 break
         factors = [
             v for model in self.run.models.values() for v in model.non_trainable_variables

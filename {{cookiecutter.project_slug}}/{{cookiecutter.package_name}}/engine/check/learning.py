@@ -430,11 +430,17 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
             and not _rises_beside_others(lab, name)
             and not _is_rewarded(lab)
         )
+        cause = "the loss rewards wrong predictions: wrong sign, or swapped arguments"
+        fix = "look at the loss function; the metric must get the same labels and predictions"
+        if is_own(metric := lab.run.metrics[name]):
+            kind = type(metric).__name__
+            cause = f"{kind} is turned around, as by sorting in the other order; or {cause}"
+            fix = f"compute {kind} of perfect predictions, then look at the loss function"
         return (wrong if is_sure else look)(
             f"the loss falls from {fell[0]:.3g} to {fell[1]:.3g}, and {name} goes from {old:.3g} "
             f"to {new:.3g}",
-            "the loss rewards wrong predictions: wrong sign, or swapped arguments",
-            "look at the loss function; the metric must get the same labels and predictions",
+            cause,
+            fix,
         )
     nothing = "not looked at: no metric is known to rise or to fall"
     return _ranks_turned(lab) or ok("" if directions else nothing)
