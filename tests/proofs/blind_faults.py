@@ -18,9 +18,9 @@ researchers make them. None of them gives an error; each was planted alone. A fa
 `check` says of the task with the fault and not of the task without it: `WRONG`, or only `look`.
 *Named* are those `WRONG` whose message names the cause.
 
-**At the first try `check` called 567 of the 951 faults of examiners 5 to 58 `WRONG` (60%), and said
-`look` of 97 more.** It named the cause of 528 of the 567. Where plain and subtle ones are told
-apart: 242 of 391 plain and 142 of 270 subtle. Of 344 [correct tasks](#correct-tasks) it called 24
+**At the first try `check` called 577 of the 964 faults of examiners 5 to 59 `WRONG` (60%), and said
+`look` of 98 more.** It named the cause of 536 of the 577. Where plain and subtle ones are told
+apart: 242 of 391 plain and 142 of 270 subtle. Of 349 [correct tasks](#correct-tasks) it called 25
 `WRONG`.
 
 | examiner | planted in tasks of | asked for | faults | `WRONG` | only `look` | named |
@@ -42,24 +42,24 @@ apart: 242 of 391 plain and 142 of 270 subtle. Of 344 [correct tasks](#correct-t
 - *Not all faults are new.* Much like those of lower numbers are five of 10 and 11, three of 19, at
   least five of 22, four of 28, nine of 33 and at least ten of 46. Relations made for faults of 30,
   of 35 and 36, and of 44 found six of 33, 38 and 45.
-- *54 to 58* planted what they had themselves made or seen, in tasks of their own: diffusion,
+- *54 to 59* planted what they had themselves made or seen, in tasks of their own: diffusion,
   ranking, translation, detection, control, experts, gradients of gradients; graphs, a codebook,
   speech, speakers, an equation of physics; a knowledge graph, transliteration, spectrograms, key
   points, anomalies; ratings, tags, a mixture of densities, points in space, finer maps; clicks,
-  logged decisions, pairs of sentences, handwriting, stereo. Their faults are not in the table of
-  all faults. Three of the seven of 58 are `WRONG` for another reason than the fault.
+  logged decisions, pairs of sentences, handwriting, stereo; a graph, keywords, worn machines,
+  denoising, lists to rank. Their faults are not in the table of all faults. Three of the seven of 58 are `WRONG` for another reason than the fault.
 - *Left out* are eight faults that change nothing, one of each of 4, 8, 9, 32, 36 and 56 and two of
-  57; one of 57 that `train.py` refuses; and 14 of examiner 3 that came later. Three faults of 16
+  57; one of 57 that `train.py` refuses; two of 59 that there was no time to try; and 14 of examiner 3 that came later. Three faults of 16
   and two of 24 count as missed, because `check` called the task without them `WRONG` too.
 
 ## Correct tasks
 
 Called `WRONG` at the first try, of tasks that examiners wrote as correct ones:
 
-| examiner | 10-14 | 15-17 | 18 | 21 | 23 | 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 | 54-58 |
+| examiner | 10-14 | 15-17 | 18 | 21 | 23 | 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 | 54-59 |
 | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |
-| tasks | 36 | 21 | 16 | 20 | 20 | 22 | 36 | 32 | 40 | 40 | 33 | 28 |
-| accused | 5 | 2 | 1 | 3 | 2 | 1 | 0 | 0 | 3 | 0 | 3 | 4 |
+| tasks | 36 | 21 | 16 | 20 | 20 | 22 | 36 | 32 | 40 | 40 | 33 | 33 |
+| accused | 5 | 2 | 1 | 3 | 2 | 1 | 0 | 0 | 3 | 0 | 3 | 5 |
 
 One of 15's was accused later, by a relation written after its faults were seen.
 
@@ -135,6 +135,7 @@ FIRST = (
     First("56", "its own, starters", "2/3 plain", 29, 13, 4, "12"),
     First("57", "its own, starters", "2/3 plain", 25, 16, 1, "15"),
     First("58", "its own", "3/4 plain", 25, 7, 5, "4"),
+    First("59", "its own", "what is often wrong", 13, 10, 1, "8"),
 )
 SHORT = "a straight-through estimator stops the gradient"
 
