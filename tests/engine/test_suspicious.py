@@ -25,6 +25,7 @@ from .faulty import (
     LateAverage,
     Overlap,
     Rising,
+    Turned,
     all_views,
     averaged,
     beside,
@@ -2287,6 +2288,18 @@ def test_too_few_steps_say_nothing_of_labels(
     lab = laboratory(sound(data=(examples(300)[0], examples(300, 5)[1]), others={}))
     finding = RELATIONS["labels belong to inputs"].observe(lab)
     assert (finding.verdict, finding.seen[:24]) == (verdict, "neither an input feature")
+
+
+@pytest.mark.parametrize(("steps", "verdict"), [(3, "look"), (100, "WRONG")])
+def test_too_few_steps_say_nothing_of_metrics(
+    steps: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proof.engine.check.runs.secs_of_work", lambda: Counted(steps))
+    toy = sound(
+        metrics=lambda: {"accuracy": Turned()}, optimizer=lambda: keras.optimizers.Adam(0.1)
+    )
+    finding = RELATIONS["metrics follow the loss"].observe(laboratory(toy))
+    assert (finding.verdict, finding.seen[:14]) == (verdict, "the loss falls")
 
 
 def test_magnitudes_of_complex_numbers_are_no_gradients() -> None:

@@ -47,10 +47,12 @@ apart: 242 of 391 plain and 142 of 270 subtle. Of 349 [correct tasks](#correct-t
   speech, speakers, an equation of physics; a knowledge graph, transliteration, spectrograms, key
   points, anomalies; ratings, tags, a mixture of densities, points in space, finer maps; clicks,
   logged decisions, pairs of sentences, handwriting, stereo; a graph, keywords, worn machines,
-  denoising, lists to rank. Their faults are not in the table of all faults. Three of the seven of 58 are `WRONG` for another reason than the fault.
-- *Left out* are eight faults that change nothing, one of each of 4, 8, 9, 32, 36 and 56 and two of
-  57; one of 57 that `train.py` refuses; two of 59 that there was no time to try; and 14 of examiner 3 that came later. Three faults of 16
-  and two of 24 count as missed, because `check` called the task without them `WRONG` too.
+  denoising, lists to rank. Their faults are not in the table of all faults. Three of the seven
+  of 58 are `WRONG` for another reason than the fault.
+- *Left out* are eight faults that change nothing, one of each of 4, 8, 9, 32, 36 and 56 and two
+  of 57; one of 57 that `train.py` refuses; two of 59 that there was no time to try; and 14 of
+  examiner 3 that came later. Three faults of 16 and two of 24 count as missed, because `check`
+  called the task without them `WRONG` too.
 
 ## Correct tasks
 

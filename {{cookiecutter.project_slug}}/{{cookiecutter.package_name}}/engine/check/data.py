@@ -15,7 +15,7 @@ from ..random_access import RandomAccess
 from ..types import Run
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import FRESH_STEPS, Laboratory
+from .laboratory import Laboratory
 from .numbers import (
     FEW,
     IGNORED,
@@ -416,9 +416,7 @@ def _label_belongs(lab: Laboratory, label: str) -> Finding:
     if label == "labels" and neighbors.tell_nothing(splits["train"]):
         if lab.learns_labels:
             return ok("training predicts labels that neither a feature nor the nearest row does")
-        # In fewer steps, as of a large model, nothing may be learned that there is to learn.
-        is_sure = lab.learns_no_labels and len(lab.fresh[0]) == FRESH_STEPS
-        return (wrong if is_sure else look)(
+        return (wrong if lab.learns_no_labels and lab.has_trained_enough else look)(
             "neither an input feature nor the nearest neighbor predicts a label better than chance",
             "labels don't belong to their inputs: one was sorted or read in another order",
             "compare some examples by eye",

@@ -549,6 +549,11 @@ class Laboratory(Runs):
         finally:
             self.reset()
 
+    @property
+    def has_trained_enough(self) -> bool:
+        """Whether all those steps were made; of a large model, few are, and may teach nothing."""
+        return len(self.fresh[0]) == FRESH_STEPS
+
     @contextlib.contextmanager
     def trained_on_fresh(self) -> Iterator[None]:
         """The state after the steps on new batches, to which `reset` returns."""

@@ -424,6 +424,7 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
         tells = sign * (lab.with_labels_of_others.metrics[name] - new) > 1e-3 * abs(old)
         is_sure = (
             (tells or _is_turned(lab))
+            and lab.has_trained_enough
             # Where positives are rare, a model first learns that most examples are negative.
             and not type(lab.run.metrics[name]).__name__.endswith(ONE_SIDED)
             and not _rewards_the_right(lab, name)
@@ -465,7 +466,8 @@ def _ranks_turned(lab: Laboratory) -> Finding | None:
             value, deviations = _below_a_half(lab, name, lab.evaluation_batch)
             if deviations > UNLIKELY:
                 _, in_training = _below_a_half(lab, name, lab.batch)
-                return (wrong if min(deviations, in_training) > CLEAR else look)(
+                is_sure = min(deviations, in_training) > CLEAR and lab.has_trained_enough
+                return (wrong if is_sure else look)(
                     f"after some steps, {name} of validation data is {value:.2g}: predictions rank "
                     "the wrong way round",
                     "the score or the labels are turned around, as a similarity for a distance",
