@@ -939,9 +939,11 @@ def test_states_of_callbacks_are_given_to_the_same_ones(tmp_path: Path) -> None:
         loop(tmp_path, swapped, num_steps=3, resume=True)
 
 
-def test_a_state_that_json_cannot_hold_is_named(tmp_path: Path) -> None:
-    counts = [every_steps(1, Counter(np.zeros(3)))]
-    with pytest.raises(UsageError, match=r"Counter\.get_state\(\) returns what JSON can't hold"):
+@pytest.mark.quick
+@pytest.mark.parametrize("state", [1j, np.zeros(100_001)])
+def test_a_state_that_no_checkpoint_can_hold_is_named(state: Any, tmp_path: Path) -> None:
+    counts = [every_steps(1, Counter(state))]
+    with pytest.raises(UsageError, match=r"Counter\.get_state\(\) returns what a checkpoint can't"):
         loop(tmp_path, counts, num_steps=1).train()
 
 
