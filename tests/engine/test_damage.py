@@ -430,7 +430,7 @@ def test_settings_that_keras_cannot_use_are_named(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=project, env=environment, text=True, capture_output=True)
     assert done.returncode == 2
-    assert f"error: {tmp_path}/keras.json can't be used: Invalid" in done.stderr
+    assert f"error: {tmp_path}/keras.json can't be used" in done.stderr
     assert "Traceback" not in done.stderr
 
 

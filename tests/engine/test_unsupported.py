@@ -514,3 +514,22 @@ def test_a_seed_that_the_model_sets_is_said(
     build(Toy(model=model))
     is_said = "sets a random seed, so runs with another --seed" in capsys.readouterr().out
     assert is_said == (set_seed.__name__ != "<lambda>")
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("version", ["3.10.0", "3.13.2", "3.14.0"])
+def test_an_activity_regularizer_that_older_versions_of_keras_add_up(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def model() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        return keras.Model(x, keras.layers.Dense(CLASSES, activity_regularizer="l2")(x))
+
+    monkeypatch.setattr(keras, "__version__", version)
+    if version == "3.14.0":
+        build(Toy(model=model))
+        return
+    with pytest.raises(
+        UsageError, match=rf"dense.* has an activity_regularizer, which Keras {version} adds"
+    ):
+        build(Toy(model=model))

@@ -60,12 +60,13 @@ def _import_keras() -> None:
     os.environ["KERAS_BACKEND"] = "tensorflow"
     try:
         import keras
-    except ValueError as error:
+    except (ValueError, AssertionError) as error:  # the latter, without a text, by Keras 3.10
         raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
         if raised_in.parts[-2:] != ("backend", "config.py"):  # which reads such a file
             raise
         file = Path(os.environ.get("KERAS_HOME", "~/.keras")) / "keras.json"
-        raise UsageError(f"{file} can't be used: {error}; mend it or delete it.") from error
+        why = f": {error}" * bool(str(error))
+        raise UsageError(f"{file} can't be used{why}; mend it or delete it.") from error
 
     keras.config.set_image_data_format("channels_last")
     keras.config.set_epsilon(1e-7)

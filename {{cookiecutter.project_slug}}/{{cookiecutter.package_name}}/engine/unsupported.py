@@ -22,6 +22,7 @@ from .output import say
 from .run_files import SPLITS
 from .step_log import OF_STEPS
 from .types import MADE_BY, Run
+from .versions import is_older
 
 CLIPS = "clips each replica's gradients before they are summed; use "
 # What Keras does inside `apply` comes too early or fails on more than one replica (Keras 3.15).
@@ -126,7 +127,8 @@ def validate(run: Run) -> None:
     """Refuse what no run of several replicas gets right; before the optimizers are built.
 
     Raises:
-        UsageError: a name, a float8 layer, a loss or a metric can't be used.
+        UsageError: a name, a float8 layer, an activity regularizer, a loss or a metric can't be
+            used.
     """
     for what, made in (("losses", run.losses), ("metrics", run.metrics)):
         if not isinstance(made, Mapping):
@@ -160,6 +162,15 @@ def validate(run: Run) -> None:
                     f"{variable.path} belongs to float8, whose layers give new values as gradients "
                     "(Keras 3.15), which are no sums over replicas; use --precision bfloat16."
                 )
+    for layer in run.layers:
+        regularized = getattr(layer, "activity_regularizer", None) is not None
+        if regularized and is_older(keras.__version__, (3, 14)):  # later ones divide by the rows
+            raise UsageError(
+                f"{layer.name} has an activity_regularizer, which Keras {keras.__version__} adds "
+                "up over the rows of each replica, so that it depends on how many replicas there "
+                "are; install Keras 3.14 or newer, or add its mean over the rows by add_loss in a "
+                "layer of your own."
+            )
     validate_losses(run.losses)
     validate_metrics(run.metrics)
 

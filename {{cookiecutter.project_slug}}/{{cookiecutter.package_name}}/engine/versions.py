@@ -33,6 +33,11 @@ def require_versions() -> None:
             )
 
 
+def is_older(version: str, release: tuple[int, int]) -> bool:
+    """Whether a version comes before a release."""
+    return _release(version) < release
+
+
 def untested_versions() -> str:
     """What is newer than the newest version that was tested, in one sentence; or nothing."""
     newer = [
