@@ -11,6 +11,7 @@ import itertools
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NoReturn, get_args, get_type_hints
@@ -127,10 +128,6 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
     if _take(list(arguments), "--strategy")[1] == "parameter_server":
         _refuse(f"--strategy parameter_server: {NO_PARAMETER_SERVERS}", arguments)
     switches = set(_switches(form))
-    for argument in arguments:
-        flag, has_value, word = argument.partition("=")
-        if flag in switches and has_value and word.lower() not in (*ON, *OFF):
-            _refuse(f"{flag} is {word}; it must be True or False{HELP}", arguments)
     plain = [_without_value(argument, switches) for argument in arguments]
     # Both, since Tyro colors and frames errors, too, where standard output is a terminal.
     shown, message = io.StringIO(), io.StringIO()
@@ -183,10 +180,16 @@ def _switches(form: Any) -> Iterator[str]:
 
 
 def _without_value(argument: str, switches: set[str]) -> str:
-    """`--flag=yes` as `--flag`, and `--flag=off` as `--no-flag`, as a file may say it."""
-    flag, _, word = argument.partition("=")
-    if flag not in switches or not word:
+    """`--flag=yes` as `--flag`, and `--flag=off` as `--no-flag`, as a file may say it.
+
+    Raises:
+        SystemExit: with code 2 and one sentence, for another word.
+    """
+    flag, has_value, word = argument.partition("=")
+    if flag not in switches or not has_value:
         return argument
+    if word.lower() not in (*ON, *OFF):
+        _refuse(f"{flag} is {word}; it must be True or False{HELP}", [argument])
     return flag if word.lower() in ON else flag.replace("--", "--no-", 1)
 
 
@@ -266,11 +269,19 @@ def flags_in(text: str) -> dict[str, Any]:
         return {}
     if not isinstance(root, yaml.MappingNode):
         raise ValueError(FLAG_LINES)
-    names = [text_of(name).replace("-", "_") for name, _ in root.value]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"has `{name}` twice; delete one of them")
+    if name := repeated_name(root):
+        raise ValueError(f"has `{name}` twice; delete one of them")
     return {text_of(name): value_of(value) for name, value in root.value}
+
+
+def repeated_name(node: yaml.MappingNode) -> str:
+    """A name that a mapping has twice, - and _ being the same, or nothing; YAML takes the last.
+
+    Raises:
+        ValueError: a name isn't a scalar.
+    """
+    names = Counter(text_of(name).replace("-", "_") for name, _ in node.value)
+    return next((name for name, times in names.items() if times > 1), "")
 
 
 def read_flags(file: Path) -> dict[str, Any]:

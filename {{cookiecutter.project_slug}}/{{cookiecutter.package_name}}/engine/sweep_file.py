@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 
 import yaml
 
-from .command_line import text_of, value_of
+from .command_line import repeated_name, text_of, value_of
 from .errors import UsageError
 
 SECTIONS = ("fixed", "grid", "random", "samples", "sample_seed")
@@ -108,15 +108,13 @@ def _entries(node: yaml.Node | None) -> dict[str, yaml.Node]:
 
     Raises:
         ValueError: it is something else.
-        UsageError: it has a name twice, of which YAML takes the last.
+        UsageError: it has a name twice.
     """
     if not isinstance(node, yaml.MappingNode):
         raise ValueError("not a mapping")
-    names = [text_of(name).replace("-", "_") for name, _ in node.value]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"The sweep's file has `{name}` twice; delete one of them.")
-    return dict(zip(names, (value for _, value in node.value), strict=True))
+    if name := repeated_name(node):
+        raise UsageError(f"The sweep's file has `{name}` twice; delete one of them.")
+    return {text_of(name).replace("-", "_"): value for name, value in node.value}
 
 
 def _fixed(node: yaml.Node) -> Flags:

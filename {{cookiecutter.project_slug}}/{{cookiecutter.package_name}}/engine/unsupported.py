@@ -162,15 +162,15 @@ def validate(run: Run) -> None:
                     f"{variable.path} belongs to float8, whose layers give new values as gradients "
                     "(Keras 3.15), which are no sums over replicas; use --precision bfloat16."
                 )
-    for layer in run.layers:
-        regularized = getattr(layer, "activity_regularizer", None) is not None
-        if regularized and is_older(keras.__version__, (3, 14)):  # later ones divide by the rows
-            raise UsageError(
-                f"{layer.name} has an activity_regularizer, which Keras {keras.__version__} adds "
-                "up over the rows of each replica, so that it depends on how many replicas there "
-                "are; install Keras 3.14 or newer, or add its mean over the rows by add_loss in a "
-                "layer of your own."
-            )
+    if is_older(keras.__version__, (3, 14)):  # later ones divide by the rows
+        for layer in run.layers:
+            if getattr(layer, "activity_regularizer", None) is not None:
+                raise UsageError(
+                    f"{layer.name} has an activity_regularizer, which Keras {keras.__version__} "
+                    "adds up over the rows of each replica, so that it depends on how many "
+                    "replicas there are; install Keras 3.14 or newer, or add its mean over the "
+                    "rows by add_loss in a layer of your own."
+                )
     validate_losses(run.losses)
     validate_metrics(run.metrics)
 

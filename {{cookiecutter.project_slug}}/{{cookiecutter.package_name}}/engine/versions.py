@@ -25,7 +25,7 @@ def require_versions() -> None:
     """
     for name, (oldest, reason) in OLDEST.items():
         installed = _installed(name)
-        if installed and _release(installed) < oldest:
+        if installed and is_older(installed, oldest):
             lowest = ".".join(map(str, oldest))
             raise UsageError(
                 f"{NAMES[name]} {installed} {reason}; install a newer one: "
