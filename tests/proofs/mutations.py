@@ -13,7 +13,7 @@ from cookiecutter.main import cookiecutter
 
 from . import ROOT, Page
 from .faults import COMMANDS, FAULTS, Fault, run
-from .planted import DEVELOPMENT, FRESH, HELD_OUT, UNSEEN
+from .planted import DEVELOPMENT, HELD_OUT
 from .planted.harness import Result, judge
 
 HEAD = """\
@@ -42,22 +42,6 @@ They are the half of the known faults that was drawn at random and set aside: `c
 with the other half, which `python -m proofs.planted` in `tests/` runs.
 
 """
-FRESH_HEAD = """
-## Faults that are none of these
-
-Planted by an author who had not seen `check`, to be unlike all faults above: most are wrong in what
-they mean and not in what they compute. At the first try `check` caught 13 of 44, and 4 more by a
-`look`. The table has what it says now that it has relations for classes of these faults.
-
-"""
-UNSEEN_HEAD = """
-## Faults of another examiner
-
-Planted by another author who had not seen `check`, as what researchers do wrong in such projects,
-spread over all kinds. At the first try `check` caught 27 of 43 (63%), and 2 more by a `look`. The
-table has what it says now, as the one above. [Faults of examiners](blind-faults.md) has more sets.
-
-"""
 BARS = {"check": 0.8, "check or tests": 0.95, "named": 0.8}  # fractions, of what is held out
 SHORT = "the mean over the batch is divided by the batch size again"
 
@@ -71,10 +55,6 @@ def make(short: bool) -> Page:
         return Page(text + OWNERS + "\n" + table(results), wrong)
     results = judge(HELD_OUT, tests=True)
     text += OWNERS + HELD_OUT_HEAD + table(results) + "\n" + summary(results) + "\n"
-    fresh = judge(FRESH)
-    text += FRESH_HEAD + table(fresh) + "\n" + summary(fresh) + "\n"
-    unseen = judge(UNSEEN)
-    text += UNSEEN_HEAD + table(unseen) + "\n" + summary(unseen) + "\n"
     return Page(text, wrong + _missed_bars(results))
 
 

@@ -1,7 +1,7 @@
 """Run `check` on faults or correct tasks and print the table; writes no page.
 
 In tests/:
-    python -m proofs.planted [--half development|held-out|fresh|unseen|blind|all] [--only REGEX] [--raw DIR] [--tests]
+    python -m proofs.planted [--half development|held-out|blind|all] [--only REGEX] [--raw DIR] [--tests]
     python -m proofs.planted --tasks [--only REGEX] [--raw DIR]
 
 PROOFS_JOBS=1 runs one command at a time instead of one for each core.
@@ -14,14 +14,12 @@ import sys
 from pathlib import Path
 
 from .. import false_alarms, mutations
-from . import BLIND, DEVELOPMENT, FAULTS, FRESH, HELD_OUT, TASKS, UNSEEN
+from . import BLIND, DEVELOPMENT, FAULTS, HELD_OUT, TASKS
 from .harness import judge, matching
 
 HALVES = {
     "development": DEVELOPMENT,
     "held-out": HELD_OUT,
-    "fresh": FRESH,
-    "unseen": UNSEEN,
     "blind": BLIND,
     "all": FAULTS,
 }
