@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .edits import Change, Edit, Fault
+from .edits import SAME_AS_VALIDATION, Change, Edit, Fault
 from .unusual import fault_in
 
 FAULTS: tuple[Fault, ...] = (
@@ -456,15 +456,17 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Edit(
                 "steps.py",
-                "    predictions = run.model(images, training=False)  # (batch, classes)\n"
-                '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n',
+                SAME_AS_VALIDATION,
+                "    images, labels, weights = batch\n"
                 "    # Test-time augmentation: an image as it is, and moved to the left and to the right.\n"
                 "    views = [images, tf.roll(images, -1, axis=2), tf.roll(images, 1, axis=2)]\n"
                 "    outputs = tf.stack([run.model(view, training=False) for view in views], axis=1)\n"
                 '    losses = tf.stack([run.losses["main"](labels, outputs[:, v]) for v in range(len(views))], axis=1)\n'
                 "    best = tf.argmin(losses, axis=1)  # (batch,), the view that fits best\n"
                 "    predictions = tf.gather(outputs, best, axis=1, batch_dims=1)  # (batch, classes)\n"
-                '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n',
+                '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
+                '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
+                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
                 "test_step",
             ),
         ),

@@ -14,6 +14,8 @@ from .places import ARRAYS, END_OF_ARRAYS
 
 PACKAGE = "my_experiment"
 DEFAULT = "image_classification"
+# The body of a starter's test step.
+SAME_AS_VALIDATION = "    return validation_step(run, batch, replica)\n"
 BY_ACCURACY = {  # how the best weights are selected in most changes of the images
     'monitor: str = "validation_loss"': 'monitor: str = "validation_accuracy"',
     "larger_is_better: bool = False": "larger_is_better: bool = True",

@@ -347,7 +347,6 @@ TASKS = (
                 f'    return {{"main": smoothed, "plain": {at.SPARSE}}}\n'
             ),
             Edit("steps.py", 'run.losses["main"]', 'run.losses["plain"]', "validation_step"),
-            Edit("steps.py", 'run.losses["main"]', 'run.losses["plain"]', "test_step"),
         ),
     ),
     Change(

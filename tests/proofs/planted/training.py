@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import kinds
 from . import places as at
-from .edits import Edit, Fault, after, before
+from .edits import SAME_AS_VALIDATION, Edit, Fault, after, before
 
 ACCURACY = at.UPDATE_ACCURACY.strip()
 RATE = "CosineDecay(task.learning_rate,"
@@ -449,7 +449,19 @@ EVALUATING = (
         kind=kinds.EVALUATION,
         name="training=True in the test step",
         starter="tabular_regression",
-        edits=(Edit("steps.py", "training=False", "training=True", "test_step"),),
+        edits=(
+            Edit(
+                "steps.py",
+                SAME_AS_VALIDATION,
+                "    inputs, labels, weights = batch\n"
+                "    predictions = run.model(inputs, training=True)  # (batch, 1)\n"
+                '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
+                '    run.metrics["mae"].update_state(labels, predictions, weights)\n'
+                '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
+                '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n',
+                "test_step",
+            ),
+        ),
         file="steps.py",
         cause="dropout is on in the test: training=True",
         named=r"dropout is called with training=True",
@@ -520,11 +532,13 @@ EVALUATING = (
         name="half of the test rows",
         starter="tabular_regression",
         edits=(
-            after(
+            before(
                 "steps.py",
-                "    inputs, labels, weights = batch\n",
+                SAME_AS_VALIDATION,
+                "    inputs, labels, weights = batch\n"
                 "    half = tf.shape(weights)[0] // 2\n"
-                "    weights *= tf.cast(tf.range(tf.shape(weights)[0]) < half, weights.dtype)\n",
+                "    weights *= tf.cast(tf.range(tf.shape(weights)[0]) < half, weights.dtype)\n"
+                "    batch = inputs, labels, weights\n",
                 "test_step",
             ),
         ),

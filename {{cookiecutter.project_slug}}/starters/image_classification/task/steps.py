@@ -39,11 +39,7 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
 # TODO(14): one test step; default: the same as in validation.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """This replica's contribution to the test loss."""
-    images, labels, weights = batch
-    predictions = run.model(images, training=False)  # (batch, classes)
-    per_example = run.losses["main"](labels, predictions)  # (batch,)
-    run.metrics["accuracy"].update_state(labels, predictions, weights)
-    return {"main": compute_loss(per_example, weights, run.model, replica)}
+    return validation_step(run, batch, replica)
 
 
 TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two

@@ -43,12 +43,7 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
 # TODO(14): one test step; default: the same as in validation.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """This replica's contribution to the test loss."""
-    images, labels, weights = batch
-    logits = run.model(images, training=False)  # (batch, h, w, classes)
-    per_pixel = run.losses["main"](labels, logits)  # (batch, h, w)
-    per_example = average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)
-    run.metrics["mean_iou"].update_state(labels, logits, pixel_weights(weights, labels))
-    return {"main": compute_loss(per_example, weights, run.model, replica)}
+    return validation_step(run, batch, replica)
 
 
 TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two

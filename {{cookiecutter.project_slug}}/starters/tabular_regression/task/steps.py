@@ -41,12 +41,7 @@ def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Te
 # TODO(14): one test step; default: the same as in validation.
 def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """This replica's contribution to the test loss."""
-    inputs, labels, weights = batch
-    predictions = run.model(inputs, training=False)  # (batch, 1)
-    per_example = run.losses["main"](labels, predictions)  # (batch,)
-    run.metrics["mae"].update_state(labels, predictions, weights)
-    run.metrics["r2"].update_state(labels, predictions, weights)
-    return {"main": compute_loss(per_example, weights, run.model, replica)}
+    return validation_step(run, batch, replica)
 
 
 TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
