@@ -2928,6 +2928,10 @@ DATA = [
         "range from 0 to 1 exactly: the split is scaled with its own statistics",
     ),
     Fault(
+        "scaled by training data", lambda: validated(0, lambda x: x / x.std(axis=0)),
+        "have standard deviation 1 exactly: the split is scaled with its own statistics",
+    ),
+    Fault(
         "scaled by training data", lambda: scans(1),
         "have mean 0 and standard deviation 1 exactly: the split is scaled with its own statistics",
     ),

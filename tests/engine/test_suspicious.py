@@ -1701,6 +1701,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("scaled by training data", parts_of_series),
     ("scaled by training data", lambda: scans(4)),
     ("scaled by training data", lambda: scaled_together(of_training)),
+    ("scaled by training data", lambda: scaled_together(lambda x: x / x[:ROWS].std(axis=0))),
     ("predictions differ", masked_class),
     ("outputs reach the targets", marked_numbers),
     ("scale", noisy_training),

@@ -399,13 +399,14 @@ def _scaled_by_itself(array: np.ndarray) -> str:
     changing, number = np.ptp(columns, axis=0) > 0, there.reshape(columns.shape).sum(axis=0)
     means = columns.mean(axis=0)
     squares = np.square(columns - means).sum(axis=0)
-    if any(
-        (changing & (np.abs(means) < EXACT)
-         & (np.abs(np.sqrt(squares / np.maximum(1, number - ddof)) - 1) < EXACT)).any()
-        for ddof in (0, 1)  # the defaults of NumPy and of pandas
-    ):  # fmt: skip
+    unit = np.logical_or.reduce([  # the defaults of NumPy and of pandas
+        np.abs(np.sqrt(squares / np.maximum(1, number - ddof)) - 1) < EXACT for ddof in (0, 1)
+    ])  # fmt: skip
+    if (changing & (np.abs(means) < EXACT) & unit).any():
         groups = _has_groups(x if x.ndim > 2 else columns[:, changing])
         return "" if groups else "have mean 0 and standard deviation 1 exactly"
+    if x.ndim <= 2 and (unit & (columns % 1).any(axis=0)).any():  # counts may have it by chance
+        return "have standard deviation 1 exactly"
     ends = columns.min(axis=0) == 0, columns.max(axis=0) == 1
     once = np.sum((columns == 0) | (columns == 1), axis=0) == 2
     once &= np.ptp(np.diff(np.sort(columns, axis=0), axis=0), axis=0) > EXACT  # else a grid
