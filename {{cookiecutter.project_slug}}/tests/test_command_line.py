@@ -38,7 +38,7 @@ def test_a_printed_configuration_can_be_read_back(tmp_path: Path) -> None:
     [
         (["evalute", "RUN"], "evalute is no command; there is: .*; perhaps you meant evaluate"),
         (["chek", "--epochs", "3"], "chek is no command; there is: .*; perhaps you meant check"),
-        (["evaluate"], r"PATH is missing: the run directory\. "),
+        (["evaluate"], r"PATH is missing: the run directory\. |.* required: PATH\. "),  # tyro 0.9
         (["frobnicate"], r"frobnicate is no command; there is: [\w, ]+\."),
         (["evaluate", "RUN", "--split", "tset"], "--split is tset; it .*perhaps you meant test"),
     ],
