@@ -31,7 +31,6 @@ OPTIMIZERS: dict[str, Any] = {
     "Adam": lambda: optimizers.Adam(0.01),
     "Adam with amsgrad": lambda: optimizers.Adam(0.01, amsgrad=True),
     "AdamW": lambda: optimizers.AdamW(0.01, weight_decay=0.1),
-    "Adam with EMA": lambda: optimizers.Adam(0.01, use_ema=True, ema_momentum=0.9),
     "Adam along a cosine": lambda: optimizers.Adam(
         optimizers.schedules.CosineDecay(0.01, decay_steps=20)
     ),

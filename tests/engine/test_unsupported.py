@@ -42,19 +42,14 @@ def test_a_loss_with_a_reduction(reduction: str) -> None:
         ({"clipvalue": 1.0}, "process_gradients"),
         ({"gradient_accumulation_steps": 2}, "--accumulate"),
         ({"loss_scale_factor": 128.0}, "--precision float16"),
-        ({"use_ema": True, "ema_overwrite_frequency": 5}, "leave it out"),
+        ({"ema_overwrite_frequency": 5, "use_ema": True}, "only fit uses"),
+        ({"use_ema": True}, "only fit uses"),
     ],
     ids=lambda value: next(reversed(value)) if isinstance(value, dict) else "",
 )
 def test_what_an_optimizer_does_too_early(arguments: dict[str, Any], fix: str) -> None:
     with pytest.raises(UsageError, match=fix):
         build(Toy(optimizer=lambda: optimizers.Adam(**arguments)))
-
-
-@pytest.mark.parametrize("use_ema", [False, True])
-def test_averages_that_nothing_uses(use_ema: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    build(Toy(optimizer=lambda: optimizers.Adam(use_ema=use_ema)))
-    assert ("Adam(use_ema=True): its averages" in capsys.readouterr().out) == use_ema
 
 
 def test_a_loss_scale_optimizer() -> None:

@@ -417,17 +417,6 @@ TASKS = (
         ),
     ),
     Change(
-        name="an average of the weights beside them (use_ema)",
-        starter="tabular_regression",
-        edits=(
-            Edit(
-                "optimizer.py",
-                "weight_decay=task.weight_decay)",
-                "weight_decay=task.weight_decay, use_ema=True)",
-            ),
-        ),
-    ),
-    Change(
         name="a negative loss: the log-likelihood of labels in small units, with its own spread",
         starter="tabular_regression",
         edits=(

@@ -18,7 +18,6 @@ from .batches import is_sharded
 from .data_errors import split_label
 from .errors import UsageError, require_call
 from .gradients import all_optimizers
-from .output import say
 from .run_files import SPLITS
 from .step_log import OF_STEPS
 from .types import MADE_BY, Run
@@ -32,7 +31,8 @@ OPTIMIZER_ARGUMENTS = {
     "clipvalue": CLIPS + "process_gradients",
     "gradient_accumulation_steps": "fails under a distribution strategy; use --accumulate",
     "loss_scale_factor": "divides gradients of a loss that isn't scaled; use --precision float16",
-    "ema_overwrite_frequency": "fails under a distribution strategy; leave it out",
+    "use_ema": "keeps averages of the weights that only fit uses, when it ends; leave it out, and "
+    "make the average a model, as docs/tasks.md of the template does",
 }
 
 
@@ -242,15 +242,14 @@ def validate_metrics(metrics: Mapping[str, keras.metrics.Metric]) -> None:
                 f"The metric {name!r} ({kind}) has no variables, or makes them on first use, which "
                 "is too late for a train step that can be taken back: make them in __init__ by "
                 "add_weight; for one of Keras, in create_metrics call update_state once with zeros "
-                "of the right shape, then reset_state."
+                "of the right shape, then reset_state, or give an AUC num_labels."
             )
 
 
 def validate_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
     """Refuse an optimizer that does by itself what is only right on the summed gradients.
 
-    To be called when it is built: a `MultiOptimizer` knows those inside it only then. It says so
-    where an optimizer does something that has no effect.
+    To be called when it is built: a `MultiOptimizer` knows those inside it only then.
 
     Raises:
         UsageError: one of its arguments, or its class, has to be replaced by a flag.
@@ -273,8 +272,3 @@ def validate_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
         for argument, reason in OPTIMIZER_ARGUMENTS.items():
             if getattr(each, argument, None):
                 raise UsageError(f"{type(each).__name__}({argument}=...) {reason}.")
-        if getattr(each, "use_ema", False):
-            say(
-                f"{type(each).__name__}(use_ema=True): its averages of the weights are never used, "
-                "neither to evaluate nor to predict; docs/tasks.md of the template has one that is"
-            )
