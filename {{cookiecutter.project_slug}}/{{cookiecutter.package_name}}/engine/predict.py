@@ -357,7 +357,7 @@ def _write_arrays(model: keras.Model, outputs: Any, path: Path) -> Path:
         with zipfile.ZipFile(content, "w") as archive:  # np.savez takes no array called "file"
             for name, array in _by_name(model, outputs).items():
                 with archive.open(f"{name}.npy", "w") as member:
-                    np.lib.format.write_array(member, _plain(array), allow_pickle=False)
+                    np.save(member, _plain(array), allow_pickle=False)
     replace_file(file, content.getvalue(), AGAIN)
     return file
 

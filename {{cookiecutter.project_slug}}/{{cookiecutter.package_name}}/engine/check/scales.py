@@ -83,7 +83,8 @@ def sizes(lab: Laboratory) -> Finding:
     """Inputs and labels are on a scale of about 1, and not constant."""
     inputs = arrays_of(lab.examples["train"], "inputs")
     found = (_size_of_inputs(lab, name, array) for name, array in inputs.items())
-    return next(filter(None, found), None) or _scaled_twice(lab) or _size_of_labels(lab) or ok()
+    of_inputs = next(filter(None, found), None)
+    return of_inputs or _scaled_twice(lab) or _size_of_labels(lab) or ok()
 
 
 def _size_of_inputs(lab: Laboratory, name: str, array: np.ndarray) -> Finding | None:
