@@ -364,6 +364,10 @@ def test_what_this_run_lacks_is_refused_before_training(tmp_path: Path) -> None:
         (given.ReduceLROnPlateau("lr"), "monitors 'lr'"),
         (given.EarlyStopping(restore_best_weights=True), "by 'val_loss', and the run tests those "
          "by 'train_loss'"),
+        (given.EarlyStopping("val_accuracy", mode="min"), "has mode='min', but larger values of "
+         "'val_accuracy' are better; pass mode='max'"),
+        (given.ModelCheckpoint("a.keras", "loss", save_best_only=True, mode="max"), "smaller "
+         "values of 'loss' are better, as larger_is_better in task/config.py says; pass mode="),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=sentence):
             begin(callback)

@@ -830,11 +830,15 @@ def test_a_run_that_a_callback_stopped_says_why_it_makes_no_more_steps(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loop(tmp_path, [at_step(3, lambda event: event.stop())]).train()
+    ended = "a callback ended the run after step 3 of "
+    assert ended in capsys.readouterr().out
     (tmp_path / "results.json").touch()
     run = loop(tmp_path, epochs=3, resume=True)
     run.train()
     assert run.step == 3
-    assert "a callback had stopped the run there" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "a callback had stopped the run there" in printed
+    assert ended not in printed
     assert (tmp_path / "results.json").exists()
 
 

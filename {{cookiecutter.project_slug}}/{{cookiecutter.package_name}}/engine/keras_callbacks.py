@@ -32,6 +32,7 @@ STEP_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "o
 def keras_callback(callback: Any, *, model: str = "", chief_only: bool | None = None) -> Callback:
     """A callback of Keras as one of this loop; its epochs end with each validation.
 
+    It sees the columns of history.csv by the names of Keras, such as val_loss for validation_loss.
     All hooks are called but those for predicting and for batches of the test; `on_test_begin` when
     the validation is over. Attributes that change after `on_train_begin` are in every checkpoint,
     if they are numbers, text, arrays of up to 100,000 numbers, or lists, tuples, sets, deques and
@@ -199,16 +200,27 @@ def _set_monitor(callback: Any, loop: Loop) -> None:
                 f"{kind} monitors {name!r}, which this run doesn't have; there are: {known}."
             )
         callback.mode = "min"  # it saves always
-    if getattr(callback, "mode", "") == "auto":  # Keras 3.10: ModelCheckpoint has decided already
-        direction = best.direction(columns[name])
-        if columns[name] == best.column:
-            direction = "max" if best.larger_is_better else "min"
+    direction = best.direction(columns[name]) if name in columns else ""
+    if columns.get(name) == best.column:
+        direction = "max" if best.larger_is_better else "min"
+    mode = getattr(callback, "mode", "")
+    if mode == "auto":  # Keras 3.10: ModelCheckpoint has decided already
         if not direction:
             raise UsageError(
                 f"{kind} can't know whether larger values of {name!r} are better; pass mode='min' "
                 "or mode='max'."
             )
         callback.mode = direction
+        mode = direction
+    # The loss of a critic, which others make larger, may be meant so.
+    is_meant = len(loop.run.optimizers) > 1 and columns.get(name) != best.column
+    if mode in ("min", "max") and direction not in ("", mode) and not is_meant:
+        which = "larger" if direction == "max" else "smaller"
+        says = ", as larger_is_better in task/config.py says" * (columns[name] == best.column)
+        raise UsageError(
+            f"{kind} has mode={mode!r}, but {which} values of {name!r} are better{says}; pass "
+            f"mode={direction!r}."
+        )
     if hasattr(callback, "_set_monitor_op") and callback.monitor_op is None:
         callback._set_monitor_op()  # now: it changes the sign of min_delta, which is no state
     if getattr(callback, "restore_best_weights", False):

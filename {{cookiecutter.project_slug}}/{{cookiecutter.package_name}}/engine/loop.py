@@ -319,6 +319,8 @@ class Loop:
                     "the best ones are, from before; change them in on_epoch_end or a train step"
                 )
         self._interrupts = None
+        if self.makes_steps and self.step < self.schedule.num_steps:
+            say(f"a callback ended the run after step {self.step:,} of {self.schedule.num_steps:,}")
 
     def _train(self, display: ProgressDisplay, interrupts: Interrupts) -> bool:
         """Make the steps; returns whether a signal came before the last one was validated."""
