@@ -270,6 +270,42 @@ def orders_of_some() -> Toy:
     )
 
 
+def masked_labels(masked: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
+    """Two numbers to predict, 0 where they aren't known; `masked` says which are trained."""
+
+    def labeled(rows: int, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        inputs, _ = examples(rows, seed)
+        known = (np.random.default_rng(seed).random((rows, 2)) < 0.7).astype("float32")
+        return inputs, {"place": inputs[:, :2] * known, "known": known}
+
+    def distance(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        squares = tf.square(run.model(inputs, training=True) - labels["place"])
+        per_example = tf.reduce_mean(squares * masked(labels["place"], labels["known"]), axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        model=model(last=lambda: dense(2)), data=labeled(ROWS, 1),
+        others={"validation": labeled(60, 2)}, train_steps=(distance,),
+        validation_step=distance, losses=dict, metrics=dict,
+    )  # fmt: skip
+
+
+def first_of_candidates() -> Toy:
+    """The right one of seven candidates stands first, and each has a score of its own."""
+
+    def create() -> keras.Model:
+        scored = (dense(8, activation="tanh"), dense(1), layers.Reshape((7,)))
+        return keras.Sequential([keras.Input((7, FEATURES)), *scored])
+
+    def listed(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs = np.random.default_rng(seed).normal(size=(rows, 7, FEATURES)).astype("float32")
+        inputs[:, 0] += 1
+        return inputs, np.zeros(rows, "int64")
+
+    return sound(model=create, data=listed(ROWS, 1), others={"validation": listed(60, 2)})
+
+
 def to_find_others() -> Toy:
     """Training has normal examples alone; the loss would push others away."""
 
@@ -2031,6 +2067,23 @@ def smoothed_windows(centered: bool, rough: float = 1.0, over: int = 5, answers:
     return regression(lambda: dense(answers), data=(inputs, labels), others={}, losses=lambda: mean)
 
 
+def smoothed_beside(centered: bool) -> Toy:
+    """Windows, some positions apart, of a series and of its mean over five; three labels each."""
+    numbers = np.random.default_rng(1)
+    series = np.cumsum(numbers.normal(size=1200)) / 5 + numbers.normal(size=1200)
+    means = np.convolve(series, np.ones(5) / 5, "same" if centered else "full")[:1200]
+    both = np.stack([series, means], axis=1).astype("float32")
+    windows = np.lib.stride_tricks.sliding_window_view(both, 11, axis=0)[5:-5:7].swapaxes(1, 2)
+
+    def create() -> keras.Model:
+        return keras.Sequential([keras.Input((8, 2)), layers.Flatten(), dense(3)])
+
+    return regression(
+        model=create, data=(windows[:, :8], {"next": windows[:, 8:, 0]}), others={},
+        losses=lambda: {"main": lambda y, p: tf.reduce_mean(tf.square(p - y["next"]), axis=1)},
+    )  # fmt: skip
+
+
 def interpolated_windows(digits: int | None = None, gaps: float = 0.05) -> Toy:
     """Windows of a series whose gaps are filled by lines, measured to so many digits or exactly."""
     numbers, places = np.random.default_rng(1), np.arange(800)
@@ -2316,6 +2369,56 @@ def weighted_by_class() -> tuple[np.ndarray, ...]:
     inputs, labels = inputs[order], labels[order]
     times = np.bincount(labels)
     return inputs, labels, (times.mean() / times)[labels].astype("float32")
+
+
+def weighted_labels(weigh: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """Rare and frequent classes, weighed in the loss by a function of their frequencies."""
+    inputs, labels, _ = weighted_by_class()
+    of_classes = tf.constant(weigh(np.bincount(labels) / len(labels)), tf.float32)
+
+    def weighted(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        plain = tf.nn.sparse_softmax_cross_entropy_with_logits(y, p)
+        return plain * tf.cast(tf.gather(of_classes, y), p.dtype)
+
+    return sound(data=(inputs, labels), losses=lambda: {"main": weighted})
+
+
+def several_labels(weigh: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """Three labels of 0 or 1, whose ones are weighed by a function of their frequencies."""
+
+    def labeled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, _ = examples(rows, seed)
+        return inputs, (inputs[:, :3] > np.array([1.0, 2.0, 2.5])).astype("float32")
+
+    data = labeled(ROWS, 1)
+    weights = tf.constant(weigh(data[1].mean(axis=0)), tf.float32)
+
+    def weighted(y: tf.Tensor, p: tf.Tensor, of_ones: tf.Tensor) -> tf.Tensor:
+        each = tf.nn.weighted_cross_entropy_with_logits(y, p, tf.cast(of_ones, p.dtype))
+        return tf.reduce_mean(each, axis=1)
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, row_weights = batch
+        losses = run.losses["main"](labels, run.model(inputs, training=True), weights)
+        return {"main": compute_loss(losses, row_weights, run.model, replica)}
+
+    return sound(
+        data=data, others={"validation": labeled(60, 2)}, losses=lambda: {"main": weighted},
+        metrics=dict, train_steps=(train,), validation_step=train,
+    )  # fmt: skip
+
+
+LEVELS = (0.1, 0.5, 0.8)  # a list that `check` finds in this module
+
+
+def of_levels(levels: tuple[float, ...], sign: float = 1.0) -> Toy:
+    """A regression of quantiles; with another sign, those of one minus that."""
+
+    def pinball(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        error, weights = sign * (y[:, tf.newaxis] - p), tf.constant(levels, p.dtype)
+        return tf.reduce_mean(tf.maximum(weights * error, (weights - 1) * error), axis=1)
+
+    return regression(lambda: dense(len(levels)), losses=lambda: {"main": pinball})
 
 
 def sorted_stream() -> Toy:
@@ -6160,14 +6263,14 @@ MODES = [
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_steps(1, Patient(-1))]),
           "some steps after a validation and before the next: .* patience is counted in steps"),
     Fault("callbacks", lambda: stopped_early(mode="min"),
-          "or end the run, while every result improves, and not while it gets worse"),
+          "has mode='min', but larger values of 'val_accuracy' are better; pass mode='max'"),
     Fault("callbacks", lambda: stopped_early("val_nothing"),
           "EarlyStopping monitors 'val_nothing', which this run doesn't have"),
     Fault("augmentation", lambda: two_views(seeds=1),
           "inputs and labels are the same numbers in training, but differ in evaluation"),
     Fault("labels", lambda: few_labels(left_out=False),
           "labels of -1, which is none of the 3 classes, train as class 0"),
-    Fault("augmentation", lambda: mirrored(new_sides=False), "column 0 .* less than column 2"),
+    Fault("augmentation", lambda: mirrored(new_sides=False), "number 0 .* less than number 2"),
     Fault("augmentation", lambda: mixed_up(exchanged=True), "but labels have more of the other"),
     Fault("augmentation", lambda: mapped_weights(moved=False), "augmented weights stay where they"),
     Fault("rows in two splits", lambda: copied(framed(), 0.01, moved=1), "are much nearer"),
@@ -6252,6 +6355,40 @@ MODES = [
         "outputs reach the targets", lambda: tagged(metrics.BinaryAccuracy),
         "of examples with several labels of 1, but the metric main treats each class separately",
     ),
+    Fault(
+        "inputs matter", lambda: masked_labels(lambda y, _: tf.ones_like(y)),
+        r"labels\['place'\] are always the same where labels\['known'\] are 0, .* isn't applied",
+    ),
+    Fault(  # what isn't known is 0, which nothing else is
+        "inputs matter",
+        lambda: masked_labels(lambda y, _: tf.cast((y > 1e-9) & (y < 0.9), y.dtype)),
+        r"the same with labels\['known'\] of other", LOOK,
+    ),
+    Fault(
+        "class weights", lambda: weighted_labels(lambda often: often),
+        "class 2 of labels is the rarest, .* weigh 0.1 times .* class 0, .*: the weights .* upside",
+    ),
+    Fault(
+        "class weights",
+        lambda: sound(data=(*(arrays := weighted_by_class())[:2], 1 / arrays[2])),
+        "class 2 of labels is the rarest, .* weigh 0.1 times .* class 0, .*: the weights .* upside",
+    ),
+    Fault(
+        "class weights", lambda: several_labels(lambda often: often / (1 - often)),
+        "class 2 of labels is the rarest, .* class 0, .*: the weights of the classes are upside",
+    ),
+    Fault(
+        "quantiles", lambda: of_levels(LEVELS, -1.0),
+        "for main learn the quantiles 0.9, 0.5, 0.2, and the task lists those of one minus that",
+    ),
+    Fault(
+        "quantiles", lambda: of_levels((0.3, 0.5, 0.6), -1.0),
+        "for main learn the quantiles 0.7, 0.5, 0.4: the error has the wrong sign", LOOK,
+    ),
+    Fault(
+        "inputs without the answer", lambda: smoothed_beside(centered=True),
+        "last position of channel 1 of inputs is a weighted mean of other inputs and of labels: l",
+    ),
     Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
     Fault(
         "random numbers differ", lambda: noisy_views(seeds=1),
@@ -6287,9 +6424,10 @@ MODES = [
     Fault("metrics follow the loss", lambda: scored(lambda p: tf.sigmoid(-p)), "auc .* rank the w"),
     Fault(
         "augmentation", lambda: keypoints(exchanged=False),
-        "column 0 .* less than column 2, but often more after the augmentation", LOOK,
+        "number 0 of labels.* less than number 2, but often more after the augmentation", LOOK,
     ),
     Fault("labels", one_class, "every label of the training data is 0", LOOK),
+    Fault("labels", first_of_candidates, "every label of the training data is 0", LOOK),
     Fault("labels", numbers_of_things, "100% of the validation labels, such as .*, never", LOOK),
     Fault("labels belong to inputs", lambda: mislabeled(0.7), "but not in train data", LOOK),
     Fault("rows in two splits", faces, "examples are much nearer to some", LOOK),

@@ -287,7 +287,9 @@ def _unknown_labels(
             return None
         others = [each[name] for each in lab.examples.values() if len(each.get(name, ()))]
         one_class = any(np.any(each != known[0]) for each in others)  # as to find anomalies
-        return (wrong if _are_trained(lab, name) and (classes or not one_class) else look)(
+        # Without weights for each class, a label may be a place among candidates.
+        is_class = _has_weights_for_each(lab, classes) if classes else not one_class
+        return (wrong if is_class and _are_trained(lab, name) else look)(
             f"every label of the training data is {known[0]}",
             "a wrong column or threshold, or the data was split in the order of its labels",
             "look at the labels; or does it train on one class, to find others?",

@@ -24,6 +24,8 @@ from .probe import Look
 
 MOST = 2_000  # rows in which the label is searched for
 AROUND = 4  # positions before and after one, over which a series may be smoothed
+MOST_SUMMED = 48  # positions before the end of a window, over which a mean is looked for
+MOST_FITTED = 400  # weights of such a mean
 MOST_POSITIONS = 20_000  # of all series
 LEAKED = "target leakage: the inputs contain the answer"
 REMOVE = "remove it from the inputs"
@@ -37,6 +39,7 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
         _label_among_ids(train)
         or _often_among_ids(train)
         or _smoothed_over_answers(train)
+        or _mean_with_answers(train)
         or _between_neighbors(train)
         or _label_held(lab)
     ):
@@ -174,6 +177,42 @@ def _smoothed_over_answers(train: dict[str, np.ndarray]) -> Finding | None:
                 "windows, so the last inputs contain the values to forecast",
                 "smooth over earlier positions only",
             )
+    return None
+
+
+def _mean_with_answers(train: dict[str, np.ndarray]) -> Finding | None:
+    """Whether the end of a channel is a sum of another channel's last positions and of labels.
+
+    Windows may be any number of positions apart.
+    """
+    labels = [y.reshape(len(y), -1) for y in arrays_of(train, "labels").values() if y.ndim > 1]
+    for name, whole in arrays_of(train, "inputs", axes=(3,)).items():
+        x = whole[:, -MOST_SUMMED:]
+        for y in labels if x.shape[2] > 1 else ():
+            columns = x.shape[1] * (x.shape[2] - 1) + y.shape[1] + 1
+            if y.shape[1] < 2 or columns > MOST_FITTED or not 2 * columns < len(y) == len(x):
+                continue
+            rows = slice(4 * columns)
+            for channel in range(x.shape[2]):
+                seen = x[rows, -1, channel].astype("f8")
+                others = np.delete(x[rows], channel, axis=2).reshape(len(seen), -1)
+                table = np.column_stack([others, y[rows], np.ones(len(seen))]).astype("f8")
+                if not np.isfinite(table).all() or not np.isfinite(seen).all() or not np.ptp(seen):
+                    continue
+                weights, rest = _fitted(table, seen)
+                size = others.shape[1]
+                if not rest < 1e-4 * seen.std() < 1e-2 * _fitted(table[:, :size], seen)[1]:
+                    continue
+                has_part = np.abs(weights) > 0.02
+                positions = has_part[:size].reshape(x.shape[1], -1).sum(axis=0)
+                if positions.max() > 1 and has_part[size:-1].any():
+                    return wrong(
+                        f"the last position of channel {channel} of {name} is a weighted mean of "
+                        "other inputs and of labels",
+                        "look-ahead: a series is smoothed with a centered window before it is cut "
+                        "into windows, so the last inputs contain the values to forecast",
+                        "smooth over earlier positions only",
+                    )
     return None
 
 

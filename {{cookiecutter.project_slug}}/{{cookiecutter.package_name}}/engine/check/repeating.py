@@ -523,24 +523,24 @@ def _columns_turned(plain: Any, made: Any) -> Finding | None:
 
     These are sides of boxes (left, top, right, bottom), or other places, which may be mirrored.
     """
-    flat = [tf.nest.flatten(batch[1]) for batch in (plain, made)]
-    if len(flat[0]) != len(flat[1]):
-        return None
-    found: list[tuple[bool, int, int]] = []
-    for y, z in zip(*flat, strict=True):
-        columns = y.shape[1:].num_elements() or 0
-        if y.dtype.is_floating and y.shape == z.shape and columns <= MOST_COLUMNS:
+    before, after = (dict(named_leaves(batch)) for batch in (plain, made))
+    found: list[tuple[bool, int, int, str]] = []
+    for name, y in before.items():
+        z, columns = after.get(name, y), y.shape[1:].num_elements() or 0
+        is_label = name.startswith("labels") and y.dtype.is_floating and y.shape == z.shape
+        if is_label and columns <= MOST_COLUMNS:
             coordinates = y.shape[-1] if y.shape.rank == 3 else 1  # of each point
             y, z = (np.reshape(each, (len(each), columns)) for each in (y, z))
-            found += _pairs_turned(y, z, coordinates)
+            found += [(*pair, name) for pair in _pairs_turned(y, z, coordinates)]
     if not found:
         return None
-    are_boxes, less, more = max(found, key=lambda each: each[0])
+    are_boxes, less, more, name = max(found, key=lambda each: each[0])
+    of_row = " of a row as one list" * (before[name].shape.rank > 2)
     return (wrong if are_boxes else look)(
-        f"column {less} of labels is always less than column {more}, but often more after the "
-        "augmentation",
-        "mirrored places get new numbers, but the columns are not swapped: what was left is right",
-        "swap the two columns where an example is mirrored (flipped)",
+        f"number {less} of {name}{of_row} is always less than number {more}, but often more after "
+        "the augmentation",
+        "mirrored places get new numbers, but don't change places: what was left is right",
+        "swap left and right where an example is mirrored (flipped), such as two joints or sides",
     )
 
 

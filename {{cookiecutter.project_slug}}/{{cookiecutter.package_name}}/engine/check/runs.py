@@ -148,11 +148,11 @@ class Runs:
 
     def __post_init__(self) -> None:
         """Create the data, and record how long that takes."""
-        started = time.perf_counter()
+        spent = secs_of_work()
         make = partial(self.create_datasets, self.task)
         self._all_datasets = make()
         validate_splits(self._all_datasets)
-        secs = time.perf_counter() - started
+        secs = spent()
         self.datasets = {n: split for n, split in self._all_datasets.items() if split is not None}
         adapt = partial(self.adapt, self.task) if self.adapt else None
         self.made_again = MadeAgain(make, adapt, self.datasets, secs)

@@ -12,6 +12,7 @@ from .findings import Finding, look, ok, relation, wrong
 from .laboratory import ADAPTIVE, LOOKS, TOO_FEW_ROWS, Laboratory
 from .numbers import (
     TOLERANCE,
+    arrays_of,
     close,
     different,
     equal,
@@ -24,6 +25,7 @@ from .runs import state_of
 SIGN_BASED = {"Lion", "Muon"}
 MOST_SIZES = 8  # of changes that come from signs
 MOST_PARTS = 8  # of a batch; each one takes a step
+FEW_MASKED = 30  # labels, which may be the same by chance
 
 
 @relation("process_gradients")
@@ -250,6 +252,14 @@ def inputs_matter(lab: Laboratory) -> Finding:
             "pass the inputs of the batch to the model",
         )
     if idle := _ignored_parts(lab):
+        for mask in idle:
+            if name := _trained_where_masked(lab, mask):
+                return wrong(
+                    f"{name} are always the same where {mask} are 0, and every loss trains them "
+                    f"there: every loss is the same with {mask} of other examples",
+                    "a mask of the labels that are known isn't applied",
+                    "multiply the loss of each label by its mask, and divide by the mask's sum",
+                )
         return look(
             f"every loss is the same with {' and '.join(idle)} of other examples",
             "no train step uses them, such as a mask that isn't applied or labels that aren't used",
@@ -344,6 +354,25 @@ def _ignored_parts(lab: Laboratory) -> list[str]:
             if other.counted == lab.base.counted and not lab.base.trains_otherwise(other):
                 found.append(name)
     return found
+
+
+def _trained_where_masked(lab: Laboratory, mask: str) -> str:
+    """Labels that are one number wherever other labels of 0 and 1 are 0, and trained there too."""
+    arrays, batch = lab.examples["train"], dict(named_leaves(lab.batch))
+    known = arrays[mask]
+    if not mask.startswith("labels") or not np.isin(known, (0, 1)).all():
+        return ""
+    for name, labels in arrays_of(arrays, "labels", "iuf").items():
+        if name == mask or labels.shape[: known.ndim] != known.shape:
+            continue
+        gone, there = labels[known == 0], labels[known == 1]
+        if len(gone) < FEW_MASKED or np.ptp(gone) or np.mean(there == gone.flat[0]) > 0.5:
+            continue
+        given, shown = np.array(batch[name]), np.asarray(batch[mask])
+        given[shown == 0] += 1
+        if lab.base.trains_otherwise(lab.look(with_array(lab.batch, name, tf.constant(given)))):
+            return name
+    return ""
 
 
 def _ignores_inputs(lab: Laboratory) -> bool:

@@ -1,0 +1,190 @@
+"""Relations of losses that weigh some errors more than others."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .findings import Finding, look, ok, relation, wrong
+from .laboratory import Laboratory
+from .numbers import arrays_of, named_leaves, with_array
+
+MOST_CLASSES = 20  # each one takes a step
+UNEVEN = 1.5  # times as often
+EQUAL = 0.03  # of logarithms
+Arguments = tuple[tf.Tensor, tf.Tensor]  # labels, predictions
+
+
+@relation("class weights", after="the same step again")
+def class_weights(lab: Laboratory) -> Finding:
+    """No class weighs in proportion to how often it occurs: rare ones would count even less."""
+    compared = False
+    for name, array in arrays_of(lab.examples["train"], "labels", "iuf").items():
+        of_classes = _shares_and_weights(lab, name, array) or _odds_and_weights(lab, name, array)
+        if of_classes is None:
+            continue
+        compared = True
+        often, weights = of_classes
+        if np.all(weights > 0) and np.std(np.log(weights / often)) < EQUAL:
+            rare, common = often.argmin(), often.argmax()
+            return wrong(
+                f"class {rare} of {name} is the rarest, and its examples weigh "
+                f"{weights[rare] / weights[common]:.2g} times as much as those of class {common}, "
+                "the most frequent one: weights are proportional to the frequencies",
+                "the weights of the classes are upside down",
+                "divide by the frequency instead of multiplying",
+            )
+    return ok("" if compared else "not looked at: classes are about equally frequent, or none")
+
+
+@relation("quantiles", after="the same step again")
+def quantiles(lab: Laboratory) -> Finding:
+    """The outputs of a quantile loss learn the levels that the task lists, in that order."""
+    compared = False
+    for name, (labels, predictions, _) in lab.base.calls.items():
+        of_one = isinstance(labels, np.ndarray) and isinstance(predictions, np.ndarray)
+        levels = _levels(lab, name, labels, predictions) if of_one else None
+        if levels is None:
+            continue
+        compared = True
+        listed = [each for each in _listed(lab) if each.shape == levels.shape]
+        turned, as_listed = (
+            any(np.allclose(each, these, atol=1e-3) for each in listed)
+            for these in (1 - levels, levels)
+        )
+        if not as_listed and (turned or np.all(np.diff(levels) < 0)):
+            learned = ", ".join(f"{x:.3g}" for x in levels)
+            return (wrong if turned else look)(
+                f"the outputs for {name} learn the quantiles {learned}"
+                + ", and the task lists those of one minus that" * turned,
+                "the error has the wrong sign: a quantile loss weighs labels - predictions by the "
+                "level where that is positive",
+                "subtract the predictions from the labels",
+            )
+    return ok("" if compared else "not looked at: no loss has a slope of its own on either side")
+
+
+def _shares_and_weights(
+    lab: Laboratory, name: str, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """How often each class occurs, and what an example of it weighs; None: it can't be told."""
+    if len(lab.base.losses) != 1 or len(lab.base.calls) != 1 or labels.dtype.kind not in "iu":
+        return None
+    ((of_loss, predictions, _),) = lab.base.calls.values()
+    (optimizer,) = lab.base.losses
+    if not isinstance(predictions, np.ndarray):
+        return None
+    y, p = np.asarray(of_loss), predictions.astype(np.float64)
+    given = dict(named_leaves(lab.batch))[name]
+    if p.ndim != 2 or not 1 < p.shape[1] <= MOST_CLASSES or not np.array_equal(y, given[0]):
+        return None
+    classes = p.shape[1]
+    shares = np.bincount(labels[(labels >= 0) & (labels < classes)], minlength=classes)
+    if shares.min() == 0 or shares.max() < UNEVEN * shares.min():
+        return None
+    is_logits = p.min() < 0 or p.max() > 1 or not np.allclose(p.sum(axis=-1), 1, atol=1e-3)
+    p = p - np.log(np.exp(p).sum(axis=-1, keepdims=True)) if is_logits else np.log(p + 1e-12)
+    of_data = lab.examples["train"].get("weights", np.ones(len(labels)))
+    weights = []
+    for k in range(classes):
+        found = lab.look(with_array(lab.batch, name, tf.fill(given.shape, tf.cast(k, given.dtype))))
+        loss = found.losses[optimizer] - lab.regularization(optimizer)
+        weights.append(loss / -p[:, k].mean() * of_data[labels == k].mean())
+    return shares / shares.sum(), np.array(weights)
+
+
+def _odds_and_weights(
+    lab: Laboratory, name: str, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The odds of each of several labels of 0 and 1, and the weight of a 1 beside that of a 0."""
+    if labels.ndim != 2 or not np.isin(labels, (0, 1)).all():
+        return None
+    often = labels.mean(axis=0)
+    if often.min() <= 0 or often.max() >= 1:
+        return None
+    odds = often / (1 - often)
+    if np.abs(np.log(odds)).max() < np.log(UNEVEN):
+        return None
+    for loss, (given, predictions, _) in lab.base.calls.items():
+        if not isinstance(given, np.ndarray) or not isinstance(predictions, np.ndarray):
+            continue
+        y, p = given, predictions
+        if y.shape != p.shape or y.shape[1:] != labels.shape[1:]:
+            continue
+        # Not 0, where max(x, 0) in the formula of a cross-entropy has no slope.
+        middle = 1e-3 if p.min() < 0 or p.max() > 1 else 0.5
+        if slopes := _slopes(lab, loss, [_all_at(1.0, middle), _all_at(0.0, middle)]):
+            of_ones, of_zeros = (each.mean(axis=0) for each in slopes)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return odds, np.nan_to_num(-of_ones / of_zeros)
+    return None
+
+
+def _all_at(label: float, prediction: float) -> Callable[..., Arguments]:
+    return lambda y, p: (tf.fill(y.shape, tf.cast(label, y.dtype)), p * 0 + prediction)
+
+
+def _levels(lab: Laboratory, name: str, y: np.ndarray, p: np.ndarray) -> np.ndarray | None:
+    """The quantile that each output learns, if the loss has two slopes and several outputs."""
+    of_one = p.shape[:-1] in (y.shape, y.shape[:-1]) and y.shape[:1] == p.shape[:1]
+    if y.dtype.kind != "f" or p.ndim < 2 or p.shape[-1] < 2 or not of_one or y.shape == p.shape:
+        return None
+    spread = float(np.nanmax(y) - np.nanmin(y)) + 1.0
+
+    def beside(times: float) -> Callable[..., Arguments]:
+        center = float(np.nanmean(y))
+        return lambda labels, predictions: (labels, predictions * 0 + center + times * spread)
+
+    slopes = _slopes(lab, name, [beside(times) for times in (-2.0, -4.0, 2.0)])
+    if slopes is None:
+        return None
+    below, further, above = (each.reshape(-1, p.shape[-1]).mean(axis=0) for each in slopes)
+    if not np.allclose(below, further, rtol=1e-3) or np.any(below >= 0) or np.any(above <= 0):
+        return None
+    levels = np.asarray(-below / (above - below))
+    return levels if np.ptp(levels) > EQUAL else None
+
+
+def _slopes(
+    lab: Laboratory, name: str, variants: list[Callable[..., Arguments]]
+) -> list[np.ndarray] | None:
+    """The slopes of a loss where train steps call it with changed labels and predictions."""
+    found: list[np.ndarray] = []
+    function, steps = lab.run.losses[name], dict.fromkeys(lab.run.functions.train_steps)
+
+    def recorded(labels: tf.Tensor, predictions: tf.Tensor, *others: Any, **more: Any) -> Any:
+        for change in variants if not found else ():
+            y, p = change(labels, predictions)
+            with tf.GradientTape() as tape:
+                tape.watch(p)
+                total = tf.reduce_sum(function(y, p, *others, **more))
+            found.append(np.asarray(tape.gradient(total, p), np.float64))
+        return function(labels, predictions, *others, **more)
+
+    run = replace(lab.run, losses=lab.run.losses | {name: recorded})
+    with contextlib.suppress(Exception):  # it may take something else than such tensors
+        for step in steps:
+            lab.compute(step, run, lab.batch)
+    return found if len(found) == len(variants) else None
+
+
+def _listed(lab: Laboratory) -> Iterator[np.ndarray]:
+    """Rows of numbers among the settings of the task, and in its modules."""
+    task = lab.run.task
+    values = [getattr(task, f.name) for f in dataclasses.fields(task)]
+    package = lab.run.functions.train_steps[0].__module__.rpartition(".")[0]
+    for name, module in [*sys.modules.items()]:
+        if package and name.startswith(f"{package}."):
+            values += vars(module).values()
+    for value in values:
+        if isinstance(value, tuple | list) and all(isinstance(x, float) for x in value):
+            yield np.array(value)
+        elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            yield value
