@@ -1954,6 +1954,32 @@ def focal_of_pixels(easy: bool) -> Toy:
     )
 
 
+def marked_pixels(weigh: Callable[[tf.Tensor], tf.Tensor]) -> Toy:
+    """Pixels of which some have no class, which the loss leaves out; `weigh` is for the metric."""
+
+    def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        has_class = labels != 255
+        per_pixel = cross_entropy(tf.where(has_class, labels, 0), logits)
+        return per_pixel * tf.cast(has_class, per_pixel.dtype)
+
+    def mean(per_pixel: tf.Tensor, *others: Any) -> tf.Tensor:
+        return compute_loss(tf.reduce_mean(per_pixel, axis=[1, 2]), *others)
+
+    def update(metric: Any, labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> None:
+        has_class = labels != 255
+        of_pixels = weights[:, tf.newaxis, tf.newaxis] * weigh(tf.cast(has_class, weights.dtype))
+        metric.update_state(tf.where(has_class, labels, 0), logits, of_pixels)
+
+    toy = segmented(None, classes=3)
+    toy.data[1][:, :1] = 255
+    return replace(
+        toy, losses=lambda: {"main": loss},
+        metrics=lambda: {"accuracy": metrics.SparseCategoricalAccuracy()},
+        train_steps=(step(loss=mean, update=update),),
+        validation_step=step(loss=mean, update=update, training=False),
+    )  # fmt: skip
+
+
 def with_perplexity(update: Callable[..., Any], metric: Callable[[], Any] = metrics.Mean) -> Toy:
     """A toy with a perplexity."""
     return sound(
@@ -6388,6 +6414,25 @@ MODES = [
     Fault(
         "inputs without the answer", lambda: smoothed_beside(centered=True),
         "last position of channel 1 of inputs is a weighted mean of other inputs and of labels: l",
+    ),
+    Fault(
+        "metrics", lambda: marked_pixels(tf.ones_like),
+        "the metric accuracy gets 0 for missing labels .255., and counts them",
+    ),
+    Fault(
+        "weights enter once",
+        lambda: sound(data=(*examples(), (w := np.linspace(1, 2, ROWS, dtype="f")) / w.sum())),
+        "weights of all 96 training examples add up to 1, .*: it is averaged twice",
+    ),
+    Fault(
+        "labels belong to inputs",
+        lambda: sound(
+            model=model(lambda: dense(128, activation="relu")),
+            data=(examples(110)[0], examples(110, 5)[1]),
+            others={"validation": (examples(60, 2)[0], examples(60, 6)[1])},
+            optimizer=lambda: keras.optimizers.Adam(0.05),
+        ),
+        "predicts a label better than chance, and after some steps, .* don't .*: labels don't bel",
     ),
     Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
     Fault(

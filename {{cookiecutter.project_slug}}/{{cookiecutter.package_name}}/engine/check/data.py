@@ -13,7 +13,7 @@ import tensorflow as tf
 from ..batches import SHUFFLE_BUFFER, first_examples
 from ..random_access import RandomAccess
 from ..types import Run
-from . import neighbors
+from . import held_out, neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import (
@@ -36,6 +36,7 @@ SHORT = 0.01  # seconds per batch: too few to wait for
 BY_CHANCE = 1e-6
 NEW = 0.05  # of the labels, which may be new, as items and users are
 MOST_LABELS = 4  # arrays of labels whose nearest neighbors are compared
+MOST_OF_TABLE = 100  # columns
 MOST_CLASSES = 100  # whose frequencies are compared
 MANY_NUMBERS = 30  # of an example
 
@@ -417,6 +418,14 @@ def _label_belongs(lab: Laboratory, label: str) -> Finding:
     # One of several labels may well be hard to predict.
     if label == "labels" and neighbors.tell_nothing(splits["train"]):
         if lab.learns_labels:
+            alone = held_out.misplaced(lab) if _are_tables(lab.examples["train"]) else None
+            if alone and lab.has_trained_enough:
+                return wrong(
+                    "neither an input feature nor the nearest neighbor predicts a label better "
+                    f"than chance, and {alone.seen}",
+                    "labels don't belong to their inputs: one was shuffled or cut without the other",
+                    "compare some examples by eye",
+                )
             return ok("training predicts labels that neither a feature nor the nearest row does")
         return (wrong if lab.learns_no_labels and lab.has_trained_enough else look)(
             "neither an input feature nor the nearest neighbor predicts a label better than chance",
@@ -424,6 +433,14 @@ def _label_belongs(lab: Laboratory, label: str) -> Finding:
             "compare some examples by eye",
         )
     return ok(", ".join(f"{name} {value:.2f}" for name, value in own.items()))
+
+
+def _are_tables(split: dict[str, np.ndarray]) -> bool:
+    """Whether all inputs are columns, of which some are real numbers."""
+    inputs = [*arrays_of(split, "inputs", "fiubOSU").values()]
+    return any(x.dtype.kind == "f" for x in inputs) and all(
+        x.ndim < 2 or (x.ndim == 2 and x.shape[1] <= MOST_OF_TABLE) for x in inputs
+    )
 
 
 @relation("data keeps up")

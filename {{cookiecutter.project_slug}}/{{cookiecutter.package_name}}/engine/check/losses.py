@@ -131,6 +131,15 @@ def weights_enter_once(lab: Laboratory) -> Finding:
     """Doubling the weights doubles the loss, or leaves it the same if `count` sums them."""
     if lab.counts_weights:
         return _counted_weights_enter_once(lab)
+    weights = lab.examples["train"].get("weights", np.zeros(0))
+    # Not a mask of some rare examples.
+    if len(weights) > 20 and close(float(weights.sum()), 1, 1e-3) and weights.max() < 0.5:
+        return wrong(
+            f"the weights of all {len(weights)} training examples add up to 1, and the loss is "
+            "divided by the number of examples as well",
+            "it is averaged twice",
+            "scale the weights to a mean of 1",
+        )
     one, (two, three) = lab.base, lab.look_with_weights
     for name, first in one.losses.items():
         a, b = two.losses[name] - first, three.losses[name] - two.losses[name]

@@ -368,20 +368,35 @@ def _stands_for_missing(lab: Laboratory, values: list[np.ndarray]) -> tuple[int,
     given, _, *weights = values
     for name, leaf in named_leaves(lab.batch):
         y = np.asarray(leaf[0])
-        is_alike = y.dtype.kind == "i" and y.ndim == 1 and y.shape == given.shape
+        is_alike = y.dtype.kind in "iu" and y.ndim > 0 and y.size == given.size
         for mark in IGNORED if is_alike and name.startswith("labels") else ():
-            gone = y == mark
-            instead = np.unique(given[gone])
+            gone, seen = y == mark, given.reshape(y.shape)
+            instead = np.unique(seen[gone])
             if (
                 len(instead) == 1
                 and instead[0] != mark
                 and instead[0] in y  # otherwise it is a class for missing labels
-                and np.array_equal(y[~gone], given[~gone])
-                and (not weights or np.ravel(weights[0])[np.flatnonzero(gone)].any())
-                and _leaves_out_rows(lab, gone)
+                and np.array_equal(y[~gone], seen[~gone])
+                and (not weights or _weigh(weights[0], gone))
+                and (_leaves_out_rows(lab, gone) if y.ndim == 1 else _leaves_out_parts(lab, gone))
             ):
                 return mark, float(instead[0])
     return None
+
+
+def _weigh(weights: np.ndarray, parts: np.ndarray) -> bool:
+    """Whether parts of examples, bool (rows, ...), have a weight that isn't 0."""
+    if weights.size not in (parts.size, len(parts)):
+        return False
+    shape = parts.shape if weights.size == parts.size else (-1, *[1] * (parts.ndim - 1))
+    whole = np.broadcast_to(weights.reshape(shape), parts.shape)
+    return bool(whole[parts].any())
+
+
+def _leaves_out_parts(lab: Laboratory, parts: np.ndarray) -> bool:
+    """Whether a loss is 0 for all these parts of examples, bool (rows, ...), and not elsewhere."""
+    each = (np.asarray(values) for *_, values in lab.base.calls.values())
+    return any(v.shape == parts.shape and v.any() and not v[parts].any() for v in each)
 
 
 def _leaves_out_rows(lab: Laboratory, rows: np.ndarray) -> bool:
