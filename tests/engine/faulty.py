@@ -6448,7 +6448,7 @@ MODES = [
         lambda: stopped_early(
             "val_exact_matches", "min", metrics=lambda: {"exact_matches": Matches()}
         ),
-        "they treat it as worse, or vice versa",
+        "are better, as larger_is_better in task/config.py says; pass mode=.max.",
         flags={"task": TaskConfig(monitor="validation_exact_matches", larger_is_better=True)},
     ),
     Fault(
