@@ -270,18 +270,18 @@ def orders_of_some() -> Toy:
     )
 
 
-def masked_labels(masked: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
+def masked_labels(masked: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], mask: str = "known") -> Toy:
     """Two numbers to predict, 0 where they aren't known; `masked` says which are trained."""
 
     def labeled(rows: int, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         inputs, _ = examples(rows, seed)
         known = (np.random.default_rng(seed).random((rows, 2)) < 0.7).astype("float32")
-        return inputs, {"place": inputs[:, :2] * known, "known": known}
+        return inputs, {"place": inputs[:, :2] * known, mask: known}
 
     def distance(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, weights = batch
         squares = tf.square(run.model(inputs, training=True) - labels["place"])
-        per_example = tf.reduce_mean(squares * masked(labels["place"], labels["known"]), axis=1)
+        per_example = tf.reduce_mean(squares * masked(labels["place"], labels[mask]), axis=1)
         return {"main": compute_loss(per_example, weights, run.model, replica)}
 
     return sound(
@@ -6385,6 +6385,10 @@ MODES = [
         "inputs matter", lambda: masked_labels(lambda y, _: tf.ones_like(y)),
         r"labels\['place'\] are always the same where labels\['known'\] are 0, .* isn't applied",
     ),
+    Fault(
+        "inputs matter", lambda: masked_labels(lambda y, _: tf.ones_like(y), "bought"),
+        r"the same with labels\['bought'\] of other", LOOK,
+    ),
     Fault(  # what isn't known is 0, which nothing else is
         "inputs matter",
         lambda: masked_labels(lambda y, _: tf.cast((y > 1e-9) & (y < 0.9), y.dtype)),
@@ -6433,6 +6437,13 @@ MODES = [
             optimizer=lambda: keras.optimizers.Adam(0.05),
         ),
         "predicts a label better than chance, and after some steps, .* don't .*: labels don't bel",
+    ),
+    Fault(
+        "labels belong to inputs",
+        lambda: replace(
+            (toy := segmented(None)), data=(toy.data[0], toy.data[1].swapaxes(1, 2))
+        ),
+        "labels of train data explain .* if they are transposed, and .* as they are: maps and im",
     ),
     Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
     Fault(

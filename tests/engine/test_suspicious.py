@@ -1711,6 +1711,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("class weights", lambda: several_labels(lambda often: (1 - often) / often)),
     ("inputs without the answer", lambda: smoothed_beside(centered=False)),
     ("metrics", lambda: marked_pixels(lambda has_class: has_class)),
+    ("labels belong to inputs", lambda: segmented(None)),
     ("quantiles", lambda: of_levels((0.3, 0.5, 0.6))),
     ("quantiles", lambda: of_levels(LEVELS)),
     ("quantiles", lambda: of_levels(LEVELS[::-1])),

@@ -85,8 +85,8 @@ FAULTS = (
         (
             (
                 f"{ENGINE}/transaction.py",
-                "[tf.convert_to_tensor(g) for g in found]",
-                "[tf.clip_by_norm(tf.convert_to_tensor(g), 0.01) for g in found]",
+                "tf.ensure_shape(tf.convert_to_tensor(gradient), value.shape)",
+                "tf.clip_by_norm(tf.ensure_shape(gradient, value.shape), 0.01)",
             ),
         ),
         CHECK,
@@ -149,8 +149,8 @@ FAULTS = (
             (f"{TASK}/metrics.py", "SparseCategoricalAccuracy()", "Mean()"),
             (
                 f"{TASK}/steps.py",
-                "update_state(labels, predictions, weights)\n    # From",
-                "update_state(compute_loss(per_example, weights, run.model, replica))\n    # From",
+                "update_state(labels, predictions, weights)\n    # The",
+                "update_state(compute_loss(per_example, weights, run.model, replica))\n    # The",
             ),
         ),
         CHECK,

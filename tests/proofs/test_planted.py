@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import STARTERS, Render
 
+from . import faults
 from .planted import BLIND, DEVELOPMENT, FAULTS, HELD_OUT, TASKS
 from .planted.edits import DEFAULT, PACKAGE, select_by_accuracy
 from .planted.unusual import OF_OWNERS
@@ -37,6 +38,13 @@ def test_every_change_fits_its_starter(starter: str, render: Render, tmp_path: P
         assert names == edited or (undoes and names and names < edited), change.name
         for file in changed:
             ast.parse(file.read_text())
+
+
+def test_every_fault_with_a_message_fits_the_default_project(
+    render: Render, tmp_path: Path
+) -> None:
+    for i, fault in enumerate(faults.FAULTS):
+        fault.plant(shutil.copytree(render(), tmp_path / str(i)))
 
 
 def test_no_two_changes_share_a_name() -> None:

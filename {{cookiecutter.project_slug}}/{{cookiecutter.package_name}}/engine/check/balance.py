@@ -90,7 +90,7 @@ def _shares_and_weights(
     if shares.min() == 0 or shares.max() < UNEVEN * shares.min():
         return None
     is_logits = p.min() < 0 or p.max() > 1 or not np.allclose(p.sum(axis=-1), 1, atol=1e-3)
-    p = p - np.log(np.exp(p).sum(axis=-1, keepdims=True)) if is_logits else np.log(p + 1e-12)
+    p = np.asarray(tf.nn.log_softmax(p)) if is_logits else np.log(p + 1e-12)
     of_data = lab.examples["train"].get("weights", np.ones(len(labels)))
     weights = []
     for k in range(classes):

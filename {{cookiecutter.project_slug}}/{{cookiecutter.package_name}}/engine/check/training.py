@@ -20,12 +20,14 @@ from .numbers import (
     relative_difference,
     with_array,
 )
+from .probe import words_of
 from .runs import state_of
 
 SIGN_BASED = {"Lion", "Muon"}
 MOST_SIZES = 8  # of changes that come from signs
 MOST_PARTS = 8  # of a batch; each one takes a step
 FEW_MASKED = 30  # labels, which may be the same by chance
+MASKS = {"mask", "masks", "visible", "valid", "known", "observed", "labeled"}
 
 
 @relation("process_gradients")
@@ -360,7 +362,10 @@ def _trained_where_masked(lab: Laboratory, mask: str) -> str:
     """Labels that are one number wherever other labels of 0 and 1 are 0, and trained there too."""
     arrays, batch = lab.examples["train"], dict(named_leaves(lab.batch))
     known = arrays[mask]
-    if not mask.startswith("labels") or not np.isin(known, (0, 1)).all():
+    # By another name it may say of what there is none, as of a purchase.
+    if not mask.startswith("labels") or not words_of(mask) & MASKS:
+        return ""
+    if not np.isin(known, (0, 1)).all():
         return ""
     for name, labels in arrays_of(arrays, "labels", "iuf").items():
         if name == mask or labels.shape[: known.ndim] != known.shape:
