@@ -50,9 +50,9 @@ told apart: 260 of 422 plain and 150 of 283 subtle. Of 360 [correct tasks](#corr
   denoising, lists to rank; ECGs, names in sentences, quantiles of a load, recommendations, poses.
   Three of the seven of 58 are `WRONG` for another reason than the fault.
 - *Left out* are ten faults that change nothing, one of each of 4, 8, 9, 32, 36 and 56 and two
-  of each of 57 and 61; one of 57 that `train.py` refuses; two of 59 that there was no time to try; and 14 of
-  examiner 3 that came later. Three faults of 16 and two of 24 count as missed, because `check`
-  called the task without them `WRONG` too.
+  of each of 57 and 61; one of 57 that `train.py` refuses; two of 59 that there was no time to try;
+  and 14 of examiner 3 that came later. Three faults of 16 and two of 24 count as missed, because
+  `check` called the task without them `WRONG` too.
 
 ## Correct tasks
 
