@@ -241,7 +241,7 @@ def evaluation_mode(lab: Laboratory) -> Finding:
     if layer := _fixed_in_training(lab):
         return look(
             f"{layer} is called with training=True where the model is made",
-            "without training=False, which overrides it (Keras 3.15), predictions are random",
+            "without training=False, which overrides it (Keras 3.15), it predicts as in training",
             "remove that: Keras passes the mode on",
         )
     return ok("" if lab.sensitive_layers else "not looked at: no layer has two modes")
