@@ -58,7 +58,7 @@ LABELING = (
         ),
         file="data.py",
         cause="validation labels use another encoding than training labels",
-        named=r"validation data are encoded otherwise: their labels",
+        named=r"labels or inputs of validation data are encoded differently",
     ),
     Fault(
         kind=kinds.LABELS,
@@ -66,7 +66,7 @@ LABELING = (
         edits=(labels_of_images('(labels + (split == "test")).clip(0, 9).astype("int64")'),),
         file="data.py",
         cause="test labels are off by one",
-        named=r"test data are encoded otherwise: their labels",
+        named=r"labels or inputs of test data are encoded differently",
     ),
     Fault(
         kind=kinds.LABELS,
@@ -242,7 +242,7 @@ FEEDING = (
         ),
         file="data.py",
         cause="the columns of the test inputs are in another order than those of training",
-        named=r"in test data than in training: .*columns are in another order",
+        named=r"in test data than in training data: .*columns are in a different order",
     ),
     Fault(
         kind=kinds.INPUTS,
@@ -371,7 +371,7 @@ FEEDING = (
         ),
         file="data.py",
         cause="validation and test images are rotated and training images are not",
-        named=r"validation data are encoded otherwise: their labels, or their inputs",
+        named=r"inputs of validation data are encoded differently|turned|rotated",
     ),
 )
 
@@ -550,7 +550,7 @@ AUGMENTING = (
         ),
         file="data.py",
         cause="numpy's numbers become constants of the graph: every batch gets the same",
-        named=r"augmentation: is the same in every step",
+        named=r"gives the same result in every step",
     ),
     Fault(
         kind=kinds.AUGMENTATION,
@@ -657,7 +657,7 @@ AUGMENTING = (
         ),
         file="data.py",
         cause="the latents are the same in every batch",
-        named=r"augmentation: is the same in every step",
+        named=r"gives the same result in every step",
     ),
     Fault(
         kind=kinds.AUGMENTATION,
