@@ -533,7 +533,7 @@ AUGMENTING = (
         ),
         file="data.py",
         cause="the augmentation is random without the seed: a batch can't be made again",
-        named=r"draws random numbers that don't follow from the seed",
+        named=r"draws random numbers that don't depend on the given seed",
     ),
     Fault(
         kind=kinds.AUGMENTATION,
@@ -713,7 +713,7 @@ STREAMING = (
         ),
         file="data.py",
         cause="the stream is in another order each time it is read: a run can't be resumed exactly",
-        named=r"or the stream, draws random numbers that don't follow from the seed",
+        named=r"or the stream, draws random numbers that don't depend on the given seed",
     ),
     Fault(
         kind=kinds.STREAMS,
@@ -744,7 +744,7 @@ STREAMING = (
         ),
         file="data.py",
         cause="the stream draws random numbers without a seed: a batch can't be made again",
-        named=r"or the stream, draws random numbers that don't follow from the seed",
+        named=r"or the stream, draws random numbers that don't depend on the given seed",
     ),
     Fault(
         kind=kinds.STREAMS,

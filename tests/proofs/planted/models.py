@@ -125,7 +125,7 @@ MODELS = (
         edits=model(FLATTEN, "    x = layers.Flatten()(keras.ops.stop_gradient(x))\n"),
         file="model.py",
         cause="the convolutions get no gradient from the data's loss, only from L2",
-        named=r"none for conv2d/bias.*tf\.stop_gradient",
+        named=r"none for .*tf\.stop_gradient",
     ),
     Fault(
         kind=kinds.MODEL,
@@ -311,7 +311,7 @@ MODELS = (
         ),
         file="model.py",
         cause="a layer draws with tf.random instead of a SeedGenerator: runs can't be repeated",
-        named=r"drop_rows.*tf\.random\.normal and its like",
+        named=r"drop_rows.*tf\.random\.normal and similar functions",
     ),
     Fault(
         kind=kinds.MODEL,
