@@ -291,6 +291,23 @@ def masked_labels(masked: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], mask: str
     )  # fmt: skip
 
 
+def pictured(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """Pictures of the same thing in more or less light; those of validation are changed."""
+    pattern = np.random.default_rng(0).normal(size=(8, 8))
+
+    def create() -> keras.Model:
+        return keras.Sequential([keras.Input((8, 8, 1)), layers.Flatten(), dense(CLASSES)])
+
+    def shown(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        numbers = np.random.default_rng(seed)
+        labels = numbers.integers(0, CLASSES, rows)
+        light = labels[:, np.newaxis, np.newaxis] + 0.5 * numbers.normal(size=(rows, 8, 8))
+        return (pattern + light)[..., np.newaxis].astype("float32"), labels
+
+    others = {"validation": changed(shown(60, 2), 0, change)}
+    return sound(model=create, data=shown(ROWS, 1), others=others)
+
+
 def first_of_candidates() -> Toy:
     """The right one of seven candidates stands first, and each has a score of its own."""
 
@@ -6444,6 +6461,10 @@ MODES = [
             (toy := segmented(None)), data=(toy.data[0], toy.data[1].swapaxes(1, 2))
         ),
         "labels of train data explain .* if they are transposed, and .* as they are: maps and im",
+    ),
+    Fault(
+        "splits alike", lambda: pictured(lambda x: np.rot90(x, 1, (1, 2)).copy()),
+        "mean image of validation data is like that of training data if it is turned by 270 deg",
     ),
     Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
     Fault(

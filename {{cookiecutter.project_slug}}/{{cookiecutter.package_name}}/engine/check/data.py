@@ -38,6 +38,7 @@ NEW = 0.05  # of the labels, which may be new, as items and users are
 MOST_LABELS = 4  # arrays of labels whose nearest neighbors are compared
 MOST_OF_TABLE = 100  # columns
 FEW_MAPS, MOST_MAPS = 20, 100  # of classes of pixels, that are compared with their images
+MOST_MEAN = 1_000  # images of which the mean is compared
 MOST_CLASSES = 100  # whose frequencies are compared
 MANY_NUMBERS = 30  # of an example
 
@@ -121,7 +122,7 @@ def splits_alike(lab: Laboratory) -> Finding:
             given = lab, split, name, array, batch[name]
             if found := _otherwise_shaped(*given) or _missing_elsewhere(*given):
                 return found
-    return _noise_of_splits(lab.examples) or ok()
+    return _noise_of_splits(lab.examples) or _turned_images(lab.examples) or ok()
 
 
 def _otherwise_shaped(
@@ -170,6 +171,41 @@ def _missing_elsewhere(
             "prepare every split with the same code",
         )
     return None
+
+
+def _turned_images(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None:
+    """Whether the mean of a split's images is that of training images, but turned."""
+    images = {split: arrays.get("inputs", np.zeros(0)) for split, arrays in examples.items()}
+    if any(x.ndim != 4 or len(x) < FEW_MAPS for x in images.values()):
+        return None
+    train, half = images["train"], len(images["train"]) // 2
+    first, second, whole = (_mean_map(x) for x in (train[:half], train[half:], train))
+    if _correlation(first, second) < 0.8:
+        return None  # nothing that all images have
+    for split, others in images.items():
+        plain = _mean_map(others)
+        fits = {how: _correlation(whole, x[0]) for how, x in _orientations(plain[None]).items()
+                if x[0].shape == whole.shape}  # fmt: skip
+        how = max(fits, key=fits.__getitem__)
+        as_they_are = _correlation(whole, plain) if plain.shape == whole.shape else 1.0
+        if fits[how] > max(0.8, as_they_are + 0.3):
+            return wrong(
+                f"the mean image of {split} data is like that of training data if it is {how} "
+                f"(correlation {fits[how]:.2f}), not as it is ({as_they_are:.2f})",
+                "images of the splits are read with another order of their axes, or turned",
+                "prepare every split with the same code",
+            )
+    return None
+
+
+def _mean_map(images: np.ndarray) -> np.ndarray:
+    """The mean of some images (n, h, w, channels) and of their channels: (h, w)."""
+    return np.asarray(images[:MOST_MEAN].mean(axis=(0, 3), dtype="f8"))
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    with np.errstate(invalid="ignore"):
+        return float(np.nan_to_num(np.corrcoef(np.ravel(a), np.ravel(b))[0, 1]))
 
 
 @relation("labels")
@@ -446,9 +482,7 @@ def _turned_maps(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None:
         if images.ndim != 4 or maps.dtype.kind not in "iub" or images.shape[:3] != maps.shape:
             continue
         x, y = images[:MOST_MAPS].mean(axis=3, dtype="f8"), maps[:MOST_MAPS]
-        turned = {"turned": np.rot90(y, 1, (1, 2)), "turned upside down": np.rot90(y, 2, (1, 2))}
-        turned |= {"turned back": np.rot90(y, 3, (1, 2)), "transposed": y.swapaxes(1, 2)}
-        turned |= {"flipped": y[:, :, ::-1], "flipped upside down": y[:, ::-1]}
+        turned = _orientations(y)
         if len(y) < FEW_MAPS or len(np.unique(y)) > MOST_CLASSES:
             continue
         as_they_are = _told_by_maps(x, y)
@@ -465,6 +499,13 @@ def _turned_maps(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None:
                 "load both in the same way, and look at some in samples.png",
             )
     return None
+
+
+def _orientations(maps: np.ndarray) -> dict[str, np.ndarray]:
+    """Maps (n, h, w) in another order of rows and columns, by what was done."""
+    quarters = {f"turned by {90 * k} degrees": np.rot90(maps, k, (1, 2)) for k in (1, 2, 3)}
+    flipped = {"flipped": maps[:, :, ::-1], "flipped upside down": maps[:, ::-1]}
+    return quarters | flipped | {"transposed": maps.swapaxes(1, 2)}
 
 
 def _told_by_maps(images: np.ndarray, maps: np.ndarray) -> np.ndarray:
