@@ -46,7 +46,7 @@ def load_classifier() -> keras.Sequential:
 def load_features() -> keras.Model:
     """The trained classifier without its last layer: images -> features (batch, FEATURES)."""
     classifier = load_classifier()
-    return keras.Model(classifier.inputs, classifier.get_layer("features").output)
+    return keras.Model(classifier.inputs[0], classifier.get_layer("features").output)
 
 
 if __name__ == "__main__":
