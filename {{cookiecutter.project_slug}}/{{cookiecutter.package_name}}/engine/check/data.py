@@ -462,7 +462,7 @@ def _label_belongs(lab: Laboratory, label: str) -> Finding:
                 return wrong(
                     "neither an input feature nor the nearest neighbor predicts a label better "
                     f"than chance, and {alone.seen}",
-                    "labels don't belong to their inputs: one was shuffled or cut without the other",
+                    "labels don't belong to their inputs: one was shuffled without the other",
                     "compare some examples by eye",
                 )
             return ok("training predicts labels that neither a feature nor the nearest row does")
