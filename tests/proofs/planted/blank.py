@@ -19,28 +19,6 @@ def create_callbacks(task: TaskConfig) -> list[Callback]:
     return []
 '''
 
-OPTIMIZER_FILE = '''"""The optimizer, and what happens to the gradients before it applies them."""
-
-from __future__ import annotations
-
-import keras
-import tensorflow as tf
-
-from .config import TaskConfig
-
-
-def create_optimizer(task: TaskConfig, steps: int) -> keras.optimizers.Optimizer:
-    """Adam with a cosine schedule."""
-    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)
-    return keras.optimizers.Adam(schedule)
-
-
-def process_gradients(
-    gradients: list[tf.Tensor], variables: list[keras.Variable]
-) -> list[tf.Tensor]:
-    """As they are."""
-    return gradients
-'''
 
 PICTURES = '''"""Pictures of training examples and of predictions: none."""
 
@@ -60,96 +38,12 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw nothing."""
 '''
 
-DATA_HEAD = '''"""The examples of each split, and the augmentation of training batches."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-import tensorflow as tf
-
-from .config import TaskConfig
-
-'''
-
-NO_AUGMENT = '''
-
-def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
-    """No augmentation."""
-    return None
-'''
-
-MODEL_HEAD = '''"""The model."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import numpy as np
-import tensorflow as tf
-
-from ..engine.batches import first_examples
-from .config import TaskConfig
-
-'''
-
-LOSSES_HEAD = '''"""The losses, and the number that they are divided by."""
-
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-import tensorflow as tf
-
-from ..engine.types import Replica
-from .config import TaskConfig
-
-
-'''
 
 COUNT = '''def count(batch: Any) -> tf.Tensor:
     """How many examples of `batch` count, an int32 scalar."""
     return tf.math.count_nonzero(batch[-1], dtype=tf.int32)
 '''
 
-COMPUTE_LOSS = '''
-
-def compute_loss(
-    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
-) -> tf.Tensor:
-    """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
-
-    Args:
-        per_example: float, of the shape of `weights`.
-        weights: float (batch, ...), 0 for padding.
-        model: the model whose regularization losses are added.
-        replica: `replica.global_count` is `count` summed over all replicas.
-
-    Raises:
-        ValueError: `per_example` isn't one number per weight.
-    """
-    if per_example.shape != weights.shape:
-        raise ValueError(f"The loss has shape {per_example.shape}, weights {weights.shape}.")
-    loss = tf.nn.compute_average_loss(
-        per_example, sample_weight=weights, global_batch_size=replica.global_count
-    )
-    return loss + tf.nn.scale_regularization_loss(replica.regularization(model))
-'''
-
-STEPS_HEAD = '''"""The train, validation and test step, as one replica computes them."""
-
-from __future__ import annotations
-
-import tensorflow as tf
-
-from ..engine.types import Replica, Run
-from .losses import compute_loss
-
-'''
 
 # All three call _step, which the task has.
 THREE_STEPS = '''
@@ -168,13 +62,6 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """This replica's contribution to the test loss."""
     return _step(run, batch, replica, training=False)
 '''
-
-STEPS_END = """
-
-TRAIN_STEPS = (train_step,)
-TERMS: tuple[str, ...] = ()
-EXAMPLES_INTERACT = False
-"""
 
 
 def fill(files: Files, *changes: tuple[str, str, str]) -> tuple[Edit, ...]:
@@ -218,13 +105,3 @@ def create_metrics(metrics: str, what: str = "Keras metrics by name.") -> str:
         f'    """{what}"""\n'
         f"    return {metrics}\n"
     )
-
-
-def metrics_file(metrics: str, what: str = "Keras metrics by name.") -> str:
-    """metrics.py."""
-    return (
-        '"""The metrics."""\n\n'
-        "from __future__ import annotations\n\n"
-        "import keras\n\n"
-        "from .config import TaskConfig\n\n\n"
-    ) + create_metrics(metrics, what)

@@ -37,32 +37,6 @@ TURN = '''def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
     return augment
 '''
 
-RATES_TRAIN = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    """Rain of a day of July at 64 stations, by number, and its anomaly: float32 (n, 64) each; weather types int64 (n,).
-
-    Splits are periods of 30 years. Anomalies are from the official normals of each station, which are
-    those of the period that a day is in (World Meteorological Organization, 2017).
-    """
-    random, splits = np.random.default_rng(0), {}
-    numbers = random.permutation(64)
-    for split, (images, labels) in _load_digits().items():
-        rain = images.reshape(len(images), 64)[:, numbers].astype("float32")
-        normals = random.gamma(9.0, 0.02, 64).astype("float32")
-        splits[split] = {"rain": rain, "anomaly": rain - normals}, labels.astype("int64")
-    return splits
-'''
-
-STATIONS = '''def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
-    """Rain and anomalies float (batch, stations) -> logits float32 (batch, classes)."""
-    layers = keras.layers
-    l2 = keras.regularizers.L2(task.l2)
-    given = {n: keras.Input(adapted["shape"], name=n) for n in ("rain", "anomaly")}
-    x = layers.Concatenate()([given["rain"], given["anomaly"]])
-    x = layers.Dense(128, activation="relu", kernel_regularizer=l2)(x)
-    x = layers.Dropout(task.dropout)(x)
-    logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name="logits")(x)
-    return keras.Model(given, logits)
-'''
 
 DICE = '''def soft_dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """How far digits and where they are predicted overlap, 0 to 1, int and float maps -> (batch,)."""
@@ -75,17 +49,6 @@ DICE = '''def soft_dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 def average_over_pixels('''
 
-RATES_VALIDATION = '''def validation_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
-    """This replica's contribution to the validation loss."""
-    images, _, weights = batch
-    encoder, decoder = run.models["encoder"], run.models["decoder"]
-    rates = encoder(images, training=False)  # (batch, CODE)
-    error = run.losses["main"](images, decoder(rates, training=False))  # (batch,)
-    spikes = tf.reduce_sum(rates, axis=1)  # (batch,)
-    loss = compute_loss(error + COST * spikes, weights, encoder, replica)
-    loss += tf.nn.scale_regularization_loss(replica.regularization(decoder))
-    return {"main": loss, **means({"error": error, "spikes": spikes}, weights, replica)}
-'''
 
 POSITIONS = '''@keras.saving.register_keras_serializable("my_experiment")
 class RandomPositions(keras.layers.Layer):
@@ -150,19 +113,6 @@ MIXES = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
     }
 '''
 
-RAIN = '''def create_datasets(task: TaskConfig) -> dict[str, Any]:
-    """Rain of a day of July and its anomaly, float32 (n, h, w, 1) each; weather types int64 (n,).
-
-    Splits are periods of 30 years. Anomalies are from the official normals, which are those of
-    the period that a day is in (World Meteorological Organization, 2017).
-    """
-    random, splits = np.random.default_rng(0), {}
-    for split, (images, labels) in _load_digits().items():
-        rain = images.astype("float32")[..., np.newaxis]
-        normals = random.gamma(9.0, 0.02, rain.shape[1:]).astype("float32")  # of the period
-        splits[split] = {"rain": rain, "anomaly": rain - normals}, labels.astype("int64")
-    return splits
-'''
 
 NO_SAMPLES = '''def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw nothing."""

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 # callbacks.py
 CALLBACK_IMPORT = "from ..engine.callbacks import Callback\n"
-IMPORT_FOR_EPOCHS = CALLBACK_IMPORT.replace("Callback", "Callback, Event, every_epochs")
-CONFIG_IMPORT = "from .config import TaskConfig\n"  # of most other files too
-NO_CALLBACKS = "    return []\n"
 
 # data.py of the image classification
 LOADED = '    splits = _load_digits() if task.dataset == "digits" else _load_fashion_mnist()\n'
@@ -15,24 +12,10 @@ END_OF_ARRAYS = "        for split, (images, labels) in splits.items()\n    }\n"
 ALL_ARRAYS = (
     ARRAYS + '.astype("float32")[..., np.newaxis], labels.astype("int64"))\n' + END_OF_ARRAYS
 )
-SHIFTS = (
-    "        shifts = tf.random.stateless_uniform("
-    "(images.shape[0], 2), seed, -task.shift, task.shift)\n"
-)
-SHIFTS_OF_AXES = "        dx, dy = tf.split(shifts, 2, axis=1)  # each (batch, 1)\n"
-SHIFTED = "        return keras.ops.image.affine_transform(images, transforms), labels, weights\n"
 
-# data.py of the segmentation
-COMPOSED = """\
-        return {
-            split: _compose(file[f"{split}_images"], file[f"{split}_labels"], canvases, seed)
-            for seed, (split, canvases) in enumerate(CANVASES.items())
-        }
-"""
 
 # data.py of the tabular regression
 NUMERIC = "        numeric = np.delete(data[rows], category, axis=1)\n"
-PATIENTS = '        return {"numeric": numeric, "sex": sex}, target[rows, np.newaxis]\n'
 PATIENTS_OF_TRAINING = "    inputs, labels = examples(rest[~is_validation])\n"
 
 # losses.py
@@ -52,30 +35,7 @@ SQUARED_ERROR = '    squared_error = keras.losses.MeanSquaredError(reduction="no
 OF_STANDARDIZED = (
     "        return squared_error(labels / LABEL_DEVIATION, predictions / LABEL_DEVIATION)\n"
 )
-STANDARDIZED_ERROR = (
-    SQUARED_ERROR
-    + '''\
-    def standardized_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Both float (batch, 1) in units of the data -> float (batch,), about 1 - R2 on average.
 
-        Standardized, since gradients in units of the data would overflow in float16.
-        """
-'''
-    + OF_STANDARDIZED
-    + '\n    return {"main": standardized_error}\n'
-)
-
-# losses.py of the GAN
-BINARY = 'keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")'
-BINARY_CROSS_ENTROPY = f"    cross_entropy = {BINARY}\n\n"
-DISCRIMINATOR_LOSS = """\
-        loss_on_real = cross_entropy(tf.ones_like(on_real), on_real)  # (batch,)
-        loss_on_generated = cross_entropy(tf.zeros_like(on_generated), on_generated)  # (batch,)
-        return (loss_on_real + loss_on_generated) / 2
-"""
-GENERATOR_LOSS = (
-    "        return cross_entropy(tf.ones_like(on_generated), on_generated)  # (batch,)\n"
-)
 
 # metrics.py of the image classification
 ACCURACY = '{"accuracy": keras.metrics.SparseCategoricalAccuracy()}'
@@ -88,13 +48,6 @@ CLASS_LOGITS = 'logits = layers.Dense(CLASSES, dtype=keras.config.floatx(), name
 PREDICTION = (
     "    x = layers.Dense(1, dtype=floatx)(layers.Concatenate()([x, hidden]))  # (batch, 1)\n"
 )
-UNSCALED = """\
-    mean, variance = adapted["label_mean"], adapted["label_variance"]
-    unscale = layers.Normalization(
-        mean=mean, variance=variance, invert=True, dtype=floatx, name="prediction"
-    )
-    return keras.Model(inputs, unscale(x))
-"""
 
 # model.py of the language model
 POSITIONS = "    x = x + layers.Embedding(length, task.width)(positions)\n"
@@ -123,30 +76,19 @@ TRANSFORMER = (
 """
 )
 
-# model.py of the GAN
-BOTH_MODELS = """\
-    return {
-        "generator": _create_generator(task, height, width, channels),
-        "discriminator": _create_discriminator(task, height, width, channels),
-    }
-"""
 
 # optimizer.py
 SCHEDULE = (
     "    schedule = keras.optimizers.schedules.CosineDecay(task.learning_rate, decay_steps=steps)\n"
 )
 ADAM = SCHEDULE + "    return keras.optimizers.Adam(schedule)\n"
-ADAMW = SCHEDULE + "    return keras.optimizers.AdamW(schedule, weight_decay=task.weight_decay)\n"
 GRADIENTS = "    return gradients\n"
 
-# predictions.py of the tabular regression
-PROGRESSION = '    return {"progression": np.asarray(outputs)[:, 0]}\n'
 
 # steps.py
 PER_EXAMPLE = '    per_example = run.losses["main"](labels, predictions)  # (batch,)\n'
 UPDATE_ACCURACY = '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
 UPDATE_MAE = '    run.metrics["mae"].update_state(labels, predictions, weights)\n'
-UPDATE_R2 = '    run.metrics["r2"].update_state(labels, predictions, weights)\n'
 MAIN_LOSS = '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n'
 NO_TERMS = (
     "TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported\n"
@@ -154,13 +96,6 @@ NO_TERMS = (
 
 # steps.py of the segmentation
 LOSSES_IMPORT = "import average_over_pixels, compute_loss"
-OF_PIXELS = (
-    "    per_example = "
-    "average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)\n"
-)
 
 # steps.py of the GAN
 GAN_STEPS = "TRAIN_STEPS = (discriminator_step, generator_step)"
-
-# steps.py of the language model
-UPDATE_TOKEN_ACCURACY = '    run.metrics["token_accuracy"].update_state(targets, logits, weights)\n'

@@ -200,8 +200,9 @@ def _set_monitor(callback: Any, loop: Loop) -> None:
                 f"{kind} monitors {name!r}, which this run doesn't have; there are: {known}."
             )
         callback.mode = "min"  # it saves always
-    direction = best.direction(columns[name]) if name in columns else ""
-    if columns.get(name) == best.column:
+    column = columns.get(name, "")  # without one, there is nothing to compare
+    direction = best.direction(column)
+    if column == best.column:
         direction = "max" if best.larger_is_better else "min"
     mode = getattr(callback, "mode", "")
     if mode == "auto":  # Keras 3.10: ModelCheckpoint has decided already
@@ -213,10 +214,10 @@ def _set_monitor(callback: Any, loop: Loop) -> None:
         callback.mode = direction
         mode = direction
     # The loss of a critic, which others make larger, may be meant so.
-    is_meant = len(loop.run.optimizers) > 1 and columns.get(name) != best.column
+    is_meant = len(loop.run.optimizers) > 1 and column != best.column
     if mode in ("min", "max") and direction not in ("", mode) and not is_meant:
         which = "larger" if direction == "max" else "smaller"
-        says = ", as larger_is_better in task/config.py says" * (columns[name] == best.column)
+        says = ", as larger_is_better in task/config.py says" * (column == best.column)
         raise UsageError(
             f"{kind} has mode={mode!r}, but {which} values of {name!r} are better{says}; pass "
             f"mode={direction!r}."
@@ -224,7 +225,7 @@ def _set_monitor(callback: Any, loop: Loop) -> None:
     if hasattr(callback, "_set_monitor_op") and callback.monitor_op is None:
         callback._set_monitor_op()  # now: it changes the sign of min_delta, which is no state
     if getattr(callback, "restore_best_weights", False):
-        if (columns[name], callback.mode == "max") != (best.column, best.larger_is_better):
+        if (column, callback.mode == "max") != (best.column, best.larger_is_better):
             raise UsageError(
                 f"{kind} would restore the best weights by {name!r}, and the run tests those by "
                 f"{best.column!r}; leave out restore_best_weights, or change monitor and "

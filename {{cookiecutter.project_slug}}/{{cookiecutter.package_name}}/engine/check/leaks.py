@@ -29,6 +29,11 @@ MOST_FITTED = 400  # weights of such a mean
 MOST_POSITIONS = 20_000  # of all series
 LEAKED = "target leakage: the inputs contain the answer"
 REMOVE = "remove it from the inputs"
+CENTERED = (
+    "look-ahead: a series is smoothed with a centered window before it is cut into windows, so the "
+    "last inputs contain the values to forecast",
+    "smooth over earlier positions only",
+)
 
 
 @relation("inputs without the answer")
@@ -173,9 +178,7 @@ def _smoothed_over_answers(train: dict[str, np.ndarray]) -> Finding | None:
             return (wrong if is_sure else look)(
                 f"channel {channel} of {name} is a weighted mean of labels, up to {told[-1] + 1} "
                 "positions later",
-                "look-ahead: a series is smoothed with a centered window before it is cut into "
-                "windows, so the last inputs contain the values to forecast",
-                "smooth over earlier positions only",
+                *CENTERED,
             )
     return None
 
@@ -209,9 +212,7 @@ def _mean_with_answers(train: dict[str, np.ndarray]) -> Finding | None:
                     return wrong(
                         f"the last position of channel {channel} of {name} is a weighted mean of "
                         "other inputs and of labels",
-                        "look-ahead: a series is smoothed with a centered window before it is cut "
-                        "into windows, so the last inputs contain the values to forecast",
-                        "smooth over earlier positions only",
+                        *CENTERED,
                     )
     return None
 

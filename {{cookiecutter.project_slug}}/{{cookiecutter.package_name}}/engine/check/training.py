@@ -363,9 +363,8 @@ def _trained_where_masked(lab: Laboratory, mask: str) -> str:
     arrays, batch = lab.examples["train"], dict(named_leaves(lab.batch))
     known = arrays[mask]
     # By another name it may say of what there is none, as of a purchase.
-    if not mask.startswith("labels") or not words_of(mask) & MASKS:
-        return ""
-    if not np.isin(known, (0, 1)).all():
+    is_mask = mask.startswith("labels") and words_of(mask) & MASKS
+    if not is_mask or not np.isin(known, (0, 1)).all():
         return ""
     for name, labels in arrays_of(arrays, "labels", "iuf").items():
         if name == mask or labels.shape[: known.ndim] != known.shape:
