@@ -2391,6 +2391,16 @@ def zeros_for_missing(told: bool = False) -> Toy:
     return several_numbers(labels_of, losses=lambda: {"main": known})
 
 
+def of_one_seed(seed: Callable[[int], None]) -> Callable[[], keras.Model]:
+    """A model that is created after `seed` got a constant."""
+
+    def create_model() -> keras.Model:
+        seed(1)
+        return model(lambda: dense(16))()
+
+    return create_model
+
+
 def model_of_file(copy: Callable[[keras.Model], keras.Model]) -> Callable[[], keras.Model]:
     """A model of what `copy` makes of one that was saved."""
 
@@ -4832,6 +4842,12 @@ def by_hash(task: TaskConfig) -> dict[str, Any]:
     return {"train": (inputs[20:], labels[20:]), "validation": (inputs[:20], labels[:20])}
 
 
+def at_random(task: TaskConfig) -> dict[str, Any]:
+    """Other examples each time."""
+    inputs, labels = examples(seed=time.time_ns())
+    return {"train": (inputs[20:], labels[20:]), "validation": (inputs[:20], labels[:20])}
+
+
 def splits_in_memory(task: TaskConfig) -> dict[str, Any]:
     """The same examples in each process."""
     inputs, labels = examples()
@@ -6467,6 +6483,10 @@ MODES = [
         "mean image of validation data is like that of training data if it is turned by 270 deg",
     ),
     Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
+    Fault(
+        "random numbers differ", lambda: sound(model=of_one_seed(keras.utils.set_random_seed)),
+        "weights that are drawn at random, such as .*, start with the same values", LOOK,
+    ),
     Fault(
         "random numbers differ", lambda: noisy_views(seeds=1),
         "calls 'main' with them twice, and gets the same result both times",

@@ -41,6 +41,7 @@ from .faulty import (
     adapted_to,
     answered,
     asked_loss,
+    at_random,
     by_place,
     candidates,
     changed,
@@ -695,6 +696,13 @@ def test_what_another_fault_spoils_says_where_to_look(monkeypatch: pytest.Monkey
     monkeypatch.undo()
     findings_of_sound = dict(check(laboratory(sound()), spoiled))
     assert not [f for f in findings_of_sound.values() if f.seen.startswith("not looked at: see ")]
+
+
+def test_data_that_changes_each_time_is_not_called_one_of_hash() -> None:
+    toy = Toy(create_datasets=at_random)
+    names = ["the same data again", "the same data in another process"]
+    first, second = (finding for _, finding in check(laboratory(toy), names))
+    assert (first.verdict, str(second)) == ("WRONG", f"not looked at: see {names[0]}")
 
 
 def test_metrics_after_training_are_those_of_one_step() -> None:

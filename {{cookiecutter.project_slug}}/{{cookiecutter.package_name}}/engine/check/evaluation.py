@@ -39,13 +39,13 @@ def evaluation_again(lab: Laboratory) -> Finding:
     return ok(", ".join(f"{name} {value:.4g}" for name, value in once.items()))
 
 
-@relation("evaluation on two replicas", exact=True, evaluates=True)
+@relation("evaluation on two replicas", after="evaluation again", exact=True, evaluates=True)
 def evaluation_on_two(lab: Laboratory) -> Finding:
     """Evaluation on two replicas gives the same numbers as on one."""
     return _same(lab, "on two replicas")
 
 
-@relation("evaluation in other batches", exact=True, evaluates=True)
+@relation("evaluation in other batches", after="evaluation again", exact=True, evaluates=True)
 def evaluation_in_other_batches(lab: Laboratory) -> Finding:
     """Evaluation with another batch size and other padding gives the same numbers."""
     return _same(lab, "in other batches")

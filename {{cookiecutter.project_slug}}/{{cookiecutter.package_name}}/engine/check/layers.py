@@ -11,10 +11,10 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables, captured
 from .laboratory import Laboratory
+from .numbers import LEAST_SIZE
 from .probe import cares_about_training, name_of
 
 MOST_DROPPED = 0.75
-LEAST_SIZE = 32  # of a matrix that can be recognized
 
 
 @relation("training mode")

@@ -629,7 +629,7 @@ def _forgets_slowly(lab: Laboratory) -> Finding | None:
         left = (1 - part) ** lab.num_steps if 0 < part < 1 else 0.0
         if left < 0.5:
             continue
-        others = lab.other(seed=lab.batches.seed + 1).models[name].weights
+        others = lab.of_other_seed.models[name].weights
         drawn = zip(pairs, [w.numpy() for w in others if len(w.shape) > 1], strict=True)
         if any(np.array_equal(lab.initial[id(v)], w) for (v, _), w in drawn):
             continue  # at least a part of it is pretrained
@@ -823,7 +823,7 @@ def _frozen_at_random(lab: Laboratory) -> Finding | None:
         return None
     # A step may change frozen weights, such as a moving average.
     state = dict(zip(map(id, state_of(lab.one)), lab.trained_on_one.state, strict=True))
-    others = frozen(lab.other(seed=lab.batches.seed + 1))
+    others = frozen(lab.of_other_seed)
     paths = list(dict.fromkeys(
         v.path
         for v, w in zip(now, others, strict=True)

@@ -13,6 +13,7 @@ Numbers = dict[str, float]
 
 IGNORED = (-1, -100, 255)  # usual marks of labels that don't count
 FEW = 10  # distinct labels, which are then classes
+LEAST_SIZE = 32  # numbers of a matrix that can be recognized
 MOST_COMPARED = 4_000_000  # numbers of an array, in all splits together
 TOLERANCE = 1e-4  # float32, relative to the norm: rounding is about 1e-6, faults about 1e-2
 

@@ -26,7 +26,7 @@ from .graph import (
     upstream,
 )
 from .laboratory import Laboratory
-from .numbers import different, equal, equal_parts, named_leaves, only
+from .numbers import LEAST_SIZE, different, equal, equal_parts, named_leaves, only
 from .probe import words_of
 from .runs import SECS_READ, stage
 
@@ -101,7 +101,7 @@ def same_step_again(lab: Laboratory) -> Finding:
 
 @relation("random numbers differ")
 def random_numbers_differ(lab: Laboratory) -> Finding:
-    """Each step, micro-batch and replica draws different random numbers."""
+    """Each step, micro-batch and replica draws different random numbers, as does each --seed."""
     if not lab.is_the_same_when_traced_again:
         return wrong(
             "each trace of the step computes something different",
@@ -114,7 +114,7 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
     fixed = {op.name for op in drawn_of_constants(lab.traced.ops)}
     same = [op for op in of_losses if op.name in fixed and op.outputs[0].dtype.is_integer]
     if not lab.base.drawn and not same:
-        return ok("the step draws none, or integers only")
+        return _starts_alike(lab) or ok("the step draws none, or integers only")
     if lab.traced.drawn_alike:
         return wrong(
             f"{lab.traced.drawn_alike[0]} draws the same numbers for the rows of every replica and "
@@ -152,7 +152,7 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
             "replica.seed is used twice",
             OWN_SEED,
         )
-    return ok()
+    return _starts_alike(lab) or ok()
 
 
 @relation("the same batch again")
@@ -185,6 +185,24 @@ def same_batch_again(lab: Laboratory) -> Finding:
             "put cache() before random operations, and random operations into create_augment",
         )
     return ok()
+
+
+def _starts_alike(lab: Laboratory) -> Finding | None:
+    """Whether all matrices that are trained, and not loaded, start with the same random values."""
+    known = {a.shape for a in lab.loaded}
+    trained = zip(lab.run.trainable_variables, lab.of_other_seed.trainable_variables, strict=True)
+    pairs = [(v, lab.initial[id(v)], other.numpy()) for v, other in trained]
+    drawn = [(v, a, b) for v, a, b in pairs if a.ndim > 1 and a.size >= LEAST_SIZE and np.ptp(a)
+             and a.shape not in known]  # fmt: skip
+    if not drawn or not all(np.array_equal(a, b) for _, a, b in drawn):
+        return None
+    return look(
+        f"all weights that are drawn at random, such as {drawn[0][0].path}, start with the same "
+        "values under another --seed",
+        "create_model sets a random seed, or gives one to initializers: runs with other seeds are "
+        "more alike than they seem",
+        "leave the seed to --seed",
+    )
 
 
 @relation("augmentation")

@@ -196,6 +196,11 @@ class Runs:
         """The task on one replica, with other data for some splits, or with other flags."""
         return self._create(self.strategies[0], datasets=datasets, **flags)[0]
 
+    @cached_property
+    def of_other_seed(self) -> Run:
+        """The task on one replica, with another --seed."""
+        return self.other(seed=self.config.seed + 1)
+
     def _create(
         self,
         strategy: tf.distribute.Strategy,
