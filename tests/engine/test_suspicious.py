@@ -2326,6 +2326,26 @@ def test_too_few_steps_say_nothing_of_metrics(
     assert (finding.verdict, finding.seen[:14]) == (verdict, "the loss falls")
 
 
+def test_a_warm_up_is_skipped_before_learning_is_judged() -> None:
+    schedule = keras.optimizers.schedules.CosineDecay(
+        0.0, 3000, warmup_target=0.1, warmup_steps=900
+    )
+    lab = laboratory(sound(optimizer=lambda: keras.optimizers.Adam(schedule)), epochs=1000)
+    assert RELATIONS["loss falls on fresh batches"].observe(lab).verdict == "ok"
+    assert lab.learns_labels
+    assert lab.has_trained_enough
+    assert lab.run.optimizers["main"]._learning_rate is schedule
+
+
+def test_tiny_steps_say_nothing_of_labels() -> None:
+    unrelated = examples(300)[0], examples(300, 5)[1]
+    toy = sound(data=unrelated, others={}, optimizer=lambda: keras.optimizers.SGD(1e-5))
+    lab = laboratory(toy)
+    assert RELATIONS["labels belong to inputs"].observe(lab).verdict == "look"
+    finding = RELATIONS["loss falls on fresh batches"].observe(lab)
+    assert (finding.verdict, finding.was_looked_at) == ("ok", False)
+
+
 def test_magnitudes_of_complex_numbers_are_no_gradients() -> None:
     def model() -> keras.Model:
         x = inputs = keras.Input((FEATURES,))

@@ -28,10 +28,12 @@ from .probe import (
     name_of,
     words_of,
 )
+from .rates import past_warm_up, warm_up_of
 from .runs import LONGEST_TRAINING, Call, Runs, secs_of_work
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
 ALONE = 20  # steps of some optimizers
+LITTLE = 0.05  # of the norm of a matrix; 60 usual steps change it by 0.1 to 0.5
 LOOKS = 5  # at steps with other random numbers
 LATER_LOOKS = 10  # at the steps after the first, and as many over the whole run
 ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Lamb")
@@ -427,6 +429,14 @@ class Laboratory(Runs):
             found += [(name, each) for each in inner or [outer]]
         return found
 
+    def updates_per_step(self, name: str) -> int:
+        """The number of updates of an optimizer per step: one for each train step that uses it."""
+        return len(self.traced.steps_of.get(name, ())) or 1
+
+    def updates_of_run(self, name: str) -> int:
+        """The number of updates of an optimizer in the whole run."""
+        return self.updates_per_step(name) * self.num_steps
+
     @property
     def of_normalizations(self) -> set[int]:
         """The ids of variables of layers that normalize by the batch, with its statistics."""
@@ -530,10 +540,21 @@ class Laboratory(Runs):
 
     @cached_property
     def fresh(self) -> tuple[list[Numbers], Numbers, Numbers | None]:
-        """Losses on new batches; then on the first batch, also with labels of other examples."""
+        """Losses on new batches; then on the first batch, also with labels of other examples.
+
+        Learning rates are those after a warm-up, in which so few steps would teach nothing.
+        """
+        warm_ups = [(o, warm_up_of(o, self.updates_of_run(name), FRESH_STEPS))
+                    for name, o in self.inner_optimizers]  # fmt: skip
         try:
-            losses = self.train_longer(self.batches.dataset(0, FRESH_STEPS), FRESH_STEPS)
+            with past_warm_up(self.one[1], {o: n for o, n in warm_ups if n}) as steps:
+                batches = self.batches.dataset(0, FRESH_STEPS)
+                losses = self.train_longer(batches, FRESH_STEPS, steps)
             self._trained_on_fresh = {id(v): v.numpy() for v in self.variables(self.one)}
+            matrices = [v for v in self.run.trainable_variables if len(v.shape) > 1]
+            self._has_moved = not matrices or any(
+                relative_difference(self.initial[id(v)], v) > LITTLE for v in matrices
+            )
             inputs, *labels, weights = self.batch
             for metric in self.run.metrics.values():  # of this look only, not of earlier steps
                 metric.reset_state()
@@ -551,8 +572,14 @@ class Laboratory(Runs):
 
     @property
     def has_trained_enough(self) -> bool:
-        """Whether all those steps were made; of a large model, few are, and may teach nothing."""
-        return len(self.fresh[0]) == FRESH_STEPS
+        """Whether all those steps were made, and moved weights; few or small ones teach nothing."""
+        return len(self.fresh[0]) == FRESH_STEPS and self.has_moved
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether those steps changed a matrix by more than a small part of its norm."""
+        _ = self.fresh
+        return self._has_moved
 
     @contextlib.contextmanager
     def trained_on_fresh(self) -> Iterator[None]:

@@ -417,10 +417,12 @@ class Runs:
             _apart(run, state_of(created)),
         )
 
-    def train_longer(self, batches: tf.data.Dataset, most: int) -> list[Numbers]:
+    def train_longer(
+        self, batches: tf.data.Dataset, most: int, steps: DistributedSteps | None = None
+    ) -> list[Numbers]:
         """Train `one` for a few seconds; the losses of each step. The caller resets it."""
         _ = self.base  # before any training
-        steps = self.one[1]
+        steps = steps or self.one[1]
         progress = steps.start()
         iterator, losses = iter(batches), list[Numbers]()
         started, spent = time.perf_counter(), secs_of_work()
