@@ -2328,7 +2328,7 @@ def test_too_few_steps_say_nothing_of_metrics(
 
 def test_a_warm_up_is_skipped_before_learning_is_judged() -> None:
     schedule = keras.optimizers.schedules.CosineDecay(
-        0.0, 3000, warmup_target=0.1, warmup_steps=900
+        0.0, 3000, warmup_target=0.01, warmup_steps=900
     )
     lab = laboratory(sound(optimizer=lambda: keras.optimizers.Adam(schedule)), epochs=1000)
     assert RELATIONS["loss falls on fresh batches"].observe(lab).verdict == "ok"
