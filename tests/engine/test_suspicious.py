@@ -2326,7 +2326,7 @@ def test_too_few_steps_say_nothing_of_metrics(
     assert (finding.verdict, finding.seen[:14]) == (verdict, "the loss falls")
 
 
-def test_a_warm_up_is_skipped_before_learning_is_judged() -> None:
+def test_a_warm_up_is_shortened_to_judge_what_is_learned() -> None:
     schedule = keras.optimizers.schedules.CosineDecay(
         0.0, 3000, warmup_target=0.01, warmup_steps=900
     )

@@ -28,7 +28,7 @@ from .probe import (
     name_of,
     words_of,
 )
-from .rates import past_warm_up, warm_up_of
+from .rates import longer_than, with_short_warm_ups
 from .runs import LONGEST_TRAINING, Call, Runs, secs_of_work
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
@@ -542,12 +542,13 @@ class Laboratory(Runs):
     def fresh(self) -> tuple[list[Numbers], Numbers, Numbers | None]:
         """Losses on new batches; then on the first batch, also with labels of other examples.
 
-        Learning rates are those after a warm-up, in which so few steps would teach nothing.
+        A warm-up ends after half of the steps: a longer one would teach nothing.
         """
-        warm_ups = [(o, warm_up_of(o, self.updates_of_run(name), FRESH_STEPS))
-                    for name, o in self.inner_optimizers]  # fmt: skip
+        times = {o: longer_than(o, FRESH_STEPS, self.updates_of_run(name))
+                 for name, o in self.inner_optimizers}  # fmt: skip
+        faster = {o: number for o, number in times.items() if number > 1}
         try:
-            with past_warm_up(self.one[1], {o: n for o, n in warm_ups if n}) as steps:
+            with with_short_warm_ups(self.one[1], faster) as steps:
                 batches = self.batches.dataset(0, FRESH_STEPS)
                 losses = self.train_longer(batches, FRESH_STEPS, steps)
             self._trained_on_fresh = {id(v): v.numpy() for v in self.variables(self.one)}

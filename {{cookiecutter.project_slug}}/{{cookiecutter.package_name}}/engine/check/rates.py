@@ -16,16 +16,16 @@ from keras.optimizers.schedules import LearningRateSchedule
 from ..distributed_steps import DistributedSteps
 
 
-class Later(LearningRateSchedule):
-    """A schedule that begins some updates later."""
+class Faster(LearningRateSchedule):
+    """A schedule that runs through its updates several times as fast."""
 
-    def __init__(self, schedule: LearningRateSchedule, updates: int) -> None:
+    def __init__(self, schedule: LearningRateSchedule, times: int) -> None:
         super().__init__()
-        self._schedule, self._updates = schedule, updates
+        self._schedule, self._times = schedule, times
 
     def __call__(self, step: Any) -> Any:
         """The learning rate at a step."""
-        return self._schedule(keras.ops.convert_to_tensor(step) + self._updates)
+        return self._schedule(keras.ops.convert_to_tensor(step) * self._times)
 
     def get_config(self) -> dict[str, Any]:
         """Not saved anywhere."""
@@ -49,32 +49,35 @@ def rates_of_run(optimizer: keras.optimizers.Optimizer, updates: int) -> np.ndar
     return rates_at(optimizer, np.linspace(0, max(0, updates - 1), 101).astype("int64"))
 
 
-def warm_up_of(optimizer: keras.optimizers.Optimizer, updates: int, few: int) -> int:
-    """The number of updates of a warm-up, if few updates are a small part of it; 0 if not."""
+def longer_than(optimizer: keras.optimizers.Optimizer, few: int, updates: int) -> int:
+    """How many times as long as half of so few updates a warm-up is; 0 if there is none.
+
+    Args:
+        optimizer: it may have a schedule.
+        few: the number of updates that shall end behind the warm-up.
+        updates: that in the whole run.
+    """
     if not has_schedule(optimizer):
         return 0
     rates = rates_of_run(optimizer, updates)
     high = int(np.argmax(rates >= 0.9 * rates.max()))
+    is_slow = float(rates_at(optimizer, [few // 2])[0]) < 0.5 * rates.max()
     # A rate that still rises in the second half may be a search for the largest useful one.
-    is_long = high <= 50 and float(rates_at(optimizer, [few // 2])[0]) < 0.5 * rates.max()
-    return high * (updates - 1) // 100 if is_long else 0
+    return high * (updates - 1) // 100 // (few // 2) if is_slow and high <= 50 else 0
 
 
 @contextlib.contextmanager
-def past_warm_up(
-    steps: DistributedSteps, warm_ups: Mapping[keras.optimizers.Optimizer, int]
+def with_short_warm_ups(
+    steps: DistributedSteps, times: Mapping[keras.optimizers.Optimizer, int]
 ) -> Iterator[DistributedSteps]:
-    """The train steps, with schedules that begin so many updates later.
-
-    The number of updates itself stays: Adam's averages depend on it.
-    """
-    if not warm_ups:
+    """The train steps, with schedules of some optimizers that are so many times as fast."""
+    if not times:
         yield steps
         return
     with contextlib.ExitStack() as stack:
-        for optimizer, updates in warm_ups.items():
-            later = Later(optimizer._learning_rate, updates)
-            stack.enter_context(mock.patch.object(optimizer, "_learning_rate", later))
+        for optimizer, number in times.items():
+            faster = Faster(optimizer._learning_rate, number)
+            stack.enter_context(mock.patch.object(optimizer, "_learning_rate", faster))
         steps = copy_of(steps)
         steps._graphs, steps._rates = {}, steps._learning_rates()
         yield steps
