@@ -2436,12 +2436,14 @@ def weighted_labels(weigh: Callable[[np.ndarray], np.ndarray]) -> Toy:
     return sound(data=(inputs, labels), losses=lambda: {"main": weighted})
 
 
-def several_labels(weigh: Callable[[np.ndarray], np.ndarray]) -> Toy:
-    """Three labels of 0 or 1, whose ones are weighed by a function of their frequencies."""
+def several_labels(
+    weigh: Callable[[np.ndarray], np.ndarray], above: tuple[float, ...] = (1.0, 2.0, 2.5)
+) -> Toy:
+    """Some labels of 0 or 1, whose ones are weighed by a function of their frequencies."""
 
     def labeled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         inputs, _ = examples(rows, seed)
-        return inputs, (inputs[:, :3] > np.array([1.0, 2.0, 2.5])).astype("float32")
+        return inputs, (inputs[:, : len(above)] > np.array(above)).astype("float32")
 
     data = labeled(ROWS, 1)
     weights = tf.constant(weigh(data[1].mean(axis=0)), tf.float32)
@@ -2458,6 +2460,7 @@ def several_labels(weigh: Callable[[np.ndarray], np.ndarray]) -> Toy:
     return sound(
         data=data, others={"validation": labeled(60, 2)}, losses=lambda: {"main": weighted},
         metrics=dict, train_steps=(train,), validation_step=train,
+        model=model(last=lambda: dense(len(above))),
     )  # fmt: skip
 
 
@@ -6438,7 +6441,15 @@ MODES = [
     ),
     Fault(
         "class weights", lambda: several_labels(lambda often: often / (1 - often)),
-        "class 2 of labels is the rarest, .* class 0, .*: the weights of the classes are upside",
+        "in column 2 of labels, ones are 0.1.* as frequent as zeros, and weigh 0.1.*: the weights",
+    ),
+    Fault(
+        "class weights", lambda: several_labels(lambda often: 3 * often / (1 - often)),
+        "in column 2 of labels, ones are 0.1.* as frequent as zeros, and weigh 0.*: the weights",
+    ),
+    Fault(
+        "class weights", lambda: several_labels(lambda often: often / (1 - often), (2.0,)),
+        "in column 0 of labels, ones are .* as frequent as zeros, .*: the weights of the classes",
     ),
     Fault(
         "quantiles", lambda: of_levels(LEVELS, -1.0),

@@ -1714,6 +1714,9 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("class weights", lambda: weighted_labels(np.ones_like)),
     ("class weights", lambda: sound(data=weighted_by_class())),
     ("class weights", lambda: several_labels(lambda often: (1 - often) / often)),
+    ("class weights", lambda: several_labels(np.ones_like)),
+    ("class weights", lambda: several_labels(np.ones_like, (2.0,))),
+    ("class weights", lambda: several_labels(np.ones_like, (2.0, 2.0))),  # alike
     ("inputs without the answer", lambda: smoothed_beside(centered=False)),
     ("metrics", lambda: marked_pixels(lambda has_class: has_class)),
     ("labels belong to inputs", lambda: segmented(None)),

@@ -19,6 +19,10 @@ from .numbers import arrays_of, named_leaves, with_array
 MOST_CLASSES = 20  # each one takes a step
 UNEVEN = 1.5  # times as often
 EQUAL = 0.03  # of logarithms
+UPSIDE_DOWN = (
+    "the weights of the classes are upside down",
+    "divide by the frequency instead of multiplying",
+)
 Arguments = tuple[tf.Tensor, tf.Tensor]  # labels, predictions
 
 
@@ -27,21 +31,36 @@ def class_weights(lab: Laboratory) -> Finding:
     """No class weighs in proportion to how often it occurs: rare ones would count even less."""
     compared = False
     for name, array in arrays_of(lab.examples["train"], "labels", "iuf").items():
-        of_classes = _shares_and_weights(lab, name, array) or _odds_and_weights(lab, name, array)
-        if of_classes is None:
-            continue
-        compared = True
-        often, weights = of_classes
-        if np.all(weights > 0) and np.std(np.log(weights / often)) < EQUAL:
+        if of_classes := _shares_and_weights(lab, name, array):
+            compared = True
+            often, weights = of_classes
             rare, common = often.argmin(), often.argmax()
-            return wrong(
-                f"class {rare} of {name} is the rarest, and its examples weigh "
-                f"{weights[rare] / weights[common]:.2g} times as much as those of class {common}, "
-                "the most frequent one: weights are proportional to the frequencies",
-                "the weights of the classes are upside down",
-                "divide by the frequency instead of multiplying",
-            )
+            if _are_proportional(weights, often):
+                return wrong(
+                    f"class {rare} of {name} is the rarest, and its examples weigh "
+                    f"{weights[rare] / weights[common]:.2g} times as much as those of class "
+                    f"{common}, the most frequent one: weights are proportional to the frequencies",
+                    *UPSIDE_DOWN,
+                )
+        elif of_columns := _odds_and_weights(lab, name, array):
+            compared = True
+            odds, weights = of_columns
+            column = np.abs(np.log(odds)).argmax()
+            is_proportional = np.ptp(np.log(odds)) > np.log(UNEVEN)
+            if np.allclose(np.log(weights / odds), 0, atol=EQUAL) or (
+                is_proportional and _are_proportional(weights, odds)
+            ):
+                return wrong(
+                    f"in column {column} of {name}, ones are {odds[column]:.2g} times as frequent "
+                    f"as zeros, and weigh {weights[column]:.2g} times as much",
+                    *UPSIDE_DOWN,
+                )
     return ok("" if compared else "not looked at: classes are about equally frequent, or none")
+
+
+def _are_proportional(weights: np.ndarray, often: np.ndarray) -> bool:
+    """Whether all positive weights are the same multiple of how often the classes occur."""
+    return bool(np.all(weights > 0) and np.std(np.log(weights / often)) < EQUAL)
 
 
 @relation("quantiles", after="the same step again")
@@ -123,7 +142,8 @@ def _odds_and_weights(
         if slopes := _slopes(lab, loss, [_all_at(1.0, middle), _all_at(0.0, middle)]):
             of_ones, of_zeros = (each.mean(axis=0) for each in slopes)
             with np.errstate(divide="ignore", invalid="ignore"):
-                return odds, np.nan_to_num(-of_ones / of_zeros)
+                weights = np.nan_to_num(-of_ones / of_zeros)
+            return (odds, weights) if np.all(weights > 0) else None
     return None
 
 
