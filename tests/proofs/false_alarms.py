@@ -15,9 +15,8 @@ HEAD = """\
 # False alarms
 
 Correct but unusual tasks, each made from a starter as its owner would make it. `check` must not
-call them `WRONG`; a `look` is allowed. A row has the relations of the day on which it was made. The
-untouched starters come last, each with all flags that the [known faults](mutations.md) were tried
-with. `nox -s proofs -- false_alarms` makes this page.
+call them `WRONG`; a `look` is allowed. The untouched starters come last, each with all flags that
+the [known faults](mutations.md) were tried with. `nox -s proofs -- false_alarms` makes this page.
 
 """
 SHORT = "a residual branch that starts at zero"
