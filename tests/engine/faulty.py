@@ -744,6 +744,15 @@ def noisy_step(seed_of: Callable[[Replica], tf.Tensor]) -> Callable[..., Any]:
     return noisy
 
 
+def drawn_in_python(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """Random numbers of NumPy that change gradients, and not the loss."""
+    inputs, labels, weights = batch
+    logits = run.model(inputs, training=True)
+    noise = tf.constant(np.random.default_rng().random(logits.shape), logits.dtype) * logits
+    per_example = run.losses["main"](labels, logits + noise - tf.stop_gradient(noise))
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
 def step_of_chosen(columns: int) -> Callable[..., Any]:
     """A step that trains on some columns, drawn from a constant seed; others are 0."""
 
@@ -1158,6 +1167,33 @@ def count_all_words(batch: Any) -> tf.Tensor:
     """All positions, with padding."""
     labels, weights = batch[1:]
     return tf.math.count_nonzero(weights[:, None] * tf.ones_like(labels, weights.dtype))
+
+
+def padded_paths(masked: bool = True, measured: bool = True) -> Toy:
+    """Labels of words as a whole: the log-probability of their path, and 0 fills up the rows.
+
+    The sum over all paths is `masked`, or counts the padding too; so may what is `measured`.
+    """
+
+    def unlikely(labels: Any, logits: Any, there: tf.Tensor) -> tf.Tensor:
+        right = tf.gather(logits, labels, axis=2, batch_dims=2) * there
+        every = tf.reduce_logsumexp(logits, axis=2)
+        return tf.reduce_sum((every * there if masked else every) - right, axis=1)
+
+    def paths_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        words, labels, weights = batch
+        logits = run.model(words, training=True)
+        there = tf.cast(words > 0, logits.dtype)
+        each = weights[:, tf.newaxis] * (there if measured else tf.ones_like(there))
+        run.metrics["accuracy"].update_state(labels, logits, each)
+        per_row = run.losses["main"](labels, logits, there)
+        return {"main": compute_loss(per_row, weights, run.model, replica)}
+
+    toy = padded_words(masked=True, inputs=True)
+    return sound(
+        model=toy.model, data=toy.data, others={}, losses=lambda: {"main": unlikely},
+        train_steps=(paths_step,), validation_step=paths_step,
+    )  # fmt: skip
 
 
 def padded_texts() -> Toy:
@@ -2437,9 +2473,14 @@ def weighted_labels(weigh: Callable[[np.ndarray], np.ndarray]) -> Toy:
 
 
 def several_labels(
-    weigh: Callable[[np.ndarray], np.ndarray], above: tuple[float, ...] = (1.0, 2.0, 2.5)
+    weigh: Callable[[np.ndarray], np.ndarray],
+    above: tuple[float, ...] = (1.0, 2.0, 2.5),
+    counts: Callable[[tf.Tensor], tf.Tensor] = tf.ones_like,
 ) -> Toy:
-    """Some labels of 0 or 1, whose ones are weighed by a function of their frequencies."""
+    """Some labels of 0 or 1, whose ones are weighed by a function of their frequencies.
+
+    Of labels, only those that `counts` are in the loss.
+    """
 
     def labeled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         inputs, _ = examples(rows, seed)
@@ -2450,7 +2491,7 @@ def several_labels(
 
     def weighted(y: tf.Tensor, p: tf.Tensor, of_ones: tf.Tensor) -> tf.Tensor:
         each = tf.nn.weighted_cross_entropy_with_logits(y, p, tf.cast(of_ones, p.dtype))
-        return tf.reduce_mean(each, axis=1)
+        return tf.reduce_mean(each * counts(y), axis=1)
 
     def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, row_weights = batch
@@ -3465,6 +3506,30 @@ LOSS = [
     ),
     Fault("padding", padded_texts, "of the labels are padding, which trains", LOOK),
     Fault(
+        "padding", lambda: padded_paths(masked=False),
+        "changes with predictions for padding, but not with labels of it: only a part of the loss",
+    ),
+    Fault(
+        "padding", lambda: padded_paths(measured=False),
+        "the metric accuracy counts labels that are padding, which no loss does",
+    ),
+    Fault(
+        "augmentation", lambda: added_up(lambda a, b: tf.math.log(tf.exp(a) + 9 * tf.exp(b))),
+        "take up parts of other examples, and their labels stay, also where the other one is the",
+    ),
+    Fault(
+        "augmentation", lambda: added_up(lambda a, b: 0.7 * a + 0.3 * b),
+        "take up parts of other examples, and their labels stay: inputs are mixed", LOOK,
+    ),
+    Fault(
+        "rows in two splits", lambda: of_machines(by_chance=True),
+        "column 0 of inputs has one value for each of 60 groups .* belong to one of these", LOOK,
+    ),
+    Fault(
+        "random numbers differ", lambda: sound(train_steps=(drawn_in_python,), metrics=dict),
+        "each trace of the step computes something different: Python or NumPy draws",
+    ),
+    Fault(
         "padding", lambda: padded_words(masked=False, count_padding=True, inputs=True),
         "padding, which trains the model, and inputs are padded there as well",
     ),
@@ -4280,6 +4345,14 @@ EVALUATION = [
     ),
     Fault(
         "validation and test alike",
+        lambda: sound(
+            model=model(last=lambda: dense(CLASSES, kernel_initializer="zeros")),
+            test_step=step(training=False, update=lambda m, y, p, w: m.update_state(y, -p, w)),
+        ),
+        "accuracy of validation data is .* by validation_step, and .* by test_step", LOOK,
+    ),
+    Fault(
+        "validation and test alike",
         lambda: sound(test_step=step(training=False, update=lambda *_: None)),
         "test_step never updates the metric accuracy, but the step of the other split does",
     ),
@@ -4918,6 +4991,35 @@ def visits(by_chance: bool) -> Toy:
     )
 
 
+def of_machines(by_chance: bool, later: bool = False) -> Toy:
+    """What is measured of 60 machines, of each of them five times; 15 are in the validation.
+
+    Or a quarter of all rows, by chance. `later`: the size of a machine is another one each time.
+    """
+    numbers = np.random.default_rng(1)
+    machine = np.repeat(np.arange(60), 5)
+    size = numbers.normal(size=60)[machine] + later * 0.01 * numbers.normal(size=300)
+    columns = [size, numbers.integers(1995, 2020, 60)[machine], *numbers.normal(size=(3, 300))]
+    inputs = np.stack(columns, axis=1).astype("float32")
+    inputs[:, 1] -= 2007
+    labels = inputs[:, 0] + inputs[:, 2]
+    place = numbers.permutation(300) if by_chance else 5 * numbers.permutation(60)[machine]
+    train, held_out = ((inputs[rows], labels[rows]) for rows in (place < 225, place >= 225))
+    return regression(data=train, others={"validation": held_out})
+
+
+def at_times() -> Toy:
+    """What is measured at 96 times of the day, as sine and cosine; rows are divided by chance."""
+    numbers = np.random.default_rng(1)
+    angle = 2 * np.pi * numbers.integers(0, 96, 400) / 96
+    columns = [np.sin(angle), np.cos(angle), *numbers.normal(size=(3, 400))]
+    inputs = np.stack(columns, axis=1)  # float64 tells more times apart
+    labels = inputs[:, 0] + inputs[:, 2]
+    return regression(
+        data=(inputs[:300], labels[:300]), others={"validation": (inputs[300:], labels[300:])}
+    )
+
+
 def correlated() -> np.ndarray:
     """80 rows of 12 columns that follow from 3 numbers."""
     numbers = np.random.default_rng(1)
@@ -5426,6 +5528,19 @@ def mixed_up(exchanged: bool, others_of_labels: int = 1) -> Toy:
         metrics=lambda: {"accuracy": metrics.CategoricalAccuracy()},
         augment=augment,
     )
+
+
+def added_up(add: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
+    """Something of other examples is added to half of the inputs; both labels stay."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, *rest = batch
+        rows = inputs.shape[0]
+        is_mixed = tf.random.stateless_uniform([rows, 1], seed) < 0.5
+        order = tf.argsort(tf.random.stateless_uniform([rows], seed + 1))
+        return tf.where(is_mixed, add(inputs, tf.gather(inputs, order)), inputs), *rest
+
+    return replace(two_heads_of(lambda labels: labels), augment=augment)
 
 
 def mixed_with_two_labels(*, partners: bool = False) -> Toy:
@@ -6442,6 +6557,14 @@ MODES = [
     Fault(
         "class weights", lambda: several_labels(lambda often: often / (1 - often)),
         "in column 2 of labels, ones are 0.1.* as frequent as zeros, and weigh 0.1.*: the weights",
+    ),
+    Fault(
+        "class weights", lambda: several_labels(np.ones_like, counts=lambda y: y),
+        "where labels are 0: only those of label 1 count: a half of the cross-entropy is missing",
+    ),
+    Fault(
+        "class weights", lambda: several_labels(np.ones_like, counts=lambda y: 1 - y),
+        "where labels are 1: only those of label 0 count: a half of the cross-entropy is missing",
     ),
     Fault(
         "class weights", lambda: several_labels(lambda often: 3 * often / (1 - often)),

@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, at_step, every_epochs
 from proof.engine.check import RELATIONS, check, select
+from proof.engine.check.numbers import told_apart
 from proof.engine.check.runs import secs_of_work
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
@@ -28,8 +29,10 @@ from .faulty import (
     Rising,
     Turned,
     all_views,
+    at_times,
     averaged,
     beside,
+    binary,
     bounded,
     bytes_scaled,
     called_twice,
@@ -69,6 +72,7 @@ from .faulty import (
     matched,
     measured_by,
     mirrored_along,
+    mixed_up,
     mixed_with_two_labels,
     model,
     model_of_file,
@@ -78,6 +82,7 @@ from .faulty import (
     noisy_twice,
     of_forms,
     of_levels,
+    of_machines,
     of_numbers,
     of_one_name,
     of_one_seed,
@@ -86,6 +91,7 @@ from .faulty import (
     of_tables,
     orders_of_some,
     overlap_of_shares,
+    padded_paths,
     padded_words,
     parts_of_series,
     pasted,
@@ -138,6 +144,7 @@ from .faulty import (
     with_gradient_penalty,
     with_lengths,
     with_loss,
+    with_several_labels,
 )
 from .toys import (
     BATCH,
@@ -1715,6 +1722,13 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("class weights", lambda: sound(data=weighted_by_class())),
     ("class weights", lambda: several_labels(lambda often: (1 - often) / often)),
     ("class weights", lambda: several_labels(np.ones_like)),
+    ("class weights", lambda: tagged(None)),
+    ("class weights", lambda: with_several_labels("softmax")),
+    ("padding", padded_paths),
+    ("rows in two splits", lambda: of_machines(by_chance=False)),
+    ("rows in two splits", lambda: of_machines(by_chance=True, later=True)),
+    ("rows in two splits", at_times),
+    ("augmentation", lambda: mixed_up(exchanged=False)),
     ("class weights", lambda: several_labels(np.ones_like, (2.0,))),
     ("class weights", lambda: several_labels(np.ones_like, (2.0, 2.0))),  # alike
     ("inputs without the answer", lambda: smoothed_beside(centered=False)),
@@ -2356,6 +2370,30 @@ def test_magnitudes_of_complex_numbers_are_no_gradients() -> None:
         return keras.Model(inputs, keras.layers.Dense(CLASSES)(x))
 
     assert RELATIONS["gradient penalty"].observe(laboratory(sound(model=model))).verdict == "ok"
+
+
+def test_labels_of_0_and_1_are_no_rewards() -> None:
+    inputs, labels = examples()
+    ones = (labels > 0).astype("float32")[:, np.newaxis]
+    plain = step(update=lambda metric, y, p, w: metric.update_state(y, tf.sigmoid(-p), w))
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        return plain(run, (inputs, labels["class"], weights), replica)  # type: ignore[no-any-return]
+
+    toy = binary(metrics=lambda: {"auc": keras.metrics.AUC()}, train_steps=(own,))
+    verdicts = []
+    for seen in (np.arange(len(labels)) % 2, np.linspace(0, 1, len(labels))):
+        data = inputs, {"class": ones, "seen": seen.astype("float32")}
+        lab = laboratory(replace(toy, data=data))
+        verdicts.append(RELATIONS["metrics follow the loss"].observe(lab).verdict)
+    assert verdicts == ["WRONG", "look"]
+
+
+def test_numbers_that_differ_look_different() -> None:
+    assert told_apart(1.0, 2.0) == ("1", "2")
+    assert told_apart(165.31, 165.32) == ("165.31", "165.32")
+    assert told_apart(0.1, 0.1 + 1e-7) == ("0.1", "0.1000001")
 
 
 def test_waiting_for_others_counts_a_little() -> None:

@@ -75,7 +75,7 @@ class Workers:
         if self.alone:
             return content
         size = int(self.gather([len(content)])[0, 0])
-        numbers = np.zeros(-(-size // 4), np.uint32)  # which float64 holds exactly
+        numbers: np.ndarray = np.zeros(-(-size // 4), np.uint32)  # which float64 holds exactly
         if self.is_chief:
             numbers = np.frombuffer(content.ljust(4 * len(numbers), b"\0"), np.uint32)
         return self.sum(numbers.astype(np.float64)).astype(np.uint32).tobytes()[:size]

@@ -13,12 +13,13 @@ import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import Laboratory
+from .laboratory import Laboratory, Pulled
 from .numbers import arrays_of, named_leaves, with_array
 
 MOST_CLASSES = 20  # each one takes a step
 UNEVEN = 1.5  # times as often
 EQUAL = 0.03  # of logarithms
+LEAST = 10  # labels of a kind
 UPSIDE_DOWN = (
     "the weights of the classes are upside down",
     "divide by the frequency instead of multiplying",
@@ -29,6 +30,14 @@ Arguments = tuple[tf.Tensor, tf.Tensor]  # labels, predictions
 @relation("class weights", after="the same step again")
 def class_weights(lab: Laboratory) -> Finding:
     """No class weighs in proportion to how often it occurs: rare ones would count even less."""
+    for name, pulled in lab.pulled.items():
+        if (number := _weighs_nothing(pulled)) is not None:
+            return wrong(
+                f"no loss changes with the predictions for {name} where labels are {number}: only "
+                f"those of label {1 - number} count",
+                "a half of the cross-entropy is missing, or a mask of unknown labels hides it",
+                f"let both count: otherwise it is best to predict {1 - number} everywhere",
+            )
     compared = False
     for name, array in arrays_of(lab.examples["train"], "labels", "iuf").items():
         if of_classes := _shares_and_weights(lab, name, array):
@@ -56,6 +65,20 @@ def class_weights(lab: Laboratory) -> Finding:
                     *UPSIDE_DOWN,
                 )
     return ok("" if compared else "not looked at: classes are about equally frequent, or none")
+
+
+def _weighs_nothing(pulled: Pulled) -> int | None:
+    """Of several labels of 0 and 1, the one for which no prediction has a slope; None if none."""
+    y, p, slopes = pulled
+    if y.shape != p.shape or y.ndim < 2 or not np.isin(y[y >= 0], (0, 1)).all():
+        return None
+    one_hot = (np.allclose(part.sum(axis=-1), 1, atol=1e-3) for part in (y, p))
+    if y.shape[-1] > 1 and any(one_hot):  # the cross-entropy of one class needs only its own
+        return None
+    moved = [slopes[y == number] != 0 for number in (0, 1)]
+    if min(map(len, moved)) < LEAST:
+        return None
+    return next((n for n in (0, 1) if not moved[n].any() and moved[1 - n].mean() > 0.5), None)
 
 
 def _are_proportional(weights: np.ndarray, often: np.ndarray) -> bool:

@@ -424,7 +424,7 @@ def _label_belongs(lab: Laboratory, label: str) -> Finding:
     points = neighbors.points(lab.examples, label)
     splits = {name: split for name, split in points.items() if len(split.labels) >= 50}
     if "train" not in splits:
-        return ok("not looked at")
+        return ok("not looked at: labels aren't one class or number of each example, or are few")
     own = {name: neighbors.agreement(p, p) for name, p in splits.items()}
     of = "" if label == "labels" else f" of {label}"
     best = max(own, key=own.__getitem__)

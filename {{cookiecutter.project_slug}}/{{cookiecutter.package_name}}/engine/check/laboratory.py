@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -17,6 +17,7 @@ from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
 from ..outside import variables_outside
 from ..replicas import normalizations
+from ..types import Step
 from .findings import NOT_LOOKED_AT
 from .numbers import TOLERANCE, Numbers, answers, close, relative_difference, rows_of
 from .probe import (
@@ -53,6 +54,14 @@ OF_TWO = {"gap", "drop", "difference", "excess", "relative", "skill", "change", 
           "minus"}  # fmt: skip
 TOO_FEW_ROWS = f"{NOT_LOOKED_AT}: the batch has too few rows"
 WITH_NUMBERS = "a-z0-9"  # of the words in names of losses, metrics and results
+
+
+class Pulled(NamedTuple):
+    """Labels, predictions for them, and the slope of all losses by each prediction."""
+
+    labels: np.ndarray
+    predictions: np.ndarray
+    slopes: np.ndarray
 
 
 class Laboratory(Runs):
@@ -427,6 +436,40 @@ class Laboratory(Runs):
         for name, optimizer in self.run.optimizers.items():
             outer, *inner = all_optimizers(optimizer)
             found += [(name, each) for each in inner or [outer]]
+        return found
+
+    @cached_property
+    def pulled(self) -> dict[str, Pulled]:
+        """What loss functions get that take labels and predictions, one array each."""
+        given: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
+        found: dict[str, Pulled] = {}
+
+        def recorded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+            def called(labels: Any, predictions: Any, *others: Any, **more: Any) -> Any:
+                if tf.is_tensor(labels) and tf.is_tensor(predictions):
+                    given.setdefault(name, (labels, predictions))
+                    tape.watch(predictions)
+                return function(labels, predictions, *others, **more)
+
+            return called
+
+        losses = {name: recorded(name, loss) for name, loss in self.run.losses.items()}
+        run = replace(self.run, losses=losses)
+        for step in dict.fromkeys(self.run.functions.train_steps):
+            total: list[tf.Tensor] = []
+
+            def summed(*arguments: Any, step: Step = step, total: list[Any] = total) -> Any:
+                made = step(*arguments)
+                total += made.values()
+                return made
+
+            with contextlib.suppress(Exception):  # a step may do what only a graph can
+                with tf.GradientTape() as tape:
+                    self.compute(summed, run, self.batch)
+                slopes = tape.gradient(total, [p for _, p in given.values()])
+                for (name, parts), slope in zip(given.items(), slopes, strict=True):
+                    if slope is not None and name not in found:
+                        found[name] = Pulled(*map(np.asarray, (*parts, slope)))
         return found
 
     def updates_per_step(self, name: str) -> int:

@@ -435,8 +435,11 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
             and not _rises_beside_others(lab, name)
             and not _is_rewarded(lab)
         )
-        cause = "the loss rewards wrong predictions: wrong sign, or swapped arguments"
-        fix = "look at the loss function; the metric must get the same labels and predictions"
+        cause = (
+            "the loss rewards wrong predictions: wrong sign, or swapped arguments; or the metric "
+            "gets something that is turned around, such as 1 - p or a distance"
+        )
+        fix = "look at the loss function, and at what the metric gets"
         if is_own(metric := lab.run.metrics[name]):
             kind = type(metric).__name__
             cause = f"{kind} is turned around, as by sorting in the other order; or {cause}"
@@ -453,8 +456,9 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
 
 def _is_rewarded(lab: Laboratory) -> bool:
     """Whether a number of each example, such as a reward, may turn what its loss asks for."""
-    labels = tf.nest.flatten(lab.batch[1])  # (replicas, rows, ...)
-    return len(labels) > 1 and any(y.dtype.is_floating and y.shape.rank == 2 for y in labels)
+    labels = [np.asarray(y) for y in tf.nest.flatten(lab.batch[1])]  # (replicas, rows, ...)
+    numbers = [y for y in labels if y.dtype.kind == "f" and y.ndim == 2]
+    return len(labels) > 1 and any(not np.isin(y, (0, 1)).all() for y in numbers)
 
 
 def _ranks_turned(lab: Laboratory) -> Finding | None:

@@ -11,7 +11,16 @@ from .explain import COARSE
 from .findings import Finding, look, ok, relation, wrong
 from .graph import accidental_broadcasts
 from .laboratory import TOO_FEW_ROWS, Laboratory
-from .numbers import IGNORED, TOLERANCE, Numbers, close, different, named_leaves, with_array
+from .numbers import (
+    IGNORED,
+    TOLERANCE,
+    Numbers,
+    close,
+    different,
+    named_leaves,
+    told_apart,
+    with_array,
+)
 from .probe import Look
 
 RARELY = 0.05  # of the examples
@@ -52,9 +61,9 @@ def rows_of_weight_zero(lab: Laboratory) -> Finding:
         for name in different(some.losses, others.losses):
             return _unweighted_loss(lab, name, some, others, f" in step {step}" * bool(step))
     for name in different(first.metrics, other.metrics):
+        is_now, with_others = told_apart(first.metrics[name], other.metrics[name])
         return wrong(
-            f"the metric {name} is {first.metrics[name]:.4g} and {other.metrics[name]:.4g} with "
-            "other rows of weight 0",
+            f"the metric {name} is {is_now} and {with_others} with other rows of weight 0",
             "update_state isn't given the weights of the batch, or is given the scaled loss",
             "call update_state(labels, predictions, weights)",
         )

@@ -32,6 +32,12 @@ def close(a: float, b: float, tolerance: float = TOLERANCE) -> bool:
     return bool(np.isclose(a, b, rtol=tolerance, atol=1e-6, equal_nan=True))
 
 
+def told_apart(a: float, b: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ."""
+    digits = next((n for n in (4, 5, 6) if f"{a:.{n}g}" != f"{b:.{n}g}"), 8)
+    return f"{a:.{digits}g}", f"{b:.{digits}g}"
+
+
 def different(a: Numbers, b: Numbers, tolerance: float = TOLERANCE) -> list[str]:
     """The names of the numbers that differ."""
     return [name for name in a if not close(a[name], b[name], tolerance)]

@@ -30,6 +30,7 @@ FEW_COPIED = 10  # different examples
 MANY_NUMBERS = 16  # of a row, which make it unique
 MOST_PLACES = 16  # in windows, where runs of positions are searched for
 BASES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of the hashes of parts, along each axis
+MOST_COLUMNS, MANY_CLASSES = 100, 5
 FOLDS = ("fold", "fold_index")  # flags of a task
 SAME = 1e-8  # the squared distance of rows that are equal, at most
 LEAKAGE = "data leakage between splits"
@@ -58,6 +59,16 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
                 f"{LEAKAGE}: only other parts of these examples differ, for example because noise "
                 "was added or pairs were formed afterwards",
                 "split the data first, then prepare each split",
+            )
+    for split in splits:
+        if groups := _groups_shared(examples, lab.examples.get(split, {})):
+            name, number, share = groups
+            return look(
+                f"{name} has one value for each of {number} groups of training examples, and "
+                f"{share:.0%} of the {split} examples belong to one of these groups",
+                f"{LEAKAGE}: several examples of one person, machine or place were divided at "
+                "random",
+                "split by group, unless the model is for groups that it knows",
             )
     if folds := _folds_shared(lab):
         name, split, share = folds
@@ -117,6 +128,53 @@ def _parts_shared(
             "split by group, so that what belongs together stays together, before making copies",
         )
     return None
+
+
+def _groups_shared(
+    train: dict[str, np.ndarray], others: dict[str, np.ndarray]
+) -> tuple[str, int, float] | None:
+    """A column of real numbers that tell groups apart, how many, and the share of known ones.
+
+    Another column must be the same within each group, without following from the first one.
+    """
+    columns = {n: pair for n, *pair in _columns_of_both(train, others)}
+    for name, (a, b) in columns.items():
+        values, group, sizes = np.unique(a, return_inverse=True, return_counts=True)
+        is_whole = not np.any(a % 1)
+        if is_whole or not MANY_VALUES < len(values) < len(a) / 1.5 or sizes.max() > len(a) / 10:
+            continue
+        known = np.isin(b, values).mean()
+        first = np.zeros(len(values), int)
+        first[group[::-1]] = np.arange(len(a))[::-1]
+        for other, (x, _) in columns.items():
+            of_group = x[first]
+            if other == name or len(np.unique(x)) < MANY_CLASSES or np.any(x != of_group[group]):
+                continue
+            ranks = np.argsort(np.argsort(of_group, kind="stable"))
+            follows = abs(np.corrcoef(np.arange(len(values)), ranks)[0, 1]) > 0.9
+            if known > 0.5 and not follows and not _on_a_circle(values, of_group):
+                return name, len(values), float(known)
+    return None
+
+
+def _columns_of_both(
+    train: dict[str, np.ndarray], others: dict[str, np.ndarray]
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """The columns of numbers of the inputs of two splits, without missing values."""
+    for name, array in arrays_of(train, "inputs", "fiu").items():
+        x, y = array[:MOST_ROWS], others.get(name, np.zeros(0))[:MOST_ROWS]
+        if x.ndim > 2 or x.shape[1:] != y.shape[1:] or x[:1].size > MOST_COLUMNS:
+            continue
+        tables = [each.reshape(len(each), -1).astype("f8") for each in (x, y)]
+        for i, (a, b) in enumerate(zip(*(table.T for table in tables), strict=True)):
+            if np.isfinite(a).all() and np.ptp(a):
+                yield f"column {i} of {name}" if x.ndim > 1 else name, a, b
+
+
+def _on_a_circle(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two columns are sine and cosine of one angle, such as a time of day."""
+    a, b = (2 * (x - x.min()) / np.ptp(x) - 1 for x in (a, b))
+    return bool(np.std(a**2 + b**2) < 0.1)
 
 
 def _folds_shared(lab: Laboratory) -> tuple[str, str, float] | None:

@@ -322,6 +322,54 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
         or _moved_apart(plain, made)
         or _have_other_partners(plain, augment)
         or _labels_moved(plain, augment)
+        or _mixed_without_labels(plain, augment)
+    )
+
+
+def _mixed_without_labels(plain: Any, augment: Any) -> Finding | None:
+    """Whether inputs take up parts of other examples, and their labels, which differ, do not.
+
+    All rows are one example, or every second one is another.
+    """
+    inputs, labels = only(plain[0]), [_numbers(part) for part in tf.nest.flatten(plain[1])]
+    if inputs is None or not inputs.dtype.is_floating or inputs.shape.rank < 2 or not labels:
+        return None
+    if any(y[0].size > MOST_COLUMNS for y in labels):
+        return None  # as the image that is to be found in a mixture
+    x, others = _numbers(inputs), _other_rows(labels[0])
+    if not len(others):
+        return None
+    far, is_own = int(others[_distances(x, x[0])[others].argmax()]), np.arange(len(x)) % 2 == 0
+
+    def augmented(rows: np.ndarray, seed: int) -> tuple[np.ndarray, list[np.ndarray]]:
+        batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), plain)
+        new, *rest = augment(batch, tf.constant([0, seed], tf.int64))
+        return _numbers(new)[is_own], [_numbers(part)[is_own] for part in tf.nest.flatten(rest)]
+
+    before = [_numbers(part) for part in tf.nest.flatten(plain[1:])]
+    changed, nearer = list[np.ndarray](), list[np.ndarray]()
+    for (one, other), seed in itertools.product(((0, far), (far, 0)), range(SOME_SEEDS)):
+        alone, beside, whole = (
+            augmented(np.where(is_own, mine, theirs), seed)
+            for mine, theirs in ((one, one), (one, other), (other, other))
+        )
+        if not all(map(np.array_equal, alone[1], beside[1])):
+            return None
+        a, b, c = alone[0], beside[0], whole[0]
+        own, to_other = (np.abs(b - each).reshape(len(b), -1).sum(axis=1) for each in (a, c))
+        stays = [np.all(new == old[one], axis=tuple(range(1, new.ndim)))
+                 for new, old in zip(alone[1], before, strict=True)]  # fmt: skip
+        changed.append(np.all(stays, axis=0) & (own > 1e-6 * np.abs(a).sum()))
+        nearer.append(changed[-1] & (to_other < 0.8 * own))
+    if np.mean(changed) < 0.1:
+        return None
+    is_sure = np.mean(nearer) > 0.1
+    return (wrong if is_sure else look)(
+        f"{np.mean(changed):.0%} of the augmented inputs take up parts of other examples, and "
+        "their labels stay" + ", also where the other one is the larger part" * bool(is_sure),
+        "inputs are mixed, and labels are not",
+        "mix both in the same ratio, or unite labels of which several may be right; or is the "
+        "other one only a background?",
     )
 
 

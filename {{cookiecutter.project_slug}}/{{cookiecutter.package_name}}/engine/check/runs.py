@@ -51,6 +51,7 @@ PERIODS = (2, 3, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 200, 250, 500, 1000) 
 LONGEST_TRAINING = 2.0  # seconds of work
 MOST_WAITING = 3  # times as long on the clock, where other processes use the machine too
 NO_LOGITS = "does not represent logits"  # Keras 3.15 warns so about softmax and sigmoid
+ALIKE, NOISE = 0.01, 1e-6  # of gradients in two traces, relative to the largest one, and at all
 EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of data that isn't in memory, at most
 
 
@@ -438,13 +439,25 @@ class Runs:
 
     @cached_property
     def is_the_same_when_traced_again(self) -> bool:
-        """Whether a second trace of the train step computes the same numbers."""
-        return not different(self.base.losses, self.losses_when_traced_again())
+        """Whether a second trace of the train step computes the same losses and gradients."""
+        losses, gradients = self._traced_again()
+        pairs = [pair for name, first in self.base.gradients.items()
+                 for pair in zip(first, gradients[name], strict=True)]  # fmt: skip
+        most = ALIKE * max((float(np.abs(g).max(initial=0)) for g, _ in pairs), default=0.0)
+        apart = any(np.any(np.abs(g - h) > most + NOISE) for g, h in pairs)
+        return not different(self.base.losses, losses) and not apart
 
     def losses_when_traced_again(self) -> Numbers:
         """The losses of the first step in a new trace."""
+        return self._traced_again()[0]
+
+    def _traced_again(self) -> tuple[Numbers, dict[str, list[np.ndarray]]]:
+        """The losses and gradients of the first step in a new trace."""
         again = Probe(*self.one[:2], 1).graph(self.batch, self.one[1].start())[0]
-        return {n: float(loss) for reduced in again for n, loss in reduced.losses.items()}
+        losses = {n: float(loss) for reduced in again for n, loss in reduced.losses.items()}
+        gradients = {n: [*map(np.asarray, gs)]
+                     for reduced in again for n, gs in reduced.gradients.items()}  # fmt: skip
+        return losses, gradients
 
     def create_callbacks(self) -> list[Callback]:
         """New callbacks."""

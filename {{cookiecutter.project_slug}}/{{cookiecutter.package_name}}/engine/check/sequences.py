@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import Laboratory
+from .laboratory import Laboratory, Pulled
 from .numbers import TOLERANCE, close, different, percent, relative_difference
-from .probe import replaced
+from .probe import Look, replaced
 
 MOST_PLACES, MOST_CHANNELS = 64, 8  # of a series that are looked at
 COPIED = 0.8  # of the labels that count
@@ -121,6 +121,9 @@ def padding(lab: Laboratory) -> Finding:
     # If labels determine the count, the losses say nothing.
     differ = other.counted == counted and different(lab.base.losses, other.losses)
     if summed == "without" or not (summed or differ):
+        pulled = {n: p for n, p in lab.pulled.items() if np.array_equal(p.labels, y[0])}
+        if pulled:  # else labels may be there for metrics alone
+            return _counted_by_metrics(lab, other, in_inputs) or _pulled_at(pulled, padded) or ok()
         return ok()
     seen += " trains the model"
     fix = "give padding the weight 0 in create_datasets, or multiply the loss by a padding mask"
@@ -136,6 +139,34 @@ def padding(lab: Laboratory) -> Finding:
     if in_inputs and not ends_itself:
         return wrong(f"{seen}, and inputs are padded there as well", "a mask is lost", fix)
     return look(seen, "", f"{fix}; or is this intended?")
+
+
+def _counted_by_metrics(lab: Laboratory, other: Look, in_inputs: bool) -> Finding | None:
+    """Whether a metric changes with labels of padding, which no loss does."""
+    if not (names := different(lab.base.metrics, other.metrics, 1e-3)):
+        return None
+    return (wrong if in_inputs else look)(
+        f"the metric {names[0]} counts labels that are padding, which no loss does: it is "
+        f"{lab.base.metrics[names[0]]:.4g}, and {other.metrics[names[0]]:.4g} if they are others",
+        "update_state isn't given the mask of the padding",
+        "give it weights that are 0 where there is padding",
+    )
+
+
+def _pulled_at(pulled: dict[str, Pulled], padded: np.ndarray) -> Finding | None:
+    """Whether predictions for padding change a loss that their labels, all the same, don't."""
+    for name, (_, predictions, slopes) in pulled.items():
+        if predictions.shape[:2] != padded.shape:
+            continue
+        has_slope = np.asarray(slopes.reshape(*padded.shape, -1).any(axis=2))
+        if has_slope[padded].mean() > 0.5:
+            return wrong(
+                f"the loss {name} changes with predictions for padding, but not with labels of it",
+                "only a part of the loss is masked, such as the score of the right labels but not "
+                "the sum over all that are possible",
+                "leave padding out of every part of the loss",
+            )
+    return None
 
 
 @relation("padded tokens", evaluates=True)
