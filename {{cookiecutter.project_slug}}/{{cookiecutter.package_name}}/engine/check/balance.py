@@ -29,7 +29,7 @@ Arguments = tuple[tf.Tensor, tf.Tensor]  # labels, predictions
 
 @relation("class weights", after="the same step again")
 def class_weights(lab: Laboratory) -> Finding:
-    """No class weighs in proportion to how often it occurs: rare ones would count even less."""
+    """Every class counts, and none in proportion to how often it occurs."""
     for name, pulled in lab.pulled.items():
         if (number := _weighs_nothing(pulled)) is not None:
             return wrong(

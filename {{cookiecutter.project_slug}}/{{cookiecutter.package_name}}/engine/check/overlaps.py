@@ -60,16 +60,6 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
                 "was added or pairs were formed afterwards",
                 "split the data first, then prepare each split",
             )
-    for split in splits:
-        if groups := _groups_shared(examples, lab.examples.get(split, {})):
-            name, number, share = groups
-            return look(
-                f"{name} has one value for each of {number} groups of training examples, and "
-                f"{share:.0%} of the {split} examples belong to one of these groups",
-                f"{LEAKAGE}: several examples of one person, machine or place were divided at "
-                "random",
-                "split by group, unless the model is for groups that it knows",
-            )
     if folds := _folds_shared(lab):
         name, split, share = folds
         return wrong(
@@ -86,6 +76,16 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
             f"{LEAKAGE}: weights are selected on the data that they are tested on",
             "split the data first, then prepare each split",
         )
+    for split in splits:
+        if groups := _groups_shared(examples, lab.examples.get(split, {})):
+            name, number, share = groups
+            return look(
+                f"{name} has one value for each of {number} groups of training examples, and "
+                f"{share:.0%} of the {split} examples belong to one of these groups",
+                f"{LEAKAGE}: several examples of one person, machine or place were divided at "
+                "random",
+                "split by group, unless the model is for groups that it knows",
+            )
     return ok()
 
 

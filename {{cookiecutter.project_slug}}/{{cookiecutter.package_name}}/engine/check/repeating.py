@@ -188,8 +188,8 @@ def same_batch_again(lab: Laboratory) -> Finding:
 
 
 def _starts_alike(lab: Laboratory) -> Finding | None:
-    """Whether all matrices that are trained, and not loaded, start with the same random values."""
-    known = {a.shape for a in lab.loaded}
+    """Whether all matrices that are trained, not loaded or adapted, start with the same values."""
+    known = {np.shape(a) for a in (*lab.loaded, *lab.run.adapted.values())}
     trained = zip(lab.run.trainable_variables, lab.of_other_seed.trainable_variables, strict=True)
     pairs = [(v, lab.initial[id(v)], other.numpy()) for v, other in trained]
     drawn = [(v, a, b) for v, a, b in pairs if a.ndim > 1 and a.size >= LEAST_SIZE and np.ptp(a)
