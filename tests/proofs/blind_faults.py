@@ -42,7 +42,7 @@ told apart: 260 of 422 plain and 150 of 283 subtle. Of 368 [correct tasks](#corr
 - *Not all faults are new.* Much like those of lower numbers are five of 10 and 11, three of 19, at
   least five of 22, four of 28, nine of 33 and at least ten of 46. Relations made for faults of 30,
   of 35 and 36, and of 44 found six of 33, 38 and 45.
-- *54 to 60, and 62,* planted what they had themselves made or seen, in tasks of their own: diffusion,
+- *54 to 60 and 62* planted what they had themselves made or seen, in tasks of their own: diffusion,
   ranking, translation, detection, control, experts, gradients of gradients; graphs, a codebook,
   speech, speakers, an equation of physics; a knowledge graph, transliteration, spectrograms, key
   points, anomalies; ratings, tags, a mixture of densities, points in space, finer maps; clicks,
