@@ -246,7 +246,7 @@ def _divided_by_another(lab: Laboratory) -> Finding | None:
 @relation("missing labels", after="the same step again")
 def missing_labels(lab: Laboratory) -> Finding:
     """The loss is divided by the number of labels that aren't missing."""
-    seen = "not looked at: few or none are missing"
+    seen = "not looked at: few examples or none have no label"
     for label, array in named_leaves(lab.batch):
         if not label.startswith("labels"):
             continue
