@@ -4991,17 +4991,18 @@ def visits(by_chance: bool) -> Toy:
     )
 
 
-def of_machines(by_chance: bool, later: bool = False) -> Toy:
+def of_machines(by_chance: bool, later: bool = False, numbered: bool = False) -> Toy:
     """What is measured of 60 machines, of each of them five times; 15 are in the validation.
 
     Or a quarter of all rows, by chance. `later`: the size of a machine is another one each time.
+    `numbered`: the number of the machine is an input.
     """
     numbers = np.random.default_rng(1)
     machine = np.repeat(np.arange(60), 5)
     size = numbers.normal(size=60)[machine] + later * 0.01 * numbers.normal(size=300)
     columns = [size, numbers.integers(1995, 2020, 60)[machine], *numbers.normal(size=(3, 300))]
     inputs = np.stack(columns, axis=1).astype("float32")
-    inputs[:, 1] -= 2007
+    inputs[:, 1] = machine if numbered else inputs[:, 1] - 2007
     labels = inputs[:, 0] + inputs[:, 2]
     place = numbers.permutation(300) if by_chance else 5 * numbers.permutation(60)[machine]
     train, held_out = ((inputs[rows], labels[rows]) for rows in (place < 225, place >= 225))

@@ -1727,6 +1727,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("padding", padded_paths),
     ("rows in two splits", lambda: of_machines(by_chance=False)),
     ("rows in two splits", lambda: of_machines(by_chance=True, later=True)),
+    ("rows in two splits", lambda: of_machines(by_chance=True, numbered=True)),
     ("rows in two splits", at_times),
     ("augmentation", lambda: mixed_up(exchanged=False)),
     ("class weights", lambda: several_labels(np.ones_like, (2.0,))),

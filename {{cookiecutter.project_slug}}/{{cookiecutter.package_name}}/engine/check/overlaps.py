@@ -135,7 +135,8 @@ def _groups_shared(
 ) -> tuple[str, int, float] | None:
     """A column of real numbers that tell groups apart, how many, and the share of known ones.
 
-    Another column must be the same within each group, without following from the first one.
+    Another column must be the same within each group, without following from the first one. If the
+    number of the group is an input too, the model is for groups that it knows.
     """
     columns = {n: pair for n, *pair in _columns_of_both(train, others)}
     for name, (a, b) in columns.items():
@@ -143,18 +144,22 @@ def _groups_shared(
         is_whole = not np.any(a % 1)
         if is_whole or not MANY_VALUES < len(values) < len(a) / 1.5 or sizes.max() > len(a) / 10:
             continue
-        known = np.isin(b, values).mean()
-        first = np.zeros(len(values), int)
+        known, first = np.isin(b, values).mean(), np.zeros(len(values), int)
         first[group[::-1]] = np.arange(len(a))[::-1]
-        for other, (x, _) in columns.items():
-            of_group = x[first]
-            if other == name or len(np.unique(x)) < MANY_CLASSES or np.any(x != of_group[group]):
-                continue
-            ranks = np.argsort(np.argsort(of_group, kind="stable"))
-            follows = abs(np.corrcoef(np.arange(len(values)), ranks)[0, 1]) > 0.9
-            if known > 0.5 and not follows and not _on_a_circle(values, of_group):
-                return name, len(values), float(known)
+        of_groups = [x[first] for n, (x, _) in columns.items()
+                     if n != name and np.array_equal(x, x[first][group])]  # fmt: skip
+        has_number = any(not np.any(x % 1) and len(np.unique(x)) == len(x) for x in of_groups)
+        if known > 0.5 and not has_number and any(_is_apart(values, x) for x in of_groups):
+            return name, len(values), float(known)
     return None
+
+
+def _is_apart(values: np.ndarray, others: np.ndarray) -> bool:
+    """Whether numbers of groups don't follow from other ones, sorted, as logarithms or sines do."""
+    ranks = np.argsort(np.argsort(others, kind="stable"))
+    follows = abs(np.corrcoef(np.arange(len(values)), ranks)[0, 1]) > 0.9
+    is_told = len(np.unique(others)) >= MANY_CLASSES
+    return bool(is_told and not follows and not _on_a_circle(values, others))
 
 
 def _columns_of_both(
