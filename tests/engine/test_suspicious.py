@@ -32,7 +32,6 @@ from .faulty import (
     at_times,
     averaged,
     beside,
-    binary,
     bounded,
     bytes_scaled,
     called_twice,
@@ -2371,24 +2370,6 @@ def test_magnitudes_of_complex_numbers_are_no_gradients() -> None:
         return keras.Model(inputs, keras.layers.Dense(CLASSES)(x))
 
     assert RELATIONS["gradient penalty"].observe(laboratory(sound(model=model))).verdict == "ok"
-
-
-def test_labels_of_0_and_1_are_no_rewards() -> None:
-    inputs, labels = examples()
-    ones = (labels > 0).astype("float32")[:, np.newaxis]
-    plain = step(update=lambda metric, y, p, w: metric.update_state(y, tf.sigmoid(-p), w))
-
-    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        inputs, labels, weights = batch
-        return plain(run, (inputs, labels["class"], weights), replica)  # type: ignore[no-any-return]
-
-    toy = binary(metrics=lambda: {"auc": keras.metrics.AUC()}, train_steps=(own,))
-    verdicts = []
-    for seen in (np.arange(len(labels)) % 2, np.linspace(0, 1, len(labels))):
-        data = inputs, {"class": ones, "seen": seen.astype("float32")}
-        lab = laboratory(replace(toy, data=data))
-        verdicts.append(RELATIONS["metrics follow the loss"].observe(lab).verdict)
-    assert verdicts == ["WRONG", "look"]
 
 
 def test_numbers_that_differ_look_different() -> None:

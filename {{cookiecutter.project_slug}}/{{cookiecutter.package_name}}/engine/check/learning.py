@@ -456,9 +456,8 @@ def metrics_follow_the_loss(lab: Laboratory) -> Finding:
 
 def _is_rewarded(lab: Laboratory) -> bool:
     """Whether a number of each example, such as a reward, may turn what its loss asks for."""
-    labels = [np.asarray(y) for y in tf.nest.flatten(lab.batch[1])]  # (replicas, rows, ...)
-    numbers = [y for y in labels if y.dtype.kind == "f" and y.ndim == 2]
-    return len(labels) > 1 and any(not np.isin(y, (0, 1)).all() for y in numbers)
+    labels = tf.nest.flatten(lab.batch[1])  # (replicas, rows, ...)
+    return len(labels) > 1 and any(y.dtype.is_floating and y.shape.rank == 2 for y in labels)
 
 
 def _ranks_turned(lab: Laboratory) -> Finding | None:
