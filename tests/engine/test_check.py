@@ -92,6 +92,7 @@ from .faulty import (
     regularized,
     rolled,
     sampled,
+    sampling_step,
     scaled_together,
     segmented,
     series_that_drops,
@@ -696,6 +697,14 @@ def test_what_another_fault_spoils_says_where_to_look(monkeypatch: pytest.Monkey
     monkeypatch.undo()
     findings_of_sound = dict(check(laboratory(sound()), spoiled))
     assert not [f for f in findings_of_sound.values() if f.seen.startswith("not looked at: see ")]
+
+
+def test_evaluation_that_changes_each_time_is_compared_with_no_other() -> None:
+    again, *others = "evaluation again", "evaluation on two replicas", "evaluation in other batches"
+    lab = laboratory(sound(validation_step=sampling_step))
+    found = [finding for _, finding in check(lab, [again, *others])]
+    assert found[0].verdict == "WRONG"
+    assert [f.seen for f in found[1:]] == 2 * [f"not looked at: see {again}"]
 
 
 def test_data_that_changes_each_time_is_not_called_one_of_hash() -> None:

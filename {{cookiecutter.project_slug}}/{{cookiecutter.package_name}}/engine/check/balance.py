@@ -165,8 +165,8 @@ def _odds_and_weights(
         if slopes := _slopes(lab, loss, [_all_at(1.0, middle), _all_at(0.0, middle)]):
             of_ones, of_zeros = (each.mean(axis=0) for each in slopes)
             with np.errstate(divide="ignore", invalid="ignore"):
-                weights = np.nan_to_num(-of_ones / of_zeros)
-            return (odds, weights) if np.all(weights > 0) else None
+                weights = -of_ones / of_zeros
+            return (odds, weights) if np.all((weights > 0) & np.isfinite(weights)) else None
     return None
 
 
