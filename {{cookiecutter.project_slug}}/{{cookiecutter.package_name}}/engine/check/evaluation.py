@@ -184,10 +184,11 @@ def padded_inputs(lab: Laboratory) -> Finding:
             changed = [result for result in changed if result not in used]
         for result in changed:
             kind = "metric" if result.partition("/")[0] in lab.run.metrics else "loss"
+            now, with_others = told_apart(first[result], other[result])
             # A layer that gets the mask as numbers may learn what is there.
             return (look if _is_beside_others(lab, mask) else wrong)(
-                f"the {kind} {result} of validation is {first[result]:.4g}, and "
-                f"{other[result]:.4g} with other numbers in the padding of {name}, which {mask} "
+                f"the {kind} {result} of validation is {now}, and "
+                f"{with_others} with other numbers in the padding of {name}, which {mask} "
                 "leaves out",
                 "the mask or length isn't used, or along the wrong axis (queries instead of keys), "
                 "or padding is counted or ranked",

@@ -29,7 +29,7 @@ from .probe import (
     name_of,
     words_of,
 )
-from .rates import longer_than, with_short_warm_ups
+from .rates import longer_than, rates_of_run, with_short_warm_ups
 from .runs import LONGEST_TRAINING, Call, Runs, secs_of_work
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
@@ -480,6 +480,12 @@ class Laboratory(Runs):
         """The number of updates of an optimizer in the whole run."""
         return self.updates_per_step(name) * self.num_steps
 
+    @cached_property
+    def rates_of_run(self) -> dict[keras.optimizers.Optimizer, np.ndarray]:
+        """The learning rates of all optimizers at 101 of their updates, from first to last."""
+        named = self.inner_optimizers
+        return {o: rates_of_run(o, self.updates_of_run(name)) for name, o in named}
+
     @property
     def of_normalizations(self) -> set[int]:
         """The ids of variables of layers that normalize by the batch, with its statistics."""
@@ -587,8 +593,10 @@ class Laboratory(Runs):
 
         A warm-up ends after half of the steps: a longer one would teach nothing.
         """
-        times = {o: longer_than(o, FRESH_STEPS, self.updates_of_run(name))
-                 for name, o in self.inner_optimizers}  # fmt: skip
+        times = {
+            o: longer_than(o, FRESH_STEPS, self.updates_of_run(name), self.rates_of_run[o])
+            for name, o in self.inner_optimizers
+        }
         faster = {o: number for o, number in times.items() if number > 1}
         try:
             with with_short_warm_ups(self.one[1], faster) as steps:

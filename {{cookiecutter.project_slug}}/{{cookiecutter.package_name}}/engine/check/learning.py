@@ -20,7 +20,7 @@ from .findings import Finding, look, ok, relation, wrong
 from .laboratory import ADAPTIVE, REPEATED_STEPS, Laboratory
 from .numbers import Numbers, relative_difference
 from .probe import is_own, words_of
-from .rates import has_schedule, rates_at, rates_of_run
+from .rates import has_schedule, rates_at
 from .runs import REAL_STEPS, state_of
 
 MOST_VARIABLES = 8  # that a step assigns; each takes a step
@@ -120,8 +120,7 @@ def learning_rate(lab: Laboratory) -> Finding:
     if exchanged := _slower_where_new(lab):
         return exchanged
     for name, optimizer in lab.inner_optimizers:
-        updates = lab.updates_of_run(name)
-        rates = rates_of_run(optimizer, updates)
+        updates, rates = lab.updates_of_run(name), lab.rates_of_run[optimizer]
         found.append(f"{rates[0]:.3g}")
         given = lab, name, optimizer, rates
         fault = (
@@ -747,8 +746,8 @@ def _flat(arrays: Iterable[np.ndarray]) -> np.ndarray:
 def _slower_where_new(lab: Laboratory) -> Finding | None:
     """Whether all matrices that start at random have one rate, less than those from a file."""
     rates: list[dict[str, float]] = [{}, {}]  # of those that start at random, and of the others
-    for name, optimizer in lab.inner_optimizers:
-        rate = float(rates_of_run(optimizer, lab.updates_of_run(name)).mean())
+    for _, optimizer in lab.inner_optimizers:
+        rate = float(lab.rates_of_run[optimizer].mean())
         for v in optimizer._trainable_variables:
             if len(v.shape) > 1 and np.ptp(own := lab.initial[id(v)]):
                 rates[any(np.array_equal(own, a) for a in lab.loaded)][v.path] = rate
@@ -770,11 +769,11 @@ def _slower_where_new(lab: Laboratory) -> Finding | None:
 def _idle_at_first(lab: Laboratory) -> set[int]:
     """The ids of variables whose learning rate is 0 in the first steps only."""
     found = set[int]()
-    for name, optimizer in lab.inner_optimizers:
+    for _, optimizer in lab.inner_optimizers:
         if rates_at(optimizer, range(REAL_STEPS)).any():
             continue
         if has_schedule(optimizer):
-            later = bool(rates_of_run(optimizer, lab.updates_of_run(name)).any())
+            later = bool(lab.rates_of_run[optimizer].any())
         else:  # a callback may raise it
             later = bool(lab.create_callbacks())
         found |= {id(v) for v in optimizer._trainable_variables if later}

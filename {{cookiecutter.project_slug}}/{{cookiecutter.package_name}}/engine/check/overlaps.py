@@ -140,12 +140,13 @@ def _groups_shared(
     """
     columns = {n: pair for n, *pair in _columns_of_both(train, others)}
     for name, (a, b) in columns.items():
-        values, group, sizes = np.unique(a, return_inverse=True, return_counts=True)
+        values, first, group, sizes = np.unique(
+            a, return_index=True, return_inverse=True, return_counts=True
+        )
         is_whole = not np.any(a % 1)
         if is_whole or not MANY_VALUES < len(values) < len(a) / 1.5 or sizes.max() > len(a) / 10:
             continue
-        known, first = np.isin(b, values).mean(), np.zeros(len(values), int)
-        first[group[::-1]] = np.arange(len(a))[::-1]
+        known = np.isin(b, values).mean()
         of_groups = [x[first] for n, (x, _) in columns.items()
                      if n != name and np.array_equal(x, x[first][group])]  # fmt: skip
         has_number = any(not np.any(x % 1) and len(np.unique(x)) == len(x) for x in of_groups)

@@ -49,17 +49,19 @@ def rates_of_run(optimizer: keras.optimizers.Optimizer, updates: int) -> np.ndar
     return rates_at(optimizer, np.linspace(0, max(0, updates - 1), 101).astype("int64"))
 
 
-def longer_than(optimizer: keras.optimizers.Optimizer, few: int, updates: int) -> int:
+def longer_than(
+    optimizer: keras.optimizers.Optimizer, few: int, updates: int, rates: np.ndarray
+) -> int:
     """How many times as long as half of so few updates a warm-up is; 0 if there is none.
 
     Args:
         optimizer: it may have a schedule.
         few: the number of updates that shall end behind the warm-up.
         updates: that in the whole run.
+        rates: the learning rate at 101 of these.
     """
     if not has_schedule(optimizer):
         return 0
-    rates = rates_of_run(optimizer, updates)
     high = int(np.argmax(rates >= 0.9 * rates.max()))
     is_slow = float(rates_at(optimizer, [few // 2])[0]) < 0.5 * rates.max()
     # A rate that still rises in the second half may be a search for the largest useful one.

@@ -339,12 +339,11 @@ def _mixed_without_labels(plain: Any, augment: Any) -> Finding | None:
     x, others = _numbers(inputs), _other_rows(labels[0])
     if not len(others):
         return None
-    far, is_own = int(others[_distances(x, x[0])[others].argmax()]), np.arange(len(x)) % 2 == 0
+    far, is_own = _farthest(x, others), np.arange(len(x)) % 2 == 0
 
     def augmented(rows: np.ndarray, seed: int) -> tuple[np.ndarray, list[np.ndarray]]:
-        batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), plain)
-        new, *rest = augment(batch, tf.constant([0, seed], tf.int64))
-        return _numbers(new)[is_own], [_numbers(part)[is_own] for part in tf.nest.flatten(rest)]
+        (new, *_), *rest = _augmented(plain, augment, rows, seed)
+        return new[is_own], [part[is_own] for part in itertools.chain(*rest)]
 
     before = [_numbers(part) for part in tf.nest.flatten(plain[1:])]
     changed, nearer = list[np.ndarray](), list[np.ndarray]()
@@ -676,11 +675,10 @@ def _labels_moved(plain: Any, augment: Any) -> Finding | None:
     others = _other_rows(y)
     if not len(others):
         return None
-    far = int(others[_distances(x, x[0])[others].argmax()])
+    far = _farthest(x, others)
 
     def augmented(rows: np.ndarray) -> list[np.ndarray]:
-        batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), plain)
-        return [_numbers(part) for part in augment(batch, tf.constant([0, 1], tf.int64))[:2]]
+        return [part[0] for part in _augmented(plain, augment, rows, 1)[:2]]
 
     a, b = augmented(np.where(np.arange(len(x)) % 2, far, 0))  # alternating
     if a.shape != x.shape or b.shape != y.shape:
@@ -712,6 +710,18 @@ def _labels_moved(plain: Any, augment: Any) -> Finding | None:
 def _numbers(part: Any) -> np.ndarray:
     """The only array of a part of a batch; what is missing (NaN) as 0, so that it equals itself."""
     return np.nan_to_num(np.asarray(tf.nest.flatten(part)[0], "f8"))
+
+
+def _augmented(plain: Any, augment: Any, rows: np.ndarray, seed: int) -> list[list[np.ndarray]]:
+    """The arrays of each part of an augmented batch of these rows, as numbers."""
+    batch = tf.nest.map_structure(lambda t: tf.gather(t, rows), plain)
+    made = augment(batch, tf.constant([0, seed], tf.int64))
+    return [[_numbers(leaf) for leaf in tf.nest.flatten(part)] for part in made]
+
+
+def _farthest(x: np.ndarray, rows: np.ndarray) -> int:
+    """The one of some rows that is farthest from the first one of all."""
+    return int(rows[_distances(x, x[0])[rows].argmax()])
 
 
 def _other_rows(y: np.ndarray) -> np.ndarray:

@@ -41,7 +41,7 @@ from ..types import Replica, Run, Step
 from ..unsupported import validate_splits
 from .graph import random_numbers
 from .made_again import MadeAgain
-from .numbers import Numbers, different, named_leaves, relative_difference
+from .numbers import TOLERANCE, Numbers, named_leaves, relative_difference
 from .probe import Look, Probe, layers_recorded, replaced
 
 Created = tuple[Run, DistributedSteps, TrainingBatches]  # what create_run returns
@@ -51,7 +51,6 @@ PERIODS = (2, 3, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 200, 250, 500, 1000) 
 LONGEST_TRAINING = 2.0  # seconds of work
 MOST_WAITING = 3  # times as long on the clock, where other processes use the machine too
 NO_LOGITS = "does not represent logits"  # Keras 3.15 warns so about softmax and sigmoid
-ALIKE, NOISE = 0.01, 1e-6  # of gradients in two traces, relative to the largest one, and at all
 EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of data that isn't in memory, at most
 
 
@@ -278,7 +277,9 @@ class Runs:
 
     def look(self, batch: Any, *, step: int = 0, accumulate: int = 1) -> Look:
         """Compute a train step of `batch` as step number `step`."""
-        probe = self._probe(accumulate)
+        return self._look(self._probe(accumulate), batch, step)
+
+    def _look(self, probe: Probe, batch: Any, step: int) -> Look:
         progress = self.one[1].start()._replace(step=tf.constant(step, tf.int64))
         with stage("a train step runs"), warnings.catch_warnings(record=True) as warned:
             warnings.filterwarnings("always", message=f".*{NO_LOGITS}")
@@ -440,24 +441,15 @@ class Runs:
     @cached_property
     def is_the_same_when_traced_again(self) -> bool:
         """Whether a second trace of the train step computes the same losses and gradients."""
-        losses, gradients = self._traced_again()
-        pairs = [pair for name, first in self.base.gradients.items()
-                 for pair in zip(first, gradients[name], strict=True)]  # fmt: skip
-        most = ALIKE * max((float(np.abs(g).max(initial=0)) for g, _ in pairs), default=0.0)
-        apart = any(np.any(np.abs(g - h) > most + NOISE) for g, h in pairs)
-        return not different(self.base.losses, losses) and not apart
+        return not self.base.trains_otherwise(self._traced_again(), TOLERANCE)
 
     def losses_when_traced_again(self) -> Numbers:
         """The losses of the first step in a new trace."""
-        return self._traced_again()[0]
+        return self._traced_again().losses
 
-    def _traced_again(self) -> tuple[Numbers, dict[str, list[np.ndarray]]]:
-        """The losses and gradients of the first step in a new trace."""
-        again = Probe(*self.one[:2], 1).graph(self.batch, self.one[1].start())[0]
-        losses = {n: float(loss) for reduced in again for n, loss in reduced.losses.items()}
-        gradients = {n: [*map(np.asarray, gs)]
-                     for reduced in again for n, gs in reduced.gradients.items()}  # fmt: skip
-        return losses, gradients
+    def _traced_again(self) -> Look:
+        """The first step in a new trace."""
+        return self._look(Probe(*self.one[:2], 1), self.batch, 0)
 
     def create_callbacks(self) -> list[Callback]:
         """New callbacks."""

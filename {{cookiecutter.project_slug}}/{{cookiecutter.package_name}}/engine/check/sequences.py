@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory, Pulled
-from .numbers import TOLERANCE, close, different, percent, relative_difference
+from .numbers import TOLERANCE, close, different, percent, relative_difference, told_apart
 from .probe import Look, replaced
 
 MOST_PLACES, MOST_CHANNELS = 64, 8  # of a series that are looked at
@@ -145,9 +145,10 @@ def _counted_by_metrics(lab: Laboratory, other: Look, in_inputs: bool) -> Findin
     """Whether a metric changes with labels of padding, which no loss does."""
     if not (names := different(lab.base.metrics, other.metrics, 1e-3)):
         return None
+    now, with_others = told_apart(lab.base.metrics[names[0]], other.metrics[names[0]])
     return (wrong if in_inputs else look)(
         f"the metric {names[0]} counts labels that are padding, which no loss does: it is "
-        f"{lab.base.metrics[names[0]]:.4g}, and {other.metrics[names[0]]:.4g} if they are others",
+        f"{now}, and {with_others} if they are others",
         "update_state isn't given the mask of the padding",
         "give it weights that are 0 where there is padding",
     )
@@ -185,8 +186,9 @@ def padded_tokens(lab: Laboratory) -> Finding:
         with _moved_where(embedding, padding):
             after = lab.validate(batch)
         for name in different(before, after, 1e-3):
+            plain, moved = told_apart(before[name], after[name])
             return (wrong if embedding.mask_zero and not padding else look)(
-                f"the loss {name} of validation is {before[name]:.4g}, and {after[name]:.4g} when "
+                f"the loss {name} of validation is {plain}, and {moved} when "
                 f"{embedding.name} gives other vectors for the padding ({padding})",
                 "the padding mask of mask_zero is lost on the way, or a later layer ignores it"
                 if embedding.mask_zero
