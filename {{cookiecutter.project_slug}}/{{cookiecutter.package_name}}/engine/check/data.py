@@ -19,6 +19,7 @@ from .laboratory import Laboratory
 from .numbers import (
     FEW,
     IGNORED,
+    ORIENTATIONS,
     arrays_of,
     different,
     named_leaves,
@@ -184,8 +185,8 @@ def _turned_images(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None
         return None  # nothing that all images have
     for split, others in images.items():
         plain = _mean_map(others)
-        fits = {how: _correlation(whole, x[0]) for how, x in _orientations(plain[None]).items()
-                if x[0].shape == whole.shape}  # fmt: skip
+        turned = {how: turn(plain[None])[0] for how, turn in ORIENTATIONS.items()}
+        fits = {how: _correlation(whole, x) for how, x in turned.items() if x.shape == whole.shape}
         how = max(fits, key=fits.__getitem__)
         as_they_are = _correlation(whole, plain) if plain.shape == whole.shape else 1.0
         if fits[how] > max(0.8, as_they_are + 0.3):
@@ -482,7 +483,7 @@ def _turned_maps(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None:
         if images.ndim != 4 or maps.dtype.kind not in "iub" or images.shape[:3] != maps.shape:
             continue
         x, y = images[:MOST_MAPS].mean(axis=3, dtype="f8"), maps[:MOST_MAPS]
-        turned = _orientations(y)
+        turned = {how: turn(y) for how, turn in ORIENTATIONS.items()}
         if len(y) < FEW_MAPS or len(np.unique(y)) > MOST_CLASSES:
             continue
         as_they_are = _told_by_maps(x, y)
@@ -499,13 +500,6 @@ def _turned_maps(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None:
                 "load both in the same way, and look at some in samples.png",
             )
     return None
-
-
-def _orientations(maps: np.ndarray) -> dict[str, np.ndarray]:
-    """Maps (n, h, w) in another order of rows and columns, by what was done."""
-    quarters = {f"turned by {90 * k} degrees": np.rot90(maps, k, (1, 2)) for k in (1, 2, 3)}
-    flipped = {"flipped": maps[:, :, ::-1], "flipped upside down": maps[:, ::-1]}
-    return quarters | flipped | {"transposed": maps.swapaxes(1, 2)}
 
 
 def _told_by_maps(images: np.ndarray, maps: np.ndarray) -> np.ndarray:

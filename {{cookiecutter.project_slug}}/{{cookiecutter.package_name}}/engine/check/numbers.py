@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,17 @@ FEW = 10  # distinct labels, which are then classes
 LEAST_SIZE = 32  # numbers of a matrix that can be recognized
 MOST_COMPARED = 4_000_000  # numbers of an array, in all splits together
 TOLERANCE = 1e-4  # float32, relative to the norm: rounding is about 1e-6, faults about 1e-2
+# What can happen to images or maps (n, height, width, ...) whose axes are exchanged or reversed.
+ORIENTATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "unchanged": lambda x: x,
+    "mirrored": lambda x: x[:, :, ::-1],
+    "upside down": lambda x: x[:, ::-1],
+    "turned by 90 degrees": lambda x: np.rot90(x, 1, (1, 2)),
+    "turned by 180 degrees": lambda x: np.rot90(x, 2, (1, 2)),
+    "turned by 270 degrees": lambda x: np.rot90(x, 3, (1, 2)),
+    "transposed": lambda x: x.swapaxes(1, 2),
+    "transposed and turned by 180 degrees": lambda x: np.rot90(x.swapaxes(1, 2), 2, (1, 2)),
+}
 
 
 def relative_difference(a: Any, b: Any) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,15 @@ from .graph import (
     upstream,
 )
 from .laboratory import Laboratory
-from .numbers import LEAST_SIZE, different, equal, equal_parts, named_leaves, only
+from .numbers import (
+    LEAST_SIZE,
+    ORIENTATIONS,
+    different,
+    equal,
+    equal_parts,
+    named_leaves,
+    only,
+)
 from .probe import words_of
 from .runs import SECS_READ, stage
 
@@ -40,14 +47,6 @@ ONE_SEED = "both are made with the same random numbers, from one seed"
 # In names of labels that say where something is in an image.
 PLACES = {"box", "boxes", "bbox", "bboxes", "corners", "keypoints", "landmarks", "points"}
 BOXES = ((0, 2), (1, 3))  # the columns of opposite sides
-TURNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # of images (n, height, width, channels)
-    "unchanged": lambda x: x,
-    "mirrored": lambda x: x[:, :, ::-1],
-    "upside down": lambda x: x[:, ::-1],
-    "rotated (turned) by 180 degrees": lambda x: x[:, ::-1, ::-1],
-    "rotated (turned) to the left": lambda x: np.rot90(x, 1, (1, 2)),
-    "rotated (turned) to the right": lambda x: np.rot90(x, 3, (1, 2)),
-}
 
 
 @relation("a train step runs")
@@ -483,8 +482,7 @@ def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[f
     if a.ndim != 4 or b.ndim != 3 or a.shape[:3] != (len(b), *(factor * n for n in b.shape[1:])):
         return None
     a = _coarser(a.mean(axis=3), factor)
-    turned = [np.rot90(b, k, (1, 2)) for k in range(4)]
-    turned += [t[:, :, ::-1] for t in turned]
+    turned = [turn(b) for turn in ORIENTATIONS.values()]
     fits = np.stack([_correlations(a, t) for t in turned if t.shape == a.shape])
     share = float(np.mean((fits[1:].max(axis=0) > 0.6) & (fits[1:].max(axis=0) > fits[0] + 0.2)))
     if share > 0.1:
@@ -532,10 +530,10 @@ def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | Non
     own = neighbors.agreement(known, known)
     if own < 0.8 or known.inputs.shape[1] != x[0].size or not equal(plain[1:-1], made[1:-1]):
         return None
-    turns = [turn for turn in TURNS.values() if turn(x).shape == x.shape]
-    fits = np.stack([_correlations(z, turn(x)) for turn in turns])
+    turns = {how: turn for how, turn in ORIENTATIONS.items() if turn(x).shape == x.shape}
+    fits = np.stack([_correlations(z, turn(x)) for turn in turns.values()])
     is_sure = fits.max(axis=0) > np.maximum(0.6, fits[0] + 0.2)
-    for i, (how, turn) in enumerate(zip(TURNS, turns, strict=False)):
+    for i, (how, turn) in enumerate(turns.items()):
         share = float(np.mean(is_sure & (fits.argmax(axis=0) == i)))
         if share <= 0.05:
             continue
