@@ -73,13 +73,6 @@ def _gradients(toy: Toy, replicas: int) -> list[np.ndarray]:
     return [gradient.numpy() for gradient in reduced.gradients["main"]]
 
 
-def test_the_average_of_the_weights_is_kept_too() -> None:
-    toy = Toy(optimizer=OPTIMIZERS["Adam with EMA"])
-    one, two = train(toy, 1), train(toy, 2)
-    for a, b in zip(one.slots, two.slots, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9)
-
-
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW"])
 def test_embeddings_train_like_on_one_replica(optimizer: str) -> None:
     def model() -> keras.Model:
