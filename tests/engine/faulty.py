@@ -1146,8 +1146,11 @@ def padded_words(masked: bool, count_padding: bool = False, inputs: bool = False
 
     def words_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         words, labels, weights = batch
-        per_word = run.losses["main"](labels, run.model(words, training=True))
+        logits = run.model(words, training=True)
+        per_word = run.losses["main"](labels, logits)
         mask = there(labels, weights) if masked else tf.ones_like(per_word) * weights[:, None]
+        for metric in run.metrics.values():
+            metric.update_state(labels, logits, mask)
         return {"main": tf.reduce_sum(per_word * mask) / tf.cast(replica.global_count, mask.dtype)}
 
     def count(batch: Any) -> tf.Tensor:
@@ -1169,10 +1172,11 @@ def count_all_words(batch: Any) -> tf.Tensor:
     return tf.math.count_nonzero(weights[:, None] * tf.ones_like(labels, weights.dtype))
 
 
-def padded_paths(masked: bool = True, measured: bool = True) -> Toy:
+def padded_paths(masked: bool = True, measured: bool = True, by_labels: bool = False) -> Toy:
     """Labels of words as a whole: the log-probability of their path, and 0 fills up the rows.
 
-    The sum over all paths is `masked`, or counts the padding too; so may what is `measured`.
+    The sum over all paths is `masked`, or counts the padding too; so may what is `measured`. Where
+    there is padding is known by the words, or by their labels.
     """
 
     def unlikely(labels: Any, logits: Any, there: tf.Tensor) -> tf.Tensor:
@@ -1183,7 +1187,7 @@ def padded_paths(masked: bool = True, measured: bool = True) -> Toy:
     def paths_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         words, labels, weights = batch
         logits = run.model(words, training=True)
-        there = tf.cast(words > 0, logits.dtype)
+        there = tf.cast((labels if by_labels else words) > 0, logits.dtype)
         each = weights[:, tf.newaxis] * (there if measured else tf.ones_like(there))
         run.metrics["accuracy"].update_state(labels, logits, each)
         per_row = run.losses["main"](labels, logits, there)
@@ -1196,12 +1200,17 @@ def padded_paths(masked: bool = True, measured: bool = True) -> Toy:
     )  # fmt: skip
 
 
-def padded_texts() -> Toy:
-    """Words 1 and 2, each of which is to be predicted from those before; 0 fills the rows up."""
+def padded_texts(end: bool = False) -> Toy:
+    """Words 1 and 2, each of which is to be predicted from those before; 0 fills the rows up.
+
+    A text may have an `end`, always 2, before that.
+    """
     words, _ = tokens().data
     numbers = np.random.default_rng(2)
     is_there = np.arange(FEATURES + 1) < numbers.integers(1, FEATURES + 2, (len(words), 1))
     said = numbers.integers(1, CLASSES, is_there.shape) * is_there
+    if end:
+        said[np.arange(len(said)), is_there.sum(axis=1) - 1] = 2
     toy = padded_words(masked=False, count_padding=True)
     return replace(toy, data=(said[:, :-1], said[:, 1:]))
 
@@ -1276,6 +1285,62 @@ def pictures(change: Callable[[np.ndarray], np.ndarray] = lambda images: images)
         return keras.Sequential([keras.Input((8, 8, 3)), layers.Flatten(), dense(CLASSES)])
 
     return sound(model=create, data=(change(images), labels), others={})
+
+
+def convolved(*others: Callable[[], Any]) -> Toy:
+    """Images for a convolution, other layers, and one that gives logits."""
+
+    def create() -> keras.Model:
+        hidden = [layers.Conv2D(6, 3, padding="same"), *(other() for other in others)]
+        return keras.Sequential([keras.Input((8, 8, 3)), *hidden, layers.Flatten(), dense(CLASSES)])
+
+    return replace(pictures(), model=create)
+
+
+def smoothed(by: float, near: bool = False) -> Toy:
+    """A cross-entropy of which all classes get a share, or those beside the right one."""
+
+    def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        right = tf.one_hot(labels, CLASSES, dtype=logits.dtype)
+        beside = sum(tf.one_hot(labels + n, CLASSES, dtype=logits.dtype) for n in (-1, 1))
+        others = beside / tf.reduce_sum(beside, axis=-1, keepdims=True) if near else 1 / CLASSES
+        return -tf.reduce_sum(((1 - by) * right + by * others) * tf.nn.log_softmax(logits), axis=-1)
+
+    return sound(losses=lambda: {"main": loss})
+
+
+def counting_some(counts: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
+    """A cross-entropy of the examples for which (labels, losses) is true."""
+
+    def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        each = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        return tf.where(counts(labels, each), each, tf.zeros_like(each))
+
+    return sound(losses=lambda: {"main": loss})
+
+
+def renumbered(by: int, rows: int = 600) -> Toy:
+    """Each of ten words has a class of its own; in validation they have other numbers."""
+
+    def create() -> keras.Model:
+        words = keras.Input((FEATURES,), dtype="int32")
+        return keras.Model(words, dense(CLASSES)(layers.Embedding(10, 8)(words)))
+
+    def step_of_words(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        words, labels, weights = batch
+        per_word = run.losses["main"](labels, run.model(words, training=True))
+        per_example = tf.reduce_mean(per_word, axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    def written(rows: int, seed: int, by: int) -> tuple[np.ndarray, np.ndarray]:
+        words = np.random.default_rng(seed).integers(10, size=(rows, FEATURES))
+        return (words + by) % 10, words % CLASSES
+
+    return sound(
+        model=create, data=written(rows, 1, 0), others={"validation": written(60, 2, by)},
+        train_steps=(step_of_words,), validation_step=step_of_words, metrics=dict,
+        optimizer=lambda: keras.optimizers.Adam(0.05),
+    )  # fmt: skip
 
 
 def marked_binary(left_out: bool) -> Toy:
@@ -3516,6 +3581,48 @@ LOSS = [
         "padding", lambda: padded_words(masked=False, count_padding=True),
         "of the labels are padding, which trains", LOOK,
     ),
+    Fault(
+        "axes of layers",
+        lambda: convolved(lambda: layers.MaxPooling2D(data_format="channels_first")),
+        "max_pooling2d.* takes axis 1 for the channels, and .*conv2d.* the last axis",
+    ),
+    Fault(
+        "axes of layers", lambda: convolved(lambda: layers.BatchNormalization(axis=1)),
+        "normalizes along axis 1, and .* takes the last axis for the channels",
+    ),
+    Fault(
+        "training mode",
+        lambda: sound(model=model(dense, lambda: dense(CLASSES), last=lambda: layers.Dropout(0.5))),
+        "dropout.* drops outputs of 'main', which a loss compares with labels",
+    ),
+    Fault(
+        "splits are learned alike", lambda: renumbered(1),
+        "the loss main fell by .*, but that of validation data went from",
+    ),
+    Fault("splits are learned alike", lambda: renumbered(1, rows=200), "fell by", LOOK),
+    Fault(
+        "right and wrong", lambda: smoothed(0.9),
+        "smallest where the right class has a probability of 0.41, and larger where it has more",
+    ),
+    Fault(
+        "class weights", lambda: counting_some(lambda labels, _: labels != 1),
+        "no loss changes with the predictions for examples of class 1",
+    ),
+    Fault(
+        "learning rate",
+        lambda: sound(
+            data=examples(480),
+            optimizer=lambda: keras.optimizers.SGD(
+                keras.optimizers.schedules.PiecewiseConstantDecay([400, 600], [1e-3, 1e-2, 1e-1])
+            ),
+        ),
+        "rises from 0.001 to 0.1: the values of PiecewiseConstantDecay are in reverse order",
+    ),
+    Fault("padding", lambda: padded_texts(end=True), "inputs are padded there as well"),
+    Fault(
+        "metrics", lambda: judged_by(lambda y, p: y - p, "mae"),
+        "the metric mae gets numbers below 0, such as -.*: differences of both signs cancel",
+    ),
     Fault("padding", padded_texts, "of the labels are padding, which trains", LOOK),
     Fault(
         "padding", lambda: padded_paths(masked=False),
@@ -3523,7 +3630,11 @@ LOSS = [
     ),
     Fault(
         "padding", lambda: padded_paths(measured=False),
-        "the metric accuracy counts labels that are padding, which no loss does",
+        "the metric accuracy counts padding, which no loss does",
+    ),
+    Fault(
+        "padding", lambda: padded_paths(measured=False, by_labels=True),
+        "the metric accuracy counts padding, which no loss does",
     ),
     Fault(
         "padding", lambda: padded_words(masked=False, count_padding=True, inputs=True),

@@ -40,10 +40,12 @@ from .faulty import (
     chosen_by,
     coded,
     contrasted,
+    convolved,
     copied_every,
     count_all_words,
     counted_by_weight,
     counted_events,
+    counting_some,
     decay_of_kernels,
     denoising,
     dense,
@@ -104,6 +106,7 @@ from .faulty import (
     recurrent,
     regression,
     regression_validated,
+    renumbered,
     reordered,
     repeated,
     scaled_together,
@@ -114,6 +117,7 @@ from .faulty import (
     several_labels,
     several_numbers,
     severe_repeated,
+    smoothed,
     smoothed_beside,
     smoothed_windows,
     sound,
@@ -1501,6 +1505,33 @@ def labels_of_metrics() -> Toy:
     )  # fmt: skip
 
 
+def moved_channels() -> keras.layers.Layer:
+    """Pools over positions, after the channels have moved to axis 1."""
+    pooling = layers.MaxPooling2D(data_format="channels_first")
+    return keras.Sequential([layers.Permute((3, 1, 2)), pooling])
+
+
+def dropped_codes() -> Toy:
+    """A model gives codes, some of which are dropped; the step compares them with each other."""
+
+    def codes_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        codes = run.model(inputs, training=True)
+        per_example = run.losses["main"](labels, codes[:, :CLASSES] - codes[:, CLASSES:])
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    dropped = model(dense, lambda: dense(2 * CLASSES), last=lambda: layers.Dropout(0.5))
+    return sound(model=dropped, train_steps=(codes_step,), metrics=dict)
+
+
+def measured_words() -> Toy:
+    """Labels of words say where there is padding: for the loss, count and the metric."""
+    return replace(
+        padded_words(masked=True, inputs=True),
+        metrics=lambda: {"accuracy": keras.metrics.SparseCategoricalAccuracy()},
+    )
+
+
 def padding_is_a_symbol() -> Toy:
     """Texts are encoded and decoded whole, with what fills them up: it says where they end."""
     toy = padded_words(masked=False, count_padding=True, inputs=True)
@@ -2153,6 +2184,18 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", lambda: of_machines(by_chance=True, numbered=True)),
     ("rows in two splits", at_times),
     ("padding", padded_paths),
+    ("padding", lambda: padded_paths(by_labels=True)),
+    ("padding", measured_words),
+    ("metrics", lambda: judged_by(lambda y, p: y - p, "bias")),
+    ("metrics", lambda: judged_by(lambda y, p: tf.math.log(tf.abs(y - p)), "log_mae")),
+    ("axes of layers", lambda: convolved(layers.BatchNormalization)),
+    ("axes of layers", lambda: convolved(moved_channels)),
+    ("training mode", dropped_codes),
+    ("right and wrong", lambda: smoothed(0.2)),
+    ("right and wrong", lambda: smoothed(0.7, near=True)),
+    ("class weights", lambda: counting_some(lambda _, losses: losses > 1.1)),
+    ("splits are learned alike", lambda: renumbered(0)),
+    ("splits are learned alike", lambda: renumbered(0, rows=200)),
     ("padding", labels_of_metrics),
     ("augmentation", lambda: mixed_up(exchanged=False)),
 ]

@@ -38,6 +38,12 @@ def class_weights(lab: Laboratory) -> Finding:
                 "a half of the cross-entropy is missing, or a mask of unknown labels hides it",
                 f"let both count: otherwise it is best to predict {1 - number} everywhere",
             )
+    if (unused := _class_without_slope(lab)) is not None:
+        return wrong(
+            f"no loss changes with the predictions for examples of class {unused}",
+            "a mask or a weight of 0 leaves this class out, so it is never learned",
+            "let every class count, or leave its examples out of the data",
+        )
     compared = False
     for name, array in arrays_of(lab.examples["train"], "labels", "iuf").items():
         if of_classes := _shares_and_weights(lab, name, array):
@@ -79,6 +85,24 @@ def _weighs_nothing(pulled: Pulled) -> int | None:
     if min(map(len, moved)) < LEAST:
         return None
     return next((n for n in (0, 1) if not moved[n].any() and moved[1 - n].mean() > 0.5), None)
+
+
+def _class_without_slope(lab: Laboratory) -> int | None:
+    """A class whose examples have a weight, but no slope in any loss; None if there is none."""
+    has_weight = np.all(np.reshape(lab.batch[-1][0], (lab.rows, -1)) != 0, axis=1)
+    found: list[set[int]] = []
+    for y, p, slopes in lab.pulled.values():
+        if y.dtype.kind not in "iu" or p.ndim != 2 or y.size != len(p) or len(y) != lab.rows:
+            return None
+        moves, of_rows = np.asarray(slopes.any(axis=1)), y.reshape(-1)
+        counted = {k: moves[(of_rows == k) & has_weight] for k in range(p.shape[1])}
+        still = {k for k, moved in counted.items() if len(moved) > 1 and not moved.any()}
+        others = moves[~np.isin(of_rows, [*still]) & has_weight]
+        # Where only hard examples count, none of the others need to be of one class.
+        found.append(still if others.size and others.mean() > 0.95 else set())
+    if not found or any(lab.base.later_calls.values()):
+        return None
+    return min(set.intersection(*found), default=None)
 
 
 def _are_proportional(weights: np.ndarray, often: np.ndarray) -> bool:

@@ -12,11 +12,12 @@ import tensorflow as tf
 
 from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import Laboratory
+from .laboratory import Laboratory, is_slight
 from .numbers import different, equal, named_leaves, of_next_row, told_apart, with_array
 from .probe import words_of
 from .runs import stage
 
+LEARNED = 0.3  # of a loss
 MUCH = 0.2  # of a result; a test may well average more predictions
 AUGMENTING = {"noise", "noisy", "jitter", "augment", "augmentation"}  # in names of layers
 
@@ -275,6 +276,36 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
                 "pass the labels of the batch",
             )
     return ok("" if known else "not looked at: no metric depends on labels in training")
+
+
+@relation("splits are learned alike", after="labels belong to inputs", evaluates=True)
+def splits_are_learned_alike(lab: Laboratory) -> Finding:
+    """What is learned from labels of training data is true of those of the other splits."""
+    if not lab.learns_labels or lab.declared_interacting or not lab.has_trained_enough:
+        return ok("not looked at: few steps don't teach the labels, or examples interact")
+    ((name, of_others),) = (lab.fresh[2] or {}).items()
+    right, at_first = lab.fresh[1][name], lab.base.losses[name]
+    fell = at_first - right
+    if fell < LEARNED * at_first or of_others - right < LEARNED * of_others:
+        return ok("not looked at: few steps teach little")
+    for split, batch in lab.evaluation_batches.items():
+        before = lab.look(batch).losses[name]
+        with lab.trained_on_fresh():  # as in training, where no average of statistics counts yet
+            own, others = (
+                lab.look(each).losses[name] for each in (batch, lab.with_other_labels(batch))
+            )
+        teaches_nothing = is_slight(others - own, others) or own > min(before, others)
+        if teaches_nothing or (lab.sees_rows_rarely and before - own < fell / 2):
+            # Of few examples labels can be remembered, and splits by time or person may differ.
+            return (wrong if teaches_nothing and lab.sees_rows_rarely else look)(
+                f"in {len(lab.fresh[0])} steps the loss {name} fell by {fell:.3g} to {right:.3g}, "
+                f"but that of {split} data went from {before:.3g} to {own:.3g} ({others:.3g} with "
+                "the labels of other examples)",
+                f"inputs or labels mean something else in {split} data, such as numbers of words "
+                "or classes that are given anew for each split",
+                "encode all splits in the same way, with what was made from the training data",
+            )
+    return ok()
 
 
 @relation("validation and test alike")

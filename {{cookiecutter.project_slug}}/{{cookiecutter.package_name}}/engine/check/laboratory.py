@@ -33,6 +33,7 @@ from .rates import longer_than, rates_of_run, with_short_warm_ups
 from .runs import LONGEST_TRAINING, Call, Runs, secs_of_work
 
 REPEATED_STEPS, FRESH_STEPS = 30, 60
+SELDOM = 3  # times
 ALONE = 20  # steps of some optimizers
 LITTLE = 0.05  # of the norm of a matrix; 60 usual steps change it by 0.1 to 0.5
 LOOKS = 5  # at steps with other random numbers
@@ -132,10 +133,15 @@ class Laboratory(Runs):
         return tf.nest.map_structure(lambda t: t[0], self.plain_batches[0])
 
     @cached_property
-    def evaluation_batch(self) -> Any:
-        """The first batch of an evaluation: a nest of (1, rows, ...), weights last."""
+    def evaluation_batches(self) -> dict[str, Any]:
+        """The first batch of each evaluated split: a nest of (1, rows, ...), weights last."""
         _ = self.evaluations
-        return next(iter(next(iter(self.on_one._batches.values()))[0]))
+        return {split: next(iter(of[0])) for split, of in self.on_one._batches.items()}
+
+    @property
+    def evaluation_batch(self) -> Any:
+        """That of the first of them."""
+        return next(iter(self.evaluation_batches.values()))
 
     @cached_property
     def with_zeros(self) -> Any:
@@ -246,6 +252,19 @@ class Laboratory(Runs):
             return made and tuple(float(np.mean(loss(labels, tf.constant(p)))) for p in made)
         except Exception:
             return None
+
+    def result_of(self, metric: str, *arguments: Any) -> float | None:
+        """What a metric gives after one update; None if that isn't one finite number."""
+        of = self.run.metrics[metric]
+        try:  # it may expect other arguments
+            of.reset_state()
+            of.update_state(*arguments)
+            result = float(np.asarray(of.result()))
+        except Exception:
+            return None
+        finally:
+            self.reset()
+        return result if np.isfinite(result) else None
 
     @property
     def declared_interacting(self) -> bool:
@@ -607,25 +626,34 @@ class Laboratory(Runs):
             self._has_moved = not matrices or any(
                 relative_difference(self.initial[id(v)], v) > LITTLE for v in matrices
             )
-            inputs, *labels, weights = self.batch
             for metric in self.run.metrics.values():  # of this look only, not of earlier steps
                 metric.reset_state()
             # Numbers drawn for each row, as in stochastic depth, are the same for all rows here.
             looks = LOOKS if self.base.drawn else 1
             self._after_training = [self.look(self.batch, step=step) for step in range(looks)]
             mixed, self.with_labels_of_others = None, self._after_training[0]
-            if labels:
-                turned = tf.nest.map_structure(lambda t: tf.roll(t, self.rows // 2, axis=1), labels)
-                self.with_labels_of_others = look = self.look((inputs, *turned, weights))
+            if len(self.batch) > 2:
+                self.with_labels_of_others = look = self.look(self.with_other_labels(self.batch))
                 mixed = {name: look.losses[name] for name in self.run.optimizers}
             return losses, self._after_training[0].losses, mixed
         finally:
             self.reset()
 
+    def with_other_labels(self, batch: Any) -> Any:
+        """A batch of (1, rows, ...) in which each example has the labels of another one."""
+        inputs, *labels, weights = batch
+        by = weights.shape[1] // 2
+        return inputs, *tf.nest.map_structure(lambda t: tf.roll(t, by, axis=1), labels), weights
+
     @property
     def has_trained_enough(self) -> bool:
         """Whether all those steps were made, and moved weights; few or small ones teach nothing."""
         return len(self.fresh[0]) == FRESH_STEPS and self.has_moved
+
+    @property
+    def sees_rows_rarely(self) -> bool:
+        """Whether those steps saw each example so seldom that none can be remembered."""
+        return FRESH_STEPS * self.rows < SELDOM * self.batches.num_examples
 
     @property
     def has_moved(self) -> bool:
@@ -655,7 +683,7 @@ class Laboratory(Runs):
         if not mixed or len(mixed) != 1 or self.rows < 4:
             return None
         ((name, of_others),) = mixed.items()
-        return not _is_slight(of_others - right[name], right[name] - self.total_regularization)
+        return not is_slight(of_others - right[name], right[name] - self.total_regularization)
 
     @property
     def learns_no_labels(self) -> bool:
@@ -676,7 +704,7 @@ class Laboratory(Runs):
             return []
         gains = {name: self.with_labels_of_others.losses[name] - loss
                  for name, loss in right.items() if name in self.run.terms}  # fmt: skip
-        return [name for name, gain in gains.items() if _is_slight(gain, right[name])]
+        return [name for name, gain in gains.items() if is_slight(gain, right[name])]
 
     @property
     def after_training(self) -> Look:
@@ -708,6 +736,6 @@ class Laboratory(Runs):
         return {name: (labels, look.outputs[0], None)}
 
 
-def _is_slight(gain: float, loss: float) -> bool:
+def is_slight(gain: float, loss: float) -> bool:
     """Whether the right labels hardly make a loss smaller; one without labels doesn't count."""
     return bool(gain) and gain < 0.02 * abs(loss)

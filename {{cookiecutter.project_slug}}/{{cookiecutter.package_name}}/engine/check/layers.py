@@ -12,9 +12,12 @@ from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables, captured
 from .laboratory import Laboratory
 from .numbers import LEAST_SIZE
-from .probe import cares_about_training, name_of
+from .probe import cares_about_training, is_own, name_of
 
 MOST_DROPPED = 0.75
+DROPPING = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout)
+NORMALIZATIONS = (keras.layers.BatchNormalization, keras.layers.GroupNormalization)
+MOVING_AXES = {"Permute", "Transpose", "Moveaxis", "Swapaxes", "Lambda"}
 
 
 @relation("training mode")
@@ -48,6 +51,13 @@ def training_mode(lab: Laboratory) -> Finding:
             "an outer training=True overrides an inner training=False (Keras 3.15)",
             "set trainable = False on it, which also keeps BatchNormalization in inference mode",
         )
+    if dropped := _dropped_output(lab):
+        layer, of = dropped
+        return wrong(
+            f"{name_of(layer)} drops outputs of {of!r}, which a loss compares with labels",
+            "it comes after the last layer with weights, and sets predictions to 0",
+            "put it before that layer",
+        )
     for path, layer in layers.items():
         if isinstance(layer, keras.layers.Dropout) and layer.rate > MOST_DROPPED:
             return look(
@@ -56,6 +66,62 @@ def training_mode(lab: Laboratory) -> Finding:
                 f"use Dropout({1 - layer.rate:.2g}) if that is intended",
             )
     return ok(f"{len(seen)} layers" if seen else "no layer needs it")
+
+
+@relation("axes of layers")
+def axes_of_layers(lab: Laboratory) -> Finding:
+    """The layers of a model agree on which axis of an image has the channels."""
+    compared = False
+    for model in lab.run.models.values():
+        layers = list(model._flatten_layers())
+        parts = [*layers, *(op for layer in layers for op in getattr(layer, "operations", []))]
+        if MOVING_AXES & {type(part).__name__ for part in parts}:
+            continue
+        of_images = [layer for layer in layers if _rank(layer) > 3]
+        formats = {layer.data_format: layer for layer in of_images if hasattr(layer, "data_format")}
+        compared = compared or bool(formats)
+        finding = look if any(map(is_own, layers)) else wrong  # which may move axes
+        if len(formats) > 1:
+            first, last = formats["channels_first"], formats["channels_last"]
+            return finding(
+                f"{name_of(first)} takes axis 1 for the channels, and {name_of(last)} the "
+                "last axis",
+                "one of them treats rows of an image as if they were its channels",
+                "use the same data_format in all layers",
+            )
+        for layer in of_images:
+            if isinstance(layer, NORMALIZATIONS) and {*formats} == {"channels_last"}:
+                (axis,) = layer.input_spec.axes
+                if 0 < axis < _rank(layer) - 1:
+                    return finding(
+                        f"{name_of(layer)} normalizes along axis {axis}, and "
+                        f"{name_of(formats['channels_last'])} takes the last axis for the channels",
+                        "each row of an image has a mean and a scale of its own, not each channel",
+                        "use axis=-1",
+                    )
+    return ok("" if compared else "not looked at: no layer has channels of images")
+
+
+def _rank(layer: keras.layers.Layer) -> int:
+    """The number of axes of the inputs that a layer takes, as far as it says; 0 if it doesn't."""
+    spec = layer.input_spec
+    return getattr(spec, "ndim", None) or getattr(spec, "min_ndim", None) or 0
+
+
+def _dropped_output(lab: Laboratory) -> tuple[keras.layers.Layer, str] | None:
+    """A layer that drops outputs of a model, which a loss compares with labels; and that model."""
+    given = [np.asarray(leaf[0]) for leaf in tf.nest.flatten(lab.batch[1:-1])]
+    compared = [np.shape(predictions) for labels, predictions, _ in lab.base.calls.values()
+                if any(np.array_equal(labels, each) for each in given)]  # fmt: skip
+    for name, model in lab.run.trained_models.items():
+        for output in tf.nest.flatten(getattr(model, "outputs", None) or []):
+            last = output._keras_history.operation
+            while isinstance(last, keras.layers.Activation | keras.layers.Softmax):
+                last = last.input._keras_history.operation
+            is_compared = any(shape[1:] == output.shape[1:] for shape in compared)
+            if is_compared and isinstance(last, DROPPING) and cares_about_training(last):
+                return last, name
+    return None
 
 
 @relation("variables")

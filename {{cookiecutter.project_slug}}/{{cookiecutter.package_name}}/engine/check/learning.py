@@ -269,6 +269,13 @@ def _comes_too_late(
             "is this intended?",
         )
     if rates.argmax() > 50 and last > 0.99 * rates.max():
+        schedules = keras.optimizers.schedules
+        if isinstance(optimizer._learning_rate, schedules.PiecewiseConstantDecay):
+            return wrong(
+                f"the learning rate of {name!r} rises from {first:.3g} to {last:.3g}",
+                "the values of PiecewiseConstantDecay are in reverse order",
+                "give the largest one first",
+            )
         later = lab.updates_per_step(name) * steps * np.asarray([*range(2, 50), 99])
         far = rates_at(optimizer, later)
         # A learning-rate range test goes on forever, or ends with the run.

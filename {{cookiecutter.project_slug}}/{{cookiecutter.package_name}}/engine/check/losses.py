@@ -15,6 +15,7 @@ from .numbers import (
     IGNORED,
     TOLERANCE,
     Numbers,
+    answers,
     close,
     different,
     named_leaves,
@@ -369,11 +370,18 @@ def right_and_wrong(lab: Laboratory) -> Finding:
     """A prediction that is a guess has a smaller loss than one that is confident and wrong."""
     compared = False
     for name in lab.base.calls:
-        answers = lab.losses_of_answers(name)
-        if answers is None:
+        of_answers = lab.losses_of_answers(name)
+        if of_answers is None:
             continue
         compared = True
-        right, guess, doubtful, wrong_one = answers
+        if best := _best_probability(lab, name):
+            return wrong(
+                f"the loss {name} is smallest where the right class has a probability of "
+                f"{best:.2g}, and larger where it has more",
+                "label smoothing of more than a half: it is the share that all classes get",
+                "use a smaller one, such as label_smoothing=0.1",
+            )
+        right, guess, doubtful, wrong_one = of_answers
         if right < guess and wrong_one < 0.8 * guess:
             # What is far too large may be clipped, for labels that are probably wrong.
             return (look if doubtful > 1.1 * guess else wrong)(
@@ -384,6 +392,38 @@ def right_and_wrong(lab: Laboratory) -> Finding:
                 "look at its formula, such as p where 1 - p is needed",
             )
     return ok("" if compared else "not looked at: no loss is one of labels that are classes")
+
+
+def _best_probability(lab: Laboratory, name: str) -> float | None:
+    """The probability of the right class where a cross-entropy is smallest, if it is too low."""
+    labels, predictions, _ = lab.base.calls[name]
+    made, loss = answers(labels, predictions), lab.run.losses[name]
+    classes = np.shape(predictions)[-1]
+    one_hot = made.right == made.right.max(axis=-1, keepdims=True) if made else np.zeros(1)
+    if made is None or classes < 3 or not np.all(one_hot.sum(axis=-1) == 1):
+        return None
+    is_logits = made.right.max() > 1
+    others = np.logical_not(one_hot)
+    next_one, far_one = (np.roll(one_hot, n, axis=-1) for n in (1, (classes + 1) // 2))
+
+    def loss_of(right: float, of: np.ndarray = others, shift: float = 0.0) -> np.ndarray:
+        rest = np.where(of, (1 - right) / of.sum(axis=-1, keepdims=True), 1e-4)
+        p = np.where(one_hot, right, rest)
+        p = np.log(p) + shift if is_logits else p
+        return np.asarray(loss(labels, tf.constant(p, predictions.dtype)))
+
+    grid = np.arange(0.02, 0.96, 0.03)
+    try:  # it may expect other arguments
+        if is_logits and not np.allclose(loss_of(0.6, shift=1.0), loss_of(0.6), rtol=COARSE):
+            return None  # not that of a softmax
+        if not np.allclose(loss_of(0.6, next_one), loss_of(0.6, far_one), rtol=COARSE):
+            return None  # some classes are nearer to the right one than others
+        values = [float(np.mean(loss_of(p))) for p in grid]
+    except Exception:
+        return None
+    least = int(np.argmin(values))
+    is_low = least > 0 and grid[least] < 0.5 and values[-1] > 1.1 * values[least]
+    return float(grid[least]) if is_low else None
 
 
 @relation("regularization", after="the same step again")

@@ -32,6 +32,7 @@ THRESHOLDS = {"BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "
 OF_CLASSES = {"accuracy", "match"}  # words in names of metrics, like those below
 OVERLAPS = {"iou", "miou", "dice", "jaccard"}
 ERRORS = ("mae", "mse", "rmse")
+SIGNED = {"log", "db", "skill", "gain", "change", "relative"}  # beside those
 WHOLE = {"accuracy", "iou", "dice", "f1", "recall", "precision"}  # 1 if all is right
 SOME_BATCHES = 4  # over which metrics are compared with ERRORS
 ADVERSARIES = {"generator_loss", "discriminator_loss", "critic_loss"}
@@ -87,6 +88,13 @@ def _misused_mean(lab: Laboratory, name: str, values: list[np.ndarray]) -> Findi
             f"the metric {name} is fed the scaled loss; feed it per-example values and weights",
         )
     is_plain = type(metric) is keras.metrics.Mean  # a subclass may transform it
+    words = words_of(name, WITH_NUMBERS)
+    if is_plain and words & {*ERRORS} and not words & SIGNED and values[0].min(initial=0.0) < 0:
+        return wrong(
+            f"the metric {name} gets numbers below 0, such as {values[0].min():.3g}",
+            "differences of both signs cancel, so their mean is a bias and not the size of errors",
+            "take the absolute value or the square of each difference",
+        )
     if is_plain and _is_exponential_of_loss(lab, values[0]):
         return wrong(
             f"the metric {name} is a mean of exponentials of the loss",
@@ -316,24 +324,14 @@ def _has_all_classes(labels: np.ndarray, predictions: np.ndarray) -> bool:
 
 def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | None:
     """The value of a metric for right predictions of the first batch, and for wrong ones."""
-    metric, (labels, *given) = lab.run.metrics[name], lab.base.updates[name] or (None,)
+    labels, *given = lab.base.updates[name] or (None,)
     made = (answers(labels, given[0]) or _other_classes(labels, given[0])) if given else None
     if made is None:
         return None
-    right, others = made[0], made[-1]
-
-    def result(predictions: np.ndarray) -> float:
-        metric.reset_state()
-        metric.update_state(labels, tf.constant(predictions), *given[1:])
-        return float(np.asarray(metric.result()))
-
-    try:
-        both = result(right), result(others)
-    except Exception:  # it may have several results, or expect other arguments
-        return None
-    finally:
-        lab.reset()
-    return both if np.isfinite(both).all() else None
+    of_right, of_others = (
+        lab.result_of(name, labels, tf.constant(each), *given[1:]) for each in (made[0], made[-1])
+    )
+    return None if of_right is None or of_others is None else (of_right, of_others)
 
 
 def _is_exponential_of_loss(lab: Laboratory, values: np.ndarray) -> bool:

@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
-from .laboratory import Laboratory, Pulled
+from .laboratory import Laboratory
 from .numbers import TOLERANCE, close, different, percent, relative_difference, told_apart
-from .probe import Look, replaced
+from .probe import replaced
 
 MOST_PLACES, MOST_CHANNELS = 64, 8  # of a series that are looked at
 COPIED = 0.8  # of the labels that count
@@ -120,11 +120,20 @@ def padding(lab: Laboratory) -> Finding:
         )
     # If labels determine the count, the losses say nothing.
     differ = other.counted == counted and different(lab.base.losses, other.losses)
-    if summed == "without" or not (summed or differ):
-        pulled = {n: p for n, p in lab.pulled.items() if np.array_equal(p.labels, y[0])}
-        if pulled:  # else labels may be there for metrics alone
-            return _counted_by_metrics(lab, other, in_inputs) or _pulled_at(pulled, padded) or ok()
-        return ok()
+    # They may determine the mask too, so what predictions change tells more than what labels do.
+    at_padding = _trained_at(lab, y[0], padded)
+    trains = any(at_padding.values()) if at_padding else bool(differ)
+    if summed == "without" or not (summed or trains):
+        # Without a loss of these labels they may be there for metrics alone.
+        return (at_padding and _counted_by_metrics(lab, y[0], padded, in_inputs)) or ok()
+    if not summed and not differ:
+        return wrong(
+            f"the loss {max(at_padding, key=at_padding.__getitem__)} changes with predictions for "
+            "padding, but not with labels of it",
+            "only a part of the loss is masked, such as the score of the right labels but not the "
+            "sum over all that are possible",
+            "leave padding out of every part of the loss",
+        )
     seen += " trains the model"
     fix = "give padding the weight 0 in create_datasets, or multiply the loss by a padding mask"
     if counted == np.count_nonzero(given * ~padded):
@@ -136,36 +145,59 @@ def padding(lab: Laboratory) -> Finding:
     x, answers, _ = _tokens(lab)
     # What is predicted from a text or decoded from its code may have to predict where it ends.
     ends_itself = x is not None and (_is_next(x, answers) or np.array_equal(x, answers))
-    if in_inputs and not ends_itself:
+    ends_itself = ends_itself and not _has_mark_of_end(y[0].numpy(), padded)
+    if in_inputs and not ends_itself and (summed or at_padding):
         return wrong(f"{seen}, and inputs are padded there as well", "a mask is lost", fix)
     return look(seen, "", f"{fix}; or is this intended?")
 
 
-def _counted_by_metrics(lab: Laboratory, other: Look, in_inputs: bool) -> Finding | None:
-    """Whether a metric changes with labels of padding, which no loss does."""
-    if not (names := different(lab.base.metrics, other.metrics, 1e-3)):
-        return None
-    now, with_others = told_apart(lab.base.metrics[names[0]], other.metrics[names[0]])
-    return (wrong if in_inputs else look)(
-        f"the metric {names[0]} counts labels that are padding, which no loss does: it is "
-        f"{now}, and {with_others} if they are others",
-        "update_state isn't given the mask of the padding",
-        "give it weights that are 0 where there is padding",
-    )
+def _has_mark_of_end(labels: np.ndarray, padded: np.ndarray) -> bool:
+    """Whether the last label before padding is the same in all rows: padding needn't say it."""
+    at = np.sum(labels != labels[padded][0], axis=1) - 1
+    last = labels[np.arange(len(labels)), at][(at >= 0) & padded.any(axis=1)]
+    return len(last) > 3 and np.ptp(last) == 0
 
 
-def _pulled_at(pulled: dict[str, Pulled], padded: np.ndarray) -> Finding | None:
-    """Whether predictions for padding change a loss that their labels, all the same, don't."""
-    for name, (_, predictions, slopes) in pulled.items():
-        if predictions.shape[:2] != padded.shape:
+def _trained_at(lab: Laboratory, labels: np.ndarray, padded: np.ndarray) -> dict[str, bool]:
+    """Whether predictions for padding change a loss, for each one that gets these labels."""
+    found = {}
+    for name, pulled in lab.pulled.items():
+        if np.array_equal(pulled.labels, labels) and pulled.predictions.shape[:2] == padded.shape:
+            has_slope = np.asarray(pulled.slopes.reshape(*padded.shape, -1).any(axis=2))
+            found[name] = bool(has_slope[padded].mean() > 0.5)
+    return found
+
+
+def _counted_by_metrics(
+    lab: Laboratory, labels: np.ndarray, padded: np.ndarray, in_inputs: bool
+) -> Finding | None:
+    """Whether a metric changes with predictions for padding, which change no loss."""
+    for name, arguments in lab.base.updates.items():
+        at = 0 if type(lab.run.metrics[name]) in (keras.metrics.Mean, keras.metrics.Sum) else 1
+        given = np.asarray(arguments[at]) if len(arguments) > at else np.zeros(0)
+        if given.shape[:2] != padded.shape or given.dtype.kind not in "fiu":
             continue
-        has_slope = np.asarray(slopes.reshape(*padded.shape, -1).any(axis=2))
-        if has_slope[padded].mean() > 0.5:
-            return wrong(
-                f"the loss {name} changes with predictions for padding, but not with labels of it",
-                "only a part of the loss is masked, such as the score of the right labels but not "
-                "the sum over all that are possible",
-                "leave padding out of every part of the loss",
+        number = labels[padded][0]
+        changed = padded.reshape(*padded.shape, *[1] * (given.ndim - 2))
+        if given.ndim > 2 and 0 <= number < given.shape[-1]:  # of classes
+            changed = changed & (np.arange(given.shape[-1]) == number)
+        size = 10 * (1 + np.abs(given).max()) if given.min() < 0 or given.max() > 1 else 1
+        extremes = (number, number + 1) if given.dtype.kind in "iu" else (given.min() - size, size)
+        low, high = (
+            lab.result_of(
+                name,
+                *arguments[:at],
+                tf.constant(np.where(changed, extreme, given), given.dtype),
+                *arguments[at + 1 :],
+            )
+            for extreme in extremes
+        )
+        if low is not None and high is not None and not close(low, high, 1e-3):
+            return (wrong if in_inputs else look)(
+                f"the metric {name} counts padding, which no loss does: it is {low:.4g}, or "
+                f"{high:.4g} with other predictions there",
+                "update_state isn't given the mask of the padding",
+                "give it weights that are 0 where there is padding",
             )
     return None
 
