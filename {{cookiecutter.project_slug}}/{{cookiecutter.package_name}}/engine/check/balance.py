@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory, Pulled
-from .numbers import arrays_of, named_leaves, with_array
+from .numbers import arrays_of, named_leaves, only, with_array
 
 MOST_CLASSES = 20  # each one takes a step
 UNEVEN = 1.5  # times as often
@@ -89,20 +89,21 @@ def _weighs_nothing(pulled: Pulled) -> int | None:
 
 def _class_without_slope(lab: Laboratory) -> int | None:
     """A class whose examples have a weight, but no slope in any loss; None if there is none."""
-    has_weight = np.all(np.reshape(lab.batch[-1][0], (lab.rows, -1)) != 0, axis=1)
-    found: list[set[int]] = []
+    weights, found = only(lab.batch[-1]), list[set[int]]()
+    if weights is None or any(lab.base.later_calls.values()):
+        return None
+    has_weight = np.all(np.reshape(weights[0], (lab.rows, -1)) != 0, axis=1)
     for y, p, slopes in lab.pulled.values():
         if y.dtype.kind not in "iu" or p.ndim != 2 or y.size != len(p) or len(y) != lab.rows:
             return None
         moves, of_rows = np.asarray(slopes.any(axis=1)), y.reshape(-1)
-        counted = {k: moves[(of_rows == k) & has_weight] for k in range(p.shape[1])}
+        classes = np.intersect1d(of_rows, range(p.shape[1])).tolist()
+        counted = {k: moves[(of_rows == k) & has_weight] for k in classes}
         still = {k for k, moved in counted.items() if len(moved) > 1 and not moved.any()}
         others = moves[~np.isin(of_rows, [*still]) & has_weight]
         # Where only hard examples count, none of the others need to be of one class.
         found.append(still if others.size and others.mean() > 0.95 else set())
-    if not found or any(lab.base.later_calls.values()):
-        return None
-    return min(set.intersection(*found), default=None)
+    return min(set.intersection(*found), default=None) if found else None
 
 
 def _are_proportional(weights: np.ndarray, often: np.ndarray) -> bool:

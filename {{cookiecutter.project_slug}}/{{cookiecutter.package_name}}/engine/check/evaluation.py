@@ -294,8 +294,9 @@ def splits_are_learned_alike(lab: Laboratory) -> Finding:
             own, others = (
                 lab.look(each).losses[name] for each in (batch, lab.with_other_labels(batch))
             )
-        teaches_nothing = is_slight(others - own, others) or own > min(before, others)
-        if teaches_nothing or (lab.sees_rows_rarely and before - own < fell / 2):
+        teaches_nothing = is_slight(others - own, others)
+        falls_less = own > before or (lab.sees_rows_rarely and before - own < fell / 2)
+        if teaches_nothing or falls_less:
             # Of few examples labels can be remembered, and splits by time or person may differ.
             return (wrong if teaches_nothing and lab.sees_rows_rarely else look)(
                 f"in {len(lab.fresh[0])} steps the loss {name} fell by {fell:.3g} to {right:.3g}, "

@@ -17,6 +17,7 @@ from .probe import cares_about_training, is_own, name_of
 MOST_DROPPED = 0.75
 DROPPING = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout)
 NORMALIZATIONS = (keras.layers.BatchNormalization, keras.layers.GroupNormalization)
+FORMATS = ("channels_first", "channels_last")
 MOVING_AXES = {"Permute", "Transpose", "Moveaxis", "Swapaxes", "Lambda"}
 
 
@@ -78,11 +79,12 @@ def axes_of_layers(lab: Laboratory) -> Finding:
         if MOVING_AXES & {type(part).__name__ for part in parts}:
             continue
         of_images = [layer for layer in layers if _rank(layer) > 3]
-        formats = {layer.data_format: layer for layer in of_images if hasattr(layer, "data_format")}
+        formats = {layer.data_format: layer for layer in of_images
+                   if getattr(layer, "data_format", None) in FORMATS}  # fmt: skip
         compared = compared or bool(formats)
         finding = look if any(map(is_own, layers)) else wrong  # which may move axes
         if len(formats) > 1:
-            first, last = formats["channels_first"], formats["channels_last"]
+            first, last = map(formats.__getitem__, FORMATS)
             return finding(
                 f"{name_of(first)} takes axis 1 for the channels, and {name_of(last)} the "
                 "last axis",
@@ -115,9 +117,9 @@ def _dropped_output(lab: Laboratory) -> tuple[keras.layers.Layer, str] | None:
                 if any(np.array_equal(labels, each) for each in given)]  # fmt: skip
     for name, model in lab.run.trained_models.items():
         for output in tf.nest.flatten(getattr(model, "outputs", None) or []):
-            last = output._keras_history.operation
+            last, node, _ = output._keras_history
             while isinstance(last, keras.layers.Activation | keras.layers.Softmax):
-                last = last.input._keras_history.operation
+                last, node, _ = last._inbound_nodes[node].input_tensors[0]._keras_history
             is_compared = any(shape[1:] == output.shape[1:] for shape in compared)
             if is_compared and isinstance(last, DROPPING) and cares_about_training(last):
                 return last, name
