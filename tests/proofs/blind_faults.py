@@ -44,13 +44,13 @@ told apart: 282 of 452 plain and 159 of 297 subtle. Of 386 [correct tasks](#corr
   of 35 and 36, and of 44 found six of 33, 38 and 45.
 - *54 to 60, 62 and 64* planted what they had themselves made or seen, in tasks of their own:
   diffusion, ranking, translation, detection, control, experts, gradients of gradients; graphs, a
-  codebook, speech, speakers, an equation of physics; a knowledge graph, transliteration, spectrograms, key
-  points, anomalies; ratings, tags, a mixture of densities, points in space, finer maps; clicks,
-  logged decisions, pairs of sentences, handwriting, stereo; a graph, keywords, worn machines,
-  denoising, lists to rank; ECGs, names in sentences, quantiles of a load, recommendations, poses;
-  hazards of machines, sounds of recordings, a random field of proteins, cells to count; scanned
-  objects, sentences to translate, anomalies, lists to rank.
-  Three of the seven of 58 are `WRONG` for another reason than the fault.
+  codebook, speech, speakers, an equation of physics; a knowledge graph, transliteration,
+  spectrograms, key points, anomalies; ratings, tags, a mixture of densities, points in space, finer
+  maps; clicks, logged decisions, pairs of sentences, handwriting, stereo; a graph, keywords, worn
+  machines, denoising, lists to rank; ECGs, names in sentences, quantiles of a load,
+  recommendations, poses; hazards of machines, sounds of recordings, a random field of proteins,
+  cells to count; scanned objects, sentences to translate, anomalies, lists to rank. Three of the
+  seven of 58 are `WRONG` for another reason than the fault.
 - *When.* Two faults of 63 and six of 64 were first tried after `check` had been changed for the
   others.
 - *Left out* are ten faults that change nothing, one of each of 4, 8, 9, 32, 36 and 56 and two
