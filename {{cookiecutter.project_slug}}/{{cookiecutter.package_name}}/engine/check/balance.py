@@ -89,12 +89,14 @@ def _weighs_nothing(pulled: Pulled) -> int | None:
 
 def _class_without_slope(lab: Laboratory) -> int | None:
     """A class whose examples have a weight, but no slope in any loss; None if there is none."""
-    weights, found = only(lab.batch[-1]), list[set[int]]()
-    if weights is None or any(lab.base.later_calls.values()):
-        return None
+    labels, weights, found = only(lab.batch[1:-1]), only(lab.batch[-1]), list[set[int]]()
+    if labels is None or weights is None or any(lab.base.later_calls.values()):
+        return None  # other labels may say which ones are known
     has_weight = np.all(np.reshape(weights[0], (lab.rows, -1)) != 0, axis=1)
     for y, p, slopes in lab.pulled.values():
         if y.dtype.kind not in "iu" or p.ndim != 2 or y.size != len(p) or len(y) != lab.rows:
+            return None
+        if not np.array_equal(y, labels[0]):  # such as 0 for those that are missing
             return None
         moves, of_rows = np.asarray(slopes.any(axis=1)), y.reshape(-1)
         classes = np.intersect1d(of_rows, range(p.shape[1])).tolist()
