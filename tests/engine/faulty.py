@@ -3581,48 +3581,7 @@ LOSS = [
         "padding", lambda: padded_words(masked=False, count_padding=True),
         "of the labels are padding, which trains", LOOK,
     ),
-    Fault(
-        "axes of layers",
-        lambda: convolved(lambda: layers.MaxPooling2D(data_format="channels_first")),
-        "max_pooling2d.* takes axis 1 for the channels, and .*conv2d.* the last axis",
-    ),
-    Fault(
-        "axes of layers", lambda: convolved(lambda: layers.BatchNormalization(axis=1)),
-        "normalizes along axis 1, and .* takes the last axis for the channels",
-    ),
-    Fault(
-        "training mode",
-        lambda: sound(model=model(dense, lambda: dense(CLASSES), last=lambda: layers.Dropout(0.5))),
-        "dropout.* drops outputs of 'main', which a loss compares with labels",
-    ),
-    Fault(
-        "splits are learned alike", lambda: renumbered(1),
-        "the loss main fell by .*, but that of validation data went from",
-    ),
-    Fault("splits are learned alike", lambda: renumbered(1, rows=200), "fell by", LOOK),
-    Fault(
-        "right and wrong", lambda: smoothed(0.9),
-        "smallest where the right class has a probability of 0.41, and larger where it has more",
-    ),
-    Fault(
-        "class weights", lambda: counting_some(lambda labels, _: labels != 1),
-        "no loss changes with the predictions for examples of class 1",
-    ),
-    Fault(
-        "learning rate",
-        lambda: sound(
-            data=examples(480),
-            optimizer=lambda: keras.optimizers.SGD(
-                keras.optimizers.schedules.PiecewiseConstantDecay([400, 600], [1e-3, 1e-2, 1e-1])
-            ),
-        ),
-        "rises from 0.001 to 0.1: the values of PiecewiseConstantDecay are in reverse order",
-    ),
     Fault("padding", lambda: padded_texts(end=True), "inputs are padded there as well"),
-    Fault(
-        "metrics", lambda: judged_by(lambda y, p: y - p, "mae"),
-        "the metric mae gets numbers below 0, such as -.*: differences of both signs cancel",
-    ),
     Fault("padding", padded_texts, "of the labels are padding, which trains", LOOK),
     Fault(
         "padding", lambda: padded_paths(masked=False),
@@ -6725,6 +6684,47 @@ MODES = [
         "mean image of validation data is like that of training data if it is turned by 270 deg",
     ),
     Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
+    Fault(
+        "axes of layers",
+        lambda: convolved(lambda: layers.MaxPooling2D(data_format="channels_first")),
+        "max_pooling2d.* takes axis 1 for the channels, and .*conv2d.* the last axis",
+    ),
+    Fault(
+        "axes of layers", lambda: convolved(lambda: layers.BatchNormalization(axis=1)),
+        "normalizes along axis 1, and .* takes the last axis for the channels",
+    ),
+    Fault(
+        "training mode",
+        lambda: sound(model=model(dense, lambda: dense(CLASSES), last=lambda: layers.Dropout(0.5))),
+        "dropout.* drops outputs of 'main', which a loss compares with labels",
+    ),
+    Fault(
+        "splits are learned alike", lambda: renumbered(1),
+        "the loss main fell by .*, but that of validation data went from",
+    ),
+    Fault("splits are learned alike", lambda: renumbered(1, rows=200), "fell by", LOOK),
+    Fault(
+        "right and wrong", lambda: smoothed(0.9),
+        "smallest where the right class has a probability of 0.41, and larger where it has more",
+    ),
+    Fault(
+        "class weights", lambda: counting_some(lambda labels, _: labels != 1),
+        "no loss changes with the predictions for examples of class 1",
+    ),
+    Fault(
+        "learning rate",
+        lambda: sound(
+            data=examples(480),
+            optimizer=lambda: keras.optimizers.SGD(
+                keras.optimizers.schedules.PiecewiseConstantDecay([400, 600], [1e-3, 1e-2, 1e-1])
+            ),
+        ),
+        "rises from 0.001 to 0.1: the values of PiecewiseConstantDecay are in reverse order",
+    ),
+    Fault(
+        "metrics", lambda: judged_by(lambda y, p: y - p, "mae"),
+        "the metric mae gets numbers below 0, such as -.*: differences of both signs cancel",
+    ),
     Fault(
         "augmentation", lambda: added_up(lambda a, b: tf.math.log(tf.exp(a) + 9 * tf.exp(b))),
         "take up parts of other examples, and their labels stay, also where the other one is the",

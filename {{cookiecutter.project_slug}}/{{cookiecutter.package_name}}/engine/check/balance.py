@@ -94,9 +94,8 @@ def _class_without_slope(lab: Laboratory) -> int | None:
         return None  # other labels may say which ones are known
     has_weight = np.all(np.reshape(weights[0], (lab.rows, -1)) != 0, axis=1)
     for y, p, slopes in lab.pulled.values():
-        if y.dtype.kind not in "iu" or p.ndim != 2 or y.size != len(p) or len(y) != lab.rows:
-            return None
-        if not np.array_equal(y, labels[0]):  # such as 0 for those that are missing
+        is_own = np.array_equal(y, labels[0])  # not with 0 for those that are missing
+        if not is_own or y.dtype.kind not in "iu" or p.ndim != 2 or y.size != len(p):
             return None
         moves, of_rows = np.asarray(slopes.any(axis=1)), y.reshape(-1)
         classes = np.intersect1d(of_rows, range(p.shape[1])).tolist()

@@ -367,7 +367,7 @@ def first_loss(lab: Laboratory) -> Finding:
 
 @relation("right and wrong", after="the same step again")
 def right_and_wrong(lab: Laboratory) -> Finding:
-    """A prediction that is a guess has a smaller loss than one that is confident and wrong."""
+    """A guess has a smaller loss than a confident wrong prediction, a right one the smallest."""
     compared = False
     for name in lab.base.calls:
         of_answers = lab.losses_of_answers(name)

@@ -75,7 +75,7 @@ def metrics(lab: Laboratory) -> Finding:
 
 
 def _misused_mean(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | None:
-    """Whether a mean gets a loss that is already a mean, or exponentials of losses."""
+    """Whether a mean gets a loss that is already one, signed errors, or exponentials of losses."""
     metric = lab.run.metrics[name]
     if not isinstance(metric, keras.metrics.Mean) or not values:
         return None

@@ -144,8 +144,8 @@ def padding(lab: Laboratory) -> Finding:
         )
     x, answers, _ = _tokens(lab)
     # What is predicted from a text or decoded from its code may have to predict where it ends.
-    ends_itself = x is not None and (_is_next(x, answers) or np.array_equal(x, answers))
-    ends_itself = ends_itself and not _has_mark_of_end(y[0].numpy(), padded)
+    is_text = x is not None and (_is_next(x, answers) or np.array_equal(x, answers))
+    ends_itself = is_text and not _has_mark_of_end(y[0].numpy(), padded)
     if in_inputs and not ends_itself and (summed or at_padding):
         return wrong(f"{seen}, and inputs are padded there as well", "a mask is lost", fix)
     return look(seen, "", f"{fix}; or is this intended?")
