@@ -1287,12 +1287,14 @@ def pictures(change: Callable[[np.ndarray], np.ndarray] = lambda images: images)
     return sound(model=create, data=(change(images), labels), others={})
 
 
-def convolved(*others: Callable[[], Any]) -> Toy:
-    """Images for a convolution, other layers, and one that gives logits."""
+def convolved(*others: Callable[[], Any], first: Callable[[], Any] | None = None) -> Toy:
+    """Images for a convolution, other layers, and one that gives logits; `first` comes first."""
 
     def create() -> keras.Model:
         hidden = [layers.Conv2D(6, 3, padding="same"), *(other() for other in others)]
-        return keras.Sequential([keras.Input((8, 8, 3)), *hidden, layers.Flatten(), dense(CLASSES)])
+        before = [first()] if first else []
+        every = (*before, *hidden, layers.Flatten(), dense(CLASSES))
+        return keras.Sequential([keras.Input((8, 8, 3)), *every])
 
     return replace(pictures(), model=create)
 
@@ -6692,6 +6694,10 @@ MODES = [
     Fault(
         "axes of layers", lambda: convolved(lambda: layers.BatchNormalization(axis=1)),
         "normalizes along axis 1, and .* takes the last axis for the channels",
+    ),
+    Fault(
+        "axes of layers", lambda: convolved(Center, lambda: layers.BatchNormalization(axis=1)),
+        "normalizes along axis 1", LOOK,  # a layer of one's own may move axes
     ),
     Fault(
         "training mode",

@@ -1505,6 +1505,45 @@ def labels_of_metrics() -> Toy:
     )  # fmt: skip
 
 
+def ignoring(label: int) -> keras.losses.Loss:
+    """A cross-entropy in which a class stands for what isn't known."""
+    return keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, ignore_class=label, reduction="none"
+    )
+
+
+def far_apart() -> Toy:
+    """Distances of pairs that are alike shrink, and those of others grow up to a margin of 1."""
+
+    def contrastive(alike: tf.Tensor, distances: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+        nearer = (1 - alike) * tf.square(tf.maximum(1 - distances, 0))
+        return tf.reduce_mean(alike * tf.square(distances) + nearer, axis=1)
+
+    def far() -> keras.layers.Layer:
+        return layers.Dense(3, "relu", bias_initializer=keras.initializers.Constant(8.0))
+
+    toy = several_labels(np.ones_like)
+    return replace(toy, model=model(last=far), losses=lambda: {"main": contrastive})
+
+
+def weighted_by_two() -> Toy:
+    """The weights of an example are a dict, and class 1 has no weight of one kind."""
+
+    def weighted_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        losses = run.losses["main"](labels, run.model(inputs, training=True))
+        return {"main": compute_loss(losses, weights["some"], run.model, replica)}
+
+    def weighted(inputs: np.ndarray, labels: np.ndarray) -> tuple[Any, ...]:
+        return inputs, labels, {"some": (labels != 1) * 1.0, "all": np.ones(len(labels))}
+
+    return sound(
+        data=weighted(*examples()), others={"validation": weighted(*examples(60, 2))},
+        train_steps=(weighted_step,), validation_step=weighted_step, metrics=dict,
+        count=lambda batch: tf.math.count_nonzero(batch[-1]["all"], dtype=tf.int32),
+    )  # fmt: skip
+
+
 def moved_channels() -> keras.layers.Layer:
     """Pools over positions, after the channels have moved to axis 1."""
     pooling = layers.MaxPooling2D(data_format="channels_first")
@@ -2190,11 +2229,15 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("metrics", lambda: judged_by(lambda y, p: tf.math.log(tf.abs(y - p)), "log_mae")),
     ("axes of layers", lambda: convolved(layers.BatchNormalization)),
     ("axes of layers", lambda: convolved(moved_channels)),
+    ("axes of layers", lambda: convolved(first=lambda: layers.BatchNormalization(axis=1))),
     ("training mode", dropped_codes),
     ("right and wrong", lambda: smoothed(0.2)),
     ("right and wrong", lambda: smoothed(0.7, near=True)),
     # Hard examples alone, of which none is of class 1.
     ("class weights", lambda: counting_some(lambda y, losses: (y != 1) & (losses > 1.1))),
+    ("class weights", lambda: sound(losses=lambda: {"main": ignoring(1)})),
+    ("class weights", far_apart),
+    ("class weights", weighted_by_two),
     ("splits are learned alike", lambda: renumbered(0)),
     ("splits are learned alike", lambda: renumbered(0, rows=200)),
     ("padding", labels_of_metrics),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,6 +21,7 @@ MOST_CLASSES = 20  # each one takes a step
 UNEVEN = 1.5  # times as often
 EQUAL = 0.03  # of logarithms
 LEAST = 10  # labels of a kind
+WITHIN = (-0.5, 0.1, 0.5, 0.9)  # predictions that are within most margins
 UPSIDE_DOWN = (
     "the weights of the classes are upside down",
     "divide by the frequency instead of multiplying",
@@ -31,7 +33,7 @@ Arguments = tuple[tf.Tensor, tf.Tensor]  # labels, predictions
 def class_weights(lab: Laboratory) -> Finding:
     """Every class counts, and none in proportion to how often it occurs."""
     for name, pulled in lab.pulled.items():
-        if (number := _weighs_nothing(pulled)) is not None:
+        if (number := _weighs_nothing(lab, name, pulled)) is not None:
             return wrong(
                 f"no loss changes with the predictions for {name} where labels are {number}: only "
                 f"those of label {1 - number} count",
@@ -73,8 +75,19 @@ def class_weights(lab: Laboratory) -> Finding:
     return ok("" if compared else "not looked at: classes are about equally frequent, or none")
 
 
-def _weighs_nothing(pulled: Pulled) -> int | None:
+def _weighs_nothing(lab: Laboratory, name: str, pulled: Pulled) -> int | None:
     """Of several labels of 0 and 1, the one for which no prediction has a slope; None if none."""
+    number = _without_slope(pulled)
+    if number is None:
+        return None
+    for at in WITHIN[int(pulled.predictions.min() >= 0) :]:  # probabilities, or distances
+        others = lab.pulled_at(functools.partial(_constant, at))
+        if name not in others or _without_slope(others[name]) != number:
+            return None  # predictions beyond a margin have no slope either
+    return number
+
+
+def _without_slope(pulled: Pulled) -> int | None:
     y, p, slopes = pulled
     if y.shape != p.shape or y.ndim < 2 or not np.isin(y[y >= 0], (0, 1)).all():
         return None
@@ -87,13 +100,18 @@ def _weighs_nothing(pulled: Pulled) -> int | None:
     return next((n for n in (0, 1) if not moved[n].any() and moved[1 - n].mean() > 0.5), None)
 
 
+def _constant(value: float, predictions: tf.Tensor) -> tf.Tensor:
+    return predictions * 0 + value
+
+
 def _class_without_slope(lab: Laboratory) -> int | None:
     """A class whose examples have a weight, but no slope in any loss; None if there is none."""
     labels, weights, found = only(lab.batch[1:-1]), only(lab.batch[-1]), list[set[int]]()
     if labels is None or weights is None or any(lab.base.later_calls.values()):
         return None  # other labels may say which ones are known
     has_weight = np.all(np.reshape(weights[0], (lab.rows, -1)) != 0, axis=1)
-    for y, p, slopes in lab.pulled.values():
+    alike = lab.pulled_at(lambda p: p * 0 + 1 / p.shape[-1])  # no class is beyond a margin
+    for y, p, slopes in (*lab.pulled.values(), *alike.values()):
         is_own = np.array_equal(y, labels[0])  # not with 0 for those that are missing
         if not is_own or y.dtype.kind not in "iu" or p.ndim != 2 or y.size != len(p):
             return None
@@ -104,7 +122,8 @@ def _class_without_slope(lab: Laboratory) -> int | None:
         others = moves[~np.isin(of_rows, [*still]) & has_weight]
         # Where only hard examples count, none of the others need to be of one class.
         found.append(still if others.size and others.mean() > 0.95 else set())
-    return min(set.intersection(*found), default=None) if found else None
+    named = {getattr(loss, "ignore_class", None) for loss in lab.run.losses.values()}  # on purpose
+    return min(set.intersection(*found) - named, default=None) if found else None
 
 
 def _are_proportional(weights: np.ndarray, often: np.ndarray) -> bool:

@@ -460,12 +460,17 @@ class Laboratory(Runs):
     @cached_property
     def pulled(self) -> dict[str, Pulled]:
         """What loss functions get that take labels and predictions, one array each."""
+        return self.pulled_at(lambda predictions: predictions)
+
+    def pulled_at(self, change: Callable[[tf.Tensor], tf.Tensor]) -> dict[str, Pulled]:
+        """The same where loss functions get changed predictions."""
         given: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
         found: dict[str, Pulled] = {}
 
         def recorded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             def called(labels: Any, predictions: Any, *others: Any, **more: Any) -> Any:
                 if tf.is_tensor(labels) and tf.is_tensor(predictions):
+                    predictions = change(predictions)
                     given.setdefault(name, (labels, predictions))
                     tape.watch(predictions)
                 return function(labels, predictions, *others, **more)

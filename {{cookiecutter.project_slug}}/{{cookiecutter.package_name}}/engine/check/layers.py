@@ -79,7 +79,7 @@ def axes_of_layers(lab: Laboratory) -> Finding:
         if MOVING_AXES & {type(part).__name__ for part in parts}:
             continue
         of_images = [layer for layer in layers if _rank(layer) > 3]
-        formats = {layer.data_format: layer for layer in of_images
+        formats = {layer.data_format: layer for layer in reversed(of_images)
                    if getattr(layer, "data_format", None) in FORMATS}  # fmt: skip
         compared = compared or bool(formats)
         finding = look if any(map(is_own, layers)) else wrong  # which may move axes
@@ -92,7 +92,11 @@ def axes_of_layers(lab: Laboratory) -> Finding:
                 "use the same data_format in all layers",
             )
         for layer in of_images:
-            if isinstance(layer, NORMALIZATIONS) and {*formats} == {"channels_last"}:
+            if not isinstance(layer, NORMALIZATIONS):
+                continue
+            # Before the first convolution it may be meant, as for each frequency of a spectrogram.
+            after = any(layers.index(each) < layers.index(layer) for each in formats.values())
+            if after and {*formats} == {"channels_last"}:
                 (axis,) = layer.input_spec.axes
                 if 0 < axis < _rank(layer) - 1:
                     return finding(
