@@ -179,6 +179,15 @@ def test_a_flag_that_is_typed_instead_of_one_in_a_file_replaces_it(
     assert getattr(parsed("--config", str(file), flag, "None"), other) == 48
 
 
+def test_none_in_quotes_or_typed_is_a_text_where_null_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("name: 'None'\nepochs: null\n")
+    config = parsed("--config", str(file))
+    assert (config.name, config.epochs) == ("None", None)
+    file.write_text(to_yaml(parsed("--name", "None")))
+    assert parsed("--config", str(file)).name == "None"
+
+
 def test_a_file_replaces_what_the_resumed_run_has_instead(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(to_yaml(Config(steps=48)))
     file = tmp_path / "more.yaml"
@@ -193,6 +202,8 @@ def test_a_file_replaces_what_the_resumed_run_has_instead(tmp_path: Path) -> Non
     [
         ("epochs: many", "--epochs is many; it must be a whole number"),
         ("epochs: 0", "--epochs is 0; it must be at least 1"),
+        ("name: null", "--name is null, and must be a text; write '' for an empty one"),
+        ("runs:", "--runs is null, and must be a text"),
         ("clip_norm: .nan", "--clip-norm is nan; it must be a finite number"),
         ("jit: onn", "--jit is onn; it must be one of"),
         ("quiet: nope", "--quiet is nope; it must be True or False. (--help"),

@@ -54,6 +54,11 @@ class _OfFile(str):
     """A flag, with its value, that a file gives."""
 
     file: Path
+    is_null: bool  # in YAML: None for Python, but no text
+
+
+class _Null(str):
+    """The value of a flag that is null in YAML."""
 
 
 def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
@@ -127,7 +132,11 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
     _require_other_names(form)
     if _take(list(arguments), "--strategy")[1] == "parameter_server":
         _refuse(f"--strategy parameter_server: {NO_PARAMETER_SERVERS}", arguments)
-    switches = set(_switches(form))
+    switches, texts = set(_flags_of(form, bool)), set(_flags_of(form, str))
+    for one in arguments:
+        flag = one.partition("=")[0]
+        if isinstance(one, _OfFile) and one.is_null and flag in texts:
+            _refuse(f"{flag} is null, and must be a text; write '' for an empty one.", [one])
     plain = [_without_value(argument, switches) for argument in arguments]
     # Both, since Tyro colors and frames errors, too, where standard output is a terminal.
     shown, message = io.StringIO(), io.StringIO()
@@ -168,15 +177,15 @@ def _fields(form: Any) -> Iterator[tuple[str, type]]:
             yield from inner or [(field.name, form)]
 
 
-def _switches(form: Any) -> Iterator[str]:
-    """The flags of a dataclass, and of those in it or in a union, that are True or False."""
+def _flags_of(form: Any, sought: type) -> Iterator[str]:
+    """The flags of a type, such as bool, of a dataclass and of those in it or in a union."""
     for part in get_args(form):
-        yield from _switches(part)
+        yield from _flags_of(part, sought)
     if isinstance(form, type) and dataclasses.is_dataclass(form):
         for name, kind in get_type_hints(form).items():
-            if kind is bool:
+            if kind is sought:
                 yield flag_of(name)
-            yield from _switches(kind)
+            yield from _flags_of(kind, sought)
 
 
 def _without_value(argument: str, switches: set[str]) -> str:
@@ -345,11 +354,13 @@ def _take(arguments: list[str], flag: str) -> tuple[list[str], str]:
 def _arguments_in(file: Path, flags_of: Callable[[Path], dict[str, Any]]) -> list[str]:
     """What `flags_of` reads in a file, as flags that know of which file they are."""
     try:
-        arguments = [_OfFile(argument) for argument in arguments_of(flags_of(file))]
+        flags = flags_of(file)
     except ValueError as error:
         fail(str(error))
+    nulls = {flag_of(name) for name, value in flags.items() if isinstance(value, _Null)}
+    arguments = [_OfFile(argument) for argument in arguments_of(flags)]
     for argument in arguments:
-        argument.file = file
+        argument.file, argument.is_null = file, argument.partition("=")[0] in nulls
     return [*arguments]
 
 
@@ -388,7 +399,7 @@ def text_of(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
         raise ValueError(FLAG_LINES)
     if node.tag.endswith(":null"):
-        return "None"
+        return _Null("None")
     if node.tag.endswith(":bool") and node.value.lower() in ("true", "false"):
         return str(node.value.capitalize())
     if node.tag.endswith(":float"):  # ".inf" and ".nan" for YAML, without the point for Python
