@@ -452,6 +452,15 @@ def warmed_up(replica: Replica) -> tf.Tensor:
     return tf.cast(replica.step, tf.float32) / 159
 
 
+def warming_up(steps: float) -> Toy:
+    """What counts in full after so many steps, of the 160 of the run."""
+
+    def ramp(replica: Replica) -> tf.Tensor:
+        return 0.01 * tf.minimum(tf.cast(replica.step, tf.float32) / steps, 1.0)
+
+    return with_loss(plus(ramp))
+
+
 def with_two_losses(give: Callable[..., Any], join: Callable[..., Any]) -> Toy:
     """Logits that two losses are made of, one of them of what `give` makes of the logits."""
 
@@ -6695,6 +6704,11 @@ MODES = [
         "axes of layers", lambda: convolved(lambda: layers.BatchNormalization(axis=1)),
         "normalizes along axis 1, and .* takes the last axis for the channels",
     ),
+    Fault(
+        "loss schedules", lambda: warming_up(100_000),
+        r"in the last of the \d+ and .* long after it, .*: a schedule .* is longer than the run",
+    ),
+    Fault("loss schedules", lambda: warming_up(400), "is longer than the run", LOOK),
     Fault(
         "axes of layers", lambda: convolved(Center, lambda: layers.BatchNormalization(axis=1)),
         "normalizes along axis 1", LOOK,  # a layer of one's own may move axes

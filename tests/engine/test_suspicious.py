@@ -33,6 +33,7 @@ from .faulty import (
     averaged,
     beside,
     bounded,
+    by_step,
     bytes_scaled,
     called_twice,
     centered,
@@ -141,6 +142,7 @@ from .faulty import (
     until_month,
     visits,
     warmed_up,
+    warming_up,
     weighted_by_class,
     weighted_labels,
     whole_of_file,
@@ -648,6 +650,12 @@ def slim(of: keras.Model, replica: Replica) -> tf.Tensor:
 def late(replica: Replica) -> tf.Tensor:
     """0 in the first step, and more later."""
     return tf.minimum(tf.cast(replica.step, tf.float32), 1.0)
+
+
+def waving(replica: Replica) -> tf.Tensor:
+    """Up and down, and 0 at last."""
+    turns = tf.cast(replica.step, tf.float32) / 1000
+    return 1e3 * tf.sin(turns) * tf.exp(-turns / 10)
 
 
 def behind_another() -> Toy:
@@ -2238,6 +2246,10 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("class weights", lambda: sound(losses=lambda: {"main": ignoring(1)})),
     ("class weights", far_apart),
     ("class weights", weighted_by_two),
+    ("loss schedules", lambda: warming_up(100)),
+    ("loss schedules", lambda: with_loss(by_step)),  # without an end
+    ("loss schedules", lambda: with_step(in_the_middle)),
+    ("loss schedules", lambda: with_loss(plus(waving))),
     ("splits are learned alike", lambda: renumbered(0)),
     ("splits are learned alike", lambda: renumbered(0, rows=200)),
     ("padding", labels_of_metrics),

@@ -21,6 +21,7 @@ MOST_CLASSES = 20  # each one takes a step
 UNEVEN = 1.5  # times as often
 EQUAL = 0.03  # of logarithms
 LEAST = 10  # labels of a kind
+AFTER = (4, 64, 1024, 4096)  # times as long as the run
 WITHIN = (-0.5, 0.1, 0.5, 0.9)  # predictions that are within most margins
 UPSIDE_DOWN = (
     "the weights of the classes are upside down",
@@ -156,6 +157,39 @@ def quantiles(lab: Laboratory) -> Finding:
                 "subtract the predictions from the labels",
             )
     return ok("" if compared else "not looked at: no loss has a slope of its own on either side")
+
+
+@relation("loss schedules")
+def loss_schedules(lab: Laboratory) -> Finding:
+    """What a loss makes of the step number, such as a warm-up, is over when the run ends."""
+    if not lab.traced.losses_know_step:
+        return ok("not looked at: no loss depends on the step")
+    last = lab.num_steps - 1
+    for step in dict.fromkeys(lab.run.functions.train_steps):
+        with contextlib.suppress(Exception):  # a step may do what only a graph can
+            seen = [lab.compute(step, lab.run, lab.batch, at) for at in (0, last)]
+            seen += [lab.compute(step, lab.run, lab.batch, n * lab.num_steps) for n in AFTER]
+            for name in seen[0]:
+                values = np.array([each[name] for each in seen])
+                if (share := _share_at_end(values)) is not None and share < 0.9:
+                    return (wrong if share < 0.25 else look)(
+                        f"the loss {name} of one batch is {values[0]:.4g} in the first step, "
+                        f"{values[1]:.4g} in the last of the {lab.num_steps} and {values[-1]:.4g} "
+                        "long after it, with the same weights",
+                        "a schedule in the train step, such as a warm-up, is longer than the run",
+                        "make it a fraction of run.num_steps",
+                    )
+    return ok()
+
+
+def _share_at_end(values: np.ndarray) -> float | None:
+    """How much of a change is done in the second of these values; None if it doesn't end."""
+    whole = values[-1] - values[0]
+    if not np.isfinite(values).all() or abs(whole) <= 3e-5 * np.abs(values).max():
+        return None
+    shares = (values - values[0]) / whole
+    ends = abs(shares[-2] - 1) < 1e-3  # unlike a decay as slow as 1 / t
+    return float(shares[1]) if ends and np.all(np.diff(shares) > -1e-3) else None
 
 
 def _shares_and_weights(
