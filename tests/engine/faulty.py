@@ -461,6 +461,39 @@ def warming_up(steps: float) -> Toy:
     return with_loss(plus(ramp))
 
 
+def two_layers() -> keras.Model:
+    """A model of a layer that may be frozen, and one that gives logits."""
+    return keras.Sequential([keras.Input((FEATURES,)), dense(name="first"), dense(CLASSES)])
+
+
+def freeze(event: Event, trainable: bool = False) -> None:
+    """Freeze the first layer of `two_layers`, or thaw it."""
+    event.run.model.get_layer("first").trainable = trainable
+
+
+class Judged(metrics.Mean):
+    """What a network, whose weights are drawn with a seed, says of inputs."""
+
+    def __init__(self, seed: int | None) -> None:
+        super().__init__()
+        drawn = keras.initializers.GlorotUniform(seed)
+        self.judge = keras.Sequential(
+            [keras.Input((FEATURES,)), dense(1, kernel_initializer=drawn)]
+        )
+
+    def update_state(self, inputs: tf.Tensor, sample_weight: tf.Tensor) -> None:
+        """Add inputs (batch, features) with weights (batch,)."""
+        super().update_state(self.judge(inputs)[:, 0], sample_weight)
+
+
+def judged_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """The default step with a metric of the inputs."""
+    inputs, labels, weights = batch
+    per_example = run.losses["main"](labels, run.model(inputs, training=True))
+    run.metrics["judged"].update_state(inputs, weights)
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
 def with_two_losses(give: Callable[..., Any], join: Callable[..., Any]) -> Toy:
     """Logits that two losses are made of, one of them of what `give` makes of the logits."""
 
@@ -4232,6 +4265,15 @@ PREDICTIONS = [
         "100% of the labels that count are the input at the same position: targets, or", LOOK,
     ),
     Fault(
+        "later positions",
+        lambda: next_words(lambda x: layers.Conv1D(3, 3, padding="causal")(x), shift=0),
+        "100% of the labels that count are the input at the same position: targets, or",
+    ),
+    Fault(  # as an autoencoder may have it
+        "later positions", lambda: next_words(lambda x: MeanOfPositions()(x), shift=0),
+        "100% of the labels that count are the input at the same position: targets, or", LOOK,
+    ),
+    Fault(
         "later positions", lambda: translated(0),
         "of the labels that count are the input at the same position: .* decoder, aren't sh", LOOK,
     ),
@@ -6707,6 +6749,18 @@ MODES = [
     Fault(
         "loss schedules", lambda: warming_up(100_000),
         r"in the last of the \d+ and .* long after it, .*: a schedule .* is longer than the run",
+    ),
+    Fault(
+        "callbacks", lambda: sound(model=two_layers, callbacks=lambda: [at_step(0, freeze)]),
+        "freeze .*first before the first step, and none thaws it; another --seed gives it other",
+    ),
+    Fault(
+        "metrics",
+        lambda: sound(
+            train_steps=(judged_step,), validation_step=judged_step,
+            metrics=lambda: {"judged": Judged(None)},
+        ),
+        "the metric judged holds a network, and another --seed gives it other weights",
     ),
     Fault("loss schedules", lambda: warming_up(400), "is longer than the run", LOOK),
     Fault(

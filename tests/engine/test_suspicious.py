@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from proof.task.losses import compute_loss
 from .faulty import (
     LEVELS,
     ROWS,
+    Judged,
     LateAverage,
     Overlap,
     Rising,
@@ -56,6 +58,7 @@ from .faulty import (
     filled_by,
     flipped_boxes,
     focal,
+    freeze,
     frozen_model,
     growing,
     heads_by,
@@ -63,6 +66,7 @@ from .faulty import (
     hinge_gan,
     interpolated_windows,
     judged_by,
+    judged_step,
     keypoints,
     labeled_in_part,
     labeled_numbers,
@@ -138,6 +142,7 @@ from .faulty import (
     two_heads,
     two_heads_of,
     two_labels,
+    two_layers,
     two_words_ahead,
     until_month,
     visits,
@@ -650,6 +655,21 @@ def slim(of: keras.Model, replica: Replica) -> tf.Tensor:
 def late(replica: Replica) -> tf.Tensor:
     """0 in the first step, and more later."""
     return tf.minimum(tf.cast(replica.step, tf.float32), 1.0)
+
+
+def thawed_later() -> list[Callback]:
+    """The first layer is frozen for 20 steps."""
+    return [at_step(0, freeze), at_step(20, partial(freeze, trainable=True))]
+
+
+def thawed_by_epochs() -> list[Callback]:
+    """The first layer is frozen until the end of epoch 16, in a callback of each epoch."""
+
+    def thaw(event: Event) -> None:
+        if event.epoch == 16:
+            freeze(event, trainable=True)
+
+    return [at_step(0, freeze), every_epochs(1, thaw)]
 
 
 def waving(replica: Replica) -> tf.Tensor:
@@ -2246,6 +2266,9 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("class weights", lambda: sound(losses=lambda: {"main": ignoring(1)})),
     ("class weights", far_apart),
     ("class weights", weighted_by_two),
+    ("callbacks", lambda: sound(model=two_layers, callbacks=thawed_later)),
+    ("callbacks", lambda: sound(model=two_layers, callbacks=thawed_by_epochs)),
+    ("metrics", lambda: with_step(judged_step, metrics=lambda: {"judged": Judged(0)})),
     ("loss schedules", lambda: warming_up(100)),
     ("loss schedules", lambda: with_loss(by_step)),  # without an end
     ("loss schedules", lambda: with_step(in_the_middle)),

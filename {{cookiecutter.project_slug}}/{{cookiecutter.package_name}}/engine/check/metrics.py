@@ -54,6 +54,8 @@ def metrics(lab: Laboratory) -> Finding:
             "reset_state misses a variable, so results of one epoch leak into the next",
             "reset every variable of the metric in reset_state",
         )
+    if found := _judged_by_chance(lab):
+        return found
     for name, arguments in lab.base.updates.items():
         values = [a for a in arguments if a is not None]
         found = _misused_mean(lab, name, values) or _of_all_pairs(lab, name, values)
@@ -72,6 +74,26 @@ def metrics(lab: Laboratory) -> Finding:
             return found
     found = _is_one_at_first(lab) or _beyond_range(lab)
     return found or ok("" if lab.run.metrics else "not looked at: there are none")
+
+
+def _judged_by_chance(lab: Laboratory) -> Finding | None:
+    """Whether a metric holds a network whose weights depend on the seed."""
+
+    def weights(metric: Any) -> list[Any]:
+        held = [each for each in vars(metric).values() if isinstance(each, keras.layers.Layer)]
+        return [v for each in held for v in each.weights if len(v.shape) > 1]
+
+    for name, metric in lab.run.metrics.items():
+        if not (own := weights(metric)):
+            continue
+        of_seeds = zip(own, weights(lab.of_other_seed.metrics[name]), strict=False)
+        if any(not np.array_equal(v.numpy(), w.numpy()) for v, w in of_seeds):
+            return wrong(
+                f"the metric {name} holds a network, and another --seed gives it other weights",
+                "nothing has trained it: its file isn't loaded; so no two runs can be compared",
+                "load its weights, or draw them with a seed of their own",
+            )
+    return None
 
 
 def _misused_mean(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | None:

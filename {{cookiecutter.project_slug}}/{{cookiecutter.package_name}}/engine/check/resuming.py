@@ -32,7 +32,7 @@ from ..workers import Workers
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different
-from .probe import replaced
+from .probe import name_of, replaced
 
 EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # of callbacks, at most
 COMPARED = (2, 5, 8)  # epochs whose factor of the learning rate is looked at
@@ -147,6 +147,7 @@ def callbacks(lab: Laboratory) -> Finding:
         (_misread_results(lab) if whole.acts else None)
         or _starts_anew(lab, whole, forgotten)
         or _lost_to_evaluate(lab, whole)
+        or _never_thawed(lab, whole)
     ):
         return found
     # What happens only in the last epochs, such as an average of these.
@@ -176,6 +177,32 @@ def _lost_to_evaluate(lab: Laboratory, acts: Acts) -> Finding | None:
                     "come without it: `evaluate` would give other results than the run",
                     "create it in a layer of a model, with add_weight(trainable=False)",
                 )
+    return None
+
+
+def _never_thawed(lab: Laboratory, acts: Acts) -> Finding | None:
+    """Whether callbacks freeze layers before the first step that hold random numbers to the end."""
+    made, per_epoch = lab.create_callbacks(), lab.batches.steps_per_epoch
+    due = [_steps(lab, each) for each in made]
+    go_on = [each.after_validations or (steps and each.next_step(steps[-1], per_epoch))
+             for each, steps in zip(made, due, strict=True)]  # fmt: skip
+    if any(go_on) or acts.calls < sum(map(len, due)):  # they may thaw later
+        return None
+    first = [each for each, steps in zip(made, due, strict=True) if steps[:1] == [0]]
+    at_first = _acts(lab, first, len(first)).trainable if first else acts.trainable
+    layers, others = lab.run.layers, lab.of_other_seed.layers
+    for layer, other, then, now in zip(layers, others, at_first, acts.trainable, strict=True):
+        of_seeds = zip(layer.trainable_weights, other.trainable_weights, strict=False)
+        if not then and not now and any(
+            len(v.shape) > 1 and not np.array_equal(lab.initial[id(v)], w.numpy())
+            for v, w in of_seeds
+        ):  # fmt: skip
+            return wrong(
+                f"callbacks freeze {name_of(layer)} before the first step, and none thaws it; "
+                "another --seed gives it other weights",
+                "it isn't pretrained, so it keeps its random weights",
+                "thaw it later, or don't freeze it",
+            )
     return None
 
 

@@ -33,10 +33,14 @@ def later_positions(lab: Laboratory) -> Finding:
             "move the sequence first, and make inputs and labels from the result",
         )
     if (share := _share_copied(lab)) > COPIED:
-        return look(
+        # Nobody needs a copy of what is known, and nothing is corrupted that could be restored.
+        is_decoder = share == 1 and x is not None and len(lab.run.trained_models) == 1
+        is_sure = is_decoder and _sees_half(lab, first=True) and not _sees_half(lab, first=False)
+        return (wrong if is_sure else look)(
             f"{share:.0%} of the labels that count are the input at the same position",
             "targets, or the inputs of a decoder, aren't shifted, so the model learns to copy",
-            "shift them by one: inputs [:-1], labels [1:]; or is this intended, as to denoise?",
+            "shift them by one: inputs [:-1], labels [1:]"
+            + "; or is this intended, as to denoise?" * (not is_sure),
         )
     if seen := _sees_its_label(lab):
         return (wrong if seen == "alone" else look)(
@@ -61,7 +65,7 @@ def later_positions(lab: Laboratory) -> Finding:
             "off-by-one: predictions are compared with a later element than the next",
             "shift in the data or in the step, not in both",
         )
-    if _sees_later_positions(lab):
+    if _sees_half(lab, first=False):
         return wrong(
             "labels are the inputs shifted by one, and predictions change with later inputs",
             "look-ahead: attention without a causal mask, or an operation over positions",
@@ -320,21 +324,25 @@ def _answers_moved_into_inputs(lab: Laboratory, x: np.ndarray, y: np.ndarray) ->
     return share if share > 3 * before + 0.05 else 0.0
 
 
-def _sees_later_positions(lab: Laboratory) -> bool:
-    """Whether predictions for the first half of a sequence depend on its second half."""
+def _sees_half(lab: Laboratory, *, first: bool) -> bool:
+    """Whether predictions for one half of a sequence depend on its `first` half, or its last."""
     half = _tokens(lab)[0].shape[1] // 2
-    other = _with_other_tokens(
-        lab, lambda t: tf.concat([t[:, :, :half], tf.roll(t[:, :, half:], 1, axis=1)], axis=2)
-    )
+
+    def moved(t: tf.Tensor) -> tf.Tensor:
+        parts = [t[:, :, :half], t[:, :, half:]]
+        parts[not first] = tf.roll(parts[not first], 1, axis=1)
+        return tf.concat(parts, axis=2)
+
     a, b = (
         np.asarray(lab.run.model(tf.nest.map_structure(lambda t: t[0], x), training=False))
-        for x in (lab.batch[0], other)
+        for x in (lab.batch[0], _with_other_tokens(lab, moved))
     )
+    judged = np.s_[:, half:] if first else np.s_[:, :half]
     # Positions without a weight may see it, such as the prompts of a prefix language model.
     counts = np.asarray(tf.nest.flatten(lab.batch[-1])[0][0]) != 0
-    counts = counts[:, :half] if counts.shape == a.shape[:2] else np.s_[:]
+    counts = counts[judged] if counts.shape == a.shape[:2] else np.s_[:]
     # Before training, the effect may be small; rounding is the same in both.
-    return relative_difference(a[:, :half][counts], b[:, :half][counts]) > TOLERANCE / 10
+    return relative_difference(a[judged][counts], b[judged][counts]) > TOLERANCE / 10
 
 
 def _labels_shifted_again(lab: Laboratory, y: np.ndarray) -> int:
