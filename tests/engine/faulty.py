@@ -452,6 +452,11 @@ def warmed_up(replica: Replica) -> tf.Tensor:
     return tf.cast(replica.step, tf.float32) / 159
 
 
+def slim_once(replica: Replica) -> float:
+    """A penalty of one's own, on each replica."""
+    return 0.1
+
+
 def warming_up(steps: float) -> Toy:
     """What counts in full after so many steps, of the 160 of the run."""
 
@@ -3834,6 +3839,10 @@ REPLICAS = [
             )
         ),
         "regularization is counted once per replica",
+    ),
+    Fault(PARITY, lambda: with_loss(plus(slim_once)), "regularization is counted once per repl"),
+    Fault(
+        "micro-batches", lambda: with_loss(plus(slim_once)), "regularization is added once per mic",
     ),
     Fault(
         PARITY,

@@ -56,6 +56,7 @@ from .faulty import (
     examples,
     fading,
     filled_by,
+    flipped,
     flipped_boxes,
     focal,
     freeze,
@@ -655,6 +656,35 @@ def slim(of: keras.Model, replica: Replica) -> tf.Tensor:
 def late(replica: Replica) -> tf.Tensor:
     """0 in the first step, and more later."""
     return tf.minimum(tf.cast(replica.step, tf.float32), 1.0)
+
+
+def erased() -> Toy:
+    """Images are flipped with their labels, and a part that is hidden has no label."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, labels, weights = flipped(masks=True)(batch, seed)
+        corners = tf.random.stateless_uniform((BATCH, 2), seed + 1, 0, 6, tf.int32)
+        places = tf.range(8) - corners[..., tf.newaxis]  # (rows, 2, 8)
+        inside = (places >= 0) & (places < 3)
+        hidden = inside[:, 0, :, tf.newaxis] & inside[:, 1, tf.newaxis, :]
+        images = tf.where(hidden[..., tf.newaxis], tf.zeros_like(images), images)
+        return images, tf.where(hidden, tf.constant(255, labels.dtype), labels), weights
+
+    loss = losses.SparseCategoricalCrossentropy(True, ignore_class=255, reduction="none")
+    return replace(segmented(augment), losses=lambda: {"main": loss}, metrics=dict)
+
+
+def turned_by_rounding() -> Toy:
+    """Two of a thousand predictions are of another class where rows come in another order."""
+
+    def turned(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels, run.model(inputs, training=True))
+        first = tf.cast(inputs[0, 0] > inputs[-1, 0], tf.float32)
+        run.metrics["mean"].update_state(weights * (1 + 2e-3 * first), weights)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return with_step(turned, metrics=lambda: {"mean": metrics.Mean()})
 
 
 def thawed_later() -> list[Callback]:
@@ -1741,6 +1771,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("callbacks", lambda: sound(callbacks=lambda: [at_step(5_000, write_file)])),
     ("learning rate", lambda: sound(optimizer=tenths)),
     ("augmentation", lambda: segmented(noisy_and_covered)),
+    ("augmentation", erased),
+    ("order of rows", turned_by_rounding),
     ("every weight moves", distances),
     ("first loss", sums_of_pixels),
     ("order of rows", lambda: with_step(mixed_with_the_next, examples_interact=True, metrics=dict)),

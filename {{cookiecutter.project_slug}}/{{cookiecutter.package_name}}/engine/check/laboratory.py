@@ -295,6 +295,13 @@ class Laboratory(Runs):
         """The sum of all regularizers."""
         return sum(self.regularization(name) for name in self.run.optimizers)
 
+    @cached_property
+    def penalties(self) -> Numbers:
+        """The part of each loss that is left without examples: regularization, or one's own."""
+        losses = self.look(self.weighted(lambda w: 0 * w)).losses
+        return {name: losses[name] if np.isfinite(losses[name]) else 0.0
+                for name in self.run.optimizers}  # fmt: skip
+
     # The models.
 
     @property

@@ -506,10 +506,18 @@ def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[f
     gray = _coarser(gray.mean(axis=3), factor)
     usual = np.median(gray, axis=(1, 2), keepdims=True)
     is_shown = np.abs(gray - usual) <= 0.02 * np.ptp(painted)
-    shown, maps = (np.where(is_shown, _blurred(each), np.median(each)) for each in (a, b))
+    # Beside them too, where the means are taken over what may be ignored there.
+    is_shown = _blurred(is_shown.astype("f8")) > 0.99
+    shown, maps = (_with_mean_elsewhere(_blurred(each), is_shown) for each in (a, b))
     is_apart = (_correlations(shown, maps) < 0.8) & (is_shown.mean(axis=(1, 2)) > 0.5)
     share = float(np.mean(is_apart))
     return (share, "are not aligned with their images") if share > 0.5 else None
+
+
+def _with_mean_elsewhere(maps: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Maps (n, h, w) with the mean of some of their places in all others."""
+    means = np.ma.array(maps, mask=~there).mean(axis=(1, 2), keepdims=True)
+    return np.where(there, maps, np.ma.filled(means, 0))
 
 
 def _coarser(maps: np.ndarray, factor: int) -> np.ndarray:

@@ -24,6 +24,7 @@ from .probe import words_of
 from .runs import state_of
 
 SIGN_BASED = {"Lion", "Muon"}
+TURNED = 5e-3  # of a metric, since rounding may change the class of a pixel
 MOST_SIZES = 8  # of changes that come from signs
 MOST_PARTS = 8  # of a batch; each one takes a step
 FEW_MASKED = 30  # labels, which may be the same by chance
@@ -105,7 +106,8 @@ def order_of_rows(lab: Laboratory) -> Finding:
     turned = tf.nest.map_structure(lambda t: tf.reverse(t, [1]), lab.batch)
     other = lab.look(turned)
     differences = lab.base.differences(other)
-    if not differences:
+    are_of_metrics = all(name.startswith("the metric") for name in differences)
+    if are_of_metrics and not different(lab.base.metrics, other.metrics, TURNED):
         return ok()
     if not lab.is_the_same_when_traced_again:
         return ok("not looked at: see two replicas")
@@ -169,7 +171,7 @@ def microbatches(lab: Laboratory) -> Finding:
 
 def _why_two_differ(lab: Laboratory, name: str, one: float, two: float) -> str:
     """Why a loss isn't the same in two micro-batches."""
-    own, more = lab.regularization(name), two - one
+    own, more = lab.regularization(name) or lab.penalties.get(name, 0.0), two - one
     rests = one, one - own  # with and without regularization
     if own and close(more, own, COARSE):
         return "regularization is added once per micro-batch; use replica.regularization(model)"
@@ -185,8 +187,7 @@ def two_replicas(lab: Laboratory) -> Finding:
     """Losses, metrics, weights, statistics and optimizer slots are the same."""
     one, two = lab.trained_on_one, lab.trained_on_two
     numbers = relative_difference(list(one.losses[0].values()), list(two.losses[0].values()))
-    # Rounding may change the class of a pixel, and a metric with it.
-    turned = different(one.metrics, two.metrics, 5e-3)
+    turned = different(one.metrics, two.metrics, TURNED)
     numbers = max([numbers, *(abs(one.metrics[n] - two.metrics[n]) for n in turned)])
     weights = relative_difference(one.weights, two.weights)
     norm = two.norms[0] / one.norms[0] if one.norms[0] else 1.0
@@ -240,7 +241,8 @@ def two_replicas(lab: Laboratory) -> Finding:
         {f"{n} loss": v for n, v in each.losses[0].items()} | {n: each.metrics[n] for n in turned}
         for each in (one, two)
     )
-    return wrong(seen, explain(first, second, 2, lab.total_regularization))
+    penalty = lab.total_regularization or sum(lab.penalties.values())
+    return wrong(seen, explain(first, second, 2, penalty))
 
 
 @relation("inputs matter", after="the same step again")
