@@ -499,6 +499,18 @@ def judged_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
+def critic_until(updates: int) -> Toy:
+    """A discriminator makes two updates in each of 80 steps, and its rate is 0 after some."""
+
+    def create() -> dict[str, keras.optimizers.Optimizer]:
+        decay = keras.optimizers.schedules.PolynomialDecay(0.1, updates, 0.0)
+        return {"discriminator": keras.optimizers.SGD(decay),
+                "generator": keras.optimizers.SGD(0.1)}  # fmt: skip
+
+    steps = (*[GAN.train_steps[0]] * 2, GAN.train_steps[1])
+    return replace(validated_gan(), train_steps=steps, optimizer=create)
+
+
 def with_two_losses(give: Callable[..., Any], join: Callable[..., Any]) -> Toy:
     """Logits that two losses are made of, one of them of what `give` makes of the logits."""
 
@@ -6562,6 +6574,14 @@ MODES = [
         ),
         "'discriminator' is 0 after 17% .* counts updates, and each train step makes 3",
     ),
+    Fault(  # one schedule of updates, for as many as there are steps
+        "learning rate", lambda: critic_until(80),
+        "'discriminator' is 0 after 5.% .* counts updates, and each train step makes 2",
+    ),
+    Fault(
+        "learning rate", lambda: critic_until(100),
+        "'discriminator' is 0 after 6.% .* counts updates, and each train step makes 2", LOOK,
+    ),
     Fault("callbacks", lambda: sound(callbacks=lambda: [every_validation(Patient(1))]),
           "while every result improves, and not while it gets worse"),
     Fault("every weight moves", lambda: replace(GAN, model=gan_of_a_frozen_judge),
@@ -6668,6 +6688,10 @@ MODES = [
     Fault(
         "inputs matter", lambda: masked_labels(lambda y, _: tf.ones_like(y), "bought"),
         r"the same with labels\['bought'\] of other", LOOK,
+    ),
+    Fault(
+        "inputs matter", lambda: masked_labels(lambda y, _: tf.ones_like(y), "event"),
+        r"the same with labels\['event'\] of other examples, which are 0 or 1: censored",
     ),
     Fault(  # what isn't known is 0, which nothing else is
         "inputs matter",

@@ -208,8 +208,8 @@ def _ends_early(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None
     if share > 80:
         return None
     seen = f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps"
-    if updates > 1:  # a critic's may end at half of the run
-        return (look if share >= 40 else wrong)(
+    if updates > 1:  # a critic's may end early, but hardly just where such a mistake ends it
+        return (look if share >= 40 and abs(share - 100 / updates) > 2 else wrong)(
             seen,
             f"its schedule counts updates, and each train step makes {updates}",
             f"give it {updates} times the number of steps that create_optimizer is given",

@@ -28,6 +28,7 @@ TURNED = 5e-3  # of a metric, since rounding may change the class of a pixel
 MOST_SIZES = 8  # of changes that come from signs
 MOST_PARTS = 8  # of a batch; each one takes a step
 FEW_MASKED = 30  # labels, which may be the same by chance
+EVENTS = {"event", "events", "censored", "uncensored", "died", "dead", "death", "failed"}
 MASKS = {"mask", "masks", "visible", "valid", "known", "observed", "labeled"}
 
 
@@ -264,6 +265,13 @@ def inputs_matter(lab: Laboratory) -> Finding:
                     "a mask of the labels that are known isn't applied",
                     "multiply the loss of each label by its mask, and divide by the mask's sum",
                 )
+        if name := next((name for name in idle if _says_what_happened(lab, name)), ""):
+            return wrong(
+                f"every loss is the same with {name} of other examples, which are 0 or 1",
+                "censored examples count as if the event had happened at their last time, or all "
+                "as if it hadn't",
+                "let only those with an event count in the density or the hazard",
+            )
         return look(
             f"every loss is the same with {' and '.join(idle)} of other examples",
             "no train step uses them, such as a mask that isn't applied or labels that aren't used",
@@ -358,6 +366,12 @@ def _ignored_parts(lab: Laboratory) -> list[str]:
             if other.counted == lab.base.counted and not lab.base.trains_otherwise(other):
                 found.append(name)
     return found
+
+
+def _says_what_happened(lab: Laboratory, name: str) -> bool:
+    """Whether a label is called one of EVENTS, and is sometimes 0 and sometimes 1."""
+    values = np.unique(lab.examples["train"][name])
+    return name.startswith("labels") and bool(words_of(name) & EVENTS) and [*values] == [0, 1]
 
 
 def _trained_where_masked(lab: Laboratory, mask: str) -> str:
