@@ -340,8 +340,8 @@ def to_find_others() -> Toy:
     )  # fmt: skip
 
 
-def keypoints(exchanged: bool) -> Toy:
-    """Images that are flipped now and then, with a left and a right point, some unknown (0, 0)."""
+def keypoints(exchanged: bool, unknown: float = 0.0) -> Toy:
+    """Images that are flipped now and then, with a left and a right point, some unknown."""
 
     def split(rows: int, seed: int) -> tuple[Any, Any]:
         numbers = np.random.default_rng(seed)
@@ -351,7 +351,7 @@ def keypoints(exchanged: bool) -> Toy:
             for shade, (x, y) in enumerate(points, 1):
                 image[y, x] = shade
         points = (places / 7).astype("float32")
-        points[numbers.random((rows, 2)) < 0.1] = 0
+        points[numbers.random((rows, 2)) < 0.1] = unknown
         return images, {"points": points, "size": points[:, 1, 0] - points[:, 0, 0]}
 
     def augment(batch: Any, seed: tf.Tensor) -> Any:
@@ -6886,6 +6886,10 @@ MODES = [
     Fault("metrics follow the loss", lambda: scored(lambda p: tf.sigmoid(-p)), "auc .* rank the w"),
     Fault(
         "augmentation", lambda: keypoints(exchanged=False),
+        "number 0 of labels.* less than number 2, but often more after the augmentation", LOOK,
+    ),
+    Fault(
+        "augmentation", lambda: keypoints(exchanged=False, unknown=NAN),
         "number 0 of labels.* less than number 2, but often more after the augmentation", LOOK,
     ),
     Fault("labels", one_class, "every label of the training data is 0", LOOK),

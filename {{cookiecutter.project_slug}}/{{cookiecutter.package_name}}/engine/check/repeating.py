@@ -616,10 +616,11 @@ def _columns_turned(plain: Any, made: Any) -> Finding | None:
 
 
 def _pairs_turned(y: np.ndarray, z: np.ndarray, coordinates: int) -> list[tuple[bool, int, int]]:
-    """Pairs of columns, and whether they are of boxes; where one is 0, a point may be missing."""
+    """Pairs of columns, and whether they are of boxes; where one is 0 or NaN, a point is missing."""
     found = []
     for i, j in itertools.permutations(range(y.shape[1]), 2):
-        known = ((y[:, [i, j]] != 0) & (z[:, [i, j]] != 0)).all(axis=1)
+        both = np.concatenate([y[:, [i, j]], z[:, [i, j]]], axis=1)
+        known = ((both != 0) & ~np.isnan(both)).all(axis=1)
         is_less = y[known, i] < y[known, j]
         if i % coordinates != j % coordinates or len(is_less) < FEW_KNOWN or not is_less.all():
             continue
