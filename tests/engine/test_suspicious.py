@@ -75,6 +75,7 @@ from .faulty import (
     mapped,
     marked_binary,
     marked_pixels,
+    masked_labels,
     masked_pictures,
     matched,
     measured_by,
@@ -685,6 +686,13 @@ def turned_by_rounding() -> Toy:
         return {"main": compute_loss(per_example, weights, run.model, replica)}
 
     return with_step(turned, metrics=lambda: {"mean": metrics.Mean()})
+
+
+def with_events() -> Toy:
+    """Times of events, and of the last visits of others, which have the weight 0."""
+    toy = masked_labels(lambda y, _: tf.ones_like(y), "event")
+    inputs, labels = toy.data
+    return replace(toy, data=(inputs, labels, labels["event"][:, 0]))
 
 
 def thawed_later() -> list[Callback]:
@@ -1772,6 +1780,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("learning rate", lambda: sound(optimizer=tenths)),
     ("augmentation", lambda: segmented(noisy_and_covered)),
     ("augmentation", erased),
+    ("inputs matter", with_events),
     ("order of rows", turned_by_rounding),
     ("every weight moves", distances),
     ("first loss", sums_of_pixels),
@@ -2300,6 +2309,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("class weights", weighted_by_two),
     ("callbacks", lambda: sound(model=two_layers, callbacks=thawed_later)),
     ("callbacks", lambda: sound(model=two_layers, callbacks=thawed_by_epochs)),
+    ("callbacks", lambda: sound(model=two_layers, callbacks=lambda: [at_step(20, freeze)])),
     ("metrics", lambda: with_step(judged_step, metrics=lambda: {"judged": Judged(0)})),
     ("loss schedules", lambda: warming_up(100)),
     ("loss schedules", lambda: with_loss(by_step)),  # without an end

@@ -186,10 +186,10 @@ def _never_thawed(lab: Laboratory, acts: Acts) -> Finding | None:
     due = [_steps(lab, each) for each in made]
     go_on = [each.after_validations or (steps and each.next_step(steps[-1], per_epoch))
              for each, steps in zip(made, due, strict=True)]  # fmt: skip
-    if any(go_on) or acts.calls < sum(map(len, due)):  # they may thaw later
-        return None
     first = [each for each, steps in zip(made, due, strict=True) if steps[:1] == [0]]
-    at_first = _acts(lab, first, len(first)).trainable if first else acts.trainable
+    if not first or any(go_on) or acts.calls < sum(map(len, due)):  # they may thaw later
+        return None
+    at_first = _acts(lab, first, len(first)).trainable
     layers, others = lab.run.layers, lab.of_other_seed.layers
     for layer, other, then, now in zip(layers, others, at_first, acts.trainable, strict=True):
         of_seeds = zip(layer.trainable_weights, other.trainable_weights, strict=False)

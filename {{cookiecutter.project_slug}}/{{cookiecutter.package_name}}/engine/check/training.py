@@ -369,9 +369,11 @@ def _ignored_parts(lab: Laboratory) -> list[str]:
 
 
 def _says_what_happened(lab: Laboratory, name: str) -> bool:
-    """Whether a label is called one of EVENTS, and is sometimes 0 and sometimes 1."""
-    values = np.unique(lab.examples["train"][name])
-    return name.startswith("labels") and bool(words_of(name) & EVENTS) and [*values] == [0, 1]
+    """Whether a label is called one of EVENTS, is 0 or 1, and isn't told by weights of 0."""
+    train, is_event = lab.examples["train"], bool(words_of(name) & EVENTS)
+    if not name.startswith("labels") or not is_event or [*np.unique(train[name])] != [0, 1]:
+        return False
+    return all(np.all(array) for n, array in train.items() if n.startswith("weights"))
 
 
 def _trained_where_masked(lab: Laboratory, mask: str) -> str:
