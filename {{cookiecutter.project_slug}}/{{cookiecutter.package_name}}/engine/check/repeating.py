@@ -616,7 +616,7 @@ def _columns_turned(plain: Any, made: Any) -> Finding | None:
 
 
 def _pairs_turned(y: np.ndarray, z: np.ndarray, coordinates: int) -> list[tuple[bool, int, int]]:
-    """Pairs of columns, and whether they are of boxes; where one is 0 or NaN, a point is missing."""
+    """Pairs of columns, and whether they are of boxes; 0 and NaN are of missing points."""
     found = []
     for i, j in itertools.permutations(range(y.shape[1]), 2):
         both = np.concatenate([y[:, [i, j]], z[:, [i, j]]], axis=1)
