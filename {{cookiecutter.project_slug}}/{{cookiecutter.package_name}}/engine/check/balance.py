@@ -107,15 +107,22 @@ def _constant(value: float, predictions: tf.Tensor) -> tf.Tensor:
 
 def _class_without_slope(lab: Laboratory) -> int | None:
     """A class whose examples have a weight, but no slope in any loss; None if there is none."""
+    named = {getattr(loss, "ignore_class", None) for loss in lab.run.losses.values()}  # on purpose
+    still = _classes_without_slope(lab, lab.pulled) - named
+    if still:  # also where no class is beyond a margin
+        still &= _classes_without_slope(lab, lab.pulled_at(lambda p: p * 0 + 1 / p.shape[-1]))
+    return min(still, default=None)
+
+
+def _classes_without_slope(lab: Laboratory, pulled: dict[str, Pulled]) -> set[int]:
     labels, weights, found = only(lab.batch[1:-1]), only(lab.batch[-1]), list[set[int]]()
     if labels is None or weights is None or any(lab.base.later_calls.values()):
-        return None  # other labels may say which ones are known
+        return set()  # other labels may say which ones are known
     has_weight = np.all(np.reshape(weights[0], (lab.rows, -1)) != 0, axis=1)
-    alike = lab.pulled_at(lambda p: p * 0 + 1 / p.shape[-1])  # no class is beyond a margin
-    for y, p, slopes in (*lab.pulled.values(), *alike.values()):
+    for y, p, slopes in pulled.values():
         is_own = np.array_equal(y, labels[0])  # not with 0 for those that are missing
         if not is_own or y.dtype.kind not in "iu" or p.ndim != 2 or y.size != len(p):
-            return None
+            return set()
         moves, of_rows = np.asarray(slopes.any(axis=1)), y.reshape(-1)
         classes = np.intersect1d(of_rows, range(p.shape[1])).tolist()
         counted = {k: moves[(of_rows == k) & has_weight] for k in classes}
@@ -123,8 +130,7 @@ def _class_without_slope(lab: Laboratory) -> int | None:
         others = moves[~np.isin(of_rows, [*still]) & has_weight]
         # Where only hard examples count, none of the others need to be of one class.
         found.append(still if others.size and others.mean() > 0.95 else set())
-    named = {getattr(loss, "ignore_class", None) for loss in lab.run.losses.values()}  # on purpose
-    return min(set.intersection(*found) - named, default=None) if found else None
+    return set.intersection(*found) if found else set()
 
 
 def _are_proportional(weights: np.ndarray, often: np.ndarray) -> bool:
