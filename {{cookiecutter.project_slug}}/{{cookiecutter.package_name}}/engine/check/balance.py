@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory, Pulled
-from .numbers import arrays_of, named_leaves, only, with_array
+from .numbers import Numbers, arrays_of, named_leaves, only, with_array
 
 MOST_CLASSES = 20  # each one takes a step
 UNEVEN = 1.5  # times as often
@@ -170,21 +170,22 @@ def loss_schedules(lab: Laboratory) -> Finding:
     """What a loss makes of the step number, such as a warm-up, is over when the run ends."""
     if not lab.traced.losses_know_step:
         return ok("not looked at: no loss depends on the step")
-    last = lab.num_steps - 1
+    places = (0, lab.num_steps - 1, *(times * lab.num_steps for times in AFTER))
+    seen: list[Numbers] = [{} for _ in places]
     for step in dict.fromkeys(lab.run.functions.train_steps):
         with contextlib.suppress(Exception):  # a step may do what only a graph can
-            seen = [lab.compute(step, lab.run, lab.batch, at) for at in (0, last)]
-            seen += [lab.compute(step, lab.run, lab.batch, n * lab.num_steps) for n in AFTER]
-            for name in seen[0]:
-                values = np.array([each[name] for each in seen])
-                if (share := _share_at_end(values)) is not None and share < 0.9:
-                    return (wrong if share < 0.25 else look)(
-                        f"the loss {name} of one batch is {values[0]:.4g} in the first step, "
-                        f"{values[1]:.4g} in the last of the {lab.num_steps} and {values[-1]:.4g} "
-                        "long after it, with the same weights",
-                        "a schedule in the train step, such as a warm-up, is longer than the run",
-                        "make it a fraction of run.num_steps",
-                    )
+            made = [lab.compute(step, lab.run, lab.batch, at) for at in places]
+            seen = [before | losses for before, losses in zip(seen, made, strict=True)]
+    for name in seen[0]:
+        values = np.array([losses[name] for losses in seen])
+        if (share := _share_at_end(values)) is not None and share < 0.9:
+            return (wrong if share < 0.25 else look)(
+                f"the loss {name} of one batch is {values[0]:.4g} in the first step, "
+                f"{values[1]:.4g} in the last of the {lab.num_steps} and {values[-1]:.4g} "
+                "long after it, with the same weights",
+                "a schedule in the train step, such as a warm-up, is longer than the run",
+                "make it a fraction of run.num_steps",
+            )
     return ok()
 
 

@@ -91,12 +91,10 @@ def axes_of_layers(lab: Laboratory) -> Finding:
                 "one of them treats rows of an image as if they were its channels",
                 "use the same data_format in all layers",
             )
-        for layer in of_images:
-            if not isinstance(layer, NORMALIZATIONS):
-                continue
-            # Before the first convolution it may be meant, as for each frequency of a spectrogram.
-            after = any(layers.index(each) < layers.index(layer) for each in formats.values())
-            if after and {*formats} == {"channels_last"}:
+        first = formats.get("channels_last")
+        # Before the first convolution it may be meant, as for each frequency of a spectrogram.
+        for layer in of_images[of_images.index(first) + 1 :] if first else ():
+            if isinstance(layer, NORMALIZATIONS):
                 (axis,) = layer.input_spec.axes
                 if 0 < axis < _rank(layer) - 1:
                     return finding(

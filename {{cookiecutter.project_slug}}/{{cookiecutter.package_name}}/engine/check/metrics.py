@@ -22,6 +22,7 @@ from .numbers import (
     answers,
     different,
     equal,
+    matrices_differ,
     named_leaves,
     of_next_row,
 )
@@ -81,13 +82,11 @@ def _judged_by_chance(lab: Laboratory) -> Finding | None:
 
     def weights(metric: Any) -> list[Any]:
         held = [each for each in vars(metric).values() if isinstance(each, keras.layers.Layer)]
-        return [v for each in held for v in each.weights if len(v.shape) > 1]
+        return [v for each in held for v in each.weights]
 
     for name, metric in lab.run.metrics.items():
-        if not (own := weights(metric)):
-            continue
-        of_seeds = zip(own, weights(lab.of_other_seed.metrics[name]), strict=False)
-        if any(not np.array_equal(v.numpy(), w.numpy()) for v, w in of_seeds):
+        own = weights(metric)
+        if own and matrices_differ(own, weights(lab.of_other_seed.metrics[name])):
             return wrong(
                 f"the metric {name} holds a network, and another --seed gives it other weights",
                 "nothing has trained it: its file isn't loaded; so no two runs can be compared",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,6 +71,12 @@ def only(part: Any) -> Any:
     """The only array of a part of a batch; None if there are several, or none."""
     leaves = tf.nest.flatten(part)
     return leaves[0] if len(leaves) == 1 else None
+
+
+def matrices_differ(own: Iterable[Any], others: Iterable[Any]) -> bool:
+    """Whether a variable with several axes has another value in a copy, as of another seed."""
+    pairs = zip(own, others, strict=False)
+    return any(len(v.shape) > 1 and not np.array_equal(v.numpy(), w.numpy()) for v, w in pairs)
 
 
 def arrays_of(

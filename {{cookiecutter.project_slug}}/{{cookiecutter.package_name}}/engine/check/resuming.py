@@ -31,7 +31,7 @@ from ..errors import UsageError
 from ..workers import Workers
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import different
+from .numbers import different, matrices_differ
 from .probe import name_of, replaced
 
 EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # of callbacks, at most
@@ -192,11 +192,8 @@ def _never_thawed(lab: Laboratory, acts: Acts) -> Finding | None:
     at_first = _acts(lab, first, len(first)).trainable
     layers, others = lab.run.layers, lab.of_other_seed.layers
     for layer, other, then, now in zip(layers, others, at_first, acts.trainable, strict=True):
-        of_seeds = zip(layer.trainable_weights, other.trainable_weights, strict=False)
-        if not then and not now and any(
-            len(v.shape) > 1 and not np.array_equal(lab.initial[id(v)], w.numpy())
-            for v, w in of_seeds
-        ):  # fmt: skip
+        weights = layer.trainable_weights, other.trainable_weights
+        if not then and not now and matrices_differ(*weights):
             return wrong(
                 f"callbacks freeze {name_of(layer)} before the first step, and none thaws it; "
                 "another --seed gives it other weights",
