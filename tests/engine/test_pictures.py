@@ -135,7 +135,7 @@ def test_classes_of_real_digits_are_found_and_early_epochs_are_shown(load: Load)
 def test_the_importance_of_a_column_is_what_its_shuffling_costs(load: Load) -> None:
     pictures, data = (load("tabular_regression", f"task.{n}") for n in ("pictures", "data"))
     draw = np.random.default_rng(0)
-    columns = data.numeric_columns()
+    columns = data.NUMERIC
     inputs = {"numeric": draw.normal(size=(30, len(columns))), "sex": draw.integers(1, 3, 30)}
 
     def predict(inputs: dict[str, np.ndarray]) -> np.ndarray:

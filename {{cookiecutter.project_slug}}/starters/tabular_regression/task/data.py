@@ -17,6 +17,8 @@ from .config import TaskConfig
 #     data, target = d.data.astype("float32"), d.target.astype("float32")
 #     numpy.savez_compressed("diabetes.npz", columns=d.feature_names, data=data, target=target)
 DIABETES = Path(__file__).with_name("diabetes.npz")
+# The columns of "numeric", in the order that training and `predict` use.
+NUMERIC = ("age", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6")
 CATEGORY = "sex"  # 1 or 2; the source doesn't say which is which
 MASKED = ("bp", "s1", "s2", "s3", "s6")  # the source has no missing values; these columns get some
 MISSING = 0.15  # fraction of their values that is removed
@@ -53,14 +55,14 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     engine/random_access.py; or a tf.data.Dataset of single examples. Only "train" is required.
     """
     columns, data, target = _load()
-    category = columns.index(CATEGORY)
+    numbers, category = [columns.index(name) for name in NUMERIC], columns.index(CATEGORY)
     order = np.random.default_rng(SPLIT_SEED).permutation(len(data))
     is_test = np.arange(len(data)) % FOLDS == task.fold
     test, rest = order[is_test], order[~is_test]
     is_validation = np.arange(len(rest)) % VALIDATION == 0
 
     def examples(rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        numeric = np.delete(data[rows], category, axis=1)
+        numeric = data[np.ix_(rows, numbers)]
         sex = data[rows, category].astype(np.int64)
         return {"numeric": numeric, "sex": sex}, target[rows, np.newaxis]
 
@@ -70,11 +72,6 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
         "validation": examples(rest[is_validation]),
         "test": examples(test),
     }
-
-
-def numeric_columns() -> list[str]:
-    """The names of the columns of "numeric"."""
-    return [column for column in _load()[0] if column != CATEGORY]
 
 
 # TODO(3): the augmentation of a training batch, or None; default: none.

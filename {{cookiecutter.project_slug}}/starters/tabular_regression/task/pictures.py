@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from ..engine.batches import first_examples
 from ..engine.pictures import drawn_split, predict_in_parts, save
 from ..engine.types import Run
-from .data import CATEGORY, MEANINGS, numeric_columns
+from .data import CATEGORY, MEANINGS, NUMERIC
 
 ROWS, COLUMNS = 3, 3
 MAX_EXAMPLES = 1_000  # the pictures and their numbers are of at most so many
@@ -29,7 +29,7 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     figure = Figure(figsize=(COLUMNS * 3.2, ROWS * 2.4), layout="constrained")
     cells = figure.subplots(ROWS, COLUMNS, sharey=True).flatten()
     styles = ({"marker": "x", "color": "#d55e00"}, {"marker": ".", "color": "#003366"})
-    for cell, name, values in zip(cells, numeric_columns(), inputs["numeric"].T, strict=True):
+    for cell, name, values in zip(cells, NUMERIC, inputs["numeric"].T, strict=True):
         for sex, style in zip(np.unique(inputs["sex"]), styles, strict=False):
             rows = inputs["sex"] == sex
             label = f"{CATEGORY} {sex}"
@@ -100,7 +100,7 @@ def permutation_importance(
     orders = np.stack([random.permutation(len(labels)) for _ in range(PERMUTATIONS)])
     copies = {name: np.concatenate([values] * PERMUTATIONS) for name, values in inputs.items()}
     found = {}
-    for i, name in enumerate((*numeric_columns(), CATEGORY)):
+    for i, name in enumerate((*NUMERIC, CATEGORY)):
         changed = {"numeric": copies["numeric"].copy(), CATEGORY: copies[CATEGORY]}
         if name == CATEGORY:
             changed[CATEGORY] = inputs[CATEGORY][orders].flatten()

@@ -11,9 +11,7 @@ import keras
 import numpy as np
 
 from ..engine.errors import UsageError
-from .data import CATEGORY
-
-NUMERIC = ("age", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6")  # columns of "numeric"
+from .data import CATEGORY, NUMERIC
 
 
 def read_table(file: Path, model: keras.Model) -> dict[str, np.ndarray]:
