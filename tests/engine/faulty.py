@@ -3282,6 +3282,18 @@ DATA = [
         "2 functions of faulty.py, .* share the variable layer of the loop that creates them",
     ),
     Fault(
+        "fractions of the run", lambda: sound(callbacks=lambda: [every_epochs(1, freeze_at_last)]),
+        "freeze_at_last of faulty.py, line .*, compares a number of epochs with 0.8",
+    ),
+    Fault(
+        "fractions of the run", lambda: with_loss(fading_in),
+        "fading_in of faulty.py, line .*, compares a number of steps with 0.1",
+    ),
+    Fault(
+        "callbacks", lambda: taught_by_copies(copy_trainable),
+        "copy_trainable assigns variables, but after a call of it all are as before",
+    ),
+    Fault(
         "loop variables", lambda: sound(model=heads_in_a_loop),
         "functions of faulty.py, .* share the variable i of the loop that creates them",
     ),
@@ -5030,6 +5042,36 @@ def by_step(
     return compute_loss(per_example * factor, weights, model, replica)
 
 
+LAST_PART = 0.8  # of the run
+
+
+def freeze_at_last(event: Event) -> None:
+    """Freeze the model in the last part of the run, and in truth from the first epoch on."""
+    if event.epoch >= LAST_PART:
+        event.run.model.trainable = False
+
+
+def fading_in(
+    per_example: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica
+) -> tf.Tensor:
+    """A loss that counts less at first, and in truth in the first step only."""
+    share = tf.where(replica.step < 0.1, 0.5, 1.0)
+    return share * compute_loss(per_example, weights, model, replica)
+
+
+def copy_trainable(event: Event) -> None:
+    """Copy no weights, since the target is frozen."""
+    target, online = (event.run.models[name] for name in ("target", "online"))
+    pairs = zip(target.trainable_variables, online.trainable_variables, strict=False)
+    for copy, weight in pairs:
+        copy.assign(weight.value)
+
+
+def taught_by_copies(copy: Callable[[Event], None]) -> Toy:
+    """A target network that a callback copies now and then."""
+    return replace(copied_every(1_000), callbacks=lambda: [every_steps(10, copy)])
+
+
 def thawed_in_a_loop(own: bool = False) -> list[Callback]:
     """Layers that are to train one after the other; `own`: each function has its layer."""
 
@@ -6692,6 +6734,10 @@ MODES = [
     Fault(
         "inputs matter", lambda: masked_labels(lambda y, _: tf.ones_like(y), "event"),
         r"the same with labels\['event'\] of other examples, which are 0 or 1: censored",
+    ),
+    Fault(
+        "inputs matter", lambda: masked_labels(lambda y, _: tf.ones_like(y), "done"),
+        r"the same with labels\['done'\] of other examples, which are 0 or 1: the value of a state",
     ),
     Fault(  # what isn't known is 0, which nothing else is
         "inputs matter",

@@ -23,6 +23,7 @@ from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
 
 from .faulty import (
+    LAST_PART,
     LEVELS,
     ROWS,
     Judged,
@@ -136,6 +137,7 @@ from .faulty import (
     tagged,
     tags_validated,
     taught,
+    taught_by_copies,
     tenfold_drop,
     texts,
     thawed_in_a_loop,
@@ -930,6 +932,175 @@ def turned_metric() -> Toy:
     )
 
 
+def least_squares_of_two() -> Toy:
+    """1 and 0 by a loss of its own, which is least for these numbers; 0.5 is between them."""
+    inputs, labels = examples()
+    return sound(
+        model=model(last=lambda: dense(1)),
+        data=(inputs, (labels > 0).astype("float32")[:, np.newaxis]),
+        losses=lambda: {"main": lambda y, p: tf.square(p - y)[:, 0]},
+        metrics=lambda: {"accuracy": metrics.BinaryAccuracy()},
+        others={},
+    )
+
+
+def mostly_positive() -> Toy:
+    """Nine in ten examples are positive, which the bias knows; recall is 1 as long as all are."""
+    numbers = np.random.default_rng(1)
+    labels = (numbers.random((ROWS, 1)) < 0.9).astype("float32")
+    inputs = (numbers.normal(size=(ROWS, FEATURES)) + labels).astype("float32")
+
+    def update(metric: Any, labels: Any, predictions: Any, weights: Any) -> None:
+        metric.update_state(labels, tf.sigmoid(predictions), weights)
+
+    biased = partial(dense, 1, bias_initializer=keras.initializers.Constant(3.0))
+    return sound(
+        model=model(last=biased), data=(inputs, labels), others={},
+        train_steps=(step(update=update),),
+        losses=lambda: {"main": losses.BinaryCrossentropy(from_logits=True, reduction="none")},
+        metrics=lambda: {"recall": metrics.Recall()}, optimizer=lambda: keras.optimizers.SGD(1e-3),
+    )  # fmt: skip
+
+
+def regions() -> Toy:
+    """Dice's loss with one pixel added to both sides, so absent classes count as right."""
+
+    def dice(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        right, shares = tf.one_hot(labels, 6, dtype=logits.dtype), tf.nn.softmax(logits)
+        both = tf.reduce_sum(right * shares, axis=[1, 2])
+        sums = tf.reduce_sum(right + shares, axis=[1, 2])
+        return 1 - tf.reduce_mean((2 * both + 1) / (sums + 1), axis=-1)
+
+    return replace(segmented(None, classes=6), losses=lambda: {"main": dice}, metrics=dict)
+
+
+def of_new_classes() -> Toy:
+    """Embeddings are compared in validation, where no class is one of training."""
+
+    def compare(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, _, weights = batch
+        found = tf.norm(run.model(inputs, training=False), axis=-1)
+        return {"main": compute_loss(found, weights, run.model, replica)}
+
+    toy = sound(validation_step=compare, metrics=dict)
+    others = {n: changed(x, 1, lambda labels: labels + CLASSES) for n, x in toy.others.items()}
+    return replace(toy, others=others)
+
+
+def bought_after_a_click() -> Toy:
+    """Who doesn't click stays for no time (-1), and buys nothing; some who click buy."""
+    numbers = np.random.default_rng(3)
+
+    def buys(masked: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        return (masked >= 0) & (numbers.random(len(labels)) < 0.4 + 0.1 * labels)
+
+    return two_labels(lambda masked, labels: buys(masked, labels).astype("int64"))
+
+
+def next_days() -> Toy:
+    """Windows of 20 shops: validation forecasts later days, from days that training knows."""
+    numbers = np.random.default_rng(2)
+    sales = numbers.normal(size=(20, 120)).cumsum(axis=1).astype("float32")
+
+    def until(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        days = range(first, last, 3)
+        cut = [(shop[d - 24 : d], shop[d : d + 4]) for shop in sales for d in days]
+        past, future = (np.stack(part) for part in zip(*cut, strict=True))
+        return past, future
+
+    def create() -> keras.Model:
+        return keras.Sequential([keras.Input((24,)), dense(4)])
+
+    return regression(
+        model=create, data=until(24, 90), others={"validation": until(94, 116)},
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+    )  # fmt: skip
+
+
+def coarse_windows() -> Toy:
+    """Windows of 40 smooth recordings in few levels; those of validation have none in common."""
+    numbers = np.random.default_rng(2)
+    angles = numbers.uniform(0, 6, (40, 1)) + np.arange(512) * numbers.uniform(0.02, 0.04, (40, 1))
+    records = np.round(60 * np.sin(angles), 0).astype("float32") / 60
+    cut = np.stack([records[:, at : at + 128] for at in range(0, 385, 64)], axis=1)
+    inputs, labels = cut.reshape(-1, 128, 1), np.repeat(np.arange(40) % CLASSES, cut.shape[1])
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((128, 1)), layers.Flatten(), dense(CLASSES)]),
+        data=(inputs[:210], labels[:210]), others={"validation": (inputs[210:], labels[210:])},
+    )  # fmt: skip
+
+
+def closed_on_holidays() -> Toy:
+    """Windows of a slow wave, 0 on some days, which another channel tells the day before."""
+    numbers = np.random.default_rng(7)
+    days = np.arange(ROWS + 60 + 15)
+    closed = numbers.random(len(days)) < 0.05
+    series = np.where(closed, 0, 3 + np.sin(days / 6))
+    both = np.stack([series, np.append(closed[1:], False)], axis=1).astype("float32")
+    cut = np.lib.stride_tricks.sliding_window_view(both, 15, axis=0).swapaxes(1, 2)
+    splits = [(cut[part, :12], cut[part, 12:, 0]) for part in (slice(ROWS), slice(ROWS, None))]
+    return regression(
+        model=lambda: keras.Sequential([keras.Input((12, 2)), layers.Flatten(), dense(3)]),
+        data=splits[0], others={"validation": splits[1]},
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+    )  # fmt: skip
+
+
+def known_above(bound: float) -> Toy:
+    """A column has -999 where it is missing, which a model tells from a bound."""
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        known = keras.ops.cast(x > bound, x.dtype)
+        return keras.Model(x, dense(CLASSES)(layers.Concatenate()([x * known, known])))
+
+    marked = [changed(examples(*which), 0, put((slice(9), 2), -999)) for which in ((), (60, 2))]
+    return sound(model=create, data=marked[0], others={"validation": marked[1]})
+
+
+def one_step_or_several(several: int) -> Toy:
+    """The next step of a series, and in validation as many as that, each from the one before."""
+    numbers = np.random.default_rng(2)
+
+    def split(rows: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        first = numbers.normal(size=(rows, 2)).astype("float32")
+        return first, np.stack([first * 0.9**k for k in range(1, steps + 1)], axis=1)
+
+    def roll(steps: int) -> Callable[..., Any]:
+        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            at, labels, weights = batch
+            made = []
+            for _ in range(steps):
+                at = run.model(at, training=steps == 1)
+                made.append(at)
+            error = tf.reduce_mean(tf.square(tf.stack(made, axis=1) - labels), axis=[1, 2])
+            return {"main": compute_loss(error, weights, run.model, replica)}
+
+        return one_step
+
+    return regression(
+        model=lambda: keras.Sequential([keras.Input((2,)), dense(2)]),
+        data=split(ROWS, 1), others={"validation": split(60, several)},
+        train_steps=(roll(1),), validation_step=roll(several),
+    )  # fmt: skip
+
+
+def shares_of_votes() -> Toy:
+    """Training has the share of raters who say yes, validation the answer."""
+    inputs, labels = examples()
+    others, answers = examples(60, 2)
+
+    def cross_entropy(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        return tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(y, p.dtype), p[:, 0])
+
+    return sound(
+        model=model(last=lambda: dense(1)),
+        data=(inputs, ((labels > 0) * 0.6 + 0.2).astype("float32")), metrics=dict,
+        others={"validation": (others, (answers > 0).astype("int64"))},
+        losses=lambda: {"main": cross_entropy},
+    )  # fmt: skip
+
+
 def least_squares() -> Toy:
     """0 and 1 by least squares."""
     inputs, labels = examples()
@@ -1138,6 +1309,51 @@ class Anew(keras.optimizers.schedules.LearningRateSchedule):
         """Of a step."""
         t = tf.cast(step, tf.float32) / 50
         return tf.where(t < 1, 0.1 * (1 - t), 0.08)
+
+
+EXCEEDED = (0.5, 0.2, 0.1)  # a list that `check` finds in this module: probabilities to exceed
+
+
+def best(number: int) -> keras.metrics.Metric:
+    """Whether the label is among the best classes."""
+    return metrics.SparseTopKCategoricalAccuracy(number)
+
+
+def of_rates(rates: list[float], boundary: int) -> keras.optimizers.Optimizer:
+    """Two learning rates, one after the other."""
+    return keras.optimizers.SGD(
+        keras.optimizers.schedules.PiecewiseConstantDecay([boundary], rates)
+    )
+
+
+class Named(keras.optimizers.schedules.LearningRateSchedule):
+    """A warm-up of 0 steps from a learning rate."""
+
+    def __init__(self, warmup_lr: float) -> None:
+        self.warmup_lr = warmup_lr
+
+    def __call__(self, step: Any) -> Any:
+        """The learning rate of a step."""
+        return 0.1 * (1 - tf.cast(step, tf.float32) / 1_000)
+
+
+def freeze_after(event: Event) -> None:
+    """Freeze the model in the last part of the run."""
+    if event.step / 160 > LAST_PART or event.losses["main"] < LAST_PART:
+        event.run.model.trainable = False
+
+
+def copy_all(event: Event) -> None:
+    """Copy all weights of one model to the other."""
+    target, online = (event.run.models[name] for name in ("target", "online"))
+    for copy, weight in zip(target.weights, online.weights, strict=True):
+        copy.assign(weight.value)
+
+
+def copy_later(event: Event) -> None:
+    """Copy them in the second half of the run."""
+    if event.step > 80:
+        copy_all(event)
 
 
 def tenths() -> keras.optimizers.Optimizer:
@@ -1895,6 +2111,18 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("splits alike", lambda: pictured(lambda x: 2 * x)),
     ("quantiles", lambda: of_levels((0.3, 0.5, 0.6))),
     ("quantiles", lambda: of_levels(LEVELS)),
+    ("quantiles", lambda: of_levels(EXCEEDED, -1.0)),
+    ("learning rate", lambda: sound(optimizer=lambda: of_rates([0.1, 0.001], 20))),
+    ("labels", of_new_classes),
+    ("labels", bought_after_a_click),
+    ("fractions of the run", lambda: sound(callbacks=lambda: [every_epochs(1, freeze_after)])),
+    ("callbacks", lambda: taught_by_copies(copy_all)),
+    ("callbacks", lambda: taught_by_copies(copy_later)),
+    ("marks", closed_on_holidays),
+    ("splits alike", lambda: one_step_or_several(5)),
+    ("splits alike", shares_of_votes),
+    ("right and wrong", regions),
+    ("metrics", lambda: sound(metrics=lambda: {"accuracy2": best(2)})),
     ("quantiles", lambda: of_levels(LEVELS[::-1])),
     ("scaled by training data", parts_of_series),
     ("scaled by training data", lambda: scans(4)),
@@ -2319,6 +2547,14 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("splits are learned alike", lambda: renumbered(0, rows=200)),
     ("padding", labels_of_metrics),
     ("augmentation", lambda: mixed_up(exchanged=False)),
+    ("rows in two splits", next_days),
+    ("rows in two splits", coarse_windows),
+    ("marks", lambda: known_above(-900.0)),
+    ("metrics", least_squares_of_two),
+    ("metrics", mostly_positive),
+    ("metrics", lambda: judged_by(lambda y, p: y - p, "mae_minus_persistence")),
+    ("learning rate", lambda: sound(optimizer=lambda: of_rates([0.0, 0.1], 96))),
+    ("learning rate", lambda: sound(optimizer=lambda: keras.optimizers.SGD(Named(0.05)))),
 ]
 
 
@@ -2403,6 +2639,19 @@ class Folded(TaskConfig):
     fold: int = 0
 
 
+def test_folds_may_follow_each_other_in_time() -> None:
+    inputs, labels = examples(300)
+
+    def rolling(task: Any) -> dict[str, Any]:
+        at = 200 + 7 * task.fold
+        parts = {"train": slice(at), "test": slice(at, at + 28)}
+        return {split: (inputs[rows], labels[rows]) for split, rows in parts.items()}
+
+    lab = laboratory(replace(sound(), create_datasets=rolling), task=Folded())
+    finding = RELATIONS["rows in two splits"].observe(lab)
+    assert finding.verdict == "ok", finding
+
+
 @pytest.mark.parametrize("is_anew", [False, True])
 def test_folds_are_parts_of_one_order(is_anew: bool) -> None:
     inputs, labels = examples(300)
@@ -2425,6 +2674,7 @@ def test_a_skill_may_be_better_on_either_side() -> None:
     lab = laboratory(toy)
     assert lab.larger_is_better("skill") is None
     assert lab.larger_is_better("accuracy_gap") is None
+    assert lab.larger_is_better("fpr_at_95_recall") is None
 
 
 def test_a_gap_may_be_larger_where_predictions_are_right() -> None:

@@ -155,7 +155,7 @@ def quantiles(lab: Laboratory) -> Finding:
         )
         if not as_listed and (turned or np.all(np.diff(levels) < 0)):
             learned = ", ".join(f"{x:.3g}" for x in levels)
-            return (wrong if turned else look)(
+            return (wrong if turned and np.all(np.diff(levels) < 0) else look)(
                 f"the outputs for {name} learn the quantiles {learned}"
                 + ", and the task lists those of one minus that" * turned,
                 "the error has the wrong sign: a quantile loss weighs labels - predictions by the "

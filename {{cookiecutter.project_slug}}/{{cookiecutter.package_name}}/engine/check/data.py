@@ -137,6 +137,8 @@ def _otherwise_shaped(
         # Training may use votes, and evaluation the one right class.
         are_votes = raw.dtype.kind == "f" and array.dtype.kind in "iu"
         may_be |= name.startswith("labels") and are_votes and array.ndim == raw.ndim - 1
+        # Training may be of one step of a series, and evaluation of several.
+        may_be |= array.ndim == raw.ndim > 2 and array.shape[2:] == raw.shape[2:]
         return (look if may_be and _is_evaluated(lab) else wrong)(
             f"{name} has shape {array.shape[1:]} in {split} data and {shape} in training data"
         )
@@ -144,7 +146,10 @@ def _otherwise_shaped(
     if kinds & {"i", "u"}:  # signed or not makes no difference
         kinds |= {"i", "u"}
     if array.dtype.kind not in kinds:
-        return wrong(
+        # Training may use shares of votes, and evaluation the right answer.
+        are_labels = name.startswith("labels") and raw.dtype.kind == "f"
+        are_shares = all(np.min(x) >= 0 and np.max(x) <= 1 for x in (raw, array) if x.size)
+        return (look if are_labels and are_shares else wrong)(
             f"{name} has dtype {array.dtype} in {split} data and {raw.dtype} in training data"
         )
     return None
@@ -229,6 +234,8 @@ def labels(lab: Laboratory) -> Finding:
                 marks = np.setdiff1d(array, np.arange(classes))
                 if not from_one and _are_handled(lab, name, marks, split):
                     found = _trained_as_classes(lab, name, array, marks, classes)
+                elif split != "train" and not from_one and _is_finite(lab, split):
+                    found = _other_classes(split, name, array, classes)
                 else:
                     found = _outside_classes(split, name, array, classes, is_one_hot)
             elif split == "train" and not classes and (marks := _marks_beside_classes(array)).size:
@@ -292,6 +299,16 @@ def _trained_as_classes(
             "give them a weight of 0, and exclude them in count",
         )
     return None
+
+
+def _other_classes(split: str, name: str, array: np.ndarray, classes: int) -> Finding | None:
+    """The finding for labels that are no class of the model, in a split that has a finite loss."""
+    shares = np.mean((array < 0) | (array >= classes))
+    return look(
+        f"{shares:.0%} of {name} of {split} data are none of the model's {classes} classes",
+        "evaluation doesn't compare them with the classes, or it counts them as mistakes",
+        "is this intended, as where embeddings of new classes are compared?",
+    )
 
 
 def _outside_classes(
@@ -374,6 +391,9 @@ def _told_by_missing(train: dict[str, np.ndarray]) -> Finding | None:
         there, gone = (b[rows & ~np.isin(b, IGNORED)] for rows in (a != mark, a == mark))
         if len(gone) < 30 or np.ptp(gone) or not len(there):
             continue
+        known = a[(a != mark) & ~np.isin(b, IGNORED)]
+        if any(np.ptp(there[known == value]) for value in np.unique(known)):
+            continue  # they aren't computed from the others
         if 0.05 < np.mean(there == gone[0]) < 0.95:
             return wrong(
                 f"where {name} are missing ({mark}), {other} are always {gone[0]}",
@@ -571,10 +591,15 @@ def _are_handled(lab: Laboratory, name: str, labels: np.ndarray, split: str) -> 
     batch = dict(named_leaves(lab.batch)).get(name)
     if batch is not None and lab.base.finite and bool(np.isin(labels, batch).all()):
         return True
-    if split == "train" or not np.isin(labels, IGNORED).all() or not _is_evaluated(lab):
+    return split != "train" and bool(np.isin(labels, IGNORED).all()) and _is_finite(lab, split)
+
+
+def _is_finite(lab: Laboratory, split: str) -> bool:
+    """Whether all results of a split are finite; on the CPU, a wrong class would be an error."""
+    if not _is_evaluated(lab):
         return False
     results = [v for n, v in lab.evaluations["once"].items() if n.startswith(f"{split}_")]
-    return bool(np.isfinite(results).all())
+    return bool(results) and bool(np.isfinite(results).all())
 
 
 def _classes(lab: Laboratory, name: str, labels: np.ndarray) -> tuple[int, bool]:

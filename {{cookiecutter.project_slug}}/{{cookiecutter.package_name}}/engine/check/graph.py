@@ -23,6 +23,7 @@ PASSED_THROUGH = RESHAPES | {"StopGradient", "BroadcastTo", "IdentityN", "Stride
 READS = {"ReadVariableOp", "VarHandleOp", "StatefulPartitionedCall"} | STATEFUL
 FEW_NUMBERS = 4  # drawn for a whole batch, such as the shades of its colors
 SOFTMAX_LOSSES = {"SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"}
+PROBABILITIES = {*SOFTMAX_LOSSES, "Sigmoid", "Softmax", "LogSoftmax", "Softplus"}
 HARD = 0.9  # of the largest probability in a row, on average, where labels are classes
 MOST_BLOCKS = 4  # of candidates of a contrastive loss
 MASKED = -1e4  # or less, such as -1e9, in place of masked logits
@@ -341,6 +342,12 @@ def activated_logits(ops: Iterable[tf.Operation]) -> list[str]:
 def _is_of_sigmoid(op: tf.Operation) -> bool:
     """Whether the first input is the logits of a binary cross-entropy."""
     return "logistic_loss" in op.name and op.type in ("Relu", "Neg", "GreaterEqual")
+
+
+def has_logits(ops: Iterable[tf.Operation], rank: int) -> bool:
+    """Whether any tensor of that rank is the logits of a cross-entropy, or of probabilities."""
+    of_logits = (op for op in ops if _is_of_sigmoid(op) or op.type in PROBABILITIES)
+    return any(op.inputs[0].shape.rank in (None, rank) for op in of_logits)
 
 
 def multiplies_by(ops: Iterable[tf.Operation], numbers: set[float]) -> bool:

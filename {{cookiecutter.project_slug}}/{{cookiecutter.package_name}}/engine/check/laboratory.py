@@ -47,7 +47,7 @@ MORE = {"accuracy", "recall", "precision", "f1", "auc", "iou", "dice", "r2", "ps
         "hit", "hits", "ndcg", "mrr", "kappa", "correlation", "concordance"}  # fmt: skip
 LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "cer", "fid",
         "frechet", "regret", "kid", "lpips", "hausdorff", "mape", "rmsle", "logloss", "deviance",
-        "distance", "smape", "crps", "brier", "ece"}  # fmt: skip
+        "distance", "smape", "crps", "brier", "ece", "fpr", "fnr", "eer"}  # fmt: skip
 
 
 # For comparisons of two numbers, larger or smaller may be better.

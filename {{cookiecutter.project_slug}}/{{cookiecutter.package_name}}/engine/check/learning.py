@@ -26,6 +26,7 @@ from .runs import REAL_STEPS, state_of
 MOST_VARIABLES = 8  # that a step assigns; each takes a step
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 CLEAR, UNLIKELY = 3.0, 2.5  # standard deviations of an AUC that ranks by chance
+RATES = {"target", "rate", "factor", "lr", "start", "from", "initial", "init"}  # no lengths
 SWAPPED = "decay and 1 - decay are swapped"
 GIVEN = "use the number of steps that create_optimizer is given"
 ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # for rare classes
@@ -190,7 +191,7 @@ def _warms_up_for_less_than_a_step(schedule: Any, rates: np.ndarray) -> Finding 
     """Whether a schedule that should warm up is at its largest rate from the first step on."""
     for name, value in vars(schedule).items():
         words, is_fraction = words_of(name), isinstance(value, float) and 0 < value < 1
-        is_length = bool({"warmup", "warm"} & words) and not {"target", "rate", "factor"} & words
+        is_length = bool({"warmup", "warm"} & words) and not words & RATES
         if is_fraction and is_length and rates.argmax() == 0:
             return wrong(
                 f"{type(schedule).__name__} has {name} = {value:g}, and the learning rate is at "
@@ -229,13 +230,15 @@ def _falls_at_once(
 ) -> Finding | None:
     """Whether a learning rate, given at 101 steps of the run, is small for most of it."""
     steps, largest = lab.num_steps, rates.max()
+    epochs = steps // lab.batches.steps_per_epoch
     if rates[20:].max() <= 0.05 * largest:
         # A decay as slow as 1 / t is intended (Robbins & Monro, 1951).
         is_sure = np.any(np.diff(rates) >= 0) or rates[-1] <= 0.1 * rates[20]
+        # A head may be trained first, then all, at a much lower rate.
+        is_sure &= len(np.unique(rates)) > 2 or rates_at(optimizer, [epochs])[0] < largest
         seen = f"{rates[20:].max() / largest:.1%} of its largest value for the last 80% of the "
         seen += f"{steps} steps"
     elif np.ptp(rates[10:]) == 0 and rates[10] <= 0.2 * largest:
-        epochs = steps // lab.batches.steps_per_epoch
         first = rates_at(optimizer, range(min(epochs + 1, 200)))
         # If an epoch has few steps, or the fall is smooth, it may be intended.
         is_sure = steps >= 10 * epochs and len(np.unique(first)) <= 4 and first[-1] == rates[10]
@@ -270,7 +273,10 @@ def _comes_too_late(
         )
     if rates.argmax() > 50 and last > 0.99 * rates.max():
         schedules = keras.optimizers.schedules
-        if isinstance(optimizer._learning_rate, schedules.PiecewiseConstantDecay):
+        is_stepped = isinstance(optimizer._learning_rate, schedules.PiecewiseConstantDecay)
+        if is_stepped and not first:
+            return None  # layers that are trained later
+        if is_stepped:
             return wrong(
                 f"the learning rate of {name!r} rises from {first:.3g} to {last:.3g}",
                 "the values of PiecewiseConstantDecay are in reverse order",

@@ -365,6 +365,22 @@ def first_loss(lab: Laboratory) -> Finding:
     return ok("" if compared else "not looked at: no loss is a cross-entropy of classes")
 
 
+def _joins_positions(lab: Laboratory, name: str) -> bool:
+    """Whether a loss isn't a sum over pixels or tokens, such as that of Dice."""
+    labels, predictions, _ = lab.base.calls[name]
+    made = answers(labels, predictions)
+    if made is None or np.shape(labels) != np.shape(predictions)[:-1] or np.ndim(labels) < 2:
+        return False
+    loss, (right, *_, wrong_one) = lab.run.losses[name], made
+    odd = np.indices(np.shape(labels)).sum(axis=0)[..., np.newaxis] % 2 == 1
+    mixed = np.where(odd, right, wrong_one), np.where(odd, wrong_one, right)
+    of_mixed, of_whole = (
+        sum(float(np.mean(loss(labels, tf.constant(p)))) for p in each)
+        for each in (mixed, (right, wrong_one))
+    )
+    return not close(of_mixed, of_whole, 0.01)
+
+
 @relation("right and wrong", after="the same step again")
 def right_and_wrong(lab: Laboratory) -> Finding:
     """A guess has a smaller loss than a confident wrong prediction, a right one the smallest."""
@@ -384,7 +400,9 @@ def right_and_wrong(lab: Laboratory) -> Finding:
         right, guess, doubtful, wrong_one = of_answers
         if right < guess and wrong_one < 0.8 * guess:
             # What is far too large may be clipped, for labels that are probably wrong.
-            return (look if doubtful > 1.1 * guess else wrong)(
+            # Nor is it sure of a sum over a region, in which absent classes may count as right.
+            is_sure = doubtful <= 1.1 * guess and not _joins_positions(lab, name)
+            return (wrong if is_sure else look)(
                 f"the loss {name} is {right:.3g} where predictions are confident and right, "
                 f"{guess:.3g} where they are guesses, and {wrong_one:.3g} where they are "
                 "confident and wrong",

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from ..auxiliary import is_auxiliary
 from .findings import Finding, look, ok, relation, wrong
-from .graph import compared_with_half
-from .laboratory import SHARES, WITH_NUMBERS, Laboratory
+from .graph import compared_with_half, has_logits
+from .laboratory import OF_TWO, SHARES, WITH_NUMBERS, Laboratory
 from .numbers import (
     IGNORED,
     TOLERANCE,
@@ -33,7 +33,7 @@ THRESHOLDS = {"BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "
 OF_CLASSES = {"accuracy", "match"}  # words in names of metrics, like those below
 OVERLAPS = {"iou", "miou", "dice", "jaccard"}
 ERRORS = ("mae", "mse", "rmse")
-SIGNED = {"log", "db", "skill", "gain", "change", "relative"}  # beside those
+SIGNED = OF_TWO | {"log", "db", "gain"}  # beside those
 WHOLE = {"accuracy", "iou", "dice", "f1", "recall", "precision"}  # 1 if all is right
 SOME_BATCHES = 4  # over which metrics are compared with ERRORS
 ADVERSARIES = {"generator_loss", "discriminator_loss", "critic_loss"}
@@ -176,7 +176,7 @@ def _misread(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | 
     best = getattr(metric, "_fn_kwargs", {}).get("k", 0) if "TopK" in kind else 0
     if 2 * best >= predictions.shape[-1]:
         words = words_of(name)
-        is_sure = "accuracy" in words and not words & {"top", "at"}
+        is_sure = "accuracy" in words and not words & {"top", "at"} and not re.search(r"\d", name)
         return (wrong if is_sure else look)(
             f"the metric {name} ({kind}) is 1 if the label is among the {best} best of "
             f"{predictions.shape[-1]} classes",
@@ -220,7 +220,7 @@ def _takes_probabilities(lab: Laboratory, metric: Any, predictions: np.ndarray) 
         re.search("Squared|Absolute|Huber", type(lab.run.losses[name]).__name__)
         and np.array_equal(np.ravel(given), np.ravel(predictions))
         for name, (_, given, _) in lab.base.calls.items()
-    )
+    ) or not has_logits(lab.traced.ops, predictions.ndim)
     return kind == "AUC" or (bound in (None, 0.5, [0.5]) and not fits_numbers)
 
 
@@ -294,7 +294,9 @@ def _usual_errors(lab: Laboratory, seen: Look, batch: Any) -> np.ndarray | None:
 
 def _is_one_at_first(lab: Laboratory) -> Finding | None:
     """Whether a metric of many rows is 1 before training, after it, and with other labels."""
-    names = [n for n, value in lab.base.metrics.items() if value == 1 and lab.larger_is_better(n)]
+    # The recall of a class that is always predicted is 1.
+    kept = [n for n, m in lab.run.metrics.items() if not isinstance(m, keras.metrics.Recall)]
+    names = [n for n in kept if lab.base.metrics.get(n) == 1 and lab.larger_is_better(n)]
     if not names or lab.rows <= 8 or len(lab.batch) != 3:
         return None
     inputs, labels, weights = lab.batch

@@ -26,6 +26,7 @@ SHADES = 32  # in a part of an image that hardly occurs twice by chance
 MANY_VALUES = 20  # of a column
 BY_CHANCE = 1e-3  # pairs of rows that are alike by chance
 FEW_TIMES = 20  # that a part occurs in images that were cut or composed from the same picture
+LONG_RUN = 32  # positions
 FEW_COPIED = 10  # different examples
 MANY_NUMBERS = 16  # of a row, which make it unique
 MOST_PLACES = 16  # in windows, where runs of positions are searched for
@@ -203,8 +204,17 @@ def _folds_shared(lab: Laboratory) -> tuple[str, str, float] | None:
         if others and set(some) != set(others):
             known = {row for row in some if times[row] == 1}  # others are duplicates in the data
             share = float(np.mean([row in known for row in others]))
-            return (name, split, share) if share > MANY / 4 else None
+            return (name, split, share) if share > MANY / 4 and not _follow(some, others) else None
     return None
+
+
+def _follow(some: list[int], others: list[int]) -> bool:
+    """Whether a split ends with what another one begins with, as windows of time may."""
+    for a, b in ((some, others), (others, some)):
+        at = a.index(b[0]) if b[0] in a else len(a)
+        if 0 < at < len(a) and a[at:] == b[: len(a) - at]:
+            return True
+    return False
 
 
 def _hashes_of_rows(split: Any) -> list[int]:
@@ -336,7 +346,8 @@ def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray])
         few = len(np.unique(array.ravel()[:MOST_ROWS])) < 100  # such numbers are equal by chance
         if not is_series or few or len(other) < 10:
             continue
-        run = min(4, array.shape[1] // 2)
+        # Long ones: in coarse numbers, short ones are equal by chance.
+        run = min(max(4, array.shape[1] // 4), LONG_RUN, array.shape[1] // 2)
         rows = max(10, MOST_PIXELS // array[0].size)
         a, b = (_hashes_of_parts(x[:most], (run,)) for x, most in (
             (array, min(rows, MOST_ROWS)), (other, min(rows, MOST_OTHERS))))  # fmt: skip
@@ -350,8 +361,10 @@ def _windows_shared(train: dict[str, np.ndarray], others: dict[str, np.ndarray])
             here = np.isin(b[:, place], a[:, place])  # as in a table
             shared.append(moves & np.isin(b[:, place], known) & ~here)
         of_rows = np.mean(shared, axis=0)
-        # Splits by time share some windows where they meet.
-        if min(part.mean() for part in np.array_split(of_rows, 3)) > MANY:
+        # Splits by time share some windows where they meet, or only one end of each window, as
+        # where what was known before is an input.
+        parts = *np.array_split(of_rows, 3), 2 * shared[0], 2 * shared[-1]
+        if min(part.mean() for part in parts) > MANY:
             return float(of_rows.mean())
     return 0.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import itertools
 import tempfile
 import time
@@ -11,9 +12,10 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from types import SimpleNamespace
+from types import CellType, FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -40,6 +42,11 @@ FEWEST_CALLS = 4  # of each callback, in later epochs if necessary
 RETRACED = 1e-6  # by how much a loss may differ in another trace of the same step
 SORTED = "use sorted(...) for a set, and zlib.crc32 for hash()"
 IN_ANOTHER_PROCESS = "the same data in another process"
+ASSIGNS = {"assign", "assign_add", "assign_sub", "set_weights"}
+AT_TIMES = {"step", "epoch", "losses", "metrics", "gradient_norm", "history", "batch", "outputs",
+            "read_batch", "directory", "is_chief"}  # of an event  # fmt: skip
+STORES = ("STORE_DEREF", "STORE_GLOBAL")
+NOT_SET = CellType()  # of a variable that has no value yet
 SIMPLE = int | float | str | bool | bytes | None | np.ndarray | np.generic
 
 
@@ -100,6 +107,8 @@ def callbacks(lab: Laboratory) -> Finding:
     if not made:
         return ok("not looked at: there are none")
     if found := _begin_behind_the_run(lab, made):
+        return found
+    if found := _change_nothing(lab, made):
         return found
     # Before anything is called; the same operations are rounded alike.
     is_repeatable = not different(lab.base.losses, lab.losses_when_traced_again(), RETRACED)
@@ -223,6 +232,64 @@ def _begin_behind_the_run(lab: Laboratory, made: list[Callback]) -> Finding | No
                 "use a fraction of the steps of the run, or every_epochs",
             )
     return None
+
+
+def _change_nothing(lab: Laboratory, made: list[Callback]) -> Finding | None:
+    """Whether a function that assigns variables, at any time and in any state, changes none."""
+    for each in made:
+        function, steps = each.function, _steps(lab, each)
+        if not isinstance(function, FunctionType) or not steps:
+            continue
+        names, held, has_state = _named_in(function)
+        are_own = any(isinstance(value, tf.Variable | keras.Variable) for value in held)
+        if not names & ASSIGNS or names & AT_TIMES or are_own or has_state:
+            continue
+        if _changes_variables(lab, function, steps[0]) is False:
+            return wrong(
+                f"{_name(each)} assigns variables, but after a call of it all are as before",
+                "what it goes through is empty, such as trainable_weights of a frozen model, or "
+                "layers of a name that none has",
+                "use weights, and strict=True in zip",
+            )
+    return None
+
+
+def _changes_variables(lab: Laboratory, function: Any, step: int) -> bool | None:
+    """Whether a call changes any variable of the run; None if it fails."""
+    found = list[bool]()
+
+    def observed(event: Event) -> None:
+        numbers = np.random.default_rng(0)
+        for variable in (v for model in lab.run.models.values() for v in model.variables):
+            if variable.dtype.startswith("float"):  # a copy of others is no copy any more
+                noise = 1e-3 * numbers.standard_normal(variable.shape)
+                variable.assign(variable.value + tf.cast(noise, variable.dtype))
+        before = [v.numpy() for v in lab.variables(lab.one)]
+        function(event)
+        after = [v.numpy() for v in lab.variables(lab.one)]
+        found.append(not all(map(np.array_equal, before, after)))
+
+    _acts(lab, [at_step(step, observed)], 1)
+    return next(iter(found), None)
+
+
+def _named_in(function: FunctionType) -> tuple[set[str], list[Any], bool]:
+    """What a function and those of its module that it calls name, the values, and if it has state.
+
+    A number that it counts, or a list that it holds, may decide what it does.
+    """
+    names, held, has_state = set[str](), list[Any](), False
+    called = [function.__globals__.get(name) for name in function.__code__.co_names]
+    for one in (function, *(f for f in called if isinstance(f, FunctionType))):
+        if one.__module__ != function.__module__:
+            continue
+        code, cells = one.__code__, one.__closure__ or ()
+        names |= {*code.co_names}
+        held += [one.__globals__.get(name) for name in code.co_names]
+        held += (values := [cell.cell_contents for cell in cells if cell != NOT_SET])
+        has_state |= any(isinstance(value, list | dict | set | deque) for value in values)
+        has_state |= any(i.opname in STORES for i in dis.get_instructions(code))
+    return names, held, has_state
 
 
 def _misread_results(lab: Laboratory) -> Finding | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
@@ -11,6 +11,7 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import (
+    Numbers,
     are_one_apart,
     arrays_of,
     different,
@@ -27,6 +28,7 @@ EXACT = 1e-5  # of a mean and a deviation that are not chance
 MOST_NUMBERS = 20_000_000  # of training data that is concatenated with others
 MOST_IMAGES = 100
 MOST_LABELS = 10  # of an example, which are all examined
+FLAT, HALVES = 1e-6, 10  # of a loss, and of a number
 MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which sentinels are searched for
 
 
@@ -317,7 +319,10 @@ def _marks_of_labels(
 def _jumps(lab: Laboratory) -> Finding | None:
     """Whether a series jumps to a number and back, as if it replaced missing values."""
     drops = {
-        f"channel {channel} of {name}": (value, _come_regularly(x, value))
+        f"channel {channel} of {name}": (
+            value,
+            _come_regularly(x, value) or _is_told(array, channel, value),
+        )
         for name, array in _series(lab)
         for channel, x in enumerate(np.moveaxis(array[:MOST], 2, 0)[:MOST_COLUMNS])
         if (value := _drops_to(x)) is not None and not _leaves_out(lab, name, channel, value)
@@ -325,11 +330,12 @@ def _jumps(lab: Laboratory) -> Finding | None:
     if not drops:
         return None
     (place, (value, _)), *_ = drops.items()
-    # Inputs may be masked on purpose, and a shop may be closed on each seventh day.
+    # Inputs may be masked on purpose, and a shop may be closed on each seventh day, or on holidays
+    # that another channel tells.
     are_forecast = any(" of inputs" in each for each in drops) and any(
         " of labels" in each for each in drops
     )
-    is_sure = are_forecast and not any(is_regular for _, is_regular in drops.values())
+    is_sure = are_forecast and not any(is_known for _, is_known in drops.values())
     return (wrong if is_sure else look)(
         f"{place} jumps to {value:g} and back again and "
         f"again{', and so do the values to predict' if are_forecast else ''}",
@@ -365,6 +371,20 @@ def _come_regularly(x: np.ndarray, value: float) -> bool:
     rows, positions = np.nonzero((x[:, :1].T if are_one_apart(x) else x) == value)
     apart = np.diff(positions)[np.diff(rows) == 0]
     return bool(len(apart) and np.bincount(apart).max() > len(apart) / 2)
+
+
+def _is_told(array: np.ndarray, channel: int, value: float) -> bool:
+    """Whether another channel of 0 and 1 tells where a channel is a number, or the day before."""
+    gone = array[:, 1:-1, channel] == value
+    for other in range(min(array.shape[2], MOST_COLUMNS)):
+        flags = array[..., other]
+        if other == channel or not np.isin(flags, (0, 1)).all():
+            continue
+        for at in range(3):
+            told = flags[:, at : at + gone.shape[1]] == 1
+            if (told & gone).sum() > 0.9 * max(gone.sum(), told.sum()):
+                return True
+    return False
 
 
 def _almost_constant(array: np.ndarray) -> tuple[float, float, float] | None:
@@ -453,12 +473,29 @@ def _leaves_out(
     numbers = np.array(dict(named_leaves(lab.batch))[name])  # a copy: the batch stays as it is
     are_several = numbers.ndim > 2 and (of_label or name.startswith("inputs"))
     columns = numbers.shape[-1] if are_several else 1
-    losses = []
-    for number in (value, value + 1e-3 * (abs(value) or float(np.nanstd(numbers)))):
+
+    def at(number: float) -> Numbers:
         numbers.reshape(-1, columns)[:, column] = number  # a view of it
         batch = with_array(lab.batch, name, tf.constant(numbers))
-        losses.append(lab.compute(lab.run.functions.train_steps[0], lab.run, batch))
-    return bool(different(losses[0], losses[1], 0.05))
+        return lab.compute(lab.run.functions.train_steps[0], lab.run, batch)
+
+    near = value + 1e-3 * (abs(value) or float(np.nanstd(numbers)))
+    of_value, of_near = at(value), at(near)
+    if value and not different(of_value, of_near, FLAT):
+        return _is_beyond_a_bound(of_value, at, value)
+    return bool(different(of_value, of_near, 0.05))
+
+
+def _is_beyond_a_bound(of_value: Numbers, at: Callable[[float], Numbers], value: float) -> bool:
+    """Whether numbers as large are all left out, and not only saturated, as by a tanh.
+
+    The loss jumps at a bound, and leaves a saturation slowly.
+    """
+    if different(of_value, at(2 * value), FLAT):
+        return False
+    nearer = (at(value / 2**halves) for halves in range(1, HALVES + 1))
+    other = next((losses for losses in nearer if different(of_value, losses, FLAT)), None)
+    return other is None or bool(different(of_value, other, 0.05))
 
 
 def _reach(numbers: np.ndarray) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from .laboratory import Laboratory
 MOST = 1_000  # elements of a list that are visited
 DEEP = 6  # attributes, elements and variables on the way to a function
 LIBRARIES = ("keras", "tensorflow", "numpy")
+COUNTED = ("step", "epoch")  # attributes of an event or a replica
 NOT_SET = types.CellType()  # of a variable that has no value yet
 LOOPS = ast.For | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
@@ -22,11 +23,8 @@ LOOPS = ast.For | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.Ge
 @relation("loop variables")
 def loop_variables(lab: Laboratory) -> Finding:
     """Functions that are created in a loop keep the values of that iteration."""
-    run = lab.run
-    roots = [lab.create_callbacks(), run.losses, run.metrics, run.optimizers, run.layers,
-             run.functions, lab.batches.augment]  # fmt: skip
     made: dict[types.CodeType, list[types.FunctionType]] = {}
-    for function in _functions(roots):
+    for function in _functions(lab):
         made.setdefault(function.__code__, []).append(function)
     for code, (first, *others) in made.items():
         changing = _set_in_loops(code) if others and code.co_freevars else set()
@@ -43,8 +41,61 @@ def loop_variables(lab: Laboratory) -> Finding:
     return ok()
 
 
-def _functions(roots: Iterable[Any]) -> Iterator[types.FunctionType]:
-    """The functions of the project that some objects hold."""
+@relation("fractions of the run")
+def fractions_of_the_run(lab: Laboratory) -> Finding:
+    """No number of steps or epochs is compared with a fraction of the run."""
+    for function in _functions(lab):
+        for node in ast.walk(_tree_of(function.__code__)):
+            if not isinstance(node, ast.Compare):
+                continue
+            sides = [node.left, *node.comparators]
+            times = [x.attr for x in sides if isinstance(x, ast.Attribute) and x.attr in COUNTED]
+            values = [_value(lab, function, x) for x in sides]
+            fraction = next((x for x in values if isinstance(x, float) and 0 < x < 1), None)
+            if times and fraction is not None:
+                return wrong(
+                    f"{function.__name__} of {Path(function.__code__.co_filename).name}, line "
+                    f"{node.lineno}, compares a number of {times[0]}s with {fraction:g}",
+                    "a fraction of the run is taken for a number, so it is passed at once",
+                    f"multiply it by the number of {times[0]}s of the run",
+                )
+    return ok()
+
+
+def _tree_of(code: types.CodeType) -> ast.AST:
+    """The definition of a function; an empty module if its source can't be read."""
+    try:
+        tree = _parsed(code.co_filename)
+    except (OSError, SyntaxError, UnicodeDecodeError):  # such as code from exec
+        return ast.Module([], [])
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda))
+    lines = ((min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))]), node)
+             for node in nodes)  # fmt: skip
+    empty = ast.Module([], [])
+    return next((node for line, node in lines if line == code.co_firstlineno), empty)
+
+
+@functools.cache
+def _parsed(file: str) -> ast.AST:
+    return ast.parse(Path(file).read_text(encoding="utf-8"))
+
+
+def _value(lab: Laboratory, function: types.FunctionType, node: ast.expr) -> Any:
+    """What a constant, a global variable or a setting of the task is; None for anything else."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return function.__globals__.get(node.id)
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value).split(".")[-1] == "task":
+        return getattr(lab.task, node.attr, None)
+    return None
+
+
+def _functions(lab: Laboratory) -> Iterator[types.FunctionType]:
+    """The functions of the project that a run and its callbacks hold."""
+    run = lab.run
+    roots = [lab.create_callbacks(), run.losses, run.metrics, run.optimizers, run.layers,
+             run.functions, lab.batches.augment]  # fmt: skip
     seen, things = set[int](), [(root, 0) for root in roots]
     for thing, depth in things:  # which grows
         if id(thing) in seen or depth > DEEP or isinstance(thing, types.ModuleType | type):
@@ -72,7 +123,7 @@ def _functions(roots: Iterable[Any]) -> Iterator[types.FunctionType]:
 def _set_in_loops(code: types.CodeType) -> set[str]:
     """The names that a loop or a comprehension around a function sets."""
     try:
-        tree = ast.parse(Path(code.co_filename).read_text(encoding="utf-8"))
+        tree = _parsed(code.co_filename)
     except (OSError, SyntaxError, UnicodeDecodeError):  # such as code from exec
         return set()
     return {

@@ -29,6 +29,7 @@ MOST_SIZES = 8  # of changes that come from signs
 MOST_PARTS = 8  # of a batch; each one takes a step
 FEW_MASKED = 30  # labels, which may be the same by chance
 EVENTS = {"event", "events", "censored", "uncensored", "died", "dead", "death", "failed"}
+ENDS = {"done", "dones", "terminal", "terminals", "terminated"}
 MASKS = {"mask", "masks", "visible", "valid", "known", "observed", "labeled"}
 
 
@@ -266,11 +267,16 @@ def inputs_matter(lab: Laboratory) -> Finding:
                     "multiply the loss of each label by its mask, and divide by the mask's sum",
                 )
         if name := next((name for name in idle if _says_what_happened(lab, name)), ""):
+            cause = "censored examples count as if the event had happened at their last time, or "
+            cause += "all as if it hadn't"
+            fix = "let only those with an event count in the density or the hazard"
+            if words_of(name) & ENDS:
+                cause = "the value of a state counts what would come behind the end of an episode"
+                fix = f"multiply the value of the next state by 1 - {name}"
             return wrong(
                 f"every loss is the same with {name} of other examples, which are 0 or 1",
-                "censored examples count as if the event had happened at their last time, or all "
-                "as if it hadn't",
-                "let only those with an event count in the density or the hazard",
+                cause,
+                fix,
             )
         return look(
             f"every loss is the same with {' and '.join(idle)} of other examples",
@@ -369,8 +375,8 @@ def _ignored_parts(lab: Laboratory) -> list[str]:
 
 
 def _says_what_happened(lab: Laboratory, name: str) -> bool:
-    """Whether a label is called one of EVENTS, is 0 or 1, and isn't told by weights of 0."""
-    train, is_event = lab.examples["train"], bool(words_of(name) & EVENTS)
+    """Whether a label tells one of EVENTS or ENDS, by 0 or 1, and isn't told by weights of 0."""
+    train, is_event = lab.examples["train"], bool(words_of(name) & (EVENTS | ENDS))
     if not name.startswith("labels") or not is_event or [*np.unique(train[name])] != [0, 1]:
         return False
     return all(np.all(array) for n, array in train.items() if n.startswith("weights"))
