@@ -2449,13 +2449,24 @@ def drawn_with_replacement() -> Toy:
     )
 
 
-def relabeled() -> Toy:
-    """Inputs of many numbers that are in both splits, with other labels."""
+def relabeled(several: bool = False) -> Toy:
+    """Inputs of many numbers, or `several` of fewer, that are in both splits, with other labels."""
     inputs = np.random.default_rng(5).normal(size=(ROWS, 16)).astype("float32")
     labels = np.arange(ROWS) % CLASSES
+
+    def create() -> keras.Model:
+        if not several:
+            return keras.Sequential([keras.Input((16,)), dense(CLASSES)])
+        x = {name: keras.Input((8,), name=name) for name in "ab"}
+        return keras.Model(x, dense(CLASSES)(layers.Concatenate()([x["a"], x["b"]])))
+
+    def given(rows: int) -> Any:
+        some = inputs[:rows]
+        return {"a": some[:, :8], "b": some[:, 8:]} if several else some
+
     return sound(
-        model=lambda: keras.Sequential([keras.Input((16,)), dense(CLASSES)]),
-        data=(inputs, labels), others={"validation": (inputs[:60], (labels[:60] + 1) % CLASSES)},
+        model=create, data=(given(ROWS), labels),
+        others={"validation": (given(60), (labels[:60] + 1) % CLASSES)},
     )  # fmt: skip
 
 
@@ -2491,6 +2502,17 @@ def forecast_with_drops(by: Callable[[np.ndarray], np.ndarray], answers: int = 3
     return regression(
         lambda: dense(answers), data=splits[0], others={"validation": splits[1]},
         losses=lambda: mean,
+    )  # fmt: skip
+
+
+def forecast_from(first: int, several: bool = False) -> Toy:
+    """The numbers of a series `first` steps behind the last known one, and, if `several`, all."""
+    series = np.random.default_rng(7).normal(size=(ROWS + 60, 12)).cumsum(axis=1).astype("float32")
+    known, wanted = series[:, :8], series[:, 1:9] if several else series[:, 7 + first :][:, :3]
+    return regression(
+        model=lambda: keras.Sequential([keras.Input((8,)), dense(wanted.shape[1])]),
+        data=(known[:ROWS], wanted[:ROWS]), others={"validation": (known[ROWS:], wanted[ROWS:])},
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
     )  # fmt: skip
 
 
@@ -3203,6 +3225,10 @@ DATA = [
         "100% of the validation examples are training examples too: the splits overlap",
     ),
     Fault(
+        "rows in two splits", lambda: relabeled(several=True),
+        "inputs of most validation examples are inputs of training examples too",
+    ),
+    Fault(
         "rows in two splits", relabeled,
         "inputs of most validation examples are inputs of training examples too",
     ),
@@ -3284,6 +3310,10 @@ DATA = [
     Fault(
         "fractions of the run", lambda: sound(callbacks=lambda: [every_epochs(1, freeze_at_last)]),
         "freeze_at_last of faulty.py, line .*, compares a number of epochs with 0.8",
+    ),
+    Fault(
+        "inputs without the answer", lambda: forecast_from(0),
+        "the first number of labels is the last of inputs in every example",
     ),
     Fault(
         "fractions of the run", lambda: with_loss(fading_in),

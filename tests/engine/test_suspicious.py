@@ -60,6 +60,7 @@ from .faulty import (
     flipped,
     flipped_boxes,
     focal,
+    forecast_from,
     freeze,
     frozen_model,
     growing,
@@ -86,6 +87,7 @@ from .faulty import (
     model,
     moved_images,
     near_views,
+    next_words,
     noisy,
     noisy_twice,
     of_forms,
@@ -141,6 +143,7 @@ from .faulty import (
     tenfold_drop,
     texts,
     thawed_in_a_loop,
+    tokens,
     translated,
     translated_from_labels,
     two_heads,
@@ -930,6 +933,172 @@ def turned_metric() -> Toy:
         train_steps=(step(update=update),),
         validation_step=step(update=update, training=False),
     )
+
+
+def shifted_in_the_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A step for words whose labels are these words."""
+    words, labels, weights = batch
+    per_word = run.losses["main"](labels[:, 1:], run.model(words, training=True)[:, :-1])
+    return {"main": compute_loss(tf.reduce_mean(per_word, axis=1), weights, run.model, replica)}
+
+
+def causal(x: Any) -> Any:
+    """What each position and those before it have."""
+    return layers.Conv1D(3, 3, padding="causal")(x)
+
+
+def words_as_labels(mixed: Callable[[Any], Any], step: Callable[..., Any] | None = None) -> Toy:
+    """Words whose labels are these words; the step or the model shifts them."""
+    toy = next_words(mixed, shift=0)
+    return replace(toy, train_steps=(step,), validation_step=step) if step else toy
+
+
+def of_two_factors() -> Toy:
+    """The yield of two treatments, with and without water, each with a spread of its own."""
+    numbers = np.random.default_rng(3)
+
+    def split(rows: int) -> tuple[np.ndarray, np.ndarray]:
+        x = numbers.integers(0, 2, (rows, 2)).astype("float32")
+        return x, (x.sum(axis=1) + numbers.normal(size=rows)).astype("float32")
+
+    return regression(
+        model=lambda: keras.Sequential([keras.Input((2,)), dense(1)]),
+        data=split(ROWS), others={"validation": split(60)},
+    )  # fmt: skip
+
+
+def selecting() -> Toy:
+    """One model chooses shares of the inputs, and another one predicts from these."""
+
+    def create() -> dict[str, keras.Model]:
+        chooser = model(last=lambda: dense(FEATURES, activation="sigmoid"))()
+        return {"chooser": chooser, "predictor": model()()}
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        shares = run.models["chooser"](inputs, training=True)
+        logits = run.models["predictor"](inputs * shares, training=True)
+        per_example = run.losses["main"](labels, logits) + 0.01 * tf.reduce_mean(shares, axis=1)
+        return {"main": compute_loss(per_example, weights, run.models["predictor"], replica)}
+
+    return sound(
+        model=create, metrics=dict, train_steps=(one_step,), validation_step=one_step, others={},
+    )  # fmt: skip
+
+
+def in_the_order_of_persons() -> Toy:
+    """Validation data has one person after the other, whose labels hardly differ."""
+    toy = regression(data=None)
+    splits = {}
+    for rows, seed in ((600, 1), (600, 2)):
+        inputs, _ = examples(rows, seed)
+        order = np.argsort(inputs.sum(axis=1)) if seed == 2 else np.arange(rows)
+        splits[seed] = inputs[order], np.round(inputs.sum(axis=1)[order] / 4) * 4
+    return replace(toy, data=splits[1], others={"validation": splits[2]})
+
+
+class Bands(layers.Layer):
+    """Hides some adjacent times and frequencies of spectra (rows, times, frequencies) in training.
+
+    As SpecAugment does (Park et al., 2019, doi:10.21437/Interspeech.2019-2680).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = keras.random.SeedGenerator(1)
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        if not training:
+            return x
+        for axis in (1, 2):
+            size = x.shape[axis]
+            shape = [1, 1, 1]
+            shape[axis] = size
+            first = keras.random.randint(
+                (keras.ops.shape(x)[0], 1, 1), 0, size - 3, seed=self.generator
+            )
+            at = keras.ops.reshape(keras.ops.arange(size), shape)
+            x = keras.ops.where((at >= first) & (at < first + 4), 0.0, x)
+        return x
+
+
+def of_spectra() -> Toy:
+    """Spectra that a layer computes and another one hides in part."""
+    return sound(
+        model=model(
+            lambda: dense(12 * 10, activation="relu", kernel_initializer="ones"),
+            lambda: layers.Reshape((12, 10)), Bands, layers.Flatten,
+        )
+    )  # fmt: skip
+
+
+def of_rare_cases() -> Toy:
+    """0 and 1, or -1 where nothing was measured, with weight 0; the first batches have no 1."""
+    inputs, _ = examples(480)
+    labels = np.where(np.arange(480) % 5, 0.0, -1.0).astype("float32")
+    labels[7] = 1
+    weights = (labels >= 0).astype("float32")
+    return sound(
+        model=model(last=lambda: dense(1)),
+        data=(inputs, labels[:, np.newaxis], weights), others={},
+        losses=lambda: {"main": losses.BinaryCrossentropy(from_logits=True, reduction="none")},
+        metrics=dict,
+    )  # fmt: skip
+
+
+def of_rare_events() -> Toy:
+    """Codes of a log, most of them 0, and which of them belong to a fault, by what is around."""
+    numbers = np.random.default_rng(5)
+    codes = numbers.integers(1, 6, (ROWS, 40)) * (numbers.random((ROWS, 40)) < 0.04)
+    faults = ((codes == 3) | (np.roll(codes, 2, axis=1) == 3)).astype("int64")
+
+    def create() -> keras.Model:
+        x = keras.Input((40,), dtype="int64")
+        both = layers.Bidirectional(layers.GRU(4, return_sequences=True))
+        return keras.Model(x, dense(2)(both(layers.Embedding(6, 4)(x))))
+
+    return replace(tokens(), model=create, data=(codes, faults), others={})
+
+
+def stems() -> Toy:
+    """Letters of words and of their stems, in as many places; behind a stem comes 0."""
+    numbers = np.random.default_rng(6)
+    ends = numbers.integers(5, 12, ROWS)
+    at = np.arange(12)
+    words = numbers.integers(1, 7, (ROWS, 12)) * (at < ends[:, np.newaxis])
+    stem = words * (at < ends[:, np.newaxis] - 2)
+
+    def create() -> keras.Model:
+        x = keras.Input((12,), dtype="int64")
+        return keras.Model(
+            x, dense(7)(layers.Conv1D(4, 5, padding="same")(layers.Embedding(7, 4)(x)))
+        )
+
+    return replace(tokens(), model=create, data=(words, stem), others={})
+
+
+def nodes_again() -> Toy:
+    """Numbers of the nodes of a graph, each several times in an epoch; neighbors tell the class."""
+    classes = np.random.default_rng(7).integers(0, CLASSES, 400)
+    known = (np.eye(CLASSES)[classes] * 2).astype("float32")
+
+    def create() -> keras.Model:
+        node = keras.Input((), dtype="int64")
+        return keras.Model(node, dense(CLASSES)(keras.ops.take(known, node, axis=0)))
+
+    nodes = np.random.default_rng(8).permutation(400)
+    splits = {"train": np.tile(nodes[:100], 4), "validation": nodes[100:250]}
+    data = {split: (rows, classes[rows]) for split, rows in splits.items()}
+    return sound(model=create, data=data["train"], others={"validation": data["validation"]})
+
+
+def weighted_risks(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A loss that compares each example with the sum over all, by their weights."""
+    inputs, labels, weights = batch
+    scores = run.model(inputs, training=True)[:, 0] + tf.cast(labels, tf.float32)
+    every, shares = map(replica.all_gather, (scores, weights))
+    whole = tf.reduce_logsumexp(every + tf.math.log(shares + 1e-9))
+    return {"main": compute_loss(whole - scores, weights, run.model, replica)}
 
 
 def least_squares_of_two() -> Toy:
@@ -2115,6 +2284,16 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("learning rate", lambda: sound(optimizer=lambda: of_rates([0.1, 0.001], 20))),
     ("labels", of_new_classes),
     ("labels", bought_after_a_click),
+    ("splits are learned alike", in_the_order_of_persons),
+    ("noise averages out", of_spectra),
+    ("later positions", of_rare_events),
+    ("padding", stems),
+    (
+        "weights enter once",
+        lambda: sound(
+            train_steps=(weighted_risks,), metrics=dict, others={}, examples_interact=True
+        ),
+    ),
     ("fractions of the run", lambda: sound(callbacks=lambda: [every_epochs(1, freeze_after)])),
     ("callbacks", lambda: taught_by_copies(copy_all)),
     ("callbacks", lambda: taught_by_copies(copy_later)),
@@ -2551,6 +2730,17 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", coarse_windows),
     ("marks", lambda: known_above(-900.0)),
     ("metrics", least_squares_of_two),
+    ("later positions", lambda: words_as_labels(causal, shifted_in_the_step)),
+    (
+        "later positions",
+        lambda: words_as_labels(lambda x: causal(layers.ZeroPadding1D((1, 0))(x[:, :-1]))),
+    ),
+    ("outputs reach the targets", of_two_factors),
+    ("outputs reach the targets", selecting),
+    ("labels belong to inputs", nodes_again),
+    ("logits", of_rare_cases),
+    ("inputs without the answer", lambda: forecast_from(1)),
+    ("inputs without the answer", lambda: forecast_from(1, several=True)),
     ("metrics", mostly_positive),
     ("metrics", lambda: judged_by(lambda y, p: y - p, "mae_minus_persistence")),
     ("learning rate", lambda: sound(optimizer=lambda: of_rates([0.0, 0.1], 96))),
@@ -2675,6 +2865,7 @@ def test_a_skill_may_be_better_on_either_side() -> None:
     assert lab.larger_is_better("skill") is None
     assert lab.larger_is_better("accuracy_gap") is None
     assert lab.larger_is_better("fpr_at_95_recall") is None
+    assert lab.larger_is_better("deviance_explained") is None
 
 
 def test_a_gap_may_be_larger_where_predictions_are_right() -> None:

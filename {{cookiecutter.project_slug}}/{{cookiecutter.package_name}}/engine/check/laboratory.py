@@ -52,7 +52,7 @@ LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "ce
 
 # For comparisons of two numbers, larger or smaller may be better.
 OF_TWO = {"gap", "drop", "difference", "excess", "relative", "skill", "change", "ratio",
-          "minus"}  # fmt: skip
+          "minus", "explained"}  # fmt: skip
 TOO_FEW_ROWS = f"{NOT_LOOKED_AT}: the batch has too few rows"
 WITH_NUMBERS = "a-z0-9"  # of the words in names of losses, metrics and results
 

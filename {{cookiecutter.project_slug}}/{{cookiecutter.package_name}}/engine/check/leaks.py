@@ -27,6 +27,7 @@ AROUND = 4  # positions before and after one, over which a series may be smoothe
 MOST_SUMMED = 48  # positions before the end of a window, over which a mean is looked for
 MOST_FITTED = 400  # weights of such a mean
 MOST_POSITIONS = 20_000  # of all series
+MOST_CHANNELS = 100  # of a series
 LEAKED = "target leakage: the inputs contain the answer"
 REMOVE = "remove it from the inputs"
 CENTERED = (
@@ -46,6 +47,7 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
         or _smoothed_over_answers(train)
         or _mean_with_answers(train)
         or _between_neighbors(train)
+        or _begins_too_early(lab)
         or _label_held(lab)
     ):
         return found
@@ -62,6 +64,32 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
         if found:
             return found
     return ok()
+
+
+def _begins_too_early(lab: Laboratory) -> Finding | None:
+    """Whether the first of several next values, which the loss compares, is the last known one."""
+    train = lab.examples["train"]
+    y = train.get("labels", np.zeros(0))[:MOST]
+    if y.dtype.kind != "f" or y.ndim != 2 or y.shape[1] < 2 or np.ptp(y[:, 0]) == 0:
+        return None
+    for name, array in arrays_of(train, "inputs", "f", axes=(2, 3)).items():
+        x = array[:MOST].reshape(*array[:MOST].shape[:2], -1)
+        if len(x) != len(y) or x.shape[1] < 3:
+            continue
+        for channel in np.moveaxis(x, 2, 0)[:MOST_CHANNELS]:
+            # All are among the inputs where a sequence is predicted step by step.
+            is_last = np.array_equal(channel[:, -1], y[:, 0])
+            if is_last and not (channel[:, :, np.newaxis] == y[:, np.newaxis, -1:]).all(0).any():
+                given = dict(named_leaves(lab.batch))["labels"]
+                others = tf.concat([tf.roll(given[..., :1], 1, axis=1), given[..., 1:]], axis=-1)
+                if lab.base.trains_otherwise(lab.look(with_array(lab.batch, "labels", others))):
+                    return wrong(
+                        f"the first number of labels is the last of {name} in every example",
+                        "the window of what is to be predicted begins one step too early "
+                        "(off-by-one)",
+                        "begin it behind the last input",
+                    )
+    return None
 
 
 def _label_as_it_is(lab: Laboratory, name: str, y: np.ndarray) -> Finding | None:

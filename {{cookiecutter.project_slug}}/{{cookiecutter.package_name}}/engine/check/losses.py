@@ -158,7 +158,8 @@ def weights_enter_once(lab: Laboratory) -> Finding:
                 return found
         elif not close(b, a, COARSE) and not lab.interacts:
             is_square = close(b / a, 5 / 3, COARSE)
-            return wrong(
+            # Where examples interact, weights may count in the sums over the others too.
+            return (look if lab.declared_interacting else wrong)(
                 f"the loss {name} doesn't grow in proportion to the weights"
                 f"{', but to their square' * is_square}",
                 "weights are used twice"

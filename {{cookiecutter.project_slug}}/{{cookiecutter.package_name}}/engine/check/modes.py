@@ -17,6 +17,7 @@ from .probe import name_of, words_of
 from .runs import Call
 
 LATE = (0, 331, 1009)  # batches; no two are at the same place of a cyclic schedule
+WIDE = 2.5  # places of a band; those of a dropout are alone, or two
 DRAWS = 100  # of a layer's random numbers
 TAUGHT_BY = {"teacher", "target", "ema", "momentum", "reference"}  # words in names of models
 
@@ -206,15 +207,31 @@ def _hides_positions(call: Call) -> bool:
     with contextlib.suppress(Exception):  # it may need what exists only in a step
         arguments = call.keywords | {"training": False}
         plain, made = np.asarray(call.of.call(*call.arguments, **arguments)), np.asarray(call.made)
+        plain, made = (x[..., 0] if x.ndim > 3 and x.shape[-1] == 1 else x for x in (plain, made))
         if plain.shape != made.shape or plain.ndim < 3 or plain.shape[-1] < 2:
             return False
         is_other = plain != made
+        if _are_bands(is_other, plain):
+            return True
         hidden = is_other.any(axis=-1)
         are_whole = (is_other | (plain == 0)).all(axis=-1)[hidden].all()
         kept = plain.any(axis=-1) & ~hidden
         hides, keeps = (x.reshape(len(x), -1).any(axis=1) for x in (hidden, kept))
         return bool(are_whole and np.any(hides & keeps))  # otherwise whole rows are dropped
     return False
+
+
+def _are_bands(is_hidden: np.ndarray, plain: np.ndarray) -> bool:
+    """Whether what is hidden are bands of several places, over whole slices (rows, a, b)."""
+    if is_hidden.ndim != 3 or not is_hidden.any():
+        return False
+    gone = is_hidden | (plain == 0)
+    whole = [gone.all(axis=axis) & is_hidden.any(axis=axis) for axis in (2, 1)]  # (rows, a or b)
+    covered = whole[0][:, :, np.newaxis] | whole[1][:, np.newaxis]
+    edges = sum(int((np.diff(each.astype("i1"), axis=1, prepend=0) == 1).sum()) for each in whole)
+    are_wide = sum(int(each.sum()) for each in whole) > WIDE * edges
+    are_left = ~covered.reshape(len(covered), -1).all(axis=1)  # otherwise whole rows are dropped
+    return bool(not (is_hidden & ~covered).any() and are_wide and are_left.all())
 
 
 def _with_noise(lab: Laboratory, model: keras.Model) -> list[tuple[np.ndarray, float]]:

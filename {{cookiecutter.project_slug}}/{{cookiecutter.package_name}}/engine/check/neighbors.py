@@ -51,7 +51,9 @@ def points(examples: dict[str, dict[str, np.ndarray]], name: str = "labels") -> 
         rows = rows[kept]
         parts = [_features(arrays[n][rows], train[n]) for n in names]
         if len(np.unique(labels[rows])) > 1 and len({len(part) for part in parts}) == 1:
-            found[split] = Points(np.concatenate(parts, axis=1), labels[rows])
+            features = np.concatenate(parts, axis=1)
+            once = np.sort(np.unique(features, axis=0, return_index=True)[1])  # its own neighbor
+            found[split] = Points(features[once], labels[rows][once])
     return found
 
 

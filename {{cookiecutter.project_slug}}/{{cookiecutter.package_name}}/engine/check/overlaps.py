@@ -50,9 +50,10 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
     wholes = list(zip(*[iter(train)] * parts, strict=True))
     natural, classes = _repeated_by_nature(lab, wholes), _repeated_classes(examples, wholes)
     known = set(train) if len(train) < 1e6 else set()
-    for split in splits:
-        if found := _examples_shared(lab, split, known, natural, classes):
-            return found
+    shared = [_examples_shared(lab, split, known, natural, classes) for split in splits]
+    findings = sorted((each for each in shared if each), key=lambda each: each.verdict)
+    if findings and findings[0].verdict == "WRONG":
+        return findings[0]
     for split in splits:
         if name := _shared_alone(examples, lab.examples.get(split, {})):
             return (wrong if name == "inputs" else look)(
@@ -61,6 +62,8 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
                 "was added or pairs were formed afterwards",
                 "split the data first, then prepare each split",
             )
+    if findings:
+        return findings[0]
     if folds := _folds_shared(lab):
         name, split, share = folds
         return wrong(
@@ -316,14 +319,18 @@ def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -
     """
     if any(name.startswith("weights") for name in (*train, *others)):
         return ""
-    for name in (n for n in ("inputs", "labels") if n in train and n in others):
-        array, other = train[name], others[name][:MOST_ROWS]
-        if array.dtype.kind != "f" or array[:1].size < MANY_NUMBERS or len(other) < 10:
+    for part, kinds in (("inputs", "fiu"), ("labels", "f")):
+        names = [n for n in train if n.startswith(part) and n in others]
+        arrays = [train[n] for n in names]
+        if any(x.dtype.kind not in kinds for x in arrays) or (part == "labels" and len(names) > 1):
             continue
-        known, found = {*rows_of([array], MOST_ROWS)}, rows_of([other])
+        if sum(x[:1].size for x in arrays) < MANY_NUMBERS or len(others[names[0]]) < 10:
+            continue
+        known = {*rows_of(arrays, MOST_ROWS)}
+        found = rows_of([others[n][:MOST_ROWS] for n in names])
         # An array that many examples share, such as a graph, says nothing.
         if len(set(found)) > 0.95 * len(found) and np.mean([f in known for f in found]) > 0.5:
-            return name
+            return part
     return ""
 
 

@@ -20,7 +20,7 @@ from .graph import (
     softmax_along,
 )
 from .laboratory import Laboratory
-from .numbers import Numbers, different, equal, equal_parts
+from .numbers import Numbers, arrays_of, different, equal, equal_parts, rows_of
 from .probe import Look, is_own
 from .runs import Call
 
@@ -54,7 +54,7 @@ def logits(lab: Laboratory) -> Finding:
         )
     for name, (labels, predictions, _) in lab.base.all_calls:
         loss = lab.run.losses[name]
-        found = _no_probabilities(name, loss, labels, predictions)
+        found = _no_probabilities(lab, name, loss, labels, predictions)
         if found := found or _otherwise_than_created(name, loss, predictions):
             return found
     if name := clipped_outputs(lab.traced.ops):
@@ -136,12 +136,18 @@ def _factor(logits: np.ndarray, given: Any) -> float | None:
     return round(factor, 2) or None if fits else None
 
 
-def _no_probabilities(name: str, loss: Any, labels: Any, predictions: Any) -> Finding | None:
+def _no_probabilities(
+    lab: Laboratory, name: str, loss: Any, labels: Any, predictions: Any
+) -> Finding | None:
     """Whether a binary cross-entropy or a divergence gets numbers that aren't probabilities."""
     if "Binary" in type(loss).__name__ and labels is not None and np.size(labels):
         known = np.unique(np.asarray(labels, "f8"))
         outside = known[(known < 0) | (known > 1)]
-        is_mark = len(outside) == 1 and np.isin((0, 1), known).all()
+        given = [known, *arrays_of(lab.examples["train"], "labels").values()]
+        # A batch may lack one of the classes.
+        is_mark = len(outside) == 1 and any(
+            np.isin((0, 1), whole).all() and np.isin(known, whole).all() for whole in given
+        )
         if outside.size and not is_mark:
             return (look if is_own(loss) else wrong)(  # such as labels of a margin loss
                 f"{name!r} gets labels from {known[0]:.3g} to {known[-1]:.3g}",
@@ -308,6 +314,8 @@ def _beyond_activation(lab: Laboratory) -> Finding | None:
         (name, [each.later_calls[name][i] for each in lab.looks_after_training])
         for name, calls in lab.base.later_calls.items() for i in range(len(calls))
     ]  # fmt: skip
+    inputs = [np.asarray(t[0]) for t in tf.nest.flatten(lab.batch[0])]
+    are_few = len({*rows_of(inputs)}) < lab.rows / 2
     for name, calls in [*lab.calls_after_training.items(), *later]:
         if any(labels is None or predictions is None for labels, predictions, _ in calls):
             continue
@@ -325,7 +333,8 @@ def _beyond_activation(lab: Laboratory) -> Finding | None:
             ("above", -np.inf, p.max(), np.mean(y > p.max() + 0.5 * spread)),
         )
         for side, low, high, share in sides:
-            at_bound = np.mean((p == low) | (p == high))
+            # Examples with equal inputs have equal predictions.
+            at_bound = 0 if are_few else np.mean((p == low) | (p == high))
             if share > 0.05 and at_bound > max(2 / p.size, 0.2) and (
                 not _leaves_out_beyond(lab, name, low, high)
             ):  # fmt: skip
@@ -496,6 +505,14 @@ def _from_logits(loss: object) -> bool | None:
     return getattr(loss, "from_logits", kept)
 
 
+def _are_given(real: np.ndarray, call: Call) -> bool:
+    """Whether a call of a model gets the real examples, alone or beside others."""
+    given = [np.asarray(x) for x in tf.nest.flatten(call.arguments) if hasattr(x, "shape")]
+    like = [x for x in given if x.shape[1:] == real.shape[1:] and len(x) >= len(real)]
+    rows = len(real)
+    return any(np.allclose(part, real) for x in like for part in (x[:rows], x[-rows:]))
+
+
 def _imitations(lab: Laboratory) -> Iterator[tuple[str, tuple[int, int], tuple[float, float]]]:
     """Models that imitate examples for another one: name, bounds of outputs and of examples."""
     inputs = tf.nest.flatten(lab.batch[0])
@@ -504,5 +521,8 @@ def _imitations(lab: Laboratory) -> Iterator[tuple[str, tuple[int, int], tuple[f
     real = np.asarray(inputs[0][0])
     for name, model in lab.run.trained_models.items():
         activation = getattr(getattr(model.layers[-1], "activation", None), "__name__", "")
-        if activation in BOUNDS and getattr(model, "output_shape", ())[1:] == real.shape[1:]:
+        is_like = getattr(model, "output_shape", ())[1:] == real.shape[1:]
+        if activation in BOUNDS and is_like and any(
+            call.of is not model and _are_given(real, call) for call in lab.calls_in_training
+        ):  # fmt: skip
             yield name, BOUNDS[activation], (float(real.min()), float(real.max()))
