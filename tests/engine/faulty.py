@@ -3321,7 +3321,7 @@ DATA = [
     ),
     Fault(
         "callbacks", lambda: taught_by_copies(copy_trainable),
-        "copy_trainable assigns variables, but after a call of it all are as before",
+        "copy_trainable is to assign variables, but a call of it assigns none",
     ),
     Fault(
         "loop variables", lambda: sound(model=heads_in_a_loop),

@@ -1519,6 +1519,27 @@ def copy_all(event: Event) -> None:
         copy.assign(weight.value)
 
 
+class Softened:
+    """A cross-entropy of softened logits."""
+
+    def __init__(self) -> None:
+        self.temperature = tf.Variable(1.0, trainable=False)
+
+    def __call__(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        logits /= tf.cast(self.temperature, logits.dtype)
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(labels, tf.int64), logits)
+
+
+def soften(event: Event) -> None:
+    """Set the temperature of a loss."""
+    event.run.losses["main"].temperature.assign(2.0)
+
+
+def softened_later() -> list[Callback]:
+    """Once."""
+    return [at_step(5, soften)]
+
+
 def copy_later(event: Event) -> None:
     """Copy them in the second half of the run."""
     if event.step > 80:
@@ -2297,6 +2318,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("fractions of the run", lambda: sound(callbacks=lambda: [every_epochs(1, freeze_after)])),
     ("callbacks", lambda: taught_by_copies(copy_all)),
     ("callbacks", lambda: taught_by_copies(copy_later)),
+    ("callbacks", lambda: sound(losses=lambda: {"main": Softened()}, callbacks=softened_later)),
     ("marks", closed_on_holidays),
     ("splits alike", lambda: one_step_or_several(5)),
     ("splits alike", shares_of_votes),

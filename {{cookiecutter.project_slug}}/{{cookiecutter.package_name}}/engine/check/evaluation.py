@@ -289,7 +289,7 @@ def splits_are_learned_alike(lab: Laboratory) -> Finding:
     fell = at_first - right
     if fell < LEARNED * at_first or of_others - right < LEARNED * of_others:
         return ok("not looked at: few steps teach little")
-    label = next(n for n in lab.examples["train"] if n.startswith("labels"))
+    label = next((n for n in lab.examples["train"] if n.startswith("labels")), "labels")
     for split, first in lab.evaluation_batches.items():
         batch = _from_all_over(held_out.Labels(lab, split, label).batch, first)
         before = lab.look(batch).losses[name]

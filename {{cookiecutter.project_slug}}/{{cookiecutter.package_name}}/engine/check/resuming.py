@@ -42,7 +42,7 @@ FEWEST_CALLS = 4  # of each callback, in later epochs if necessary
 RETRACED = 1e-6  # by how much a loss may differ in another trace of the same step
 SORTED = "use sorted(...) for a set, and zlib.crc32 for hash()"
 IN_ANOTHER_PROCESS = "the same data in another process"
-ASSIGNS = {"assign", "assign_add", "assign_sub", "set_weights"}
+ASSIGN = ("assign", "assign_add", "assign_sub")
 AT_TIMES = {"step", "epoch", "losses", "metrics", "gradient_norm", "history", "batch", "outputs",
             "read_batch", "directory", "is_chief"}  # of an event  # fmt: skip
 STORES = ("STORE_DEREF", "STORE_GLOBAL")
@@ -235,18 +235,18 @@ def _begin_behind_the_run(lab: Laboratory, made: list[Callback]) -> Finding | No
 
 
 def _change_nothing(lab: Laboratory, made: list[Callback]) -> Finding | None:
-    """Whether a function that assigns variables, at any time and in any state, changes none."""
+    """Whether a function that is to assign variables, whatever the time, assigns none."""
     for each in made:
         function, steps = each.function, _steps(lab, each)
         if not isinstance(function, FunctionType) or not steps:
             continue
         names, held, has_state = _named_in(function)
         are_own = any(isinstance(value, tf.Variable | keras.Variable) for value in held)
-        if not names & ASSIGNS or names & AT_TIMES or are_own or has_state:
+        if not names & {*ASSIGN, "set_weights"} or names & AT_TIMES or are_own or has_state:
             continue
-        if _changes_variables(lab, function, steps[0]) is False:
+        if _assigns(lab, function, steps[0]) is False:
             return wrong(
-                f"{_name(each)} assigns variables, but after a call of it all are as before",
+                f"{_name(each)} is to assign variables, but a call of it assigns none",
                 "what it goes through is empty, such as trainable_weights of a frozen model, or "
                 "layers of a name that none has",
                 "use weights, and strict=True in zip",
@@ -254,20 +254,26 @@ def _change_nothing(lab: Laboratory, made: list[Callback]) -> Finding | None:
     return None
 
 
-def _changes_variables(lab: Laboratory, function: Any, step: int) -> bool | None:
-    """Whether a call changes any variable of the run; None if it fails."""
+def _assigns(lab: Laboratory, function: Any, step: int) -> bool | None:
+    """Whether a call assigns a variable; None if it fails."""
     found = list[bool]()
 
     def observed(event: Event) -> None:
-        numbers = np.random.default_rng(0)
-        for variable in (v for model in lab.run.models.values() for v in model.variables):
-            if variable.dtype.startswith("float"):  # a copy of others is no copy any more
-                noise = 1e-3 * numbers.standard_normal(variable.shape)
-                variable.assign(variable.value + tf.cast(noise, variable.dtype))
-        before = [v.numpy() for v in lab.variables(lab.one)]
-        function(event)
-        after = [v.numpy() for v in lab.variables(lab.one)]
-        found.append(not all(map(np.array_equal, before, after)))
+        assigned: list[str] = []
+
+        def noted(_: Any, assign: Callable[..., Any]) -> Callable[..., Any]:
+            def call(variable: Any, *values: Any) -> Any:
+                assigned.append(variable.name)
+                return assign(variable, *values)
+
+            return call
+
+        owners = [*lab.variables(lab.one), *lab.unknown_variables]
+        before = [v.numpy() for v in owners]
+        with replaced([(keras.Variable, name) for name in ASSIGN], noted):
+            function(event)
+        after = [v.numpy() for v in owners]  # of TensorFlow's variables
+        found.append(bool(assigned) or not all(map(np.array_equal, before, after)))
 
     _acts(lab, [at_step(step, observed)], 1)
     return next(iter(found), None)

@@ -49,7 +49,7 @@ def fractions_of_the_run(lab: Laboratory) -> Finding:
             if not isinstance(node, ast.Compare):
                 continue
             sides = [node.left, *node.comparators]
-            times = [x.attr for x in sides if isinstance(x, ast.Attribute) and x.attr in COUNTED]
+            times = [name for x in sides if (name := _counted(function, x))]
             values = [_value(lab, function, x) for x in sides]
             fraction = next((x for x in values if isinstance(x, float) and 0 < x < 1), None)
             if times and fraction is not None:
@@ -60,6 +60,15 @@ def fractions_of_the_run(lab: Laboratory) -> Finding:
                     f"multiply it by the number of {times[0]}s of the run",
                 )
     return ok()
+
+
+def _counted(function: types.FunctionType, node: ast.expr) -> str:
+    """The name of the step or epoch of a parameter, such as an event or a replica; or nothing."""
+    code = function.__code__
+    names = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]} - {"self"}
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return node.attr if node.attr in COUNTED and node.value.id in names else ""
+    return ""
 
 
 def _tree_of(code: types.CodeType) -> ast.AST:

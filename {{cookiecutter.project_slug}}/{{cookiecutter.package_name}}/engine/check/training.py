@@ -29,7 +29,7 @@ MOST_SIZES = 8  # of changes that come from signs
 MOST_PARTS = 8  # of a batch; each one takes a step
 FEW_MASKED = 30  # labels, which may be the same by chance
 EVENTS = {"event", "events", "censored", "uncensored", "died", "dead", "death", "failed"}
-ENDS = {"done", "dones", "terminal", "terminals", "terminated"}
+ENDS = {"done", "dones", "terminal", "terminals", "terminated", "ended", "last"}
 MASKS = {"mask", "masks", "visible", "valid", "known", "observed", "labeled"}
 
 
