@@ -2302,7 +2302,10 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("quantiles", lambda: of_levels((0.3, 0.5, 0.6))),
     ("quantiles", lambda: of_levels(LEVELS)),
     ("quantiles", lambda: of_levels(EXCEEDED, -1.0)),
-    ("learning rate", lambda: sound(optimizer=lambda: of_rates([0.1, 0.001], 20))),
+    (
+        "learning rate",
+        lambda: sound(data=examples(480), optimizer=lambda: of_rates([0.1, 0.001], 100)),
+    ),
     ("labels", of_new_classes),
     ("labels", bought_after_a_click),
     ("splits are learned alike", in_the_order_of_persons),

@@ -314,7 +314,7 @@ def _beyond_activation(lab: Laboratory) -> Finding | None:
         (name, [each.later_calls[name][i] for each in lab.looks_after_training])
         for name, calls in lab.base.later_calls.items() for i in range(len(calls))
     ]  # fmt: skip
-    inputs = [np.asarray(t[0]) for t in tf.nest.flatten(lab.batch[0])]
+    inputs = [np.reshape(t[0], (lab.rows, -1)) for t in tf.nest.flatten(lab.batch[0])]
     are_few = len({*rows_of(inputs)}) < lab.rows / 2
     for name, calls in [*lab.calls_after_training.items(), *later]:
         if any(labels is None or predictions is None for labels, predictions, _ in calls):
