@@ -42,7 +42,7 @@ told apart: 310 of 492 plain and 171 of 321 subtle. Of 440 [correct tasks](#corr
 - *Not all faults are new.* Much like those of lower numbers are five of 10 and 11, three of 19, at
   least five of 22, four of 28, nine of 33 and at least ten of 46. Relations made for faults of 30,
   of 35 and 36, and of 44 found six of 33, 38 and 45.
-- *54 to 60, 62, 64, 65 and 68* planted what they had themselves made or seen, in tasks of their own:
+- *54 to 60, 62, 64, 65, 68* planted what they had themselves made or seen, in tasks of their own:
   diffusion, ranking, translation, detection, control, experts, gradients of gradients; graphs, a
   codebook, speech, speakers, an equation of physics; a knowledge graph, transliteration,
   spectrograms, key points, anomalies; ratings, tags, a mixture of densities, points in space, finer
