@@ -1122,7 +1122,7 @@ def mostly_positive() -> Toy:
     def update(metric: Any, labels: Any, predictions: Any, weights: Any) -> None:
         metric.update_state(labels, tf.sigmoid(predictions), weights)
 
-    biased = partial(dense, 1, bias_initializer=keras.initializers.Constant(3.0))
+    biased = partial(dense, 1, bias_initializer=keras.initializers.Constant(20.0))
     return sound(
         model=model(last=biased), data=(inputs, labels), others={},
         train_steps=(step(update=update),),
