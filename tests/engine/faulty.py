@@ -4541,6 +4541,19 @@ EVALUATION = [
 ]  # fmt: skip
 
 
+class DroppedChannels(layers.Layer):
+    """Leaves channels of (rows, positions, channels) out while training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = keras.random.SeedGenerator(1)
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """The same shape."""
+        draws = keras.random.uniform((tf.shape(x)[0], 1, x.shape[2]), seed=self.generator)
+        return tf.where(draws < 0.7, x, 0.0) if training else x
+
+
 class Dropped(layers.Layer):
     """Leaves rows out while training, or the whole batch.
 
@@ -6995,6 +7008,14 @@ MODES = [
         "24 x 24 numbers", LOOK,
     ),
     Fault("noise averages out", lambda: sound(model=model(Dropped, dense)), "gives 0.7", LOOK),
+    Fault(
+        "noise averages out",
+        lambda: sound(model=model(
+            lambda: dense(12 * 10, activation="relu", kernel_initializer="ones"),
+            lambda: layers.Reshape((12, 10)), DroppedChannels, layers.Flatten,
+        )),
+        "channels gives 0.7.? times as much in training",
+    ),
     Fault("metrics follow the loss", high_quantile, "and error goes from", LOOK),
     Fault(
         "metrics follow the loss",
