@@ -2505,10 +2505,11 @@ def forecast_with_drops(by: Callable[[np.ndarray], np.ndarray], answers: int = 3
     )  # fmt: skip
 
 
-def forecast_from(first: int, several: bool = False) -> Toy:
-    """The numbers of a series `first` steps behind the last known one, and, if `several`, all."""
+def forecast_from(first: int, backward: bool = False) -> Toy:
+    """The numbers of a series from `first` steps behind the last known one, or the known ones."""
     series = np.random.default_rng(7).normal(size=(ROWS + 60, 12)).cumsum(axis=1).astype("float32")
-    known, wanted = series[:, :8], series[:, 1:9] if several else series[:, 7 + first :][:, :3]
+    known = series[:, :8]
+    wanted = known[:, ::-1] if backward else series[:, 7 + first :][:, :3]
     return regression(
         model=lambda: keras.Sequential([keras.Input((8,)), dense(wanted.shape[1])]),
         data=(known[:ROWS], wanted[:ROWS]), others={"validation": (known[ROWS:], wanted[ROWS:])},

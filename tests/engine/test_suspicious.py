@@ -994,7 +994,7 @@ def in_the_order_of_persons() -> Toy:
         inputs, _ = examples(rows, seed)
         order = np.argsort(inputs.sum(axis=1)) if seed == 2 else np.arange(rows)
         sums = inputs.sum(axis=1)[order]
-        splits[seed] = inputs[order], 4 * np.round(sums / 4) + 0.01 * sums
+        splits[seed] = inputs[order], 8 * np.round(sums / 8) + 0.01 * sums
     return replace(toy, data=splits[1], others={"validation": splits[2]})
 
 
@@ -2778,7 +2778,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("labels belong to inputs", nodes_again),
     ("logits", of_rare_cases),
     ("inputs without the answer", lambda: forecast_from(1)),
-    ("inputs without the answer", lambda: forecast_from(1, several=True)),
+    ("inputs without the answer", lambda: forecast_from(0, backward=True)),
     ("metrics", mostly_positive),
     ("metrics", lambda: judged_by(lambda y, p: y - p, "mae_minus_persistence")),
     ("learning rate", lambda: sound(optimizer=lambda: of_rates([0.0, 0.1], 96))),
