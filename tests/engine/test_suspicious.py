@@ -994,7 +994,7 @@ def in_the_order_of_persons() -> Toy:
         inputs, _ = examples(600, seed)
         inputs = inputs[np.argsort(inputs.sum(axis=1))]
         sums = inputs.sum(axis=1)
-        splits.append((inputs, sums.reshape(10, 60).mean(axis=1).repeat(60) + 0.01 * sums))
+        splits.append((inputs, sums.reshape(10, 60).mean(axis=1).repeat(60) + 0.001 * sums))
     return replace(toy, data=splits[0], others={"validation": splits[1]})
 
 
