@@ -55,7 +55,8 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     engine/random_access.py; or a tf.data.Dataset of single examples. Only "train" is required.
     """
     columns, data, target = _load()
-    numbers, category = [columns.index(name) for name in NUMERIC], columns.index(CATEGORY)
+    numbers = [columns.index(name) for name in NUMERIC]
+    category = columns.index(CATEGORY)
     order = np.random.default_rng(SPLIT_SEED).permutation(len(data))
     is_test = np.arange(len(data)) % FOLDS == task.fold
     test, rest = order[is_test], order[~is_test]
