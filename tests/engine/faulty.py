@@ -2505,6 +2505,29 @@ def forecast_with_drops(by: Callable[[np.ndarray], np.ndarray], answers: int = 3
     )  # fmt: skip
 
 
+def filled_with_zero(before: bool, *, masked: bool = False) -> Toy:
+    """Numbers around 50, some missing, which become 0 `before` they are normalized, or after it.
+
+    `masked`: what the model makes of them is multiplied by 0.
+    """
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, labels = examples(rows, seed)
+        inputs = inputs + 50
+        inputs[np.arange(rows) % 5 == 0, 2] = NAN
+        return inputs.astype("float32"), labels
+
+    def create() -> keras.Model:
+        scaled = layers.Normalization(mean=[50.0] * FEATURES, variance=[2.0] * FEATURES)
+        x = keras.Input((FEATURES,))
+        known = keras.ops.logical_not(keras.ops.isnan(x))
+        y = scaled(keras.ops.where(known, x, 0.0)) if before else scaled(x)
+        y = keras.ops.where(known, y, 0.0) if masked or not before else y
+        return keras.Model(x, dense(CLASSES)(y))
+
+    return sound(model=create, data=split(ROWS, 1), others={"validation": split(60, 2)})
+
+
 def forecast_from(first: int, backward: bool = False) -> Toy:
     """The numbers of a series from `first` steps behind the last known one, or the known ones."""
     series = np.random.default_rng(7).normal(size=(ROWS + 60, 12)).cumsum(axis=1).astype("float32")
@@ -3315,6 +3338,10 @@ DATA = [
     Fault(
         "inputs without the answer", lambda: forecast_from(0),
         "the first number of labels is the last of inputs in every example",
+    ),
+    Fault(
+        "marks", lambda: filled_with_zero(before=True),
+        "missing values of column 2 become 0 before they are normalized, ",
     ),
     Fault(
         "fractions of the run", lambda: with_loss(fading_in),

@@ -57,6 +57,7 @@ from .faulty import (
     examples,
     fading,
     filled_by,
+    filled_with_zero,
     flipped,
     flipped_boxes,
     focal,
@@ -2767,6 +2768,8 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", next_days),
     ("rows in two splits", coarse_windows),
     ("marks", lambda: known_above(-900.0)),
+    ("marks", lambda: filled_with_zero(before=False)),
+    ("marks", lambda: filled_with_zero(before=True, masked=True)),
     ("metrics", least_squares_of_two),
     ("later positions", lambda: words_as_labels(causal, shifted_in_the_step)),
     (

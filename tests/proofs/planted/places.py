@@ -15,7 +15,7 @@ ALL_ARRAYS = (
 
 
 # data.py of the tabular regression
-NUMERIC = "        numeric = data[np.ix_(rows, numbers)]\n"
+NUMERIC = "        numeric = data[rows][:, numbers]\n"
 PATIENTS_OF_TRAINING = "    inputs, labels = examples(rest[~is_validation])\n"
 
 # losses.py

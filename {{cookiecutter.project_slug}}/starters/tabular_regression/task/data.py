@@ -63,7 +63,7 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     is_validation = np.arange(len(rest)) % VALIDATION == 0
 
     def examples(rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        numeric = data[np.ix_(rows, numbers)]
+        numeric = data[rows][:, numbers]
         sex = data[rows, category].astype(np.int64)
         return {"numeric": numeric, "sex": sex}, target[rows, np.newaxis]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import numpy as np
@@ -20,10 +21,12 @@ from .numbers import (
     percent,
     with_array,
 )
+from .probe import replaced
 
 MANY = 0.2  # of the places of an array
 FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; values compared
 FEW_OTHERS = 10  # numbers of a column
+FAR = 4  # standard deviations
 EXACT = 1e-5  # of a mean and a deviation that are not chance
 MOST_NUMBERS = 20_000_000  # of training data that is concatenated with others
 MOST_IMAGES = 100
@@ -38,6 +41,8 @@ def marks(lab: Laboratory) -> Finding:
     jumps = _jumps(lab)
     if jumps and jumps.verdict == "WRONG":
         return jumps
+    if filled := _filled_far_away(lab):
+        return filled
     for name, array in arrays_of(lab.examples["train"], "inputs").items():
         if array.ndim > 2:
             continue
@@ -314,6 +319,44 @@ def _marks_of_labels(
                 if (other, i) != (name, column)
             ):  # fmt: skip
                 yield name, column, mark
+
+
+def _filled_far_away(lab: Laboratory) -> Finding | None:
+    """Whether missing values become a number far from all others before they are normalized."""
+    leaves = [np.asarray(t[0]) for t in tf.nest.flatten(lab.batch[0]) if t.dtype.is_floating]
+    missing = {x.shape: np.isnan(x) for x in leaves if np.isnan(x).any()}
+    layers = [x for x in lab.run.layers if isinstance(x, keras.layers.Normalization)]
+    for call in lab.training_calls(lab.batch, layers) if missing and layers else ():
+        x = numbers_of(call.arguments)
+        if x is None or (gone := missing.get(x.shape)) is None or not np.isfinite(x).all():
+            continue
+        columns = zip(*(each.reshape(len(x), -1).T for each in (x, gone)), strict=True)
+        for column, (numbers, away) in enumerate(columns):
+            filled, known = numbers[away], numbers[~away]
+            if not len(filled) or len(known) < FEW_OTHERS or np.ptp(filled) or not known.std():
+                continue
+            apart = (filled[0] - known.mean()) / known.std()
+            is_outside = not known.min() <= filled[0] <= known.max()
+            if is_outside and abs(apart) > FAR and _matters(lab, call.of, gone):
+                return wrong(
+                    f"missing values of column {column} become {filled[0]:g} before they are "
+                    f"normalized, {abs(apart):.0f} standard deviations from the mean of the others",
+                    "a number that is rare or impossible there stands for what isn't known",
+                    "normalize first, and then replace NaN by 0, which is the mean",
+                )
+    return None
+
+
+def _matters(lab: Laboratory, layer: keras.layers.Layer, places: np.ndarray) -> bool:
+    """Whether any loss depends on the numbers that a layer gets in some places."""
+
+    def moved(_: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, *others: call(tf.where(places, tf.roll(x, 1, axis=0) + 1, x), *others)
+
+    step, run = lab.run.functions.train_steps[0], lab.run
+    with replaced([(layer, "call")], moved):
+        others = lab.compute(step, run, lab.batch)
+    return bool(different(lab.compute(step, run, lab.batch), others))
 
 
 def _jumps(lab: Laboratory) -> Finding | None:
