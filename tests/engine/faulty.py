@@ -1554,7 +1554,7 @@ def translated(shift: int, corrected: float = 0.0) -> Toy:
 
 
 def shifted_again(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-    """A step for words whose labels are the next words already."""
+    """A step that shifts the labels of words: wrong where these are the next words already."""
     words, labels, weights = batch
     per_word = run.losses["main"](labels[:, 1:], run.model(words, training=True)[:, :-1])
     return {"main": compute_loss(tf.reduce_mean(per_word, axis=1), weights, run.model, replica)}

@@ -128,6 +128,7 @@ from .faulty import (
     several_labels,
     several_numbers,
     severe_repeated,
+    shifted_again,
     smoothed,
     smoothed_beside,
     smoothed_windows,
@@ -934,13 +935,6 @@ def turned_metric() -> Toy:
         train_steps=(step(update=update),),
         validation_step=step(update=update, training=False),
     )
-
-
-def shifted_in_the_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-    """A step for words whose labels are these words."""
-    words, labels, weights = batch
-    per_word = run.losses["main"](labels[:, 1:], run.model(words, training=True)[:, :-1])
-    return {"main": compute_loss(tf.reduce_mean(per_word, axis=1), weights, run.model, replica)}
 
 
 def causal(x: Any) -> Any:
@@ -2771,7 +2765,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("marks", lambda: filled_with_zero(before=False)),
     ("marks", lambda: filled_with_zero(before=True, masked=True)),
     ("metrics", least_squares_of_two),
-    ("later positions", lambda: words_as_labels(causal, shifted_in_the_step)),
+    ("later positions", lambda: words_as_labels(causal, shifted_again)),
     (
         "later positions",
         lambda: words_as_labels(lambda x: causal(layers.ZeroPadding1D((1, 0))(x[:, :-1]))),

@@ -153,9 +153,10 @@ def quantiles(lab: Laboratory) -> Finding:
             any(np.allclose(each, these, atol=1e-3) for each in listed)
             for these in (1 - levels, levels)
         )
-        if not as_listed and (turned or np.all(np.diff(levels) < 0)):
+        falls = bool(np.all(np.diff(levels) < 0))
+        if not as_listed and (turned or falls):
             learned = ", ".join(f"{x:.3g}" for x in levels)
-            return (wrong if turned and np.all(np.diff(levels) < 0) else look)(
+            return (wrong if turned and falls else look)(
                 f"the outputs for {name} learn the quantiles {learned}"
                 + ", and the task lists those of one minus that" * turned,
                 "the error has the wrong sign: a quantile loss weighs labels - predictions by the "

@@ -301,7 +301,7 @@ def _trained_as_classes(
     return None
 
 
-def _other_classes(split: str, name: str, array: np.ndarray, classes: int) -> Finding | None:
+def _other_classes(split: str, name: str, array: np.ndarray, classes: int) -> Finding:
     """The finding for labels that are no class of the model, in a split that has a finite loss."""
     shares = np.mean((array < 0) | (array >= classes))
     return look(

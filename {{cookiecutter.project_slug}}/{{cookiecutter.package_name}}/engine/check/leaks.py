@@ -77,18 +77,15 @@ def _begins_too_early(lab: Laboratory) -> Finding | None:
         if len(x) != len(y) or x.shape[1] < 3:
             continue
         for channel in np.moveaxis(x, 2, 0)[:MOST_CHANNELS]:
-            # All are among the inputs where a sequence is predicted step by step.
             is_last = np.array_equal(channel[:, -1], y[:, 0])
-            if is_last and not (channel[:, :, np.newaxis] == y[:, np.newaxis, -1:]).all(0).any():
-                given = dict(named_leaves(lab.batch))["labels"]
-                others = tf.concat([tf.roll(given[..., :1], 1, axis=1), given[..., 1:]], axis=-1)
-                if lab.base.trains_otherwise(lab.look(with_array(lab.batch, "labels", others))):
-                    return wrong(
-                        f"the first number of labels is the last of {name} in every example",
-                        "the window of what is to be predicted begins one step too early "
-                        "(off-by-one)",
-                        "begin it behind the last input",
-                    )
+            # All are among the inputs where they are predicted again, as in reverse.
+            is_new = not (channel == y[:, -1:]).all(axis=0).any()
+            if is_last and is_new and _is_read(lab, "labels", 0):
+                return wrong(
+                    f"the first number of labels is the last of {name} in every example",
+                    "the window of what is to be predicted begins one step too early (off-by-one)",
+                    "begin it behind the last input",
+                )
     return None
 
 

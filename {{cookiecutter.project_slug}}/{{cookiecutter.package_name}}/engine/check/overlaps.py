@@ -51,9 +51,9 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
     natural, classes = _repeated_by_nature(lab, wholes), _repeated_classes(examples, wholes)
     known = set(train) if len(train) < 1e6 else set()
     shared = [_examples_shared(lab, split, known, natural, classes) for split in splits]
-    findings = sorted((each for each in shared if each), key=lambda each: each.verdict)
-    if findings and findings[0].verdict == "WRONG":
-        return findings[0]
+    found = min((each for each in shared if each), key=lambda each: each.verdict, default=None)
+    if found and found.verdict == "WRONG":
+        return found
     for split in splits:
         if name := _shared_alone(examples, lab.examples.get(split, {})):
             return (wrong if name == "inputs" else look)(
@@ -62,8 +62,8 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
                 "was added or pairs were formed afterwards",
                 "split the data first, then prepare each split",
             )
-    if findings:
-        return findings[0]
+    if found:
+        return found
     if folds := _folds_shared(lab):
         name, split, share = folds
         return wrong(

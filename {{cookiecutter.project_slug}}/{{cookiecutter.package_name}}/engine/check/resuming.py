@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from types import CellType, FunctionType, SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import keras
@@ -35,6 +35,7 @@ from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different, matrices_differ
 from .probe import name_of, replaced
+from .slips import NOT_SET
 
 EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # of callbacks, at most
 COMPARED = (2, 5, 8)  # epochs whose factor of the learning rate is looked at
@@ -46,7 +47,6 @@ ASSIGN = ("assign", "assign_add", "assign_sub")
 AT_TIMES = {"step", "epoch", "losses", "metrics", "gradient_norm", "history", "batch", "outputs",
             "read_batch", "directory", "is_chief"}  # of an event  # fmt: skip
 STORES = ("STORE_DEREF", "STORE_GLOBAL")
-NOT_SET = CellType()  # of a variable that has no value yet
 SIMPLE = int | float | str | bool | bytes | None | np.ndarray | np.generic
 
 

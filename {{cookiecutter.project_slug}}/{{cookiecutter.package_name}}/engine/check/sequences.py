@@ -152,12 +152,11 @@ def padding(lab: Laboratory) -> Finding:
     x, answers, _ = _tokens(lab)
     # What is predicted from a text or decoded from its code may have to predict where it ends.
     is_text = x is not None and (_is_next(x, answers) or np.array_equal(x, answers))
-    ends_itself = is_text and not _has_mark_of_end(y[0].numpy(), padded)
+    words = y[0].numpy()
     # Where inputs go on, what looks like padding is the answer that nothing comes any more.
-    is_last = np.logical_and.accumulate((y[0].numpy() == y[0].numpy()[padded][0])[:, ::-1], axis=1)
-    is_answer = np.mean((is_last[:, ::-1] & ~padded).any(axis=1)) > 0.5
-    is_answer &= not _has_mark_of_end(y[0].numpy(), padded)
-    if in_inputs and not ends_itself and not is_answer and (summed or at_padding):
+    goes_on = np.mean((_at_end(words, words[padded][0]) & ~padded).any(axis=1)) > 0.5
+    is_answer = (is_text or goes_on) and not _has_mark_of_end(words, padded)
+    if in_inputs and not is_answer and (summed or at_padding):
         return wrong(f"{seen}, and inputs are padded there as well", "a mask is lost", fix)
     return look(seen, "", f"{fix}; or is this intended?")
 
@@ -334,7 +333,7 @@ def _answers_moved_into_inputs(lab: Laboratory, x: np.ndarray, y: np.ndarray) ->
 
 def _copies(lab: Laboratory, y: np.ndarray) -> bool:
     """Whether labels reach a loss unshifted, and a prediction sees the input at its position."""
-    given = [labels for _, (labels, *_) in lab.base.calls.items()]
+    given = [labels for labels, *_ in lab.base.calls.values()]
     if given and not any(np.array_equal(labels, y) for labels in given):
         return False
     at = y.shape[1] // 2
@@ -342,11 +341,16 @@ def _copies(lab: Laboratory, y: np.ndarray) -> bool:
     def change(t: tf.Tensor) -> tf.Tensor:
         return tf.where(tf.range(t.shape[2]) == at, tf.roll(t, 1, axis=1), t)
 
-    a, b = (
+    a, b = _before_and_after(lab, change)
+    return relative_difference(a[:, at], b[:, at]) > TOLERANCE / 10
+
+
+def _before_and_after(lab: Laboratory, change: Callable[[tf.Tensor], tf.Tensor]) -> list[Any]:
+    """The model's predictions for the first batch, as it is and with changed tokens."""
+    return [
         np.asarray(lab.run.model(tf.nest.map_structure(lambda t: t[0], x), training=False))
         for x in (lab.batch[0], _with_other_tokens(lab, change))
-    )
-    return relative_difference(a[:, at], b[:, at]) > TOLERANCE / 10
+    ]
 
 
 def _sees_half(lab: Laboratory, *, first: bool) -> bool:
@@ -358,10 +362,7 @@ def _sees_half(lab: Laboratory, *, first: bool) -> bool:
         parts[not first] = tf.roll(parts[not first], 1, axis=1)
         return tf.concat(parts, axis=2)
 
-    a, b = (
-        np.asarray(lab.run.model(tf.nest.map_structure(lambda t: t[0], x), training=False))
-        for x in (lab.batch[0], _with_other_tokens(lab, moved))
-    )
+    a, b = _before_and_after(lab, moved)
     judged = np.s_[:, half:] if first else np.s_[:, :half]
     # Positions without a weight may see it, such as the prompts of a prefix language model.
     counts = np.asarray(tf.nest.flatten(lab.batch[-1])[0][0]) != 0
@@ -413,8 +414,13 @@ def _padded_labels(lab: Laboratory) -> tuple[np.ndarray, bool] | None:
                 return padded & has_weight, True
     if (number := _padding_of(y)) is None:
         return None
-    padded = np.logical_and.accumulate((y == number)[:, ::-1], axis=1)[:, ::-1] & has_weight
+    padded = _at_end(y, number) & has_weight
     return (padded, False) if padded.any() else None
+
+
+def _at_end(words: np.ndarray, number: Any) -> np.ndarray:
+    """Where rows (rows, positions) are a number from there to their end."""
+    return np.logical_and.accumulate((words == number)[:, ::-1], axis=1)[:, ::-1]
 
 
 def _summed(lab: Laboratory, weights: np.ndarray, padded: np.ndarray) -> str:

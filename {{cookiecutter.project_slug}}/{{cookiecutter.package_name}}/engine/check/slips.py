@@ -73,20 +73,20 @@ def _counted(function: types.FunctionType, node: ast.expr) -> str:
 
 def _tree_of(code: types.CodeType) -> ast.AST:
     """The definition of a function; an empty module if its source can't be read."""
-    try:
-        tree = _parsed(code.co_filename)
-    except (OSError, SyntaxError, UnicodeDecodeError):  # such as code from exec
-        return ast.Module([], [])
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda))
+    nodes = (node for node in ast.walk(_parsed(code.co_filename))
+             if isinstance(node, ast.FunctionDef | ast.Lambda))  # fmt: skip
     lines = ((min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))]), node)
              for node in nodes)  # fmt: skip
-    empty = ast.Module([], [])
-    return next((node for line, node in lines if line == code.co_firstlineno), empty)
+    return next((node for line, node in lines if line == code.co_firstlineno), ast.Module([], []))
 
 
 @functools.cache
 def _parsed(file: str) -> ast.AST:
-    return ast.parse(Path(file).read_text(encoding="utf-8"))
+    """A file of code; an empty module if it can't be read."""
+    try:
+        return ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError):  # such as code from exec
+        return ast.Module([], [])
 
 
 def _value(lab: Laboratory, function: types.FunctionType, node: ast.expr) -> Any:
@@ -131,13 +131,9 @@ def _functions(lab: Laboratory) -> Iterator[types.FunctionType]:
 
 def _set_in_loops(code: types.CodeType) -> set[str]:
     """The names that a loop or a comprehension around a function sets."""
-    try:
-        tree = _parsed(code.co_filename)
-    except (OSError, SyntaxError, UnicodeDecodeError):  # such as code from exec
-        return set()
     return {
         name.id
-        for loop in ast.walk(tree)
+        for loop in ast.walk(_parsed(code.co_filename))
         if isinstance(loop, LOOPS)
         and loop.lineno <= code.co_firstlineno <= (loop.end_lineno or loop.lineno)
         for name in ast.walk(loop)
