@@ -16,8 +16,9 @@ import pytest
 import tensorflow as tf
 from proof.engine import causes
 from proof.engine.causes import LONGEST, TASK, cause_of, missing_name
-from proof.engine.check import check, select
+from proof.engine.check import check
 from proof.engine.errors import UsageError, usage_errors
+from proof.engine.relations import select
 from proof.task.config import TaskConfig
 
 from .toys import FEATURES, Toy, laboratory
@@ -180,7 +181,7 @@ def test_a_long_text_is_cut() -> None:
 def test_check_names_the_line_of_a_step_that_fails(body: str) -> None:
     step = task_function(body)
     toy = Toy(train_steps=(lambda run, batch, replica: step(run, batch, replica),))
-    found = [f for f in check(laboratory(toy), select(())) if f[1].verdict == "WRONG"]
+    found = [f for f in check(laboratory(toy), select()) if f[1].verdict == "WRONG"]
     ((claim, finding),) = found  # once, and not by every relation
     assert claim == "a train step runs"
     assert f"{PLACE}:2: " in finding.seen

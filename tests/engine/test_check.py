@@ -19,10 +19,11 @@ from conftest import files, python_m
 from proof.__main__ import Check
 from proof.config import Config
 from proof.engine.callbacks import Event, every_epochs, every_secs, every_steps, every_validation
-from proof.engine.check import RELATIONS, check, explain, made_again, scales, select
+from proof.engine.check import RELATIONS, check, explain, made_again, scales
 from proof.engine.errors import UsageError
 from proof.engine.keras_callbacks import keras_callback
 from proof.engine.random_access import RandomAccess
+from proof.engine.relations import select
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
@@ -157,7 +158,7 @@ def test_a_fault_is_named(fault: Fault) -> None:
 
 def findings(toy: Toy, **flags: object) -> dict[str, str]:
     """The findings that aren't "ok", by relation, without that of time: machines are busy."""
-    found = check(laboratory(toy, **flags), [n for n in select(()) if n != "data keeps up"])
+    found = check(laboratory(toy, **flags), [n for n in select() if n != "data keeps up"])
     return {name: str(finding) for name, finding in found if finding.verdict != "ok"}
 
 
@@ -636,8 +637,8 @@ def test_a_seed_that_follows_from_the_replica_is_its_own(
 
 @pytest.mark.quick
 def test_relations_are_selected_by_parts_of_their_names() -> None:
-    assert set(select(())) == set(RELATIONS)
-    assert select(("learning rate", "one tra")) == ["learning rate", "one trace"]
+    assert [*select()] == [*RELATIONS]
+    assert [*select(("learning rate", "one tra"))] == ["learning rate", "one trace"]
     assert select(("weight", "weight zero")) == select(("weight",))
     assert len(select(("weight",))) == sum("weight" in name for name in RELATIONS) > 1
     with pytest.raises(UsageError, match="no relation has 'no such' in its name; see --list"):
@@ -648,8 +649,8 @@ def test_relations_are_selected_by_parts_of_their_names() -> None:
 def test_the_page_lists_the_relations() -> None:
     page = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (.+) \| (.+) \|$", page.partition("## Relations")[2], re.MULTILINE)
-    claims = {name: RELATIONS[name].claim for name in select(())}
-    assert rows[2:] == [(name, f"{text[0].lower()}{text[1:]}") for name, text in claims.items()]
+    claims = select().items()
+    assert rows[2:] == [(name, f"{text[0].lower()}{text[1:]}") for name, text in claims]
 
 
 def test_a_loss_that_rises_in_a_few_steps_may_still_fall() -> None:
@@ -798,7 +799,7 @@ def test_the_exit_code_is_1_for_what_is_wrong_alone(
 def test_the_command_lists_selects_and_leaves_nothing_behind() -> None:
     before = files(Path(project))
     listed = python_m("proof", "check", "--list", cwd=project).stdout.splitlines()
-    assert [line.partition(": ")[0] for line in listed] == select(())
+    assert [line.partition(": ")[0] for line in listed] == [*select()]
     line, total, todos = python_m(
         "proof", "check", "--only", "same step as one", cwd=project
     ).stdout.splitlines()

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, at_step, every_epochs
-from proof.engine.check import RELATIONS, check, select
+from proof.engine.check import RELATIONS, check
 from proof.engine.check.numbers import told_apart
 from proof.engine.check.runs import secs_of_work
+from proof.engine.relations import select
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
@@ -2928,7 +2929,7 @@ def test_a_variable_of_a_loss_that_is_not_saved_is_found() -> None:
 def test_models_that_share_layers_are_not_accused() -> None:
     steps = {"train_steps": (step_of("whole"),), "validation_step": step_of("whole")}
     lab = laboratory(sound(model=shared_models, **steps))
-    found = dict(check(lab, select(())))
+    found = dict(check(lab, select()))
     assert not {claim: str(f) for claim, f in found.items() if f.verdict != "ok"}
 
 

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from {{ cookiecutter.package_name }}.config import Config
-from {{ cookiecutter.package_name }}.engine.check import Laboratory, check, select
+from {{ cookiecutter.package_name }}.engine.check import Laboratory, check
+from {{ cookiecutter.package_name }}.engine.relations import select
 from {{ cookiecutter.package_name }}.run import create_run
 from {{ cookiecutter.package_name }}.task.callbacks import create_callbacks
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
@@ -31,7 +32,7 @@ def laboratory() -> Laboratory:
     )
 
 
-@pytest.mark.parametrize("name", select(()))
+@pytest.mark.parametrize("name", select())
 def test_relation_holds(laboratory: Laboratory, name: str) -> None:
     for claim, finding in check(laboratory, [name]):
         assert finding.verdict != "WRONG", f"{claim}: {finding}"

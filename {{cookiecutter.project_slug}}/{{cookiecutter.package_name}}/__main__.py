@@ -17,6 +17,7 @@ from tyro.conf import Positional, subcommand
 from .config import Config
 from .engine.command_line import expand, parse, read, to_yaml
 from .engine.errors import fail, require_output, usage_errors
+from .engine.relations import select
 from .engine.tf_log_filter import filtered_tf_import
 from .engine.todo import find_todos
 from .task.config import TaskConfig
@@ -56,21 +57,14 @@ class Check:
 
     def __call__(self) -> None:
         """Print a line for each relation."""
+        names = select(self.only)
+        if self.list:
+            print("\n".join(f"{name}: {claim}" for name, claim in names.items()))
+            return
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # it makes graphs and drops them
         os.environ.pop("TF_CONFIG", None)  # this is one process, wherever it is started
         with filtered_tf_import():
-            from .engine.check import (
-                NOT_LOOKED_AT,
-                RELATIONS,
-                Laboratory,
-                check,
-                one_and_two_replicas,
-                select,
-            )
-        names = select(self.only)
-        if self.list:
-            print("\n".join(f"{name}: {RELATIONS[name].claim}" for name in names))
-            return
+            from .engine.check import NOT_LOOKED_AT, Laboratory, check, one_and_two_replicas
         gc.disable()  # graphs are kept until the end: collecting garbage would take 10% of the time
         strategies = one_and_two_replicas()  # before the task is imported: it may create a variable
         from .run import create_run

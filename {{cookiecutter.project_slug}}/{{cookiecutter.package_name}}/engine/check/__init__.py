@@ -9,10 +9,9 @@ runs for that are in `runs.py`, and the facts derived from them in `laboratory.p
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ..causes import cause_of
-from ..errors import UsageError
 
 # The order of these imports is that of the relations in a report, in which a person would look:
 # an early fault may explain later ones.
@@ -36,25 +35,12 @@ __all__ = [
     "explain",
     "one_and_two_replicas",
     "relative_difference",
-    "select",
 ]
 
 
-def select(only: tuple[str, ...]) -> list[str]:
-    """The relations whose names contain one of these texts; all if there are none.
-
-    Raises:
-        UsageError: no name contains one of them.
-    """
-    for text in only:
-        if not any(text in name for name in RELATIONS):
-            raise UsageError(f"no relation has {text!r} in its name; see --list.")
-    return [name for name in RELATIONS if not only or any(text in name for text in only)]
-
-
-def check(laboratory: Laboratory, names: list[str]) -> Iterator[tuple[str, Finding]]:
+def check(laboratory: Laboratory, names: Collection[str]) -> Iterator[tuple[str, Finding]]:
     """The name and the finding of each relation; a failing step is reported only once."""
-    if resuming.IN_ANOTHER_PROCESS in names:
+    if "the same data in another process" in names:
         laboratory.made_again.start_process()  # runs during all other relations
     failed: set[str] = set()
     found: dict[str, Finding] = {}

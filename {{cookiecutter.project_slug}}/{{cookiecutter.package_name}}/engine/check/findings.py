@@ -36,7 +36,6 @@ class Relation(NamedTuple):
     """Something that must not change when something irrelevant does."""
 
     name: str  # what `--only` takes
-    claim: str  # what holds for a task without faults
     observe: Callable[[Laboratory], Finding]
     after: str = ""  # a relation that must hold first; otherwise this one tells nothing
     exact: bool = False  # whether a fault must be seen in float64 too: it isn't rounding
@@ -49,7 +48,7 @@ RELATIONS: dict[str, Relation] = {}
 def relation(
     name: str, *, after: str = "", exact: bool = False, evaluates: bool = False
 ) -> Callable[[Observe], Observe]:
-    """Add a function to the list; the first line of its docstring is the claim.
+    """Add a function to the list; the first line of its docstring says what holds without faults.
 
     One that `evaluates` needs validation or test data.
     """
@@ -61,8 +60,7 @@ def relation(
                 return ok(f"{NOT_LOOKED_AT}: there is neither validation nor test data")
             return observe(lab)
 
-        claim = (observe.__doc__ or "").splitlines()[0].rstrip(".")
-        RELATIONS[name] = Relation(name, claim, observe_if_possible, after, exact)
+        RELATIONS[name] = Relation(name, observe_if_possible, after, exact)
         return observe
 
     return add

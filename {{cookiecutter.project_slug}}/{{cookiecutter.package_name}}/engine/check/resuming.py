@@ -42,8 +42,6 @@ COMPARED = (2, 5, 8)  # epochs whose factor of the learning rate is looked at
 FEWEST_CALLS = 4  # of each callback, in later epochs if necessary
 RETRACED = 1e-6  # by how much a loss may differ in another trace of the same step
 SORTED = "use sorted(...) for a set, and zlib.crc32 for hash()"
-IN_ANOTHER_PROCESS = "the same data in another process"
-ASSIGN = ("assign", "assign_add", "assign_sub")
 AT_TIMES = {"step", "epoch", "losses", "metrics", "gradient_norm", "history", "batch", "outputs",
             "read_batch", "directory", "is_chief"}  # of an event  # fmt: skip
 STORES = ("STORE_DEREF", "STORE_GLOBAL")
@@ -402,7 +400,7 @@ def _starts_anew(
     )
 
 
-@relation(IN_ANOTHER_PROCESS)
+@relation("the same data in another process")
 def same_data_in_another_process(lab: Laboratory) -> Finding:
     """In a new process, `create_datasets` gives the same examples, and `adapt` the same arrays."""
     others = lab.made_again.others_in_process
