@@ -2702,6 +2702,25 @@ def of_levels(levels: tuple[float, ...], sign: float = 1.0) -> Toy:
     return regression(lambda: dense(len(levels)), losses=lambda: {"main": pinball})
 
 
+def of_normal(form: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
+    """A regression of a mean and a logarithm; the loss is `form` of the error and the latter."""
+
+    def likelihood(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        return form(y - p[:, 0], p[:, 1])
+
+    return regression(lambda: dense(2), losses=lambda: {"main": likelihood}, metrics=dict)
+
+
+def reshaped(before: tuple[int, ...], after: tuple[int, ...]) -> Toy:
+    """A model that gives features another shape."""
+    sizes = int(np.prod(before)), before, after
+    of_size, first, second = (
+        partial(layer, size)
+        for layer, size in zip((dense, layers.Reshape, layers.Reshape), sizes, strict=True)
+    )
+    return sound(model=model(of_size, first, second, layers.Flatten))
+
+
 def sorted_stream() -> Toy:
     """A stream in the order of its labels, that is longer than the engine shuffles."""
     inputs, labels = examples(24_000)
@@ -6895,6 +6914,33 @@ MODES = [
     Fault(
         "axes of layers", lambda: convolved(lambda: layers.BatchNormalization(axis=1)),
         "normalizes along axis 1, and .* takes the last axis for the channels",
+    ),
+    Fault(
+        "axes of layers", lambda: reshaped((3, 5), (5, 3)),
+        r"reshapes axes of sizes \(3, 5\) to \(5, 3\): .* axes aren't exchanged but mixed up",
+    ),
+    Fault(
+        "axes of layers", lambda: reshaped((3, 2, 5, 2), (2, 5, 3, 2)),
+        r"reshapes axes of sizes \(3, 2, 5\) to \(2, 5, 3\)",
+    ),
+    Fault("axes of layers", lambda: reshaped((3, 4, 5), (20, 3)), r"\(3, 4, 5\) to \(20, 3\)"),
+    Fault("axes of layers", lambda: reshaped((2, 8), (8, 2)), r"\(2, 8\) to \(8, 2\)", LOOK),
+    Fault(
+        "training mode",
+        lambda: sound(model=model(dense, lambda: layers.Dropout(0.7))),
+        "dropout is 0.3, and layers drop 70% of their inputs",
+    ),
+    Fault(
+        "likelihood", lambda: of_normal(lambda error, s: s + 0.5 * error**2 * tf.exp(-s)),
+        "the loss main is smallest where the predicted standard deviation is 0.707 times the error",
+    ),
+    Fault(
+        "likelihood", lambda: of_normal(lambda error, s: 0.5 * (s + (error * tf.exp(-s)) ** 2)),
+        "standard deviation is 1.41 times the error",
+    ),
+    Fault(
+        "likelihood", lambda: of_normal(lambda error, s: error**2 * tf.exp(s) - 0.5 * s),
+        "standard deviation is 1.41 times the error",
     ),
     Fault(
         "loss schedules", lambda: warming_up(100_000),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -19,7 +22,7 @@ from conftest import files, python_m
 from proof.__main__ import Check
 from proof.config import Config
 from proof.engine.callbacks import Event, every_epochs, every_secs, every_steps, every_validation
-from proof.engine.check import RELATIONS, check, explain, made_again, scales
+from proof.engine.check import RELATIONS, Finding, check, explain, made_again, scales
 from proof.engine.errors import UsageError
 from proof.engine.keras_callbacks import keras_callback
 from proof.engine.random_access import RandomAccess
@@ -144,7 +147,7 @@ MARKED = [
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("name", RELATIONS)
+@pytest.mark.parametrize("name", [n for n in RELATIONS if n != "settings"])  # has files, below
 def test_every_relation_has_a_faulty_toy(name: str) -> None:
     assert name in {fault.relation for fault in FAULTS}
 
@@ -651,6 +654,45 @@ def test_the_page_lists_the_relations() -> None:
     rows = re.findall(r"^\| (.+) \| (.+) \|$", page.partition("## Relations")[2], re.MULTILINE)
     claims = select().items()
     assert rows[2:] == [(name, f"{text[0].lower()}{text[1:]}") for name, text in claims]
+
+
+def settings_of(
+    task: Path, monkeypatch: pytest.MonkeyPatch, *, config: str = "", steps: str
+) -> Finding:
+    """What `check` says of a task with the settings `depth` and `width`, and of these lines."""
+    task.mkdir(parents=True)
+    lines = "import dataclasses\n\n@dataclasses.dataclass\nclass Config:\n"
+    lines += f"    depth: int = 1\n    width: int = 2\n{config}"
+    (task / "config.py").write_text(lines, encoding="utf-8")
+    (task / "steps.py").write_text(steps, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("its_config", task / "config.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "its_config", module)
+    spec.loader.exec_module(module)
+    lab: Any = SimpleNamespace(task=module.Config())
+    return RELATIONS["settings"].observe(lab)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("config", "steps", "unused"),
+    [
+        ("", "def f(task): return task.depth", "width"),
+        ("    def __post_init__(self): print(self.width)", "def f(task): task.depth", "width"),
+        ("    def area(self): return self.width", "def f(task): return task.depth", ""),
+        ("", "def f(task): return task.depth, getattr(task, 'width')", ""),
+        ("", "def f(task): print(dataclasses.asdict(task))", ""),
+    ],
+)
+def test_each_setting_is_to_be_used(
+    config: str, steps: str, unused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = tmp_path / "project" / "package" / "task"
+    finding = settings_of(task, monkeypatch, config=config, steps=steps)
+    assert finding.verdict == ("look" if unused else "ok"), finding
+    assert finding.seen == (f"nothing uses {unused} of task/config.py" if unused else finding.seen)
 
 
 def test_a_loss_that_rises_in_a_few_steps_may_still_fall() -> None:

@@ -95,6 +95,7 @@ from .faulty import (
     of_forms,
     of_levels,
     of_machines,
+    of_normal,
     of_numbers,
     of_one_name,
     of_one_seed,
@@ -121,6 +122,7 @@ from .faulty import (
     renumbered,
     reordered,
     repeated,
+    reshaped,
     scaled_together,
     scans,
     scored,
@@ -2703,6 +2705,22 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
+    ("training mode", lambda: sound(model=model(dense, lambda: layers.Dropout(0.3)))),
+    (
+        "training mode",
+        lambda: sound(model=model(dense, *[partial(layers.Dropout, x) for x in (0.3, 0.7)])),
+    ),
+    ("axes of layers", lambda: reshaped((3, 4), (4, 3))),  # shifted, as for relative positions
+    ("axes of layers", lambda: reshaped((2, 4, 5), (2, 5, 4))),
+    ("axes of layers", lambda: reshaped((12, 6), (6, 12))),  # pairs are joined
+    ("axes of layers", lambda: reshaped((4, 6), (2, 2, 3, 2))),
+    ("likelihood", lambda: of_normal(lambda error, s: s + 0.5 * (error * tf.exp(-s)) ** 2)),
+    ("likelihood", lambda: of_normal(lambda error, s: 0.5 * (s + error**2 * tf.exp(-s)))),
+    ("likelihood", lambda: of_normal(lambda error, s: 0.5 * (error**2 * tf.exp(s) - s))),
+    # Laplace's, by its standard deviation.
+    ("likelihood", lambda: of_normal(lambda error, s: s + 2**0.5 * tf.abs(error) * tf.exp(-s))),
+    ("every weight moves", lambda: taught_by_copies(copy_all)),
+    ("settings", sound),
     ("later positions", lambda: translated(1, corrected=0.9)),
     ("loss falls on fresh batches", lambda: heads_validated(np.copy, "class")),
     ("loss falls on fresh batches", regression),

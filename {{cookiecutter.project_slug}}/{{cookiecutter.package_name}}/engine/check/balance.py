@@ -166,6 +166,69 @@ def quantiles(lab: Laboratory) -> Finding:
     return ok("" if compared else "not looked at: no loss has a slope of its own on either side")
 
 
+@relation("likelihood", after="the same step again")
+def likelihood(lab: Laboratory) -> Finding:
+    """A normal likelihood is largest where the predicted deviation is as large as the error."""
+    compared = False
+    for name, (labels, predictions, _) in lab.base.calls.items():
+        times = _best_deviation(lab.run.losses[name], labels, predictions)
+        compared = compared or times is not None
+        if times is not None and abs(abs(np.log(times)) - 0.5 * np.log(2)) < EQUAL:
+            return wrong(
+                f"the loss {name} is smallest where the predicted standard deviation is "
+                f"{times:.3g} times the error",
+                "the terms of the normal likelihood don't fit: a log-variance is taken for the "
+                "logarithm of a standard deviation, or the reverse, or a factor of 0.5 is missing",
+                "use log_deviation + 0.5 * (error / exp(log_deviation)) ** 2, or "
+                "0.5 * (log_variance + error ** 2 / exp(log_variance))",
+            )
+    return ok("" if compared else "not looked at: no loss is the normal likelihood of two outputs")
+
+
+def _best_deviation(loss: Callable[..., Any], labels: Any, predictions: Any) -> float | None:
+    """The deviation at which a loss of (mean, logarithm) is smallest, divided by the error.
+
+    The logarithm is that of the deviation, the variance, or the inverse of one of them. None if
+    the loss isn't quadratic in the error, or that deviation isn't in proportion to it.
+    """
+    y, p = np.asarray(labels), np.asarray(predictions)
+    size = p.shape[-1] // 2 if p.ndim > 1 and p.shape[-1] % 2 == 0 else 0
+    of_mean = (*p.shape[:-1], size)
+    if y.dtype.kind != "f" or p.dtype.kind != "f" or not size or not np.isfinite(y).any():
+        return None
+    if y.shape != of_mean and (*y.shape, 1) != of_mean:
+        return None
+    center = float(np.nanmedian(y))
+    logarithms = np.linspace(-6, 6, 481).reshape(-1, *[1] * (p.ndim - 1))
+    alike = np.full((logarithms.size, *y.shape[1:]), center, y.dtype)
+
+    def values(error: float) -> np.ndarray:
+        made = np.full((len(alike), *p.shape[1:]), center - error)
+        made[..., size:] = logarithms
+        found = np.asarray(loss(tf.constant(alike), tf.constant(made, p.dtype)), "f8")
+        return found.reshape(len(alike), -1).mean(axis=1)
+
+    with contextlib.suppress(Exception):  # it may take something else than such tensors
+        none, *of_errors = map(values, (0.0, 1.0, 2.0, 4.0))
+        rises = of_errors[0] - none, of_errors[1] - none
+        least = np.array(list(map(_lowest, of_errors))) * 12 / 480 - 6
+        powers = np.diff(least) / np.log(2)
+        power = round(float(powers.mean()))
+        is_quadratic = np.allclose(4 * rises[0], rises[1], rtol=1e-2, atol=1e-6)
+        if is_quadratic and abs(power) in (1, 2) and np.allclose(powers, power, atol=EQUAL):
+            return float(np.exp(least[0] / power))
+    return None
+
+
+def _lowest(values: np.ndarray) -> float:
+    """The place of the lowest value, between elements by a parabola; NaN if it is at an end."""
+    i = int(np.argmin(values))
+    if not 0 < i < len(values) - 1:
+        return float("nan")
+    before, here, after = values[i - 1 : i + 2]
+    return float(i + 0.5 * (before - after) / (before - 2 * here + after))
+
+
 @relation("loss schedules")
 def loss_schedules(lab: Laboratory) -> Finding:
     """What a loss makes of the step number, such as a warm-up, is over when the run ends."""

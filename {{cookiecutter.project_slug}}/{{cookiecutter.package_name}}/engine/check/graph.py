@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -283,6 +284,47 @@ def accidental_broadcasts(
         if sorted(shapes, key=len) == [(rows,), (rows, 1)] and len(sources) > 1 and are_data:
             found.append((op.name, *shapes))
     return found
+
+
+def exchanged_by_reshape(
+    ops: Iterable[tf.Operation], rows: int
+) -> tuple[tuple[int, ...], tuple[int, ...], bool] | None:
+    """The axes that a reshape of examples brings to another order, but not if they differ by 1.
+
+    And whether it must cut a row that it doesn't join again, unlike (2, 8) to (8, 2). Of (4, 5) to
+    (5, 4) each row is shifted by one more element than the row before, as for relative positions.
+    """
+    found = None
+    for op in _forward(ops, {"Reshape"}):
+        shapes = [tensor.shape.as_list() for tensor in (op.inputs[0], op.outputs[0])
+                  if tensor.shape.is_fully_defined()]  # fmt: skip
+        if len(shapes) < 2 or any(shape[:1] != [rows] for shape in shapes):
+            continue
+        given, made = (tuple(n for n in shape[1:] if n > 1) for shape in shapes)
+        while given and made and given[0] == made[0]:
+            given, made = given[1:], made[1:]
+        while given and made and given[-1] == made[-1]:
+            given, made = given[:-1], made[:-1]
+        ends = sorted({*itertools.accumulate(given, mul), *itertools.accumulate(made, mul)})
+        common = {tuple(sorted(sizes)) for sizes in _joined(given)}
+        common &= {tuple(sorted(sizes)) for sizes in _joined(made)}
+        if all(len(sizes) < 2 or 1 in np.diff(sizes) for sizes in common):
+            continue
+        if any(b % a for a, b in itertools.pairwise(ends)):
+            return given, made, True
+        if sorted(given) == sorted(made) and given < made:
+            found = given, made, False
+    return found
+
+
+def _joined(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """All ways to join neighboring axes of these sizes."""
+    if len(sizes) < 2:
+        yield sizes
+        return
+    for first, *others in map(list, _joined(sizes[1:])):
+        yield (sizes[0], first, *others)
+        yield (sizes[0] * first, *others)
 
 
 def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:

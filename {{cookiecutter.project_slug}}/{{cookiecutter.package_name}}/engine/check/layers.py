@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import keras
@@ -9,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
-from .graph import assigned_variables, captured
+from .graph import assigned_variables, captured, exchanged_by_reshape
 from .laboratory import Laboratory
 from .numbers import LEAST_SIZE
 from .probe import cares_about_training, is_own, name_of
@@ -59,6 +60,13 @@ def training_mode(lab: Laboratory) -> Finding:
             "it comes after the last layer with weights, and sets predictions to 0",
             "put it before that layer",
         )
+    if name := _drops_what_to_keep(lab):
+        rate = getattr(lab.task, name)
+        return wrong(
+            f"{name} is {rate:g}, and layers drop {1 - rate:.0%} of their inputs",
+            "Dropout takes the share that is dropped, not the one that is kept",
+            f"pass {name} itself",
+        )
     for path, layer in layers.items():
         if isinstance(layer, keras.layers.Dropout) and layer.rate > MOST_DROPPED:
             return look(
@@ -71,8 +79,15 @@ def training_mode(lab: Laboratory) -> Finding:
 
 @relation("axes of layers")
 def axes_of_layers(lab: Laboratory) -> Finding:
-    """The layers of a model agree on which axis of an image has the channels."""
+    """The layers of a model agree on the axis of the channels, and no reshape exchanges axes."""
     compared = False
+    if found := exchanged_by_reshape(lab.traced.ops, lab.rows):
+        given, made, is_sure = found
+        return (wrong if is_sure else look)(
+            f"the train step reshapes axes of sizes {given} to {made}",
+            "a reshape keeps the order of the numbers, so axes aren't exchanged but mixed up",
+            "transpose them, with layers.Permute or tf.transpose",
+        )
     for model in lab.run.models.values():
         layers = list(model._flatten_layers())
         parts = [*layers, *(op for layer in layers for op in getattr(layer, "operations", []))]
@@ -110,6 +125,18 @@ def _rank(layer: keras.layers.Layer) -> int:
     """The number of axes of the inputs that a layer takes, as far as it says; 0 if it doesn't."""
     spec = layer.input_spec
     return getattr(spec, "ndim", None) or getattr(spec, "min_ndim", None) or 0
+
+
+def _drops_what_to_keep(lab: Laboratory) -> str:
+    """A setting for dropout that is x where layers drop 1 - x, and none drops x; or ""."""
+    rates = np.array([layer.rate for layer in lab.run.layers if isinstance(layer, DROPPING[0])])
+    for field in dataclasses.fields(lab.task):
+        rate = getattr(lab.task, field.name)
+        if "drop" in field.name and isinstance(rate, float) and 0 < rate < 1:
+            is_dropped, is_kept = (np.isclose(rates, x).any() for x in (rate, 1 - rate))
+            if is_kept and not is_dropped:
+                return field.name
+    return ""
 
 
 def _dropped_output(lab: Laboratory) -> tuple[keras.layers.Layer, str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from types import FunctionType
 from typing import Any
 
 import keras
@@ -22,6 +23,7 @@ from .numbers import Numbers, relative_difference
 from .probe import is_own, words_of
 from .rates import has_schedule, rates_at
 from .runs import REAL_STEPS, state_of
+from .slips import ASSIGN, named_in
 
 MOST_VARIABLES = 8  # that a step assigns; each takes a step
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
@@ -829,8 +831,20 @@ def _frozen_at_random(lab: Laboratory) -> Finding | None:
     judges = [model for name, model in lab.run.models.items() if JUDGES & words_of(name)]
     matrices = ([v.path for v in model.weights if len(v.shape) > 1] for model in judges)
     is_first = any(own and own[0] in paths for own in matrices)
+    if not is_first and _are_set_by_callbacks(lab):
+        return None
     return (wrong if is_first else look)(
         f"{', '.join(paths[:3])} is frozen, and another --seed gives it other values",
         "these weights were never trained: the file isn't loaded, or is loaded too late",
         "load them, or train them",
+    )
+
+
+def _are_set_by_callbacks(lab: Laboratory) -> bool:
+    """Whether a callback is to assign variables, such as those of a target network."""
+    functions = [callback.function for callback in lab.create_callbacks()]
+    return any(
+        {*ASSIGN, "set_weights"} & named_in(function)[0]
+        for function in functions
+        if isinstance(function, FunctionType)
     )

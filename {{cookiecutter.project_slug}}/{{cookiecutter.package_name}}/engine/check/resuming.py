@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dis
 import itertools
 import tempfile
 import time
@@ -35,7 +34,7 @@ from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different, matrices_differ
 from .probe import name_of, replaced
-from .slips import NOT_SET
+from .slips import ASSIGN, named_in
 
 EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # of callbacks, at most
 COMPARED = (2, 5, 8)  # epochs whose factor of the learning rate is looked at
@@ -44,7 +43,6 @@ RETRACED = 1e-6  # by how much a loss may differ in another trace of the same st
 SORTED = "use sorted(...) for a set, and zlib.crc32 for hash()"
 AT_TIMES = {"step", "epoch", "losses", "metrics", "gradient_norm", "history", "batch", "outputs",
             "read_batch", "directory", "is_chief"}  # of an event  # fmt: skip
-STORES = ("STORE_DEREF", "STORE_GLOBAL")
 SIMPLE = int | float | str | bool | bytes | None | np.ndarray | np.generic
 
 
@@ -238,7 +236,7 @@ def _change_nothing(lab: Laboratory, made: list[Callback]) -> Finding | None:
         function, steps = each.function, _steps(lab, each)
         if not isinstance(function, FunctionType) or not steps:
             continue
-        names, held, has_state = _named_in(function)
+        names, held, has_state = named_in(function)
         are_own = any(isinstance(value, tf.Variable | keras.Variable) for value in held)
         if not names & {*ASSIGN, "set_weights"} or names & AT_TIMES or are_own or has_state:
             continue
@@ -275,25 +273,6 @@ def _assigns(lab: Laboratory, function: Any, step: int) -> bool | None:
 
     _acts(lab, [at_step(step, observed)], 1)
     return next(iter(found), None)
-
-
-def _named_in(function: FunctionType) -> tuple[set[str], list[Any], bool]:
-    """What a function and those of its module that it calls name, the values, and if it has state.
-
-    A number that it counts, or a list that it holds, may decide what it does.
-    """
-    names, held, has_state = set[str](), list[Any](), False
-    called = [function.__globals__.get(name) for name in function.__code__.co_names]
-    for one in (function, *(f for f in called if isinstance(f, FunctionType))):
-        if one.__module__ != function.__module__:
-            continue
-        code, cells = one.__code__, one.__closure__ or ()
-        names |= {*code.co_names}
-        held += [one.__globals__.get(name) for name in code.co_names]
-        held += (values := [cell.cell_contents for cell in cells if cell != NOT_SET])
-        has_state |= any(isinstance(value, list | dict | set | deque) for value in values)
-        has_state |= any(i.opname in STORES for i in dis.get_instructions(code))
-    return names, held, has_state
 
 
 def _misread_results(lab: Laboratory) -> Finding | None:

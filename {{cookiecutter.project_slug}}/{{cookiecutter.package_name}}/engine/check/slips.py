@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import dis
 import functools
+import itertools
+import sys
 import types
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .findings import Finding, ok, relation, wrong
+from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 
 MOST = 1_000  # elements of a list that are visited
 DEEP = 6  # attributes, elements and variables on the way to a function
 LIBRARIES = ("keras", "tensorflow", "numpy")
+AS_A_WHOLE = {"asdict", "vars", "fields", "__dict__", "getattr"}
 COUNTED = ("step", "epoch")  # attributes of an event or a replica
+ASSIGN = ("assign", "assign_add", "assign_sub")  # methods of a variable
+STORES = ("STORE_DEREF", "STORE_GLOBAL")  # of a function that has state
 NOT_SET = types.CellType()  # of a variable that has no value yet
 LOOPS = ast.For | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
@@ -62,6 +70,36 @@ def fractions_of_the_run(lab: Laboratory) -> Finding:
     return ok()
 
 
+@relation("settings")
+def settings(lab: Laboratory) -> Finding:
+    """The task uses each of its settings."""
+    directory = Path(sys.modules[type(lab.task).__module__].__file__ or "").parent
+    project = directory.parents[1].glob("*.py"), directory.parent.glob("*.py")
+    files = itertools.chain(directory.rglob("*.py"), *project)
+    nodes = [node for file in files for node in _used_in(file)]
+    used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    used |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    if used.union(names) & AS_A_WHOLE:
+        return ok("not looked at: the task goes through all its settings")
+    if unused := [f.name for f in dataclasses.fields(lab.task) if f.name not in used]:
+        return look(
+            f"nothing uses {', '.join(unused)} of {directory.name}/config.py",
+            "it isn't passed on, so its value changes nothing",
+            "pass it on, or remove it",
+        )
+    return ok()
+
+
+def _used_in(file: Path) -> Iterator[ast.AST]:
+    """The nodes of a file; not those that define or validate settings."""
+    for node in _parsed(str(file)).body:
+        of_class = node.body if isinstance(node, ast.ClassDef) and file.stem == "config" else [node]
+        for each in of_class:
+            if getattr(each, "name", "") != "__post_init__":
+                yield from ast.walk(each)
+
+
 def _counted(function: types.FunctionType, node: ast.expr) -> str:
     """The name of the step or epoch of a parameter, such as an event or a replica; or nothing."""
     code = function.__code__
@@ -81,7 +119,7 @@ def _tree_of(code: types.CodeType) -> ast.AST:
 
 
 @functools.cache
-def _parsed(file: str) -> ast.AST:
+def _parsed(file: str) -> ast.Module:
     """A file of code; an empty module if it can't be read."""
     try:
         return ast.parse(Path(file).read_text(encoding="utf-8"))
@@ -98,6 +136,25 @@ def _value(lab: Laboratory, function: types.FunctionType, node: ast.expr) -> Any
     if isinstance(node, ast.Attribute) and ast.unparse(node.value).split(".")[-1] == "task":
         return getattr(lab.task, node.attr, None)
     return None
+
+
+def named_in(function: types.FunctionType) -> tuple[set[str], list[Any], bool]:
+    """What a function and those of its module that it calls name, the values, and if it has state.
+
+    A number that it counts, or a list that it holds, may decide what it does.
+    """
+    names, held, has_state = set[str](), list[Any](), False
+    called = [function.__globals__.get(name) for name in function.__code__.co_names]
+    for one in (function, *(f for f in called if isinstance(f, types.FunctionType))):
+        if one.__module__ != function.__module__:
+            continue
+        code, cells = one.__code__, one.__closure__ or ()
+        names |= {*code.co_names}
+        held += [one.__globals__.get(name) for name in code.co_names]
+        held += (values := [cell.cell_contents for cell in cells if cell != NOT_SET])
+        has_state |= any(isinstance(value, list | dict | set | deque) for value in values)
+        has_state |= any(i.opname in STORES for i in dis.get_instructions(code))
+    return names, held, has_state
 
 
 def _functions(lab: Laboratory) -> Iterator[types.FunctionType]:
