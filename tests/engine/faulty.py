@@ -2721,6 +2721,49 @@ def reshaped(before: tuple[int, ...], after: tuple[int, ...]) -> Toy:
     return sound(model=model(of_size, first, second, layers.Flatten))
 
 
+def described(describe: Callable[..., dict[str, Any]], **parts: Any) -> Toy:
+    """A table of predictions, made by a function (model, inputs, outputs)."""
+    return sound(describe=describe, others={"validation": examples(60, 2)}, **parts)
+
+
+def of_distances() -> Toy:
+    """A model of the distances to the centers of classes, of which the smallest one is right."""
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        losses = run.losses["main"](labels, -run.model(inputs, training=True))
+        return {"main": compute_loss(losses, weights, run.model, replica)}
+
+    return described(
+        lambda model, x, y: {"class": np.argmin(y, axis=1)}, metrics=dict, train_steps=(train,),
+        validation_step=train, model=model(last=lambda: dense(CLASSES, activation="softplus")),
+    )  # fmt: skip
+
+
+def in_units(undone: bool, name: str = "price") -> Toy:
+    """Prices whose step divides them by 1,000 for the loss, which `describe` may undo."""
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        losses = run.losses["main"](labels / 1000, run.model(inputs, training=True)[:, 0])
+        return {"main": compute_loss(losses, weights, run.model, replica)}
+
+    def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
+        return {name: np.asarray(outputs)[:, 0] * (1000 if undone else 1)}
+
+    def priced(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, _ = examples(rows, seed)
+        return inputs, 1000 * inputs.sum(axis=1)
+
+    def squared(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        return tf.square(y - p)
+
+    return regression(
+        data=priced(ROWS, 1), others={"validation": priced(60, 2)}, train_steps=(train,),
+        validation_step=train, losses=lambda: {"main": squared}, metrics=dict, describe=describe,
+    )  # fmt: skip
+
+
 def sorted_stream() -> Toy:
     """A stream in the order of its labels, that is longer than the engine shuffles."""
     inputs, labels = examples(24_000)
@@ -6941,6 +6984,25 @@ MODES = [
     Fault(
         "likelihood", lambda: of_normal(lambda error, s: error**2 * tf.exp(s) - 0.5 * s),
         "standard deviation is 1.41 times the error",
+    ),
+    Fault(
+        "table of predictions",
+        lambda: described(lambda model, x, y: {"chance": tf.nn.softmax(y, axis=0)}),
+        "describe gives other numbers as 'chance' where it gets more examples",
+    ),
+    Fault(
+        "table of predictions",
+        lambda: described(lambda model, x, y: {"probability": y[:, 0] - 3}),
+        "describe gives numbers from .* as 'probability': these are logits",
+    ),
+    Fault(
+        "table of predictions",
+        lambda: described(lambda model, x, y: {"class": np.argmin(y, axis=1)}),
+        "describe gives the class with the smallest output as 'class'; use np.argmax",
+    ),
+    Fault(
+        "table of predictions", lambda: in_units(undone=False),
+        "as 'price', as the loss gets them, .*: the train step scales the labels",
     ),
     Fault(
         "loss schedules", lambda: warming_up(100_000),

@@ -154,6 +154,7 @@ class Toy:
     examples_interact: bool = False
     others: dict[str, Any] = field(default_factory=dict)  # validation and test data
     readers: dict[str, Any] = field(default_factory=dict)
+    describe: Callable[..., dict[str, Any]] = no_columns
 
     @property
     def splits(self) -> dict[str, Any]:
@@ -264,6 +265,7 @@ def laboratory(toy: Toy, task: TaskConfig | None = None, **flags: Any) -> Labora
         Config(**{"global_batch_size": BATCH} | flags),
         task or TaskConfig(),
         toy.readers,
+        toy.describe,
         partial(adapted, toy.adapt),
     )
 

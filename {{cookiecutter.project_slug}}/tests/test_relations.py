@@ -13,7 +13,7 @@ from {{ cookiecutter.package_name }}.task.callbacks import create_callbacks
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
 from {{ cookiecutter.package_name }}.task.data import create_datasets
 from {{ cookiecutter.package_name }}.task.model import adapt
-from {{ cookiecutter.package_name }}.task.predictions import READERS
+from {{ cookiecutter.package_name }}.task.predictions import READERS, describe
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,7 @@ def laboratory() -> Laboratory:
         Config(),
         TaskConfig(),
         READERS,
+        describe,
         adapt,
     )
 

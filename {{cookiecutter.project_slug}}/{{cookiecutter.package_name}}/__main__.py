@@ -71,7 +71,7 @@ class Check:
         from .task.callbacks import create_callbacks
         from .task.data import create_datasets
         from .task.model import adapt
-        from .task.predictions import READERS
+        from .task.predictions import READERS, describe
 
         laboratory = Laboratory(
             create_run,
@@ -81,6 +81,7 @@ class Check:
             self.training,
             self.task,
             READERS,
+            describe,
             adapt,
         )
         found: dict[str, list[str]] = {"ok": [], NOT_LOOKED_AT: [], "look": [], "WRONG": []}

@@ -118,7 +118,7 @@ def axes_of_layers(lab: Laboratory) -> Finding:
                         "each row of an image has a mean and a scale of its own, not each channel",
                         "use axis=-1",
                     )
-    return ok("" if compared else "not looked at: no layer has channels of images")
+    return ok("" if compared else "no layer has channels of images")
 
 
 def _rank(layer: keras.layers.Layer) -> int:

@@ -1,23 +1,35 @@
-"""Relations between the data and what `predict` and `export` give the models."""
+"""Relations between the data and what `predict` and `export` give the models, or make of them."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
-from ..predict import Reader
+from ..predict import Describe, Reader
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import numbers_of
+from .probe import words_of
 from .tables import otherwise_than_data
 
 PICTURES = (".png", ".bmp", ".jpg", ".jpeg")  # the first one that a task reads is used
 TEXTS = ("a", "1", "a b")
 MANY = 0.05  # of the numbers of the data, or of its rows
+DESCRIBED = 8  # examples that are described together
+MOST_ALIKE = 0.8  # of the numbers of a column
+CHANCES = {"probability", "probabilities", "confidence", "prob", "probs"}
+OF_CHANCES = {"log", "odds", "ratio", "low", "high", "lower", "upper", "interval", "width"}
+SCALES = {"log", "logit", "scaled", "standardized", "normalized", "score", "z", "residual", "change",
+          "relative", "share", "difference"}  # fmt: skip
 
 
 @relation("inputs as they are")
@@ -63,6 +75,109 @@ def readers_as_data(lab: Laboratory) -> Finding:
                     "use the same function to prepare both",
                 )
     return ok("" if compared else "not looked at: none reads what the data looks like")
+
+
+@relation("table of predictions", evaluates=True)
+def table_of_predictions(lab: Laboratory) -> Finding:
+    """The table of `predict` says what outputs of a model say, of each example by itself."""
+    if len(lab.run.models) != 1 or lab.describe is None:
+        return ok("not looked at: there are several models")
+    describe = partial(_described, lab.describe, lab.run.model)
+    inputs = tf.nest.map_structure(lambda t: t[0, :DESCRIBED], lab.evaluation_batch[0])
+    try:
+        outputs = tf.nest.map_structure(np.asarray, lab.run.model(inputs, training=False))
+    except Exception:  # whatever a model may raise
+        return ok("not looked at: the model doesn't take the inputs of the data as they are")
+    columns, again = (describe(inputs, outputs) for _ in range(2))
+    columns = {n: a for n, a in columns.items() if a.ndim < 3 and _alike(a, again[n])}
+    if not columns:
+        return ok("not looked at: describe returns no columns but random ones and pictures")
+    half = [tf.nest.map_structure(lambda t: t[: DESCRIBED // 2], x) for x in (inputs, outputs)]
+    first = describe(*half)
+    for name, column in columns.items():
+        if not _alike(first[name], column[: len(first[name])]):
+            return wrong(
+                f"describe gives other numbers as {name!r} where it gets more examples",
+                "a softmax, an argmax, a mean or a maximum goes along the examples, axis 0",
+                "compute it of each example by itself, along the last axis",
+            )
+    for name, column in columns.items():
+        if finding := _no_probability(name, column) or _least_class(lab, name, column, outputs):
+            return finding
+    return _on_scale_of_loss(lab, describe) or ok()
+
+
+def _described(
+    describe: Describe, model: keras.Model, inputs: Any, outputs: Any
+) -> dict[str, np.ndarray]:
+    """The columns of the table."""
+    return {name: np.asarray(column) for name, column in describe(model, inputs, outputs).items()}
+
+
+def _alike(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether most elements are the same; rounding may change some classes."""
+    if a.shape != b.shape:
+        return False
+    same = np.isclose(a, b, 1e-3, 1e-5, equal_nan=True) if a.dtype.kind in "fc" else a == b
+    return bool(np.mean(same) > MOST_ALIKE)
+
+
+def _no_probability(name: str, column: np.ndarray) -> Finding | None:
+    """Whether a column whose name says that it holds probabilities holds logits."""
+    if column.dtype.kind != "f" or not (words := words_of(name)) & CHANCES or words & OF_CHANCES:
+        return None
+    least, most = float(np.nanmin(column)), float(np.nanmax(column))
+    if least > -1e-3 and most < 100 + 1e-3:  # percents
+        return None
+    return wrong(
+        f"describe gives numbers from {least:.3g} to {most:.3g} as {name!r}",
+        "these are logits",
+        "apply tf.nn.softmax or tf.sigmoid",
+    )
+
+
+def _least_class(lab: Laboratory, name: str, column: np.ndarray, outputs: Any) -> Finding | None:
+    """Whether a column of classes holds the least probable one of each example."""
+    p = np.zeros((0, 0)) if tf.nest.is_nested(outputs) else np.asarray(outputs)
+    # Not distances, of which the step gives a loss the negative ones.
+    of_classes = [given for loss, (_, given, _) in lab.base.calls.items()
+                  if "CategoricalCrossentropy" in type(lab.run.losses[loss]).__name__]  # fmt: skip
+    are_logits = any(np.array_equal(*pair) for pair in product(lab.base.outputs, of_classes))
+    if p.ndim != 2 or p.shape[1] < 3 or column.dtype.kind not in "iu" or not are_logits:
+        return None
+    if not np.array_equal(column, p.argmin(axis=1)) or not np.ptp(p, axis=1).all():
+        return None
+    return wrong(
+        f"describe gives the class with the smallest output as {name!r}", "", "use np.argmax"
+    )
+
+
+def _on_scale_of_loss(lab: Laboratory, describe: Callable[..., Any]) -> Finding | None:
+    """Whether the table has the scale of a loss, where the step scales the labels of the data.
+
+    As outputs, `describe` gets these labels.
+    """
+    arrays = [np.asarray(leaf[0]) for leaf in tf.nest.flatten(lab.batch[1:-1])]
+    if not len(arrays) == len(lab.base.calls) == len(lab.base.outputs) == 1:
+        return None
+    (labels,), (outputs,), ((y, p, _),) = arrays, lab.base.outputs, lab.base.calls.values()
+    if len({np.size(a) for a in (outputs, y, p, labels)}) > 1 or np.asarray(y).dtype.kind != "f":
+        return None
+    inputs = tf.nest.map_structure(lambda t: t[0], lab.batch[0])
+    spread, of_data = float(np.std(y)), float(np.std(labels))
+    if abs(np.mean(y) - np.mean(labels)) < of_data and 0.5 * of_data < spread < 2 * of_data:
+        return None
+    with contextlib.suppress(Exception):  # it may take only what a model gives
+        for name, column in describe(inputs, y.reshape(outputs.shape)).items():
+            is_same = column.size == y.size and np.allclose(column.ravel(), y.ravel(), rtol=1e-3)
+            if is_same and not words_of(name) & SCALES:
+                return wrong(
+                    f"describe gives numbers of {np.mean(y):.3g} ± {spread:.3g} as {name!r}, as "
+                    f"the loss gets them, and the labels are {np.mean(labels):.3g} ± {of_data:.3g}",
+                    "the train step scales the labels, and describe doesn't undo it",
+                    "undo it in describe",
+                )
+    return None
 
 
 def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str | None, bool]:

@@ -34,7 +34,7 @@ from ..data_errors import reading_errors
 from ..distributed_steps import DistributedSteps, denominators
 from ..evaluation import Evaluation
 from ..inner_functions import inlined
-from ..predict import Reader
+from ..predict import Describe, Reader
 from ..progress import Progress
 from ..random_access import RandomAccess
 from ..types import Replica, Run, Step
@@ -144,6 +144,7 @@ class Runs:
     config: Any  # the flags of training
     task: Any  # those of the task
     readers: Mapping[str, Reader] = field(default_factory=dict)  # of task/predictions.py
+    describe: Describe | None = None  # of task/predictions.py
     adapt: Callable[[Any, dict[str, Any]], dict[str, Any]] | None = None  # of task/model.py
 
     def __post_init__(self) -> None:
