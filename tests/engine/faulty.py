@@ -2702,6 +2702,23 @@ def of_levels(levels: tuple[float, ...], sign: float = 1.0) -> Toy:
     return regression(lambda: dense(len(levels)), losses=lambda: {"main": pinball})
 
 
+def judged_at(place: int, name: str = "mae") -> Toy:
+    """A regression of quantiles whose metric gets the one at a place."""
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        predictions = run.model(inputs, training=True)
+        judged = predictions[:, place : place + 1]
+        run.metrics[name].update_state(labels[:, tf.newaxis], judged, weights)
+        losses = run.losses["main"](labels, predictions)
+        return {"main": compute_loss(losses, weights, run.model, replica)}
+
+    return replace(
+        of_levels(LEVELS), train_steps=(train,), validation_step=train,
+        metrics=lambda: {name: metrics.MeanAbsoluteError()},
+    )  # fmt: skip
+
+
 def of_normal(form: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
     """A regression of a mean and a logarithm; the loss is `form` of the error and the latter."""
 
@@ -6984,6 +7001,10 @@ MODES = [
     Fault(
         "likelihood", lambda: of_normal(lambda error, s: error**2 * tf.exp(s) - 0.5 * s),
         "standard deviation is 1.41 times the error",
+    ),
+    Fault(
+        "quantiles", lambda: judged_at(2),
+        "the metric mae compares labels with the predicted quantile 0.8: .*; pass it output 1",
     ),
     Fault(
         "table of predictions",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory, Pulled
 from .numbers import Numbers, arrays_of, named_leaves, only, with_array
+from .probe import words_of
 
 MOST_CLASSES = 20  # each one takes a step
 UNEVEN = 1.5  # times as often
@@ -27,6 +29,8 @@ UPSIDE_DOWN = (
     "the weights of the classes are upside down",
     "divide by the frequency instead of multiplying",
 )
+ERRORS = {"mae", "mse", "rmse", "mape", "error", "median"}  # metrics of the median
+OF_A_LEVEL = {"low", "lower", "high", "upper", "quantile", "p", "q"}
 Arguments = tuple[tf.Tensor, tf.Tensor]  # labels, predictions
 
 
@@ -163,7 +167,30 @@ def quantiles(lab: Laboratory) -> Finding:
                 "level where that is positive",
                 "subtract the predictions from the labels",
             )
+        if found := _of_another_level(lab, levels, predictions):
+            metric, level = found
+            return wrong(
+                f"the metric {metric} compares labels with the predicted quantile {level:.3g}",
+                "another output of the model is taken for the median",
+                f"pass it output {int(np.argmin(np.abs(levels - 0.5)))}",
+            )
     return ok("" if compared else "not looked at: no loss has a slope of its own on either side")
+
+
+def _of_another_level(
+    lab: Laboratory, levels: np.ndarray, predictions: np.ndarray
+) -> tuple[str, float] | None:
+    """A metric of errors that gets another quantile than the median, and its level; or None."""
+    middle = int(np.argmin(np.abs(levels - 0.5)))
+    for name, arguments in lab.base.updates.items():
+        words = words_of(name)
+        if not words & ERRORS or words & OF_A_LEVEL or re.search(r"\d", name):
+            continue
+        given = np.ravel(arguments[1]) if len(arguments) > 1 else np.zeros(0)
+        same = [i for i in range(len(levels)) if np.array_equal(given, predictions[..., i].ravel())]
+        if len(same) == 1 and same[0] != middle:
+            return name, float(levels[same[0]])
+    return None
 
 
 @relation("likelihood", after="the same step again")

@@ -28,8 +28,8 @@ DESCRIBED = 8  # examples that are described together
 MOST_ALIKE = 0.8  # of the numbers of a column
 CHANCES = {"probability", "probabilities", "confidence", "prob", "probs"}
 OF_CHANCES = {"log", "odds", "ratio", "low", "high", "lower", "upper", "interval", "width"}
-SCALES = {"log", "logit", "scaled", "standardized", "normalized", "score", "z", "residual", "change",
-          "relative", "share", "difference"}  # fmt: skip
+SCALES = {"log", "logit", "scaled", "standardized", "normalized", "score", "z", "residual",
+          "change", "relative", "share", "difference"}  # fmt: skip
 
 
 @relation("inputs as they are")
