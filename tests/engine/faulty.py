@@ -2702,6 +2702,18 @@ def of_levels(levels: tuple[float, ...], sign: float = 1.0) -> Toy:
     return regression(lambda: dense(len(levels)), losses=lambda: {"main": pinball})
 
 
+def centralized(axes: Callable[[tf.Tensor], range]) -> Callable[..., list[tf.Tensor]]:
+    """Takes off the mean of each gradient of a matrix along axes that follow from it."""
+
+    def process(gradients: list[tf.Tensor], _: Any) -> list[tf.Tensor]:
+        return [
+            g - tf.reduce_mean(g, [*axes(g)], keepdims=True) if g.shape.rank > 1 else g
+            for g in gradients
+        ]
+
+    return process
+
+
 def judged_at(place: int, name: str = "mae") -> Toy:
     """A regression of quantiles whose metric gets the one at a place."""
 
@@ -3675,6 +3687,11 @@ LOSS = [
     Fault(
         "process_gradients", lambda: sound(process_gradients=decay_of_kernels(-0.01)),
         "adds -0.01 of each weight to its gradient",
+    ),
+    Fault(
+        "process_gradients",
+        lambda: sound(process_gradients=centralized(lambda g: range(1, g.shape.rank))),
+        "takes from the gradient of .*kernel its mean over the outputs: the last axis",
     ),
     Fault("adversaries", lambda: hinge_gan(1.0), "both have the same goal"),
     Fault(

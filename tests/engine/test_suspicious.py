@@ -41,6 +41,7 @@ from .faulty import (
     bytes_scaled,
     called_twice,
     centered,
+    centralized,
     changed,
     chosen_by,
     coded,
@@ -2725,6 +2726,10 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("likelihood", lambda: of_normal(lambda error, s: s + 2**0.5 * tf.abs(error) * tf.exp(-s))),
     ("every weight moves", lambda: taught_by_copies(copy_all)),
     ("settings", sound),
+    (
+        "process_gradients",
+        lambda: sound(process_gradients=centralized(lambda g: range(g.shape.rank - 1))),
+    ),
     ("quantiles", lambda: judged_at(1)),
     ("quantiles", lambda: judged_at(2, "upper_error")),
     ("quantiles", lambda: judged_at(2, "mae_p80")),

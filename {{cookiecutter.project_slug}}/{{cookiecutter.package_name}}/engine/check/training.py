@@ -35,7 +35,7 @@ MASKS = {"mask", "masks", "visible", "valid", "known", "observed", "labeled"}
 
 @relation("process_gradients")
 def processed_gradients(lab: Laboratory) -> Finding:
-    """It doesn't multiply gradients by constants."""
+    """It doesn't multiply gradients by constants, nor center them along the wrong axes."""
     processed = _processed(lab)
     if not processed or any(a.shape != b.shape or not a.size for _, a, b in processed):
         return ok("not looked at: it needs other arguments than random gradients")
@@ -55,6 +55,12 @@ def processed_gradients(lab: Laboratory) -> Finding:
             f"process_gradients keeps only gradients {'above' if made.max() > 0 else 'below'} 0",
             "gradients of the other sign are clipped away, so weights move in one direction only",
             "clip both sides symmetrically, such as from -1 to 1",
+        )
+    if path := _centered_over_outputs(lab, processed):
+        return wrong(
+            f"process_gradients takes from the gradient of {path} its mean over the outputs",
+            "the last axis of a kernel has its outputs in Keras; in PyTorch it is the first",
+            "take the mean over all axes but the last (gradient centralization)",
         )
     if (share := _share_of_weights(lab)) < 0:
         return wrong(
@@ -332,6 +338,22 @@ def _processed(
             for v, given, made in zip(variables, some, new, strict=True):
                 found.append((v.path, np.ravel(given), np.ravel(np.asarray(made, "f8"))))
     return found
+
+
+def _centered_over_outputs(
+    lab: Laboratory, processed: list[tuple[str, np.ndarray, np.ndarray]]
+) -> str:
+    """A kernel of whose gradient the mean over all axes but the first is 0; or ""."""
+    shapes = (v.shape for name in lab.run.optimizers for v in lab.run.variables_of(name))
+    for (path, _, flat), shape in zip(processed, shapes, strict=False):
+        if not path.endswith("kernel") or len(shape) < 2 or min(shape[0], shape[-1]) < 2:
+            continue
+        made = flat.reshape(shape)
+        means = [np.abs(made.mean(axis=axes)).max() / (np.abs(made).max() or 1.0)
+                 for axes in (tuple(range(1, made.ndim)), tuple(range(made.ndim - 1)))]  # fmt: skip
+        if means[0] < 1e-6 and means[1] > 1e-3:
+            return path
+    return ""
 
 
 def _share_of_weights(lab: Laboratory) -> float:
