@@ -30,7 +30,7 @@ from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
 
-from .toys import BATCH, CLASSES, FEATURES, Toy
+from .toys import BATCH, CLASSES, FEATURES, Toy, step_of
 from .worked import CONTRASTIVE, GAN, tokens
 
 layers, losses, metrics = keras.layers, keras.losses, keras.metrics
@@ -5171,6 +5171,23 @@ def copied_every(period: int, *, on_first: bool = False) -> Toy:
     )  # fmt: skip
 
 
+def beside_unused(name: str, validated: bool = False) -> Toy:
+    """A frozen model of that name, which no step uses; `validated`: but for validation."""
+
+    def validate(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.models[name if validated else "main"](inputs, training=False)
+        losses = run.losses["main"](labels, logits)
+        return {"main": compute_loss(losses, weights, run.models["main"], replica)}
+
+    def create_model() -> dict[str, keras.Model]:
+        models = {"main": model(dense)(), name: model(dense)()}
+        models[name].trainable = False
+        return models
+
+    return sound(model=create_model, validation_step=validate, train_steps=(step_of("main"),))
+
+
 def judged_by_average() -> Toy:
     """A student whose metric is that of its moving average."""
 
@@ -7019,6 +7036,11 @@ MODES = [
         "likelihood", lambda: of_normal(lambda error, s: error**2 * tf.exp(s) - 0.5 * s),
         "standard deviation is 1.41 times the error",
     ),
+    Fault(
+        "training mode", lambda: beside_unused("target"),
+        "no loss depends on the model 'target', which is frozen, and evaluation doesn't call it",
+    ),
+    Fault("training mode", lambda: beside_unused("extra"), "depends on the model 'extra'", LOOK),
     Fault(
         "quantiles", lambda: judged_at(2),
         "the metric mae compares labels with the predicted quantile 0.8: .*; pass it output 1",

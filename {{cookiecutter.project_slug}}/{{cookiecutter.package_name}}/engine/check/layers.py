@@ -13,9 +13,10 @@ from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables, captured, exchanged_by_reshape
 from .laboratory import Laboratory
 from .numbers import LEAST_SIZE
-from .probe import cares_about_training, is_own, name_of
+from .probe import cares_about_training, is_own, name_of, words_of
 
 MOST_DROPPED = 0.75
+TAUGHT_BY = {"target", "teacher"}
 DROPPING = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout)
 NORMALIZATIONS = (keras.layers.BatchNormalization, keras.layers.GroupNormalization)
 FORMATS = ("channels_first", "channels_last")
@@ -24,7 +25,7 @@ MOVING_AXES = {"Permute", "Transpose", "Moveaxis", "Swapaxes", "Lambda"}
 
 @relation("training mode")
 def training_mode(lab: Laboratory) -> Finding:
-    """The train step runs dropout and similar layers in training mode, and uses every layer."""
+    """The train step runs dropout and similar layers in training mode, and uses all models."""
     layers, modes = lab.sensitive_layers, lab.traced.sees_training
     seen = {path: modes[path] for path in layers if path in modes}
     trained = [path for path in seen if layers[path].trainable]
@@ -35,6 +36,13 @@ def training_mode(lab: Laboratory) -> Finding:
             f"{unused.name} is called in create_model, but is part of no model",
             "its output isn't used",
             f"use its output, as in x = layers.{type(unused).__name__}(...)(x)",
+        )
+    if idle := _unused_model(lab):
+        is_sure = bool(words_of(idle) & TAUGHT_BY)
+        return (wrong if is_sure else look)(
+            f"no loss depends on the model {idle!r}, which is frozen, and evaluation doesn't call it",
+            "a step calls another model in its place",
+            f"use it, or leave {idle!r} out of create_model",
         )
     if off and off == trained:
         # Fine-tuning may keep the statistics of normalization layers.
@@ -125,6 +133,20 @@ def _rank(layer: keras.layers.Layer) -> int:
     """The number of axes of the inputs that a layer takes, as far as it says; 0 if it doesn't."""
     spec = layer.input_spec
     return getattr(spec, "ndim", None) or getattr(spec, "min_ndim", None) or 0
+
+
+def _unused_model(lab: Laboratory) -> str:
+    """A frozen model that neither a loss nor an evaluation uses; or ""."""
+    inside = captured(lab.traced.ops[0].graph)
+    read = {v for v in inside if inside[v] in lab.traced.ops_of_losses}
+    idle = {name: model for name, model in lab.run.models.items()
+            if model.variables and not model.trainable_variables
+            and not any(id(v.value.handle) in read for v in model.variables)}  # fmt: skip
+    functions = lab.run.functions
+    steps = {functions.validation_step, functions.test_step} if lab.evaluated_splits else ()
+    called = {id(call.of) for step in steps if idle
+              for call in lab.calls(step, lab.on_one.run, lab.evaluation_batch, idle.values())}  # fmt: skip
+    return next((name for name, model in idle.items() if id(model) not in called), "")
 
 
 def _drops_what_to_keep(lab: Laboratory) -> str:
