@@ -2737,7 +2737,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ),
     ("quantiles", lambda: judged_at(1)),
     ("quantiles", lambda: judged_at(2, "upper_error")),
-    ("quantiles", lambda: judged_at(2, "mae_p80")),
+    ("quantiles", lambda: judged_at(2, "mae_80")),
     ("table of predictions", of_distances),
     ("table of predictions", lambda: in_units(undone=True)),
     ("table of predictions", lambda: in_units(undone=False, name="scaled_price")),
