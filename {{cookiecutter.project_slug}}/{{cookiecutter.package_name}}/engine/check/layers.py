@@ -40,7 +40,8 @@ def training_mode(lab: Laboratory) -> Finding:
     if idle := _unused_model(lab):
         is_sure = bool(words_of(idle) & TAUGHT_BY)
         return (wrong if is_sure else look)(
-            f"no loss depends on the model {idle!r}, which is frozen, and evaluation doesn't call it",
+            f"no loss depends on the model {idle!r}, which is frozen, and evaluation doesn't call "
+            "it",
             "a step calls another model in its place",
             f"use it, or leave {idle!r} out of create_model",
         )
@@ -144,8 +145,11 @@ def _unused_model(lab: Laboratory) -> str:
             and not any(id(v.value.handle) in read for v in model.variables)}  # fmt: skip
     functions = lab.run.functions
     steps = {functions.validation_step, functions.test_step} if lab.evaluated_splits else ()
-    called = {id(call.of) for step in steps if idle
-              for call in lab.calls(step, lab.on_one.run, lab.evaluation_batch, idle.values())}  # fmt: skip
+    if not idle or not steps:
+        return next(iter(idle), "")
+    batch, watched = lab.evaluation_batch, [*idle.values()]
+    calls = [lab.calls(step, lab.on_one.run, batch, watched) for step in steps]
+    called = {id(call.of) for of_step in calls for call in of_step}
     return next((name for name, model in idle.items() if id(model) not in called), "")
 
 

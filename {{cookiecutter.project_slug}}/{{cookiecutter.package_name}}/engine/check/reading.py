@@ -80,7 +80,7 @@ def readers_as_data(lab: Laboratory) -> Finding:
 @relation("table of predictions", evaluates=True)
 def table_of_predictions(lab: Laboratory) -> Finding:
     """The table of `predict` says what outputs of a model say, of each example by itself."""
-    if len(lab.run.models) != 1 or lab.describe is None:
+    if len(lab.run.models) != 1:
         return ok("not looked at: there are several models")
     describe = partial(_described, lab.describe, lab.run.model)
     inputs = tf.nest.map_structure(lambda t: t[0, :DESCRIBED], lab.evaluation_batch[0])

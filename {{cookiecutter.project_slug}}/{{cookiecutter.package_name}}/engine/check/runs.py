@@ -144,7 +144,7 @@ class Runs:
     config: Any  # the flags of training
     task: Any  # those of the task
     readers: Mapping[str, Reader] = field(default_factory=dict)  # of task/predictions.py
-    describe: Describe | None = None  # of task/predictions.py
+    describe: Describe = lambda *_: {}  # of task/predictions.py
     adapt: Callable[[Any, dict[str, Any]], dict[str, Any]] | None = None  # of task/model.py
 
     def __post_init__(self) -> None:

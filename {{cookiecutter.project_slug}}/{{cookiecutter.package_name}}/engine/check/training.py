@@ -344,8 +344,10 @@ def _centered_over_outputs(
     lab: Laboratory, processed: list[tuple[str, np.ndarray, np.ndarray]]
 ) -> str:
     """A kernel of whose gradient the mean over all axes but the first is 0; or ""."""
-    shapes = (v.shape for name in lab.run.optimizers for v in lab.run.variables_of(name))
-    for (path, _, flat), shape in zip(processed, shapes, strict=False):
+    variables = [v for name in lab.run.optimizers for v in lab.run.variables_of(name)]
+    if len(variables) != len(processed):  # they couldn't be processed for some optimizer
+        return ""
+    for (path, _, flat), shape in zip(processed, [v.shape for v in variables], strict=True):
         if not path.endswith("kernel") or len(shape) < 2 or min(shape[0], shape[-1]) < 2:
             continue
         made = flat.reshape(shape)
