@@ -1,7 +1,7 @@
 # All that these commands need is make, and Python 3.10 to 3.13 with pip and venv.
 #   make demo    render the default project and train it
 #   make test    what must pass on every change
-#   make full    every test, some proofs made anew, samples of the longest
+#   make full    the tests that make test leaves out, and some proofs made anew
 # Another Python: make test PYTHON=python3.12
 
 PYTHON ?= python3

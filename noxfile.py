@@ -13,8 +13,7 @@ GROUPS = nox.project.load_toml("pyproject.toml")
 
 TESTED = ROOT / "{{cookiecutter.project_slug}}" / "constraints.txt"
 
-PROVED = ("parity", "starters")  # by `full`
-SAMPLED = ("reliability", "mutations", "blind_faults", "false_alarms", "unusual_tasks")  # hours
+PROVED = ("parity", "starters")  # by `full`; the others take hours
 LAUNCHERS = ("slurm-wlm", "munge", "openmpi-bin")  # Debian's packages, 25 MB
 BROWSER = ("chromium", "chromedriver")
 
@@ -85,13 +84,12 @@ def test(session: nox.Session) -> None:
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Run every test, with the newest versions; some whole proofs, and samples of the longest."""
+    """Run what `test` leaves out, with the newest versions, and make some pages of docs/ whole."""
     install_all(session)
     install(session, "full")
     lint(session)
-    session.run("pytest", *PARALLEL, "-m", "not short", *session.posargs)
+    session.run("pytest", *PARALLEL, "-m", "full", *session.posargs)
     prove(session, *PROVED)
-    prove(session, "--short", *SAMPLED)
 
 
 @nox.session
