@@ -466,6 +466,45 @@ def warming_up(steps: float) -> Toy:
     return with_loss(plus(ramp))
 
 
+def labels_made_of_classes() -> Toy:
+    """An augmentation makes the labels of training rows of a matrix, as for mixup."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, labels, weights = batch
+        return inputs, tf.one_hot(labels, CLASSES, dtype=inputs.dtype), weights
+
+    def with_loss_of(name: str) -> Callable[..., dict[str, tf.Tensor]]:
+        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            per_example = run.losses[name](labels, run.model(inputs, training=name == "soft"))
+            return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+        return one_step
+
+    def create_losses() -> dict[str, Any]:
+        kinds = losses.CategoricalCrossentropy, losses.SparseCategoricalCrossentropy
+        made = (kind(from_logits=True, reduction="none") for kind in kinds)
+        return dict(zip(("soft", "hard"), made, strict=True))
+
+    return sound(
+        augment=augment, losses=create_losses, metrics=dict,
+        train_steps=(with_loss_of("soft"),), validation_step=with_loss_of("hard"),
+    )  # fmt: skip
+
+
+def growing_with_run(times: float) -> Toy:
+    """What counts in full after so many times the steps of the run."""
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        done = tf.cast(replica.step, tf.float32) / run.num_steps
+        losses = run.losses["main"](labels, run.model(inputs, training=True))
+        losses += 0.01 * tf.cast(tf.minimum(done / times, 1.0), losses.dtype)
+        return {"main": compute_loss(losses, weights, run.model, replica)}
+
+    return sound(train_steps=(train,), metrics=dict)
+
+
 def two_layers() -> keras.Model:
     """A model of a layer that may be frozen, and one that gives logits."""
     return keras.Sequential([keras.Input((FEATURES,)), dense(name="first"), dense(CLASSES)])
@@ -2769,20 +2808,27 @@ def of_distances() -> Toy:
     )  # fmt: skip
 
 
-def in_units(undone: bool, name: str = "price") -> Toy:
-    """Prices whose step divides them by 1,000 for the loss, which `describe` may undo."""
+def in_units(undone: bool, name: str = "price", missing: int = 0) -> Toy:
+    """Prices whose step divides them by 1,000 for the loss, which `describe` may undo.
+
+    With `missing` ones, which are filled, and have the scale of the others.
+    """
+    thousand = 1 if missing else 1000
 
     def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, weights = batch
-        losses = run.losses["main"](labels / 1000, run.model(inputs, training=True)[:, 0])
+        labels = tf.where(tf.math.is_nan(labels), tf.zeros_like(labels), labels / thousand)
+        losses = run.losses["main"](labels, run.model(inputs, training=True)[:, 0])
         return {"main": compute_loss(losses, weights, run.model, replica)}
 
     def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
-        return {name: np.asarray(outputs)[:, 0] * (1000 if undone else 1)}
+        return {name: np.asarray(outputs)[:, 0] * (thousand if undone else 1)}
 
     def priced(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         inputs, _ = examples(rows, seed)
-        return inputs, 1000 * inputs.sum(axis=1)
+        prices = thousand * inputs.sum(axis=1)
+        prices[:missing] = np.nan
+        return inputs, prices
 
     def squared(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
         return tf.square(y - p)

@@ -164,16 +164,19 @@ def _on_scale_of_loss(lab: Laboratory, describe: Callable[..., Any]) -> Finding 
     if len({np.size(a) for a in (outputs, y, p, labels)}) > 1 or np.asarray(y).dtype.kind != "f":
         return None
     inputs = tf.nest.map_structure(lambda t: t[0], lab.batch[0])
-    spread, of_data = float(np.std(y)), float(np.std(labels))
-    if abs(np.mean(y) - np.mean(labels)) < of_data and 0.5 * of_data < spread < 2 * of_data:
+    there = np.isfinite(labels.ravel())  # those that aren't missing
+    given, labels = y.ravel()[there], labels.ravel()[there]
+    spread, of_data = float(np.std(given)), float(np.std(labels))
+    apart = abs(np.mean(given) - np.mean(labels))
+    if len(labels) < 2 or (apart < of_data and 0.5 * of_data < spread < 2 * of_data):
         return None
     with contextlib.suppress(Exception):  # it may take only what a model gives
         for name, column in describe(inputs, y.reshape(outputs.shape)).items():
-            is_same = column.size == y.size and np.allclose(column.ravel(), y.ravel(), rtol=1e-3)
+            is_same = column.size == y.size and np.allclose(column.ravel()[there], given, rtol=1e-3)
             if is_same and not words_of(name) & SCALES:
                 return wrong(
-                    f"describe gives numbers of {np.mean(y):.3g} ± {spread:.3g} as {name!r}, as "
-                    f"the loss gets them, and the labels are {np.mean(labels):.3g} ± {of_data:.3g}",
+                    f"describe gives numbers of {np.mean(given):.3g} ± {spread:.3g} as {name!r}, "
+                    f"as the loss gets them; labels are {np.mean(labels):.3g} ± {of_data:.3g}",
                     "the train step scales the labels, and describe doesn't undo it",
                     "undo it in describe",
                 )
