@@ -4339,6 +4339,16 @@ PREDICTIONS = [
     ),
     Fault(
         "logits",
+        lambda: sound(
+            model=model(last=lambda: dense(CLASSES, activation=lambda x: (
+                tf.clip_by_value(tf.nn.softmax(x), 1e-3, 1.0)
+            ))),
+            losses=lambda: {"main": tf.nn.sparse_softmax_cross_entropy_with_logits},
+        ),
+        "a cross-entropy of logits gets the outputs of a softmax: softmax is applied twice",
+    ),
+    Fault(
+        "logits",
         lambda: binary(
             model=model(last=lambda: dense(1, activation="sigmoid")),
             losses=lambda: {"main": lambda y, p: (

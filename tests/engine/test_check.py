@@ -22,7 +22,7 @@ from conftest import files, python_m
 from proof.__main__ import Check
 from proof.config import Config
 from proof.engine.callbacks import Event, every_epochs, every_secs, every_steps, every_validation
-from proof.engine.check import RELATIONS, Finding, check, explain, made_again, scales
+from proof.engine.check import RELATIONS, Finding, _observe, check, explain, made_again, scales
 from proof.engine.errors import UsageError
 from proof.engine.keras_callbacks import keras_callback
 from proof.engine.random_access import RandomAccess
@@ -740,6 +740,28 @@ def test_what_another_fault_spoils_says_where_to_look(monkeypatch: pytest.Monkey
     monkeypatch.undo()
     findings_of_sound = dict(check(laboratory(sound()), spoiled))
     assert not [f for f in findings_of_sound.values() if f.seen.startswith("not looked at: see ")]
+
+
+class Half(keras.metrics.SparseCategoricalAccuracy):
+    """Takes no float64, as the top-k accuracies of Keras 3.15."""
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        if y_pred.dtype != "float32":
+            raise TypeError(y_pred.dtype)
+        super().update_state(y_true, y_pred, sample_weight)
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict"), [("the gradients differ", "ok"), ("the metric half differs", "WRONG")]
+)
+def test_a_metric_that_takes_no_float64_leaves_what_is_not_of_it(seen: str, verdict: str) -> None:
+    def observe(lab: Any) -> Finding:
+        _ = lab.base
+        return Finding("ok" if keras.config.floatx() == "float64" else "WRONG", seen)
+
+    relation = RELATIONS["order of rows"]._replace(observe=observe)
+    lab = laboratory(sound(metrics=lambda: {"half": Half()}))
+    assert _observe(lab, relation).verdict == verdict
 
 
 def test_evaluation_that_changes_each_time_is_compared_with_no_other() -> None:

@@ -2169,6 +2169,13 @@ def sounds_with_padding() -> Toy:
     return sound(model=create_model, data=split(96), others={"validation": split(60)})
 
 
+def in_order_of_classes() -> tuple[np.ndarray, np.ndarray]:
+    """Examples of one class after the other."""
+    inputs, labels = examples(4 * BATCH * CLASSES, 2)
+    order = np.argsort(labels, kind="stable")
+    return inputs[order], labels[order]
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("inputs without the answer", lambda: smoothed_windows(centered=False)),
     ("inputs without the answer", lambda: smoothed_windows(centered=True, rough=0.0)),
@@ -2488,6 +2495,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         lambda: sound(metrics=lambda: {"top_2": metrics.SparseTopKCategoricalAccuracy(k=2)}),
     ),
     ("labels in evaluation", sound),
+    ("labels in evaluation", lambda: sound(others={"validation": in_order_of_classes()})),
     (
         "labels in evaluation",
         lambda: measured_by(

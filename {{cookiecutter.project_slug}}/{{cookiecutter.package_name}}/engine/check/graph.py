@@ -28,6 +28,7 @@ PROBABILITIES = {*SOFTMAX_LOSSES, "Sigmoid", "Softmax", "LogSoftmax", "Softplus"
 HARD = 0.9  # of the largest probability in a row, on average, where labels are classes
 MOST_BLOCKS = 4  # of candidates of a contrastive loss
 MASKED = -1e4  # or less, such as -1e9, in place of masked logits
+CLIPS = {"Maximum", "Minimum", "ClipByValue"}
 LINEAR = {"MatMul", "BatchMatMulV2", "Conv2D", "BiasAdd"}
 ACTIVATIONS = {"Softmax", "Sigmoid", "Relu", "Relu6", "Softplus", "Tanh", "Softsign"}
 
@@ -376,9 +377,20 @@ def compared_with_themselves(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
 
 def activated_logits(ops: Iterable[tf.Operation]) -> list[str]:
     """The activations whose outputs cross-entropies use as logits."""
-    sources = [_source(op.inputs[0]).type for op in ops
+    sources = [_source(_unclipped(op.inputs[0])).type for op in ops
                if op.type in SOFTMAX_LOSSES or _is_of_sigmoid(op)]  # fmt: skip
     return [source.lower() for source in sources if source in ACTIVATIONS]
+
+
+def _unclipped(tensor: tf.Tensor) -> tf.Tensor:
+    """A tensor before it was clipped to constants."""
+    source = _source(tensor)
+    while source.type in CLIPS and all(
+        tf.get_static_value(bound) is not None for bound in source.inputs[1:]
+    ):
+        tensor = source.inputs[0]
+        source = _source(tensor)
+    return tensor
 
 
 def _is_of_sigmoid(op: tf.Operation) -> bool:

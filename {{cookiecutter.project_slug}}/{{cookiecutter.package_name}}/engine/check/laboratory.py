@@ -27,6 +27,7 @@ from .probe import (
     layers_recorded,
     metrics_recorded,
     name_of,
+    replaced,
     words_of,
 )
 from .rates import longer_than, rates_of_run, with_short_warm_ups
@@ -82,6 +83,24 @@ class Laboratory(Runs):
         finally:
             keras.config.set_floatx(floatx)
             keras.config.set_dtype_policy(policy)
+
+    @contextlib.contextmanager
+    def without_failing_metrics(self) -> Iterator[set[str]]:
+        """An update that raises an error changes nothing; yields the names of such metrics."""
+        failed, metrics = set[str](), self.run.metrics
+        names = {id(metric): name for name, metric in metrics.items()}
+
+        def tried(metric: Any, update: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> None:
+                try:
+                    update(*args, **kwargs)
+                except Exception:  # such as that of a top-k accuracy in float64 (Keras 3.15)
+                    failed.add(names[id(metric)])
+
+            return call
+
+        with replaced([(metric, "update_state") for metric in metrics.values()], tried):
+            yield failed
 
     @cached_property
     def _exact(self) -> Laboratory:
