@@ -492,6 +492,46 @@ def labels_made_of_classes() -> Toy:
     )  # fmt: skip
 
 
+def weights_by_name() -> Toy:
+    """Weights as a dict, of one output."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        losses = run.losses["main"](labels, run.model(inputs, training=True))
+        return {"main": compute_loss(losses, weights["main"], run.model, replica)}
+
+    def weighted(rows: int, seed: int) -> tuple[Any, ...]:
+        return *examples(rows, seed), {"main": np.ones(rows, "float32")}
+
+    return sound(
+        data=weighted(ROWS, 1), others={"validation": weighted(60, 2)}, metrics=dict,
+        train_steps=(one_step,), validation_step=one_step,
+        count=lambda batch: tf.math.count_nonzero(batch[-1]["main"], dtype=tf.int32),
+    )  # fmt: skip
+
+
+def updated_in_training_only() -> Toy:
+    """Validation doesn't update one of two metrics."""
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        run.metrics["extra"].update_state(tf.ones_like(batch[-1]), batch[-1])
+        return validate(run, batch, replica)
+
+    def validate(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.model(inputs, training=True)
+        run.metrics["accuracy"].update_state(labels, logits, weights)
+        losses = run.losses["main"](labels, logits)
+        return {"main": compute_loss(losses, weights, run.model, replica)}
+
+    return sound(
+        train_steps=(train,), validation_step=validate,
+        metrics=lambda: {
+            "accuracy": metrics.SparseCategoricalAccuracy(), "extra": metrics.Mean(),
+        },
+    )  # fmt: skip
+
+
 def growing_with_run(times: float) -> Toy:
     """What counts in full after so many times the steps of the run."""
 

@@ -673,7 +673,7 @@ class Laboratory(Runs):
     def with_other_labels(self, batch: Any) -> Any:
         """A batch of (1, rows, ...) in which each example has the labels of another one."""
         inputs, *labels, weights = batch
-        by = weights.shape[1] // 2
+        by = tf.nest.flatten(weights)[0].shape[1] // 2
         return inputs, *tf.nest.map_structure(lambda t: tf.roll(t, by, axis=1), labels), weights
 
     @property

@@ -312,6 +312,11 @@ def _is_one_at_first(lab: Laboratory) -> Finding | None:
     return None
 
 
+def _validated_metrics(lab: Laboratory) -> set[str]:
+    """The metrics that the validation step updates."""
+    return {*lab.validated(lab.evaluation_batch)[1]}
+
+
 def _beyond_range(lab: Laboratory) -> Finding | None:
     """Whether a result of an evaluation isn't finite, or isn't a share where it should be one."""
     for name, value in lab.evaluations["once"].items() if lab.evaluated_splits else ():
@@ -320,7 +325,8 @@ def _beyond_range(lab: Laboratory) -> Finding | None:
             # These few examples may not have a class, or a part for a term.
             is_one_of_several = metric is not None and "/" in name
             is_term = name.partition("_")[2] in lab.run.terms
-            return (look if is_one_of_several or is_term else wrong)(
+            is_idle = metric is not None and name.partition("_")[2] not in _validated_metrics(lab)
+            return (look if is_one_of_several or is_term or is_idle else wrong)(
                 f"{name} is {value}", "nothing counts, or NaN in the data"
             )
         is_share = type(metric).__name__.endswith(SHARES) and not is_own(metric)
