@@ -2379,6 +2379,13 @@ def interpolated_windows(digits: int | None = None, gaps: float = 0.05) -> Toy:
     return regression(data=(cut[:, :-1], cut[:, -1]), others={})
 
 
+def times_of_day() -> Toy:
+    """Windows of the hour of the day, as a sine, which is on a straight line where it is 0."""
+    hours = np.sin(2 * np.pi * np.arange(800, dtype="float64") / 24)
+    cut = np.lib.stride_tricks.sliding_window_view(hours, FEATURES + 1).astype("float32")
+    return regression(data=(cut[:, :-1], cut[:, -1]), others={})
+
+
 class Least(metrics.Mean):
     """How often the smallest logit is that of the label; or one more of two classes is found."""
 
@@ -2607,15 +2614,24 @@ def filled_with_zero(before: bool, *, masked: bool = False) -> Toy:
     return sound(model=create, data=split(ROWS, 1), others={"validation": split(60, 2)})
 
 
-def forecast_from(first: int, backward: bool = False) -> Toy:
-    """The numbers of a series from `first` steps behind the last known one, or the known ones."""
+def forecast_from(first: int, backward: bool = False, missing: int = 0) -> Toy:
+    """The numbers of a series from `first` steps behind the last known one, or the known ones.
+
+    Of some of the rows the first label is missing, and weighs nothing.
+    """
     series = np.random.default_rng(7).normal(size=(ROWS + 60, 12)).cumsum(axis=1).astype("float32")
     known = series[:, :8]
-    wanted = known[:, ::-1] if backward else series[:, 7 + first :][:, :3]
+    wanted = (known[:, ::-1] if backward else series[:, 7 + first :][:, :3]).copy()
+    wanted[:missing, 0] = np.nan
+
+    def squared(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        gone = tf.math.is_nan(y)
+        return tf.reduce_mean(tf.where(gone, 0 * p, tf.square(tf.where(gone, p, y) - p)), axis=1)
+
     return regression(
         model=lambda: keras.Sequential([keras.Input((8,)), dense(wanted.shape[1])]),
         data=(known[:ROWS], wanted[:ROWS]), others={"validation": (known[ROWS:], wanted[ROWS:])},
-        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+        losses=lambda: {"main": squared}, metrics=dict,
     )  # fmt: skip
 
 
@@ -3511,6 +3527,10 @@ DATA = [
     Fault(
         "fractions of the run", lambda: sound(callbacks=lambda: [every_epochs(1, freeze_at_last)]),
         "freeze_at_last of faulty.py, line .*, compares a number of epochs with 0.8",
+    ),
+    Fault(
+        "inputs without the answer", lambda: forecast_from(0, missing=20),
+        "the first number of labels is the last of inputs in every example",
     ),
     Fault(
         "inputs without the answer", lambda: forecast_from(0),

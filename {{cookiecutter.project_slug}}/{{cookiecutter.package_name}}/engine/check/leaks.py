@@ -46,8 +46,8 @@ def inputs_without_the_answer(lab: Laboratory) -> Finding:
         or _often_among_ids(train)
         or _smoothed_over_answers(train)
         or _mean_with_answers(train)
-        or _between_neighbors(train)
         or _begins_too_early(lab)
+        or _between_neighbors(train)
         or _label_held(lab)
     ):
         return found
@@ -72,12 +72,15 @@ def _begins_too_early(lab: Laboratory) -> Finding | None:
     y = train.get("labels", np.zeros(0))[:MOST]
     if y.dtype.kind != "f" or y.ndim != 2 or y.shape[1] < 2 or np.ptp(y[:, 0]) == 0:
         return None
+    there = np.isfinite(y[:, 0])  # the others are missing
+    if there.mean() < 0.5:
+        return None
     for name, array in arrays_of(train, "inputs", "f", axes=(2, 3)).items():
         x = array[:MOST].reshape(*array[:MOST].shape[:2], -1)
         if len(x) != len(y) or x.shape[1] < 3:
             continue
         for channel in np.moveaxis(x, 2, 0)[:MOST_CHANNELS]:
-            is_last = np.array_equal(channel[:, -1], y[:, 0])
+            is_last = np.array_equal(channel[there, -1], y[there, 0])
             # All are among the inputs where they are predicted again, as in reverse.
             is_new = not (channel == y[:, -1:]).all(axis=0).any()
             if is_last and is_new and _is_read(lab, "labels", 0):
@@ -261,7 +264,9 @@ def _between_neighbors(train: dict[str, np.ndarray]) -> Finding | None:
                 on_line &= ~is_repeated[1:-1]
             elif is_repeated.mean() > 0.3:
                 continue
-            if on_line.sum() > max(5, 0.003 * len(series)):
+            if on_line.sum() <= max(5, 0.003 * len(series)):
+                continue
+            if np.ptp(now[on_line]) > 1e-3 * np.nanmax(np.abs(series)):  # no zeros of a sine
                 return look(  # a series may come with fewer positions than it is given at
                     f"{on_line.sum()} values in channel {channel} of {name} lie exactly on a "
                     "straight line between their neighbors",
