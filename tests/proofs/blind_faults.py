@@ -43,8 +43,8 @@ told apart: 323 of 513 plain and 176 of 332 subtle. Of 472 [correct tasks](#corr
   least five of 22, four of 28, nine of 33 and at least ten of 46. Relations made for faults of 30,
   of 35 and 36, and of 44 found six of 33, 38 and 45.
 - *54 to 60, 62, 64, 65, 68, 70* planted what they had themselves made or seen, in tasks of their
-  own: diffusion, ranking, translation, detection, control, experts, gradients of gradients; graphs, a
-  codebook, speech, speakers, an equation of physics; a knowledge graph, transliteration,
+  own: diffusion, ranking, translation, detection, control, experts, gradients of gradients; graphs,
+  a codebook, speech, speakers, an equation of physics; a knowledge graph, transliteration,
   spectrograms, key points, anomalies; ratings, tags, a mixture of densities, points in space, finer
   maps; clicks, logged decisions, pairs of sentences, handwriting, stereo; a graph, keywords, worn
   machines, denoising, lists to rank; ECGs, names in sentences, quantiles of a load,
@@ -52,7 +52,8 @@ told apart: 323 of 513 plain and 176 of 332 subtle. Of 472 [correct tasks](#corr
   cells to count; scanned objects, sentences to translate, anomalies, lists to rank; half of
   65's: censored times, recommendations, keywords in sounds, faces, graphs, the heat equation; and
   half of 68's: sales, captions of sounds, molecules, control; 12 of 70's: a load with outages,
-  names in sentences, sensors. Three of the seven of 58 are `WRONG` for another reason than the fault.
+  names in sentences, sensors. Three of the seven of 58 are `WRONG` for another reason than the
+  fault.
 - *When.* Two faults of 63 and six of 64 were first tried after `check` had been changed for the
   others.
 - *Left out* are ten faults that change nothing, one of each of 4, 8, 9, 32, 36 and 56 and two
@@ -72,8 +73,8 @@ Called `WRONG` at the first try, of tasks that examiners wrote as correct ones:
 One of 15's was accused later, by a relation written after its faults were seen. The four of 64 had
 one cause, a mask of padding that is made from the labels; and the two of 65 and 66 another, pixels
 beside hidden ones, whose labels are ignored. 67 wrote 24 correct tasks and no faults; four were
-accused, and a fifth while it had a fault, which its author then found too. Of 24 ordinary ones of 69
-four were accused, and of the eight of 70 two, one of them by a relation that was new.
+accused, and a fifth while it had a fault, which its author then found too. Of 24 ordinary ones of
+69 four were accused, and of the eight of 70 two, one of them by a relation that was new.
 
 Six times people who had read the code of `check` wrote correct tasks that they expected it to call
 `WRONG`, each by another relation. It did so with 27 of 28, 35 of 36, 11 of 12 and 36 of 45; 13 more
