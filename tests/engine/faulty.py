@@ -2379,6 +2379,11 @@ def interpolated_windows(digits: int | None = None, gaps: float = 0.05) -> Toy:
     return regression(data=(cut[:, :-1], cut[:, -1]), others={})
 
 
+def monitoring(kind: Any, column: str, **parts: Any) -> Toy:
+    """A callback of Keras that decides by a column."""
+    return sound(callbacks=lambda: [keras_callback(kind(column, patience=3))], **parts)
+
+
 def times_of_day() -> Toy:
     """Windows of the hour of the day, as a sine, which is on a straight line where it is 0."""
     hours = np.sin(2 * np.pi * np.arange(800, dtype="float64") / 24)
@@ -6995,6 +7000,14 @@ MODES = [
     Fault("inputs without the answer", interpolated_windows, "lie exactly on a straight", LOOK),
     Fault("inputs without the answer", lambda: interpolated_windows(digits=1),
           "lie exactly on a straight line", LOOK),
+    Fault(
+        "callbacks", lambda: monitoring(keras.callbacks.EarlyStopping, "loss"),
+        "EarlyStopping monitors loss, a result of training: .*; monitor val_loss",
+    ),
+    Fault(
+        "callbacks", lambda: monitoring(keras.callbacks.ReduceLROnPlateau, "train_accuracy"),
+        "ReduceLROnPlateau monitors train_accuracy, .*; monitor val_accuracy", LOOK,
+    ),
     Fault(
         "callbacks",
         lambda: sound(callbacks=lambda: [at_step(5_000, slow_down_late)]),

@@ -104,7 +104,7 @@ def callbacks(lab: Laboratory) -> Finding:
         return ok("not looked at: there are none")
     if found := _begin_behind_the_run(lab, made):
         return found
-    if found := _change_nothing(lab, made):
+    if found := _change_nothing(lab, made) or _look_at_training(lab, made):
         return found
     # Before anything is called; the same operations are rounded alike.
     is_repeatable = not different(lab.base.losses, lab.losses_when_traced_again(), RETRACED)
@@ -227,6 +227,21 @@ def _begin_behind_the_run(lab: Laboratory, made: list[Callback]) -> Finding | No
                 "its steps are those of a longer run, or of an example",
                 "use a fraction of the steps of the run, or every_epochs",
             )
+    return None
+
+
+def _look_at_training(lab: Laboratory, made: list[Callback]) -> Finding | None:
+    """Whether a callback of Keras decides by results of training, and there is validation data."""
+    deciding = keras.callbacks.EarlyStopping, keras.callbacks.ReduceLROnPlateau
+    held = [getattr(each.function, "_callback", None) for each in made]
+    for kind in deciding if "validation" in lab.evaluated_splits else ():
+        for one in (each for each in held if isinstance(each, kind)):
+            if not one.monitor.startswith("val"):
+                return (wrong if kind is deciding[0] else look)(
+                    f"{kind.__name__} monitors {one.monitor}, a result of training",
+                    "training results go on improving when the model overfits",
+                    f"monitor val_{one.monitor.removeprefix('train_')}",
+                )
     return None
 
 
