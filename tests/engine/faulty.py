@@ -2379,6 +2379,58 @@ def interpolated_windows(digits: int | None = None, gaps: float = 0.05) -> Toy:
     return regression(data=(cut[:, :-1], cut[:, -1]), others={})
 
 
+class OfCounts(metrics.Metric):
+    """The mean over classes of a share of a confusion matrix, of right ones along an axis."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.axis = axis
+        self.counts = self.add_weight((CLASSES, CLASSES), "zeros", name="counts")
+
+    def update_state(self, labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> None:
+        """Of labels (rows,), logits (rows, classes) and weights (rows,)."""
+        hot = tf.one_hot(labels, CLASSES, dtype=self.dtype) * tf.cast(weights, self.dtype)[:, None]
+        chosen = tf.one_hot(tf.argmax(logits, axis=1), CLASSES, dtype=self.dtype)
+        self.counts.assign_add(tf.matmul(hot, chosen, transpose_a=True))
+
+    def result(self) -> tf.Tensor:
+        """The mean of those shares."""
+        counts = tf.convert_to_tensor(self.counts)
+        shares = tf.linalg.diag_part(counts) / (tf.reduce_sum(counts, axis=self.axis) + 1e-9)
+        return tf.reduce_mean(shares)
+
+
+class OfExponentials(metrics.Mean):
+    """The mean of exponentials of losses, or the exponential of their mean."""
+
+    def __init__(self, of_mean: bool) -> None:
+        super().__init__()
+        self.of_mean = of_mean
+
+    def update_state(self, losses: tf.Tensor, weights: tf.Tensor) -> None:
+        """Of losses and weights (rows,)."""
+        super().update_state(losses if self.of_mean else tf.exp(losses), weights)
+
+    def result(self) -> tf.Tensor:
+        """The number."""
+        return tf.exp(super().result()) if self.of_mean else super().result()
+
+
+def perplexed(of_mean: bool) -> Toy:
+    """A perplexity of the losses."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels, run.model(inputs, training=True))
+        run.metrics["perplexity"].update_state(per_example, weights)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        train_steps=(one_step,), validation_step=one_step,
+        metrics=lambda: {"perplexity": OfExponentials(of_mean)},
+    )  # fmt: skip
+
+
 def monitoring(kind: Any, column: str, **parts: Any) -> Toy:
     """A callback of Keras that decides by a column."""
     return sound(callbacks=lambda: [keras_callback(kind(column, patience=3))], **parts)
@@ -7000,6 +7052,14 @@ MODES = [
     Fault("inputs without the answer", interpolated_windows, "lie exactly on a straight", LOOK),
     Fault("inputs without the answer", lambda: interpolated_windows(digits=1),
           "lie exactly on a straight line", LOOK),
+    Fault(
+        "metrics", lambda: sound(metrics=lambda: {"balanced_accuracy": OfCounts(axis=0)}),
+        "balanced_accuracy is the mean precision of the classes",
+    ),
+    Fault(
+        "metrics", lambda: perplexed(of_mean=False),
+        "perplexity is a mean of exponentials of losses",
+    ),
     Fault(
         "callbacks", lambda: monitoring(keras.callbacks.EarlyStopping, "loss"),
         "EarlyStopping monitors loss, a result of training: .*; monitor val_loss",

@@ -20,6 +20,7 @@ from .numbers import (
     TOLERANCE,
     Numbers,
     answers,
+    close,
     different,
     equal,
     matrices_differ,
@@ -33,6 +34,7 @@ THRESHOLDS = {"BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "
 OF_CLASSES = {"accuracy", "match"}  # words in names of metrics, like those below
 OVERLAPS = {"iou", "miou", "dice", "jaccard"}
 ERRORS = ("mae", "mse", "rmse")
+BALANCED = {"balanced", "uar"}
 SIGNED = OF_TWO | {"log", "db", "gain"}  # beside those
 WHOLE = {"accuracy", "iou", "dice", "f1", "recall", "precision"}  # 1 if all is right
 SOME_BATCHES = 4  # over which metrics are compared with ERRORS
@@ -71,7 +73,7 @@ def metrics(lab: Laboratory) -> Finding:
             "compare with 0, or pass tf.sigmoid(logits)",
         )
     for name in lab.base.updates:
-        if found := _misjudges(lab, name) or _misnamed(lab, name):
+        if found := _misjudges(lab, name) or _misnamed(lab, name) or _misdefined(lab, name):
             return found
     found = _is_one_at_first(lab) or _beyond_range(lab)
     return found or ok("" if lab.run.metrics else "not looked at: there are none")
@@ -277,6 +279,41 @@ def _misnamed(lab: Laboratory, name: str) -> Finding | None:
             "apply it to the mean, like keras.metrics.RootMeanSquaredError",
         )
     return None
+
+
+def _misdefined(lab: Laboratory, name: str) -> Finding | None:
+    """Whether a balanced accuracy is a mean precision, or a perplexity a mean of exponentials."""
+    given = [np.asarray(a) for a in lab.base.updates[name] if a is not None]
+    if "perplexity" in words_of(name) and len(given) == 2 and given[0].size > 3:
+        values = np.resize(np.array([1.0, 3.0], given[0].dtype), given[0].shape)
+        result = lab.result_of(name, values, np.ones_like(given[1]))
+        if result is not None and close(result, float(np.exp(values).mean()), 1e-3):
+            return wrong(
+                f"{name} is a mean of exponentials of losses",
+                "a perplexity is the exponential of their mean",
+                "take the exponential in result()",
+            )
+    if not words_of(name) & BALANCED or len(given) != 3 or given[1].ndim != 2:
+        return None
+    labels, (rows, classes) = given[0], given[1].shape
+    if labels.dtype.kind not in "iu" or labels.size != rows or rows < 3 * classes or classes < 2:
+        return None
+    # Half of the additional examples of class 0 are taken for class 1.
+    right = np.concatenate([np.arange(2 * classes) % classes, np.zeros(rows - 2 * classes, int)])
+    chosen = np.where((right == 0) & (np.arange(rows) % 2 == 1), 1, right)
+    counts = np.zeros((classes, classes))
+    np.add.at(counts, (right, chosen), 1)
+    recall, precision = (np.mean(np.diag(counts) / counts.sum(axis=axis)) for axis in (1, 0))
+    logits = np.where(chosen[:, np.newaxis] == np.arange(classes), 10, -10).astype(given[1].dtype)
+    made = right.astype(labels.dtype).reshape(labels.shape), logits, np.ones_like(given[2])
+    result = lab.result_of(name, *made)
+    if result is None or close(result, recall, 1e-3) or not close(result, precision, 1e-3):
+        return None
+    return wrong(
+        f"{name} is the mean precision of the classes",
+        "the numbers of right examples are divided by those of predictions, not of labels",
+        "divide by the number of examples of each class, a sum over the other axis",
+    )
 
 
 def _usual_errors(lab: Laboratory, seen: Look, batch: Any) -> np.ndarray | None:
