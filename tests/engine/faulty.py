@@ -7251,7 +7251,7 @@ MODES = [
     ),
     Fault(
         "table of predictions", lambda: in_units(undone=False),
-        "as 'price', as the loss gets them, .*: the train step scales the labels",
+        "as 'price', as the loss gets them; .*: the train step scales the labels",
     ),
     Fault(
         "loss schedules", lambda: warming_up(100_000),
