@@ -23,6 +23,7 @@ from proof.__main__ import Check
 from proof.config import Config
 from proof.engine.callbacks import Event, every_epochs, every_secs, every_steps, every_validation
 from proof.engine.check import RELATIONS, Finding, _observe, check, explain, made_again, scales
+from proof.engine.check.data import _other_shares
 from proof.engine.errors import UsageError
 from proof.engine.keras_callbacks import keras_callback
 from proof.engine.random_access import RandomAccess
@@ -762,6 +763,13 @@ def test_a_metric_that_takes_no_float64_leaves_what_is_not_of_it(seen: str, verd
     relation = RELATIONS["order of rows"]._replace(observe=observe)
     lab = laboratory(sound(metrics=lambda: {"half": Half()}))
     assert _observe(lab, relation).verdict == verdict
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("rows", "seen"), [(8, 0), (100, 1)])
+def test_few_examples_tell_no_shares_of_classes(rows: int, seen: int) -> None:
+    found = _other_shares(np.zeros(rows, int), np.arange(100) % 2, "validation")
+    assert len(found) == seen
 
 
 def test_evaluation_that_changes_each_time_is_compared_with_no_other() -> None:
