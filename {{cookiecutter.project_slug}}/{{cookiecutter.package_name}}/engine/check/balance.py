@@ -7,13 +7,14 @@ import dataclasses
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory, Pulled
 from .numbers import Numbers, arrays_of, named_leaves, only, with_array
@@ -262,11 +263,7 @@ def loss_schedules(lab: Laboratory) -> Finding:
     if not lab.traced.losses_know_step:
         return ok("not looked at: no loss depends on the step")
     places = (0, lab.num_steps - 1, *(times * lab.num_steps for times in AFTER))
-    seen: list[Numbers] = [{} for _ in places]
-    for step in dict.fromkeys(lab.run.functions.train_steps):
-        with contextlib.suppress(Exception):  # a step may do what only a graph can
-            made = [lab.compute(step, lab.run, lab.batch, at) for at in places]
-            seen = [before | losses for before, losses in zip(seen, made, strict=True)]
+    seen = _losses_at(lab, lab.run, places)
     for name in seen[0]:
         values = np.array([losses[name] for losses in seen])
         if (share := _share_at_end(values)) is not None and share < 0.9:
@@ -284,12 +281,20 @@ def loss_schedules(lab: Laboratory) -> Finding:
 
 def _goes_with_the_run(lab: Laboratory, name: str, values: np.ndarray) -> bool:
     """Whether a run of twice as many steps ends with the same value of a loss schedule."""
-    longer, last = replace(lab.run, num_steps=2 * lab.num_steps), 2 * lab.num_steps - 1
-    ends = list[float]()
-    for step in dict.fromkeys(lab.run.functions.train_steps):
-        with contextlib.suppress(Exception):  # as above
-            ends += [x for n, x in lab.compute(step, longer, lab.batch, last).items() if n == name]
-    return any(abs(end - values[1]) < 0.25 * abs(values[1] - values[0]) for end in ends)
+    steps = 2 * lab.num_steps
+    (at_end,) = _losses_at(lab, replace(lab.run, num_steps=steps), [steps - 1])
+    end = at_end.get(name, np.nan)
+    return bool(abs(end - values[1]) < 0.25 * abs(values[1] - values[0]))
+
+
+def _losses_at(lab: Laboratory, run: Run, places: Sequence[int]) -> list[Numbers]:
+    """The losses of the first batch at each of these numbers of the step."""
+    seen: list[Numbers] = [{} for _ in places]
+    for step in dict.fromkeys(run.functions.train_steps):
+        with contextlib.suppress(Exception):  # a step may do what only a graph can
+            made = [lab.compute(step, run, lab.batch, at) for at in places]
+            seen = [before | losses for before, losses in zip(seen, made, strict=True)]
+    return seen
 
 
 def _share_at_end(values: np.ndarray) -> float | None:

@@ -377,20 +377,19 @@ def compared_with_themselves(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
 
 def activated_logits(ops: Iterable[tf.Operation]) -> list[str]:
     """The activations whose outputs cross-entropies use as logits."""
-    sources = [_source(_unclipped(op.inputs[0])).type for op in ops
+    sources = [_unclipped_source(op.inputs[0]).type for op in ops
                if op.type in SOFTMAX_LOSSES or _is_of_sigmoid(op)]  # fmt: skip
     return [source.lower() for source in sources if source in ACTIVATIONS]
 
 
-def _unclipped(tensor: tf.Tensor) -> tf.Tensor:
-    """A tensor before it was clipped to constants."""
+def _unclipped_source(tensor: tf.Tensor) -> tf.Operation:
+    """The operation that computed a tensor before it was clipped to constants."""
     source = _source(tensor)
     while source.type in CLIPS and all(
         tf.get_static_value(bound) is not None for bound in source.inputs[1:]
     ):
-        tensor = source.inputs[0]
-        source = _source(tensor)
-    return tensor
+        source = _source(source.inputs[0])
+    return source
 
 
 def _is_of_sigmoid(op: tf.Operation) -> bool:

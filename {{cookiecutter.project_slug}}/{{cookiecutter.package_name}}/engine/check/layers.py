@@ -89,7 +89,6 @@ def training_mode(lab: Laboratory) -> Finding:
 @relation("axes of layers")
 def axes_of_layers(lab: Laboratory) -> Finding:
     """The layers of a model agree on the axis of the channels, and no reshape exchanges axes."""
-    compared = False
     if found := exchanged_by_reshape(lab.traced.ops, lab.rows):
         given, made, is_sure = found
         return (wrong if is_sure else look)(
@@ -97,6 +96,7 @@ def axes_of_layers(lab: Laboratory) -> Finding:
             "a reshape keeps the order of the numbers, so axes aren't exchanged but mixed up",
             "transpose them, with layers.Permute or tf.transpose",
         )
+    compared = False
     for model in lab.run.models.values():
         layers = list(model._flatten_layers())
         parts = [*layers, *(op for layer in layers for op in getattr(layer, "operations", []))]

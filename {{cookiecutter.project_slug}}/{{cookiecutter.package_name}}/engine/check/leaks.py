@@ -264,9 +264,9 @@ def _between_neighbors(train: dict[str, np.ndarray]) -> Finding | None:
                 on_line &= ~is_repeated[1:-1]
             elif is_repeated.mean() > 0.3:
                 continue
-            if on_line.sum() <= max(5, 0.003 * len(series)):
-                continue
-            if np.ptp(now[on_line]) > 1e-3 * np.nanmax(np.abs(series)):  # no zeros of a sine
+            are_many = on_line.sum() > max(5, 0.003 * len(series))
+            # A sine is on a line where it is 0.
+            if are_many and np.ptp(now[on_line]) > 1e-3 * np.nanmax(np.abs(series)):
                 return look(  # a series may come with fewer positions than it is given at
                     f"{on_line.sum()} values in channel {channel} of {name} lie exactly on a "
                     "straight line between their neighbors",

@@ -23,7 +23,7 @@ from .numbers import Numbers, relative_difference
 from .probe import is_own, words_of
 from .rates import has_schedule, rates_at
 from .runs import REAL_STEPS, state_of
-from .slips import ASSIGN, named_in
+from .slips import SETS_WEIGHTS, named_in
 
 MOST_VARIABLES = 8  # that a step assigns; each takes a step
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
@@ -844,7 +844,7 @@ def _are_set_by_callbacks(lab: Laboratory) -> bool:
     """Whether a callback is to assign variables, such as those of a target network."""
     functions = [callback.function for callback in lab.create_callbacks()]
     return any(
-        {*ASSIGN, "set_weights"} & named_in(function)[0]
+        SETS_WEIGHTS & named_in(function)[0]
         for function in functions
         if isinstance(function, FunctionType)
     )

@@ -73,7 +73,8 @@ def metrics(lab: Laboratory) -> Finding:
             "compare with 0, or pass tf.sigmoid(logits)",
         )
     for name in lab.base.updates:
-        if found := _misjudges(lab, name) or _misnamed(lab, name) or _misdefined(lab, name):
+        found = _misjudges(lab, name) or _misnamed(lab, name)
+        if found := found or _is_no_perplexity(lab, name) or _is_mean_precision(lab, name):
             return found
     found = _is_one_at_first(lab) or _beyond_range(lab)
     return found or ok("" if lab.run.metrics else "not looked at: there are none")
@@ -281,18 +282,25 @@ def _misnamed(lab: Laboratory, name: str) -> Finding | None:
     return None
 
 
-def _misdefined(lab: Laboratory, name: str) -> Finding | None:
-    """Whether a balanced accuracy is a mean precision, or a perplexity a mean of exponentials."""
+def _is_no_perplexity(lab: Laboratory, name: str) -> Finding | None:
+    """Whether a perplexity is a mean of exponentials."""
     given = [np.asarray(a) for a in lab.base.updates[name] if a is not None]
-    if "perplexity" in words_of(name) and len(given) == 2 and given[0].size > 3:
-        values = np.resize(np.array([1.0, 3.0], given[0].dtype), given[0].shape)
-        result = lab.result_of(name, values, np.ones_like(given[1]))
-        if result is not None and close(result, float(np.exp(values).mean()), 1e-3):
-            return wrong(
-                f"{name} is a mean of exponentials of losses",
-                "a perplexity is the exponential of their mean",
-                "take the exponential in result()",
-            )
+    if "perplexity" not in words_of(name) or len(given) != 2 or given[0].size < 4:
+        return None
+    values = np.resize(np.array([1.0, 3.0], given[0].dtype), given[0].shape)
+    result = lab.result_of(name, values, np.ones_like(given[1]))
+    if result is None or not close(result, float(np.exp(values).mean()), 1e-3):
+        return None
+    return wrong(
+        f"{name} is a mean of exponentials of losses",
+        "a perplexity is the exponential of their mean",
+        "take the exponential in result()",
+    )
+
+
+def _is_mean_precision(lab: Laboratory, name: str) -> Finding | None:
+    """Whether a balanced accuracy, which is a mean recall, is a mean precision."""
+    given = [np.asarray(a) for a in lab.base.updates[name] if a is not None]
     if not words_of(name) & BALANCED or len(given) != 3 or given[1].ndim != 2:
         return None
     labels, (rows, classes) = given[0], given[1].shape
@@ -349,20 +357,16 @@ def _is_one_at_first(lab: Laboratory) -> Finding | None:
     return None
 
 
-def _validated_metrics(lab: Laboratory) -> set[str]:
-    """The metrics that the validation step updates."""
-    return {*lab.validated(lab.evaluation_batch)[1]}
-
-
 def _beyond_range(lab: Laboratory) -> Finding | None:
     """Whether a result of an evaluation isn't finite, or isn't a share where it should be one."""
     for name, value in lab.evaluations["once"].items() if lab.evaluated_splits else ():
-        metric = lab.run.metrics.get(name.partition("_")[2].partition("/")[0])
+        column = name.partition("_")[2]  # without the split
+        metric = lab.run.metrics.get(column.partition("/")[0])
         if not np.isfinite(value):
             # These few examples may not have a class, or a part for a term.
             is_one_of_several = metric is not None and "/" in name
-            is_term = name.partition("_")[2] in lab.run.terms
-            is_idle = metric is not None and name.partition("_")[2] not in _validated_metrics(lab)
+            is_term = column in lab.run.terms
+            is_idle = metric is not None and column not in lab.validated(lab.evaluation_batch)[1]
             return (look if is_one_of_several or is_term or is_idle else wrong)(
                 f"{name} is {value}", "nothing counts, or NaN in the data"
             )

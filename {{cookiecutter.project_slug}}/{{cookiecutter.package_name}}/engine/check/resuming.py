@@ -34,7 +34,7 @@ from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different, matrices_differ
 from .probe import name_of, replaced
-from .slips import ASSIGN, named_in
+from .slips import ASSIGN, SETS_WEIGHTS, named_in
 
 EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # of callbacks, at most
 COMPARED = (2, 5, 8)  # epochs whose factor of the learning rate is looked at
@@ -253,7 +253,7 @@ def _change_nothing(lab: Laboratory, made: list[Callback]) -> Finding | None:
             continue
         names, held, has_state = named_in(function)
         are_own = any(isinstance(value, tf.Variable | keras.Variable) for value in held)
-        if not names & {*ASSIGN, "set_weights"} or names & AT_TIMES or are_own or has_state:
+        if not names & SETS_WEIGHTS or names & AT_TIMES or are_own or has_state:
             continue
         if _assigns(lab, function, steps[0]) is False:
             return wrong(

@@ -23,6 +23,7 @@ LIBRARIES = ("keras", "tensorflow", "numpy")
 AS_A_WHOLE = {"asdict", "vars", "fields", "__dict__", "getattr"}
 COUNTED = ("step", "epoch")  # attributes of an event or a replica
 ASSIGN = ("assign", "assign_add", "assign_sub")  # methods of a variable
+SETS_WEIGHTS = {*ASSIGN, "set_weights"}
 STORES = ("STORE_DEREF", "STORE_GLOBAL")  # of a function that has state
 NOT_SET = types.CellType()  # of a variable that has no value yet
 LOOPS = ast.For | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
