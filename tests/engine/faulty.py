@@ -163,6 +163,11 @@ def regression(last: Callable[[], Any] | None = None, **changes: Any) -> Toy:
     return sound(**parts | changes)
 
 
+def lowered(function: Callable[..., float]) -> list[Any]:
+    """A callback that sets the learning rate of each epoch."""
+    return [keras_callback(keras.callbacks.LearningRateScheduler(function))]
+
+
 def judged_by(number: Callable[[Any, Any], Any], name: str) -> Toy:
     """A regression with a mean of a number that is made of labels and predictions (rows,)."""
 
@@ -1589,17 +1594,39 @@ def weights_of_words() -> Toy:
     )
 
 
-def next_words(mixed: Callable[[Any], Any], shift: int = 1) -> Toy:
-    """Words that follow each other, (rows, words, units) of a model mixed by some function."""
+def step_of_words(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A weight for each word, (rows, words)."""
+    words, following, weights = batch
+    logits = run.model(words, training=True)
+    per_word = keras.losses.sparse_categorical_crossentropy(following, logits, from_logits=True)
+    return {"main": compute_loss(per_word, weights, run.model, replica)}
+
+
+def next_words(mixed: Callable[[Any], Any], shift: int = 1, counted: int | None = None) -> Toy:
+    """Words that follow each other, (rows, words, units) of a model mixed by some function.
+
+    With `counted`, only so many of the last words are an answer; those before it are its prompt.
+    """
 
     def create() -> keras.Model:
         words = keras.Input((FEATURES,), dtype="int32")
         return keras.Model(words, dense(7)(mixed(layers.Embedding(7, 3)(words))))
 
     text = (np.random.default_rng(0).integers(0, 6, (2 * BATCH, 1)) + np.arange(FEATURES + 1)) % 6
-    return replace(
-        tokens(), model=create, data=(1 + text[:, :FEATURES], 1 + text[:, shift : FEATURES + shift])
-    )
+    data: tuple[np.ndarray, ...] = 1 + text[:, :FEATURES], 1 + text[:, shift : FEATURES + shift]
+    toy = replace(tokens(), model=create, data=data)
+    if counted:
+        is_answer = np.broadcast_to(np.arange(FEATURES) >= FEATURES - counted, data[0].shape)
+        data = *data, is_answer.astype("float32")
+        toy = sound(
+            model=create,
+            data=data,
+            others={},
+            train_steps=(step_of_words,),
+            losses=dict,
+            metrics=dict,
+        )
+    return toy
 
 
 def translated(shift: int, corrected: float = 0.0) -> Toy:
@@ -2805,6 +2832,22 @@ def weighted_labels(weigh: Callable[[np.ndarray], np.ndarray]) -> Toy:
         plain = tf.nn.sparse_softmax_cross_entropy_with_logits(y, p)
         return plain * tf.cast(tf.gather(of_classes, y), p.dtype)
 
+def model_of_arrays(of_body: bool) -> Callable[[], keras.Model]:
+    """A model whose body gets arrays as its weights, or another body of the same layers."""
+
+    def create_model() -> keras.Model:
+        body, other = (
+            keras.Sequential([keras.Input((FEATURES,)), dense(16, activation="tanh")])
+            for _ in range(2)
+        )
+        arrays = [np.random.default_rng(1).normal(size=v.shape) for v in body.weights]
+        (body if of_body else other).set_weights(arrays)
+        inputs = keras.Input((FEATURES,))
+        return keras.Model(inputs, dense(CLASSES)(body(inputs)))
+
+    return create_model
+
+
     return sound(data=(inputs, labels), losses=lambda: {"main": weighted})
 
 
@@ -3650,6 +3693,10 @@ DATA = [
     Fault(
         "scale", lambda: validated(0, lambda x: np.full_like(x, 90)),
         "one split is scaled, and the other", LOOK,
+    Fault(
+        "loaded weights", lambda: sound(model=model_of_arrays(of_body=False)),
+        "start with other values: the loaded weights are lost",
+    ),
     ),
     Fault("scale", lambda: validated(0, lambda x: x + 9), "have mean .* of training data 1", LOOK),
     Fault(
@@ -4647,6 +4694,10 @@ PREDICTIONS = [
     ),
     Fault(
         "later positions",
+    Fault(
+        "later positions", lambda: next_words(lambda x: MeanOfPositions()(x), counted=2),
+        "predictions change with later inputs",
+    ),
         lambda: replace(next_words(lambda x: x), train_steps=(shifted_again,)),
         "labels are the inputs shifted by one, and the loss shifts them by 1 more",
     ),
@@ -7338,6 +7389,10 @@ MODES = [
         "callbacks",
         lambda: stopped_early(
             "val_exact_matches", "min", metrics=lambda: {"exact_matches": Matches()}
+    Fault(
+        "learning rate", lambda: sound(callbacks=lambda: lowered(lambda epoch, r: r * 0.9**epoch)),
+        "by 0.9 at first and by .*: its function lowers the rate that it gets, which is already",
+    ),
         ),
         "are better, as larger_is_better in task/config.py says; pass mode=.max.",
         flags={"task": TaskConfig(monitor="validation_exact_matches", larger_is_better=True)},

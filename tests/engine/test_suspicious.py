@@ -85,6 +85,7 @@ from .faulty import (
     labeled_numbers,
     labels_made_of_classes,
     louder,
+    lowered,
     mapped,
     marked_binary,
     marked_pixels,
@@ -96,6 +97,7 @@ from .faulty import (
     mixed_up,
     mixed_with_two_labels,
     model,
+    model_of_arrays,
     monitoring,
     moved_images,
     near_views,
@@ -2182,6 +2184,62 @@ def in_order_of_classes() -> tuple[np.ndarray, np.ndarray]:
     return inputs[order], labels[order]
 
 
+def censored() -> Toy:
+    """A logistic hazard for each of some intervals, until an event or the end of observation."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        inputs, classes = examples(rows, seed)
+        numbers = np.random.default_rng(seed)
+        lived, observed = numbers.exponential(9 - 3 * classes), numbers.uniform(3, 12, rows)
+        died = (lived < observed).astype("float32")
+        return inputs, {"months": np.minimum(lived, observed).astype("float32"), "died": died}
+
+    def of_hazards(months: tf.Tensor, died: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        interval = tf.searchsorted([2.0, 5.0], months)
+        dies = tf.one_hot(interval, CLASSES) * died[:, tf.newaxis]
+        counts = dies + tf.cast(tf.range(CLASSES) < interval[:, tf.newaxis], "float32")
+        each = tf.nn.sigmoid_cross_entropy_with_logits(labels=dies, logits=logits)
+        return tf.reduce_sum(counts * each, axis=1)
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.model(inputs, training=True)
+        per_example = run.losses["main"](labels["months"], labels["died"], logits)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return with_step(
+        own, data=split(ROWS, 1), others={"validation": split(60, 2)}, metrics=dict,
+        losses=lambda: {"main": of_hazards},
+    )  # fmt: skip
+
+
+def with_latents(part: int, named: bool = True) -> Toy:
+    """Images, to whose inputs or labels the augmentation adds what it draws."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        latents = tf.random.stateless_normal((batch[0]["image"].shape[0], 2), seed)
+        *parts, weights = batch
+        parts[part] = {**parts[part], "latents": latents} if named else (parts[part], latents)
+        return *parts, weights
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        *parts, weights = batch
+        (*_, latents), images = tf.nest.flatten(parts[part]), tf.nest.flatten(parts[0])[0]
+        moved = images + 0.01 * latents[:, :1]
+        per_example = run.losses["main"](
+            tf.nest.flatten(parts[1])[0], run.model(moved, training=True)
+        )
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    inputs, classes = examples()
+    images, labels = {"image": tf.sigmoid(inputs).numpy()}, {"digit": classes.astype("float32")}
+    return sound(
+        data=(images, labels), augment=augment, train_steps=(own,), others={}, metrics=dict,
+        model=model(last=lambda: dense(1)),
+        losses=lambda: {"main": lambda y, p: tf.square(p[:, 0] - y)},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("inputs without the answer", lambda: smoothed_windows(centered=False)),
     ("inputs without the answer", lambda: smoothed_windows(centered=True, rough=0.0)),
@@ -2859,6 +2917,16 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("metrics", lambda: judged_by(lambda y, p: y - p, "mae_minus_persistence")),
     ("learning rate", lambda: sound(optimizer=lambda: of_rates([0.0, 0.1], 96))),
     ("learning rate", lambda: sound(optimizer=lambda: keras.optimizers.SGD(Named(0.05)))),
+    ("learning rate", lambda: sound(callbacks=lambda: lowered(lambda epoch, rate: 0.9 * rate))),
+    ("learning rate", lambda: sound(callbacks=lambda: lowered(lambda epoch: 0.1 * 0.9**epoch))),
+    ("learning rate", lambda: sound(callbacks=lambda: lowered(lambda e, _: 0.1 * (1 - e / 40)))),
+    ("loaded weights", lambda: sound(model=model_of_arrays(of_body=True))),
+    ("later positions", lambda: next_words(lambda x: x, counted=2)),
+    ("outputs reach the targets", censored),
+    ("right and wrong", censored),
+    ("augmentation", lambda: with_latents(0)),
+    ("augmentation", lambda: with_latents(1)),
+    ("augmentation", lambda: with_latents(1, named=False)),
 ]
 
 
@@ -3130,3 +3198,46 @@ def test_waiting_for_others_counts_a_little() -> None:
     spent = secs_of_work()
     time.sleep(0.3)
     assert 0.1 <= spent() < 0.25
+
+
+def slope_of(model: keras.Model, x: tf.Tensor, training: bool) -> tf.Tensor:
+    """The square of what is left of the equation u' = -u, (batch,)."""
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        u = model(x, training=training)
+    return tf.square(tape.gradient(u, x)[:, 0] + u[:, 0])
+
+
+def slope_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """Nothing is compared with labels in training."""
+    x, _, weights = batch
+    left = run.losses["main"](run.model, x, training=True)
+    return {"main": compute_loss(left, weights, run.model, replica)}
+
+
+def test_a_loss_that_gets_the_model_is_not_accused() -> None:
+    x = np.linspace(0, 2, ROWS, dtype="float32")[:, np.newaxis]
+    toy = with_step(
+        slope_step,
+        data=(x, np.exp(-x[:, 0])),
+        model=lambda: keras.Sequential(
+            [keras.Input((1,)), layers.Dense(8, activation="tanh"), layers.Dense(1)]
+        ),
+        losses=lambda: {"main": slope_of},
+        metrics=dict,
+        others={},
+    )
+    found = dict(check(laboratory(toy), select()))
+    assert not {claim: str(f) for claim, f in found.items() if f.verdict == "WRONG"}
+    assert found["a train step runs"].verdict == "ok"
+
+
+def test_the_seed_of_a_run_orders_no_data() -> None:
+    """The order of a shuffle of tf.data follows from the global seed too, which `run.py` sets."""
+    stream = tf.data.Dataset.from_tensor_slices(examples())
+    once = {"seed": 4, "reshuffle_each_iteration": False}
+    tf.random.set_seed(7)
+    lab = laboratory(sound(data=lambda: stream.shuffle(ROWS, **once)))
+    assert lab.run
+    finding = RELATIONS["the same data again"].observe(lab)
+    assert finding.verdict == "ok", finding

@@ -86,11 +86,13 @@ class _Recorded:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         result = self._loss(*args, **kwargs)
-        labels, predictions = (*args, *kwargs.values(), None, None)[:2]
-        call = labels, predictions, result
-        first = self._probe._calls.setdefault(self._name, call)
-        if not self._is_of_rows(first) and self._is_of_rows(call):
-            first = self._probe._calls[self._name] = call  # before came one for a part, as in MAML
+        given = (*args, *kwargs.values())
+        call = *(*given, None, None)[:2], result
+        first = self._probe._calls.get(self._name)
+        # Before may come one for a part, as in MAML.
+        if first is None or (not self._is_of_rows(first) and self._is_of_rows(call)):
+            first = self._probe._calls[self._name] = call
+            self._probe._given[self._name] = given
         later = self._probe._later[self._name]
         # Values inside a loop can't be returned from the graph around it.
         graphs = {id(getattr(t, "graph", None)) for t in (*call[1:], first[-1])}
@@ -125,6 +127,7 @@ class Probe:
         self.adds_losses = False  # whether a layer calls add_loss
         self.undoes_activations = False  # whether Keras does, where a loss expects logits
         self._calls: dict[str, tuple[Any, ...]] = {}
+        self._given: dict[str, tuple[Any, ...]] = {}  # all arguments of these calls
         self._updates: dict[str, tuple[Any, ...]] = {}
         self._outputs: list[tf.Tensor] = []
         self._later: dict[str, list[tuple[Any, ...]]] = {name: [] for name in run.losses}
@@ -163,6 +166,7 @@ class Probe:
             reduced = [
                 self.steps.reduce(i, local, progress) for i in range(len(run.functions.train_steps))
             ]
+        self._forget_what_is_not_compared()
         self.ops = operations = tf.compat.v1.get_default_graph().get_operations()
         losses = [loss for of_step in reduced for loss in of_step.losses.values()]
         self.ops_of_losses = set(upstream(losses))
@@ -185,6 +189,23 @@ class Probe:
         seen = self._calls, self._updates, drawn, self._outputs, self._later
         of_graph = drawn_codes, ranges_of_logits, compared_with_themselves
         return reduced, *seen, *(make(operations) for make in of_graph)
+
+    def _forget_what_is_not_compared(self) -> None:
+        """Labels and predictions are the first arguments of a loss, unless a model is among them.
+
+        That is so in the residual of a differential equation; and with the time and the event of a
+        survival analysis, predictions come third.
+        """
+        models = self.steps.run.models.values()
+        read = _read_by_graph(v for model in models for v in model.variables)
+        for name, given in self._given.items():
+            of_model = [
+                tf.is_symbolic_tensor(each) and bool(read & upstream([each]).keys())
+                for each in given[:3]
+            ]
+            if any(map(callable, given)) or of_model == [False, False, True]:
+                self._calls[name] = None, None, self._calls[name][-1]
+                self._later[name].clear()
 
     def _taught_by_trained(self) -> list[str]:
         """Loss functions whose labels depend on trainable weights, but whose predictions don't.

@@ -217,14 +217,15 @@ def augmentation(lab: Laboratory) -> Finding:
     made = traced(plain, tf.constant([0, 1], tf.int64))
     others = (traced(plain, tf.constant([0, n], tf.int64)) for n in range(2, 3 + MOST_SEEDS))
     is_constant = all(equal(made, other) for other in others)  # it may change only some batches
+    known = _known_parts(plain, made)
     if found := (
         _drawn_alike(plain, made, is_constant, graph)
         or _of_all_rows(operations, lab.rows)
         or _never_the_last(operations)
-        or _wiped_out(plain, made)
+        or _wiped_out(plain, known)
         or _alike_in_training_alone(lab, operations)
-        or _parted_from_inputs(plain, augment, made)
-        or _turned_into_others(lab, plain, made)
+        or _parted_from_inputs(plain, lambda *b: _known_parts(plain, augment(*b)), known)
+        or _turned_into_others(lab, plain, known)
     ):
         return found
     images = [part for part in tf.nest.flatten(plain) if part.shape.rank > 2]
@@ -240,6 +241,18 @@ def augmentation(lab: Laboratory) -> Finding:
                 "draw once, or give each a seed of its own, for example from tf.random.split(seed)",
             )
     return _mostly_replaced(plain, made) or ok()
+
+
+def _known_parts(plain: Any, made: Any) -> Any:
+    """An augmented batch without the parts that the data doesn't have, such as latents."""
+    if len(plain) != len(made):
+        return made
+    return tuple(
+        {name: after[name] for name in before}
+        if isinstance(before, dict) and isinstance(after, dict) and before.keys() <= after.keys()
+        else after
+        for before, after in zip(plain, made, strict=True)
+    )
 
 
 def _never_the_last(operations: list[tf.Operation]) -> Finding | None:
@@ -302,7 +315,7 @@ def _drawn_alike(plain: Any, made: Any, is_constant: bool, graph: tf.Graph) -> F
 
 def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
     """How an augmentation separates labels or weights from their inputs; None if it doesn't."""
-    if len(plain) != 3:
+    if len(plain) != 3 or len(tf.nest.flatten(made)) != len(tf.nest.flatten(plain)):
         return None
     if found := _labels_between(plain, augment):
         return found

@@ -150,6 +150,7 @@ class Runs:
     def __post_init__(self) -> None:
         """Create the data, and record how long that takes."""
         spent = secs_of_work()
+        self.create_datasets = partial(_as_in_a_new_process, self.create_datasets)
         make = partial(self.create_datasets, self.task)
         self._all_datasets = make()
         validate_splits(self._all_datasets)
@@ -650,6 +651,13 @@ def _telling_numbers(num_steps: int) -> list[int]:
 
 def _apart(run: Run, variables: list[keras.Variable]) -> float:
     """The relative difference between the first and the last replica's copies of variables."""
+def _as_in_a_new_process(create_datasets: Callable[[Any], Any], task: Any) -> dict[str, Any]:
+    """The data as `train` makes it: before --seed sets the seed that shuffles of tf.data know."""
+    tf.random.set_seed(None)
+    datasets: dict[str, Any] = create_datasets(task)
+    return datasets
+
+
     local = run.strategy.experimental_local_results
     copies = [local(v.value) for v in variables]
     return relative_difference([c[0].numpy() for c in copies], [c[-1].numpy() for c in copies])
