@@ -1818,6 +1818,24 @@ def gan_models(last: str) -> Callable[[], dict[str, keras.Model]]:
     return create
 
 
+def gan_of_two_inputs(last: str) -> Toy:
+    """A GAN whose examples, from 0 up, have another input beside them."""
+
+    def of_images(one_step: Callable[..., Any]) -> Callable[..., Any]:
+        def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, *others = batch
+            losses: dict[str, tf.Tensor] = one_step(run, (inputs["images"], *others), replica)
+            return losses
+
+        return own
+
+    images, noise = GAN.data
+    return replace(
+        GAN, model=gan_models(last), train_steps=tuple(map(of_images, GAN.train_steps)),
+        data=({"images": images**2, "others": images[:, :1]}, noise),
+    )  # fmt: skip
+
+
 def gan_of_one_optimizer() -> Toy:
     """Adversaries that train each other's weights."""
 
@@ -2814,6 +2832,22 @@ def model_of_file(copy: Callable[[keras.Model], keras.Model]) -> Callable[[], ke
     return create_model
 
 
+def model_of_arrays(of_body: bool) -> Callable[[], keras.Model]:
+    """A model whose body gets arrays as its weights, or another body of the same layers."""
+
+    def create_model() -> keras.Model:
+        body, other = (
+            keras.Sequential([keras.Input((FEATURES,)), dense(16, activation="tanh")])
+            for _ in range(2)
+        )
+        arrays = [np.random.default_rng(1).normal(size=v.shape) for v in body.weights]
+        (body if of_body else other).set_weights(arrays)
+        inputs = keras.Input((FEATURES,))
+        return keras.Model(inputs, dense(CLASSES)(body(inputs)))
+
+    return create_model
+
+
 def weighted_by_class() -> tuple[np.ndarray, ...]:
     """Classes of other sizes, of which rare ones weigh more: (inputs, labels, weights)."""
     inputs, labels = examples(3 * ROWS)
@@ -2831,22 +2865,6 @@ def weighted_labels(weigh: Callable[[np.ndarray], np.ndarray]) -> Toy:
     def weighted(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
         plain = tf.nn.sparse_softmax_cross_entropy_with_logits(y, p)
         return plain * tf.cast(tf.gather(of_classes, y), p.dtype)
-
-def model_of_arrays(of_body: bool) -> Callable[[], keras.Model]:
-    """A model whose body gets arrays as its weights, or another body of the same layers."""
-
-    def create_model() -> keras.Model:
-        body, other = (
-            keras.Sequential([keras.Input((FEATURES,)), dense(16, activation="tanh")])
-            for _ in range(2)
-        )
-        arrays = [np.random.default_rng(1).normal(size=v.shape) for v in body.weights]
-        (body if of_body else other).set_weights(arrays)
-        inputs = keras.Input((FEATURES,))
-        return keras.Model(inputs, dense(CLASSES)(body(inputs)))
-
-    return create_model
-
 
     return sound(data=(inputs, labels), losses=lambda: {"main": weighted})
 
@@ -3676,6 +3694,10 @@ DATA = [
         "start with other values: the loaded weights are lost",
     ),
     Fault(
+        "loaded weights", lambda: sound(model=model_of_arrays(of_body=False)),
+        "start with other values: the loaded weights are lost",
+    ),
+    Fault(
         "known values",
         lambda: replace(
             next_words(lambda x: x),
@@ -3693,10 +3715,6 @@ DATA = [
     Fault(
         "scale", lambda: validated(0, lambda x: np.full_like(x, 90)),
         "one split is scaled, and the other", LOOK,
-    Fault(
-        "loaded weights", lambda: sound(model=model_of_arrays(of_body=False)),
-        "start with other values: the loaded weights are lost",
-    ),
     ),
     Fault("scale", lambda: validated(0, lambda x: x + 9), "have mean .* of training data 1", LOOK),
     Fault(
@@ -4202,6 +4220,15 @@ LOSS = [
         "it is in the loss 2 times",
     ),
     Fault(
+        "regularization",
+        lambda: regularized(
+            loss=lambda losses, w, model, r: (
+                compute_loss(losses + tf.add_n(model.losses), w, model, r)
+            )
+        ),
+        "it is in the loss 2 times",
+    ),
+    Fault(
         "regularization", lambda: two_heads(decay=lambda replica: 0.0),
         "layers have regularizers .*, and the loss doesn't hold them",
     ),
@@ -4609,6 +4636,10 @@ PREDICTIONS = [
         "outputs of the generator go from -1 to 1, and real examples from 0",
     ),
     Fault(
+        "outputs reach the targets", lambda: gan_of_two_inputs("tanh"),
+        "outputs of the generator go from -1 to 1, and real examples from 0",
+    ),
+    Fault(
         "metrics",
         lambda: sound(
             train_steps=(step(mean=lambda metric, loss: metric.update_state(loss)),),
@@ -4664,6 +4695,10 @@ PREDICTIONS = [
         "labels are the inputs shifted by one, and predictions change with later inputs",
     ),
     Fault(
+        "later positions", lambda: next_words(lambda x: MeanOfPositions()(x), counted=2),
+        "predictions change with later inputs",
+    ),
+    Fault(
         "later positions", lambda: next_words(lambda x: x + 3e-4 * MeanOfPositions()(x)),
         "labels are the inputs shifted by one, and predictions change with later inputs",
     ),
@@ -4694,10 +4729,6 @@ PREDICTIONS = [
     ),
     Fault(
         "later positions",
-    Fault(
-        "later positions", lambda: next_words(lambda x: MeanOfPositions()(x), counted=2),
-        "predictions change with later inputs",
-    ),
         lambda: replace(next_words(lambda x: x), train_steps=(shifted_again,)),
         "labels are the inputs shifted by one, and the loss shifts them by 1 more",
     ),
@@ -7178,6 +7209,11 @@ MODES = [
         "class 2 of labels is the rarest, .* weigh 0.1 times .* class 0, .*: the weights .* upside",
     ),
     Fault(
+        "class weights",
+        lambda: sound(data=(5 * (arrays := weighted_by_class())[0], arrays[1], 1 / arrays[2])),
+        "class 2 of labels is the rarest, .* weigh 0.1 times .* class 0, .*: the weights .* upside",
+    ),
+    Fault(
         "class weights", lambda: several_labels(lambda often: often / (1 - often)),
         "in column 2 of labels, ones are 0.1.* as frequent as zeros, and weigh 0.1.*: the weights",
     ),
@@ -7354,6 +7390,10 @@ MODES = [
         "rises from 0.001 to 0.1: the values of PiecewiseConstantDecay are in reverse order",
     ),
     Fault(
+        "learning rate", lambda: sound(callbacks=lambda: lowered(lambda epoch, r: r * 0.9**epoch)),
+        "by 0.9 at first and by .*: its function lowers the rate that it gets, which is already",
+    ),
+    Fault(
         "metrics", lambda: judged_by(lambda y, p: y - p, "mae"),
         "the metric mae gets numbers below 0, such as -.*: differences of both signs cancel",
     ),
@@ -7389,10 +7429,6 @@ MODES = [
         "callbacks",
         lambda: stopped_early(
             "val_exact_matches", "min", metrics=lambda: {"exact_matches": Matches()}
-    Fault(
-        "learning rate", lambda: sound(callbacks=lambda: lowered(lambda epoch, r: r * 0.9**epoch)),
-        "by 0.9 at first and by .*: its function lowers the rate that it gets, which is already",
-    ),
         ),
         "are better, as larger_is_better in task/config.py says; pass mode=.max.",
         flags={"task": TaskConfig(monitor="validation_exact_matches", larger_is_better=True)},

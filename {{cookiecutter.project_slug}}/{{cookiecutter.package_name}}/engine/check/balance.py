@@ -328,11 +328,15 @@ def _shares_and_weights(
     is_logits = p.min() < 0 or p.max() > 1 or not np.allclose(p.sum(axis=-1), 1, atol=1e-3)
     p = np.asarray(tf.nn.log_softmax(p)) if is_logits else np.log(p + 1e-12)
     of_data = lab.examples["train"].get("weights", np.ones(len(labels)))
+    of_batch = np.asarray(only(lab.batch[-1])[0])  # as the loss weighs them
+    if of_batch.shape != (len(p),) or of_batch.sum() <= 0:
+        of_batch = np.ones(len(p))
     weights = []
     for k in range(classes):
         found = lab.look(with_array(lab.batch, name, tf.fill(given.shape, tf.cast(k, given.dtype))))
         loss = found.losses[optimizer] - lab.regularization(optimizer)
-        weights.append(loss / -p[:, k].mean() * of_data[labels == k].mean())
+        mean = np.average(p[:, k], weights=of_batch)
+        weights.append(loss / -mean * of_data[labels == k].mean())
     return shares / shares.sum(), np.array(weights)
 
 

@@ -227,7 +227,7 @@ def precision(lab: Laboratory) -> Finding:
 
 @relation("loaded weights")
 def loaded_weights(lab: Laboratory) -> Finding:
-    """Weights that `create_model` loads from a file are in a model of the run."""
+    """Weights that `create_model` loads are in a model of the run."""
     values = [lab.initial[id(v)] for v in lab.variables(lab.one) if len(v.shape) > 1]
     values = [b for b in values if b.size >= LEAST_SIZE and np.ptp(b)]
     matrices = [a for a in lab.loaded if a.ndim > 1 and a.size >= LEAST_SIZE and np.ptp(a)]
@@ -239,8 +239,7 @@ def loaded_weights(lab: Laboratory) -> Finding:
     if any(abs(np.corrcoef(np.ravel(a), np.ravel(b))[0, 1]) > 0.3 for a, b in pairs):
         return ok()
     return wrong(
-        "create_model loads weights from a file, but layers of the same shapes start with other "
-        "values",
+        "create_model loads weights, but layers of the same shapes start with other values",
         "the loaded weights are lost: clone_model copies none, and new layers draw their own",
         "use the loaded model, or copy its weights with set_weights",
     )

@@ -141,9 +141,33 @@ def learning_rate(lab: Laboratory) -> Finding:
                 or _comes_too_late(*given)
                 or _ends_behind_a_restart(lab, name, rates)
             )
-        if fault:
+        if fault := fault or _compounds(lab, float(rates[0])):
             return fault
     return ok(", ".join(found))
+
+
+def _compounds(lab: Laboratory, initial: float) -> Finding | None:
+    """Whether a LearningRateScheduler lowers the rate of the epoch before by more and more."""
+    held = [getattr(each.function, "_callback", None) for each in lab.create_callbacks()]
+    for one in (each for each in held if isinstance(each, keras.callbacks.LearningRateScheduler)):
+        rates, follow = [initial], [False]
+        with contextlib.suppress(Exception):  # of the epoch alone
+            for epoch in range(lab.num_steps // lab.batches.steps_per_epoch):
+                rates.append(float(one.schedule(epoch, rates[-1])))
+                follow.append(np.isclose(one.schedule(epoch, 2 * rates[-2]), 2 * rates[-1]))
+        factors = np.divide(rates[1:], np.maximum(rates[:-1], 1e-30))[1:]
+        if all(follow[1:]) and len(factors) > 2 and np.all(np.diff(factors) < 0) and (
+            factors[-1] < 0.5 * factors[0] and rates[-1] < 1e-3 * initial
+        ):  # fmt: skip
+            return wrong(
+                f"LearningRateScheduler multiplies the learning rate of the epoch before by "
+                f"{factors[0]:.2g} at first and by {factors[-1]:.2g} in the last epoch, which ends "
+                f"at {rates[-1]:.2g}",
+                "its function lowers the rate that it gets, which is already lowered, by a factor "
+                "that follows from the epoch",
+                "use the initial rate there, or a factor that stays the same",
+            )
+    return None
 
 
 def _not_positive(

@@ -469,8 +469,9 @@ def regularization(lab: Laboratory) -> Finding:
     # A loss may include the regularization of all models: it has a gradient only in its own.
     if all(close(h, lab.regularization(n), COARSE) or close(h, total, COARSE)
            for n, h in held.items()):  # fmt: skip
-        return ok(f"{total:.3g}")
-    found = sum(held.values())
+        found = total * _times_in_loss(lab)
+    else:
+        found = sum(held.values())
     if abs(found) < COARSE * total:
         if _comes_later(lab):
             return ok("the loss doesn't include it at first")
@@ -480,6 +481,8 @@ def regularization(lab: Laboratory) -> Finding:
             "add tf.nn.scale_regularization_loss(replica.regularization(model))",
         )
     times = found / total
+    if close(times, 1, COARSE):
+        return ok(f"{total:.3g}")
     # The loss may have another term that doesn't grow with the weights of examples.
     is_several = any(close(times, n, COARSE) or close(1 / times, n, COARSE)
                      for n in (*range(2, 11), lab.rows))  # fmt: skip
@@ -523,6 +526,22 @@ def _is_of_weights_alone(lab: Laboratory, name: str) -> bool:
     if name in lab.run.optimizers:
         return False
     return close(lab.base.losses[name], lab.look(lab.second_batch).losses[name])
+
+
+def _times_in_loss(lab: Laboratory) -> float:
+    """How often the loss holds what regularizers of weights give, also with weights of examples.
+
+    1 if it doesn't follow from them alone, as with those of activities, or if each loss may hold
+    those of all models.
+    """
+    own = sum(float(v.regularizer(v)) for v in lab.run.trainable_variables if v.regularizer)
+    whole = sum(lab.base.losses[name] for name in lab.run.optimizers)
+    if len(lab.run.optimizers) > 1 or not close(own, lab.total_regularization, COARSE):
+        return 1.0
+    more = max(1.0, 0.1 * whole / own)  # large enough not to be rounded away
+    scaled = lab.with_regularizers(1 + more)
+    added = sum(scaled.losses[name] for name in lab.run.optimizers) - whole
+    return max(1.0, round(added / (more * own), 2))
 
 
 def _comes_later(lab: Laboratory) -> bool:

@@ -515,14 +515,13 @@ def _are_given(real: np.ndarray, call: Call) -> bool:
 
 def _imitations(lab: Laboratory) -> Iterator[tuple[str, tuple[int, int], tuple[float, float]]]:
     """Models that imitate examples for another one: name, bounds of outputs and of examples."""
-    inputs = tf.nest.flatten(lab.batch[0])
-    if len(lab.run.trained_models) < 2 or len(inputs) != 1 or not inputs[0].dtype.is_floating:
+    if len(lab.run.trained_models) < 2:
         return
-    real = np.asarray(inputs[0][0])
+    given = [t[0].numpy() for t in tf.nest.flatten(lab.batch[:-1]) if t.dtype.is_floating]
     for name, model in lab.run.trained_models.items():
         activation = getattr(getattr(model.layers[-1], "activation", None), "__name__", "")
-        is_like = getattr(model, "output_shape", ())[1:] == real.shape[1:]
-        if activation in BOUNDS and is_like and any(
-            call.of is not model and _are_given(real, call) for call in lab.calls_in_training
+        like = [each for each in given if getattr(model, "output_shape", ())[1:] == each.shape[1:]]
+        if activation in BOUNDS and len(like) == 1 and any(
+            call.of is not model and _are_given(like[0], call) for call in lab.calls_in_training
         ):  # fmt: skip
-            yield name, BOUNDS[activation], (float(real.min()), float(real.max()))
+            yield name, BOUNDS[activation], (float(like[0].min()), float(like[0].max()))

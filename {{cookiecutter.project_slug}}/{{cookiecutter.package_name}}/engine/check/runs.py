@@ -453,6 +453,16 @@ class Runs:
         """The first step in a new trace."""
         return self._look(Probe(*self.one[:2], 1), self.batch, 0)
 
+    def with_regularizers(self, factor: float) -> Look:
+        """The first step, where regularizers of weights give `factor` times as much."""
+
+        def scaled(_: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            return lambda weights: factor * plain(weights)
+
+        owned = (v for v in self.run.trainable_variables if v.regularizer is not None)
+        with replaced([(v, "_regularizer") for v in owned], scaled):  # the property can't be
+            return self._traced_again()
+
     def create_callbacks(self) -> list[Callback]:
         """New callbacks."""
         with stage("callbacks can be made"):
@@ -600,7 +610,7 @@ class Runs:
 
 
 def _loading_recorded(loaded: list[np.ndarray]) -> contextlib.AbstractContextManager[None]:
-    """Record the weights that create_model loads from files with functions of Keras."""
+    """Record the weights that create_model loads with functions of Keras, from files or arrays."""
 
     def recorded(_: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -617,8 +627,7 @@ def _loading_recorded(loaded: list[np.ndarray]) -> contextlib.AbstractContextMan
         return noted
 
     places = (keras.models, "load_model"), (keras.saving, "load_model"), (
-        keras.Model, "load_weights"
-    )  # fmt: skip
+        keras.Model, "load_weights"), (keras.layers.Layer, "set_weights")  # fmt: skip
     return replaced(places, recorded)
 
 
@@ -642,6 +651,13 @@ def state_of(created: Created) -> list[keras.Variable]:
     return [v for v in steps.transaction.capture.state if id(v) not in metrics]
 
 
+def _as_in_a_new_process(create_datasets: Callable[[Any], Any], task: Any) -> dict[str, Any]:
+    """The data as `train` makes it: before --seed sets the seed that shuffles of tf.data know."""
+    tf.random.set_seed(None)
+    datasets: dict[str, Any] = create_datasets(task)
+    return datasets
+
+
 def _telling_numbers(num_steps: int) -> list[int]:
     """The numbers of the real steps: among the last ones is what a step does now and then."""
     numbers = range(REAL_STEPS - 1, max(REAL_STEPS, num_steps))
@@ -651,13 +667,6 @@ def _telling_numbers(num_steps: int) -> list[int]:
 
 def _apart(run: Run, variables: list[keras.Variable]) -> float:
     """The relative difference between the first and the last replica's copies of variables."""
-def _as_in_a_new_process(create_datasets: Callable[[Any], Any], task: Any) -> dict[str, Any]:
-    """The data as `train` makes it: before --seed sets the seed that shuffles of tf.data know."""
-    tf.random.set_seed(None)
-    datasets: dict[str, Any] = create_datasets(task)
-    return datasets
-
-
     local = run.strategy.experimental_local_results
     copies = [local(v.value) for v in variables]
     return relative_difference([c[0].numpy() for c in copies], [c[-1].numpy() for c in copies])

@@ -355,7 +355,14 @@ def _before_and_after(lab: Laboratory, change: Callable[[tf.Tensor], tf.Tensor])
 
 def _sees_half(lab: Laboratory, *, first: bool) -> bool:
     """Whether predictions for one half of a sequence depend on its `first` half, or its last."""
-    half = _tokens(lab)[0].shape[1] // 2
+    weights = np.asarray(tf.nest.flatten(lab.batch[-1])[0][0])
+    shape = lab.rows, _tokens(lab)[0].shape[1]
+    # Positions without a weight may see it, such as the prompts of a prefix language model.
+    counts = weights != 0 if weights.shape == shape else np.ones(shape, bool)
+    places = np.flatnonzero(counts.any(axis=0))
+    if len(places) < 2:
+        return False
+    half = places[len(places) // 2]  # of those that count
 
     def moved(t: tf.Tensor) -> tf.Tensor:
         parts = [t[:, :, :half], t[:, :, half:]]
@@ -364,11 +371,9 @@ def _sees_half(lab: Laboratory, *, first: bool) -> bool:
 
     a, b = _before_and_after(lab, moved)
     judged = np.s_[:, half:] if first else np.s_[:, :half]
-    # Positions without a weight may see it, such as the prompts of a prefix language model.
-    counts = np.asarray(tf.nest.flatten(lab.batch[-1])[0][0]) != 0
-    counts = counts[judged] if counts.shape == a.shape[:2] else np.s_[:]
+    known = counts[judged] if a.shape[:2] == shape else np.s_[:]
     # Before training, the effect may be small; rounding is the same in both.
-    return relative_difference(a[judged][counts], b[judged][counts]) > TOLERANCE / 10
+    return relative_difference(a[judged][known], b[judged][known]) > TOLERANCE / 10
 
 
 def _labels_shifted_again(lab: Laboratory, y: np.ndarray) -> int:
