@@ -230,7 +230,8 @@ def loaded_weights(lab: Laboratory) -> Finding:
     """Weights that `create_model` loads are in a model of the run."""
     values = [lab.initial[id(v)] for v in lab.variables(lab.one) if len(v.shape) > 1]
     values = [b for b in values if b.size >= LEAST_SIZE and np.ptp(b)]
-    matrices = [a for a in lab.loaded if a.ndim > 1 and a.size >= LEAST_SIZE and np.ptp(a)]
+    loaded = lab.loaded or lab.assigned
+    matrices = [a for a in loaded if a.ndim > 1 and a.size >= LEAST_SIZE and np.ptp(a)]
     known = [[b for b in values if b.shape == a.shape] for a in matrices]
     pairs = ((a, b) for a, of_shape in zip(matrices, known, strict=True) for b in of_shape)
     if not matrices or np.mean([bool(of_shape) for of_shape in known]) < 0.8:

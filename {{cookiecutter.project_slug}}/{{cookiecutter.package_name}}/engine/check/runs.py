@@ -51,6 +51,8 @@ PERIODS = (2, 3, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 200, 250, 500, 1000) 
 LONGEST_TRAINING = 2.0  # seconds of work
 MOST_WAITING = 3  # times as long on the clock, where other processes use the machine too
 NO_LOGITS = "does not represent logits"  # Keras 3.15 warns so about softmax and sigmoid
+FROM_FILES = [(keras.models, "load_model"), (keras.saving, "load_model")]
+FROM_FILES += [(keras.Model, "load_weights")]
 EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of data that isn't in memory, at most
 
 
@@ -161,6 +163,7 @@ class Runs:
         self.precision = self.config.precision  # of the run; 32 bits replace 16 here
         self.initial: dict[int, np.ndarray] = {}  # values at the start, by id of the variable
         self.loaded: list[np.ndarray] = []  # what create_model loads from its last file
+        self.assigned: list[np.ndarray] = []  # what its last call of set_weights is given
         self.in_models: set[int] = set()  # ids of layers of all models, used or not
         self.secs_per_step = 0.0
         self._probes: dict[int, Probe] = {}
@@ -172,7 +175,8 @@ class Runs:
     def one(self) -> Created:
         """The task on one replica."""
         models: list[keras.Model] = []
-        with _loading_recorded(self.loaded), _models_recorded(models):
+        assigning = _loading_recorded(self.assigned, [(keras.layers.Layer, "set_weights")])
+        with _loading_recorded(self.loaded, FROM_FILES), assigning, _models_recorded(models):
             made = self._create(self.strategies[0])
         size = made[0].global_batch_size
         if size % 2:  # at least one row for each of two replicas
@@ -609,14 +613,16 @@ class Runs:
         return first is None or len(first) == num_examples(worker_split(split))
 
 
-def _loading_recorded(loaded: list[np.ndarray]) -> contextlib.AbstractContextManager[None]:
-    """Record the weights that create_model loads with functions of Keras, from files or arrays."""
+def _loading_recorded(
+    loaded: list[np.ndarray], functions: Iterable[tuple[Any, str]]
+) -> contextlib.AbstractContextManager[None]:
+    """Record the weights that create_model loads with some functions of Keras."""
 
     def recorded(_: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def noted(*arguments: Any, **keywords: Any) -> Any:
             made = function(*arguments, **keywords)
-            model = arguments[0] if made is None else made  # of load_weights, or of load_model
+            model = arguments[0] if made is None else made  # load_model returns it
             caller = inspect.currentframe()
             while caller is not None and caller.f_code.co_name != "create_model":
                 caller = caller.f_back
@@ -626,9 +632,7 @@ def _loading_recorded(loaded: list[np.ndarray]) -> contextlib.AbstractContextMan
 
         return noted
 
-    places = (keras.models, "load_model"), (keras.saving, "load_model"), (
-        keras.Model, "load_weights"), (keras.layers.Layer, "set_weights")  # fmt: skip
-    return replaced(places, recorded)
+    return replaced(functions, recorded)
 
 
 def _models_recorded(models: list[keras.Model]) -> contextlib.AbstractContextManager[None]:
