@@ -2184,6 +2184,23 @@ def in_order_of_classes() -> tuple[np.ndarray, np.ndarray]:
     return inputs[order], labels[order]
 
 
+def weights_of_two() -> Toy:
+    """Rare and frequent classes, with weights in a dict that names another label, too."""
+    inputs, labels, weights = weighted_by_class()
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels["class"], run.model(inputs, training=True))
+        return {"main": compute_loss(per_example, weights["class"], run.model, replica)}
+
+    return sound(
+        data=(inputs, {"class": labels, "number": inputs[:, 0]},
+              {"class": weights, "number": np.ones_like(weights)}),
+        train_steps=(own,), others={}, metrics=dict,
+        count=lambda batch: tf.math.count_nonzero(batch[-1]["class"], dtype=tf.int32),
+    )  # fmt: skip
+
+
 def censored() -> Toy:
     """A logistic hazard for each of some intervals, until an event or the end of observation."""
 
@@ -2922,6 +2939,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("learning rate", lambda: sound(callbacks=lambda: lowered(lambda e, _: 0.1 * (1 - e / 40)))),
     ("loaded weights", lambda: sound(model=model_of_arrays(of_body=True))),
     ("later positions", lambda: next_words(lambda x: x, counted=2)),
+    ("class weights", weights_of_two),
     ("outputs reach the targets", censored),
     ("right and wrong", censored),
     ("augmentation", lambda: with_latents(0)),

@@ -328,7 +328,8 @@ def _shares_and_weights(
     is_logits = p.min() < 0 or p.max() > 1 or not np.allclose(p.sum(axis=-1), 1, atol=1e-3)
     p = np.asarray(tf.nn.log_softmax(p)) if is_logits else np.log(p + 1e-12)
     of_data = lab.examples["train"].get("weights", np.ones(len(labels)))
-    of_batch = np.asarray(only(lab.batch[-1])[0])  # as the loss weighs them
+    given_weights = only(lab.batch[-1])  # as the loss weighs them
+    of_batch = np.ones(len(p)) if given_weights is None else np.asarray(given_weights[0])
     if of_batch.shape != (len(p),) or of_batch.sum() <= 0:
         of_batch = np.ones(len(p))
     weights = []

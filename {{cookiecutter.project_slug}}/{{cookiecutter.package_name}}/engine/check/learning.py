@@ -22,7 +22,7 @@ from .laboratory import ADAPTIVE, REPEATED_STEPS, Laboratory
 from .numbers import Numbers, relative_difference
 from .probe import is_own, words_of
 from .rates import has_schedule, rates_at
-from .runs import REAL_STEPS, state_of
+from .runs import REAL_STEPS, keras_callbacks_in, state_of
 from .slips import SETS_WEIGHTS, named_in
 
 MOST_VARIABLES = 8  # that a step assigns; each takes a step
@@ -141,22 +141,23 @@ def learning_rate(lab: Laboratory) -> Finding:
                 or _comes_too_late(*given)
                 or _ends_behind_a_restart(lab, name, rates)
             )
-        if fault := fault or _compounds(lab, float(rates[0])):
+        if fault:
             return fault
-    return ok(", ".join(found))
+    return _compounds(lab) or ok(", ".join(found))
 
 
-def _compounds(lab: Laboratory, initial: float) -> Finding | None:
+def _compounds(lab: Laboratory) -> Finding | None:
     """Whether a LearningRateScheduler lowers the rate of the epoch before by more and more."""
-    held = [getattr(each.function, "_callback", None) for each in lab.create_callbacks()]
-    for one in (each for each in held if isinstance(each, keras.callbacks.LearningRateScheduler)):
-        rates, follow = [initial], [False]
+    initial = float(next(iter(lab.rates_of_run.values()))[0])
+    made = keras_callbacks_in(lab.create_callbacks())
+    for one in (each for each in made if isinstance(each, keras.callbacks.LearningRateScheduler)):
+        rates, follow = [initial], list[bool]()
         with contextlib.suppress(Exception):  # of the epoch alone
             for epoch in range(lab.num_steps // lab.batches.steps_per_epoch):
                 rates.append(float(one.schedule(epoch, rates[-1])))
-                follow.append(np.isclose(one.schedule(epoch, 2 * rates[-2]), 2 * rates[-1]))
+                follow.append(bool(np.isclose(one.schedule(epoch, 2 * rates[-2]), 2 * rates[-1])))
         factors = np.divide(rates[1:], np.maximum(rates[:-1], 1e-30))[1:]
-        if all(follow[1:]) and len(factors) > 2 and np.all(np.diff(factors) < 0) and (
+        if all(follow) and len(factors) > 2 and np.all(np.diff(factors) < 0) and (
             factors[-1] < 0.5 * factors[0] and rates[-1] < 1e-3 * initial
         ):  # fmt: skip
             return wrong(

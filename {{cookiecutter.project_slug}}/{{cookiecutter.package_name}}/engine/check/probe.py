@@ -191,21 +191,23 @@ class Probe:
         return reduced, *seen, *(make(operations) for make in of_graph)
 
     def _forget_what_is_not_compared(self) -> None:
-        """Labels and predictions are the first arguments of a loss, unless a model is among them.
-
-        That is so in the residual of a differential equation; and with the time and the event of a
-        survival analysis, predictions come third.
-        """
-        models = self.steps.run.models.values()
-        read = _read_by_graph(v for model in models for v in model.variables)
+        """Keep no labels and predictions of a loss whose first two arguments aren't these."""
         for name, given in self._given.items():
-            of_model = [
-                tf.is_symbolic_tensor(each) and bool(read & upstream([each]).keys())
-                for each in given[:3]
-            ]
-            if any(map(callable, given)) or of_model == [False, False, True]:
+            # A model, or a function of it, as in the residual of a differential equation.
+            if any(map(callable, given)) or self._comes_third(given):
                 self._calls[name] = None, None, self._calls[name][-1]
                 self._later[name].clear()
+
+    def _comes_third(self, given: tuple[Any, ...]) -> bool:
+        """Whether predictions follow two labels, as the time and the event of survival analysis."""
+        if len(given) < 3:
+            return False
+        models = self.steps.run.models.values()
+        read = _read_by_graph(v for model in models for v in model.variables)
+        return [
+            tf.is_symbolic_tensor(each) and bool(read & upstream([each]).keys())
+            for each in given[:3]
+        ] == [False, False, True]
 
     def _taught_by_trained(self) -> list[str]:
         """Loss functions whose labels depend on trainable weights, but whose predictions don't.

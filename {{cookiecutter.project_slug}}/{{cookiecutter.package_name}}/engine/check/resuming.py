@@ -34,6 +34,7 @@ from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different, matrices_differ
 from .probe import name_of, replaced
+from .runs import keras_callbacks_in
 from .slips import ASSIGN, SETS_WEIGHTS, named_in
 
 EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # of callbacks, at most
@@ -233,9 +234,8 @@ def _begin_behind_the_run(lab: Laboratory, made: list[Callback]) -> Finding | No
 def _look_at_training(lab: Laboratory, made: list[Callback]) -> Finding | None:
     """Whether a callback of Keras decides by results of training, and there is validation data."""
     deciding = keras.callbacks.EarlyStopping, keras.callbacks.ReduceLROnPlateau
-    held = [getattr(each.function, "_callback", None) for each in made]
     for kind in deciding if "validation" in lab.evaluated_splits else ():
-        for one in (each for each in held if isinstance(each, kind)):
+        for one in (each for each in keras_callbacks_in(made) if isinstance(each, kind)):
             if not one.monitor.startswith("val"):
                 return (wrong if kind is deciding[0] else look)(
                     f"{kind.__name__} monitors {one.monitor}, a result of training",

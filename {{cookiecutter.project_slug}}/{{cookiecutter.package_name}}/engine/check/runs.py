@@ -51,8 +51,11 @@ PERIODS = (2, 3, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 200, 250, 500, 1000) 
 LONGEST_TRAINING = 2.0  # seconds of work
 MOST_WAITING = 3  # times as long on the clock, where other processes use the machine too
 NO_LOGITS = "does not represent logits"  # Keras 3.15 warns so about softmax and sigmoid
-FROM_FILES = [(keras.models, "load_model"), (keras.saving, "load_model")]
-FROM_FILES += [(keras.Model, "load_weights")]
+FROM_FILES = (
+    (keras.models, "load_model"),
+    (keras.saving, "load_model"),
+    (keras.Model, "load_weights"),
+)
 EXAMPLES_READ, SECS_READ = 20_000, 2.0  # of data that isn't in memory, at most
 
 
@@ -653,6 +656,12 @@ def state_of(created: Created) -> list[keras.Variable]:
     run, steps, _ = created
     metrics = {id(v) for metric in run.metrics.values() for v in metric.variables}
     return [v for v in steps.transaction.capture.state if id(v) not in metrics]
+
+
+def keras_callbacks_in(made: Iterable[Callback]) -> list[keras.callbacks.Callback]:
+    """The callbacks of Keras among those of a task."""
+    held = (getattr(each.function, "_callback", None) for each in made)
+    return [each for each in held if isinstance(each, keras.callbacks.Callback)]
 
 
 def _as_in_a_new_process(create_datasets: Callable[[Any], Any], task: Any) -> dict[str, Any]:
