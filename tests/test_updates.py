@@ -53,7 +53,9 @@ def older(request: pytest.FixtureRequest, template_copy: Path, tmp_path: Path) -
         if archive.returncode:
             pytest.skip("a shallow clone, or none: the older commit isn't there")
         with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
-            tar.extractall(repository, filter="data")
+            # Python 3.11.2, which Debian 12 has, doesn't know the argument `filter` (PEP 706).
+            tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
+            tar.extractall(repository)
     run("git", "init", "--quiet", "--initial-branch=main", cwd=repository)
     commit(repository, "An older state")
     return repository
