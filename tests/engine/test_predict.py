@@ -127,8 +127,31 @@ def test_outputs_that_numpy_has_no_type_for_can_be_read(kind: str, tmp_path: Pat
 def test_a_split_with_other_inputs_than_the_models_is_a_sentence(tmp_path: Path) -> None:
     x, y = keras.Input((FEATURES,), name="x"), keras.Input((2,), name="y")
     model = keras.Model({"x": x, "y": y}, layers.Dense(2)(layers.Concatenate()([x, y])))
-    with pytest.raises(UsageError, match=r"test data can't be predicted by this model: "):
+    words = (
+        f"The test data can't be predicted by this model: an example holds float64 ({FEATURES},), "
+        f"the model takes {{'x': 'float64 ({FEATURES},)', 'y': 'float64 (2,)'}}; give files with "
+        "inputs of the model."
+    )
+    with pytest.raises(UsageError, match=re.escape(words)):
         list(predict_split(model, "test", INPUTS, tmp_path))
+
+
+def test_a_split_of_which_the_model_takes_a_part_is_a_sentence(tmp_path: Path) -> None:
+    one = f"float64 ({FEATURES},)"
+    words = f"holds {{'anchor': '{one}', 'positive': '{one}'}}, the model takes {one}; give files"
+    pairs = {"anchor": INPUTS, "positive": INPUTS}
+    with pytest.raises(UsageError, match=re.escape(words)):
+        list(predict_split(model_with(FORMS["one"]), "test", pairs, tmp_path))
+
+
+def test_a_split_of_the_right_form_that_fails_keeps_the_models_words(tmp_path: Path) -> None:
+    class Picky(keras.layers.Layer):  # type: ignore[misc]
+        def call(self, x: Any) -> Any:
+            return tf.debugging.check_numerics(x, "only finite numbers")
+
+    broken = np.full_like(INPUTS, np.nan)
+    with pytest.raises(UsageError, match=r"by this model: .*only finite numbers"):
+        list(predict_split(model_with(Picky()), "test", broken, tmp_path))
 
 
 def test_a_file_is_not_overwritten_by_its_own_predictions(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def ending_in_order(code: int, *, trains: bool) -> Iterator[None]:
             raise KeyboardInterrupt
         sys.stderr.write(
             f"interrupted by {signal.Signals(number).name}; start the same command again"
-            f"{', with --resume auto to continue from what was saved' * trains}\n"
+            f"{'; --resume auto continues from the last checkpoint, if there is one' * trains}\n"
         )
         raise Signaled(code)
 

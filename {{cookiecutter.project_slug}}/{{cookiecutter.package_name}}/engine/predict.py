@@ -168,8 +168,9 @@ def _of_split(model: keras.Model, name: str, split: Split) -> Iterator[_Batch]:
             outputs = tf.nest.map_structure(np.asarray, model(one, training=False))
         except Exception as error:  # whatever a model may raise
             raise UsageError(
-                f"The {split_label(name)} can't be predicted by this model: {cause_of(error)}; "
-                "give files with inputs of the model."
+                f"The {split_label(name)} can't be predicted by this model: "
+                f"{_other_inputs(one, model) or cause_of(error)}; give files with inputs of the "
+                "model."
             ) from error
         one, outputs = tf.nest.map_structure(lambda t, n=rows: t[:n], (one, outputs))
         places = [{"file": name, "row": row} for row in range(first, first + rows)]
@@ -312,6 +313,18 @@ def _fit(inputs: Any, model: keras.Model, file: Path) -> Any:
     # Several files are joined, and Keras keeps the number of axes of what it predicts first.
     shaped = [_with_axes(*both) for both in zip(arrays, tensors, strict=True)]
     return tf.nest.pack_sequence_as(form, list(map(tf.convert_to_tensor, shaped)))
+
+
+def _other_inputs(inputs: Any, model: keras.Model) -> str:
+    """What examples hold and what the model takes; empty where these agree or can't be compared."""
+    if not getattr(model, "inputs", None):
+        return ""
+    given, wanted = tf.nest.map_structure(np.asarray, inputs), input_of(model)
+    arrays, tensors = tf.nest.flatten(given), tf.nest.flatten(wanted)
+    if len(arrays) == len(tensors) and all(map(_fits, arrays, tensors)):
+        return ""
+    holds, takes = (tf.nest.map_structure(_spec, nest) for nest in (given, wanted))
+    return f"an example holds {holds}, the model takes {takes}"
 
 
 def _with_axes(array: np.ndarray, tensor: keras.KerasTensor) -> np.ndarray:
