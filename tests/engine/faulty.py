@@ -2770,6 +2770,31 @@ def adapted_to(statistic: Callable[..., np.ndarray]) -> Toy:
     )  # fmt: skip
 
 
+def prices(
+    adapted: Callable[[np.ndarray], np.ndarray], scaled: Callable[[Any], Any], by_layer: bool
+) -> Toy:
+    """Prices, scaled by the statistics of what `adapted` makes of those of the training data."""
+    of_splits = (np.exp(examples(rows, seed)[0] / 2 + 3) for rows, seed in ((96, 1), (60, 2)))
+    train, validation = ((x, np.floor(np.log(x[:, 0])).astype("int64") % 3) for x in of_splits)
+    numbers = adapted(train[0])
+    statistics = {"price_mean": numbers.mean(0), "price_deviation": numbers.std(0)}
+
+    def scale(x: Any) -> Any:
+        mean, deviation = statistics.values()
+        if by_layer:
+            return layers.Normalization(mean=mean, variance=deviation**2)(scaled(x))
+        return (scaled(x) - mean) / deviation
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        return keras.Model(x, dense(CLASSES)(scale(x)))
+
+    adapt = {name: array.astype("float32") for name, array in statistics.items()}
+    return sound(
+        data=train, others={"validation": validation}, model=create, adapt=lambda datasets: adapt,
+    )  # fmt: skip
+
+
 def reading_statistics() -> Toy:
     """A toy that adapts to a file with its training inputs, which it reads by itself."""
     toy = sound()
@@ -3688,6 +3713,14 @@ DATA = [
     Fault(
         "adapt", lambda: adapted_to(np.std),
         "the variance of the layer 'normalization.*' is the standard deviation of its inputs",
+    ),
+    *(
+        Fault("adapt", lambda pair=pair, by_layer=by_layer: prices(*pair, by_layer), seen)
+        for by_layer in (False, True)
+        for pair, seen in (
+            ((np.array, keras.ops.log), "statistics of other numbers"),
+            ((np.log, keras.ops.copy), "'price_mean' of adapt is subtracted"),
+        )
     ),
     Fault(
         "loaded weights", lambda: sound(model=model_of_file(keras.models.clone_model)),

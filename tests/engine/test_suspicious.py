@@ -124,6 +124,7 @@ from .faulty import (
     perplexed,
     pictured,
     plus,
+    prices,
     product_of_signs,
     pushed,
     put,
@@ -522,6 +523,34 @@ def replicates() -> Toy:
         model=lambda: keras.Sequential([keras.Input((FEATURES,)), dense(1)]),
         data=(x, y.astype("float32")), others={}, metrics=dict,
         losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+    )  # fmt: skip
+
+
+def scaled_by_range(far: float = 0, padded: bool = False) -> Toy:
+    """Inputs around 300, from which the smallest is subtracted, divided by the range.
+
+    Args:
+        far: an outlier on both sides of some rows.
+        padded: whether most rows are 0 and masked, and the statistics are those of the others.
+    """
+    inputs, labels = examples()
+    inputs += 300
+    known = inputs.copy()
+    if padded:
+        inputs[np.arange(len(inputs)) % 3 > 0] = 0
+    elif far:
+        inputs[-1], inputs[-2] = known[-1], known[-2] = 300 - far, 300 + far
+    low, high = known.min(0), known.max(0)
+    made = {"low": low, "width": high - low}
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        here = keras.ops.cast(x != 0, "float32")
+        return keras.Model(x, dense(CLASSES)(here * (x - low) / (high - low)))
+
+    return sound(
+        data=(inputs, labels), others={"validation": (inputs + 1e-3, labels)}, model=create,
+        adapt=lambda datasets: made,
     )  # fmt: skip
 
 
@@ -2806,6 +2835,14 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
+    *(
+        ("adapt", lambda both=both, by_layer=by_layer: prices(*both, by_layer))
+        for by_layer in (False, True)
+        for both in ((np.log, keras.ops.log), (np.array, keras.ops.copy))
+    ),
+    ("adapt", scaled_by_range),
+    ("adapt", lambda: scaled_by_range(far=1e4)),
+    ("adapt", lambda: scaled_by_range(padded=True)),
     ("training mode", lambda: sound(model=model(dense, lambda: layers.Dropout(0.3)))),
     (
         "training mode",

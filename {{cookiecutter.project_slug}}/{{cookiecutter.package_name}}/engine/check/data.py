@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import time
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from ..batches import SHUFFLE_BUFFER, first_examples
-from ..random_access import RandomAccess
-from ..types import Run
+from ..batches import SHUFFLE_BUFFER
 from . import held_out, neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
@@ -23,14 +19,13 @@ from .numbers import (
     arrays_of,
     different,
     named_leaves,
-    numbers_of,
     percent,
     with_array,
 )
 from .probe import Look
 from .runs import Failed
 
-ADAPTED = 128  # rows that represent another split
+MOST_ROWS = 128  # of a split, whose noise is looked for
 TIMED_BATCHES = 20
 BATCHES_WITH_NAN = 40  # in which NaN is searched for
 SHORT = 0.01  # seconds per batch: too few to wait for
@@ -106,12 +101,6 @@ def same_data_again(lab: Laboratory) -> Finding:
             "use np.random.default_rng with a constant seed, created inside create_datasets",
         )
     return ok()
-
-
-@relation("adapt")
-def adapts_to_training_data(lab: Laboratory) -> Finding:
-    """What `adapt` returns depends on the training data only."""
-    return _adapts_to(lab) or _divides_by_variance(lab) or ok()
 
 
 @relation("splits alike")
@@ -671,7 +660,7 @@ def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> Finding | No
 
 def _added(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
     """For each place, the value of `y` where `x` has its usual one; None if it varies."""
-    x, y = (each[:ADAPTED].reshape(min(len(each), ADAPTED), -1) for each in (x, y))
+    x, y = (each[:MOST_ROWS].reshape(min(len(each), MOST_ROWS), -1) for each in (x, y))
     values, times = np.unique(x, return_counts=True)
     there = x == values[times.argmax()]
     if there.mean() < 0.2:
@@ -698,74 +687,6 @@ def _look_at_nan(lab: Laboratory) -> Look | None:
         floats = [t for t in tf.nest.flatten(batch) if t.dtype.is_floating]
         if any(np.isnan(t).any() for t in floats):
             return lab.look(batch, step=step)
-    return None
-
-
-def _adapts_to(lab: Laboratory) -> Finding | None:
-    """Whether `adapt` depends on a split other than training.
-
-    That is sure if a train step depends on it: the scale of a metric may well come from its split.
-    """
-    made = lab.run.adapted
-    if not any(array.dtype.kind == "f" or array.size > 8 for array in made.values()):
-        return None
-    train = lab.datasets["train"]
-    for split in [n for n in lab.datasets if n != "train"]:
-        with contextlib.suppress(Exception):
-            if isinstance(train, tf.data.Dataset | RandomAccess):
-                some = lab.first_rows(train, ADAPTED)
-            else:
-                some = first_examples(train, ADAPTED)
-            other = lab.other({split: some})
-            for name, array in made.items():
-                is_real = array.dtype.kind == "f"
-                if np.array_equal(array, other.adapted[name], equal_nan=is_real):
-                    continue
-                are_statistics = array.dtype.kind in "fb" or "weight" in name
-                return (wrong if are_statistics and _trains_otherwise(lab, other) else look)(
-                    f"{name!r}, which adapt returns, changes with the {split} data",
-                    "data leakage between splits: statistics, or a choice, depend on what the "
-                    "model is validated or tested on",
-                    'use only datasets["train"]',
-                )
-    return None
-
-
-def _trains_otherwise(lab: Laboratory, other: Run) -> bool:
-    """Whether the train steps of another run give other losses for the first batch."""
-    try:
-        losses = [
-            [lab.compute(step, run, lab.batch) for step in run.functions.train_steps]
-            for run in (lab.run, other)
-        ]
-    except Exception:  # a step may need its graph
-        return True
-    return any(different(a, b, 1e-6) for a, b in zip(*losses, strict=True))
-
-
-def _divides_by_variance(lab: Laboratory) -> Finding | None:
-    """Whether the variance of a Normalization is a standard deviation."""
-    layers = [x for x in lab.run.layers
-              if isinstance(x, keras.layers.Normalization) and not x.invert]  # fmt: skip
-    if not layers:
-        return None
-    for call in lab.calls(lab.run.functions.train_steps[0], lab.run, lab.batch, layers):
-        given, variance = numbers_of(call.arguments), np.ravel(call.of.variance)
-        if given is None or len(variance) < 2 or given.shape[-1] != len(variance):
-            continue
-        here = np.ma.masked_invalid(given.reshape(-1, len(variance))).var(axis=0).filled(0)
-        here, variance = (x[(here > 0) & (variance > 0)] for x in (here, variance))
-        by_variance, by_deviation = (np.abs(np.log(variance / x)) for x in (here, np.sqrt(here)))
-        # Columns on one scale, such as colors, may be scaled to another size on purpose.
-        if len(here) > 2 and np.ptp(np.log(here)) > 3 and (
-            np.mean((by_deviation < 0.3) & (by_variance > 1)) > 0.6
-        ):  # fmt: skip
-            return wrong(
-                f"the variance of the layer {str(call.of.name)!r} is the standard deviation of "
-                "its inputs",
-                "Normalization divides by the square root of its variance",
-                "pass the variance",
-            )
     return None
 
 

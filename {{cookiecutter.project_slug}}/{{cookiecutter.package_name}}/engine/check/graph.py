@@ -27,6 +27,7 @@ SOFTMAX_LOSSES = {"SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWit
 PROBABILITIES = {*SOFTMAX_LOSSES, "Sigmoid", "Softmax", "LogSoftmax", "Softplus"}
 HARD = 0.9  # of the largest probability in a row, on average, where labels are classes
 MOST_BLOCKS = 4  # of candidates of a contrastive loss
+MOST_SCALED = 1_000_000  # numbers of a tensor that is looked at
 MASKED = -1e4  # or less, such as -1e9, in place of masked logits
 CLIPS = {"Maximum", "Minimum", "ClipByValue"}
 LINEAR = {"MatMul", "BatchMatMulV2", "Conv2D", "BiasAdd"}
@@ -372,6 +373,26 @@ def compared_with_themselves(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
                 tf.reduce_max(tf.where(others, logits, -np.inf), axis=1),
                 tf.cast(labels == own, tf.float64),
             ], axis=1))  # fmt: skip
+    return found
+
+
+def scaled_by_constants(ops: Iterable[tf.Operation]) -> list[list[tf.Tensor]]:
+    """For each (x - center) / deviation of a batch, scaled by the same numbers in each row.
+
+    The result (rows, columns), and the center and deviation: (columns,), or one number.
+    """
+    found = []
+    for op in ops:
+        if op.type != "RealDiv" or (before := _source(op.inputs[0])).type != "Sub":
+            continue
+        scaled, center, deviation = op.outputs[0], before.inputs[1], op.inputs[1]
+        size, *others = (t.shape.num_elements() for t in (scaled, center, deviation))
+        if size is None or size > MOST_SCALED or not scaled.shape.rank:
+            continue
+        columns = scaled.shape[-1] if scaled.shape.rank > 1 else 1
+        if {*others} <= {1, columns}:
+            scaled = tf.reshape(scaled, [-1, columns])
+            found.append([tf.cast(t, tf.float64) for t in (scaled, center, deviation)])
     return found
 
 

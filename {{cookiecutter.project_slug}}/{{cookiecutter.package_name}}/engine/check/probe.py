@@ -24,6 +24,7 @@ from .graph import (
     drawn_alike_on_replicas,
     drawn_codes,
     ranges_of_logits,
+    scaled_by_constants,
     upstream,
 )
 from .numbers import TOLERANCE, Numbers, different, relative_difference
@@ -48,6 +49,7 @@ class Look(NamedTuple):
     codes: list[list[np.ndarray]]  # see `graph.drawn_codes`
     ranges: list[np.ndarray]  # see `graph.ranges_of_logits`
     pairs: list[np.ndarray]  # see `graph.compared_with_themselves`
+    scaled: list[list[np.ndarray]]  # see `graph.scaled_by_constants`
 
     @property
     def all_calls(self) -> list[tuple[str, tuple[Any, ...]]]:
@@ -187,7 +189,7 @@ class Probe:
             if op.type.startswith("StatelessRandom") and op.outputs[0].dtype.is_floating
         }
         seen = self._calls, self._updates, drawn, self._outputs, self._later
-        of_graph = drawn_codes, ranges_of_logits, compared_with_themselves
+        of_graph = drawn_codes, ranges_of_logits, compared_with_themselves, scaled_by_constants
         return reduced, *seen, *(make(operations) for make in of_graph)
 
     def _forget_what_is_not_compared(self) -> None:
