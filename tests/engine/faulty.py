@@ -2542,6 +2542,35 @@ def with_unused_mask(share: float = 0.0) -> Toy:
     return sound(model=create, data=({"x": inputs * mask, "mask": mask}, labels), others={})
 
 
+def labeled_twice(metric_of: str, in_training: bool = True) -> Toy:
+    """Two labels, of which a loss uses the class and a metric one of both.
+
+    Args:
+        metric_of: the name of the labels that the metric gets.
+        in_training: whether the train step updates the metric, as the validation step does.
+    """
+
+    def headed(training: bool) -> Callable[..., Any]:
+        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            logits = run.model(inputs, training=training)
+            if in_training or not training:
+                run.metrics["accuracy"].update_state(labels[metric_of], logits, weights)
+            per_example = run.losses["main"](labels["class"], logits)
+            return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+        return one_step
+
+    def split(rows: int, seed: int) -> tuple[Any, Any]:
+        inputs, labels = examples(rows, seed)
+        return inputs, {"class": labels, "near": (labels + (labels % 2)) % CLASSES}
+
+    return sound(
+        data=split(ROWS, 1), others={"validation": split(60, 2)},
+        train_steps=(headed(True),), validation_step=headed(False),
+    )  # fmt: skip
+
+
 def ranked(interact: bool = True) -> Toy:
     """Numbers of which each is compared with each, by pairs of differences."""
 
@@ -7309,6 +7338,10 @@ MODES = [
         "mean image of validation data is like that of training data if it is turned by 270 deg",
     ),
     Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
+    Fault(
+        "inputs matter", lambda: labeled_twice("class"),
+        r"the same with labels\['near'\] of other examples, and so are all metrics", LOOK,
+    ),
     Fault(
         "axes of layers",
         lambda: convolved(lambda: layers.MaxPooling2D(data_format="channels_first")),

@@ -83,6 +83,7 @@ from .faulty import (
     keypoints,
     labeled_in_part,
     labeled_numbers,
+    labeled_twice,
     labels_made_of_classes,
     louder,
     lowered,
@@ -2840,6 +2841,8 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
         for by_layer in (False, True)
         for both in ((np.log, keras.ops.log), (np.array, keras.ops.copy))
     ),
+    ("inputs matter", lambda: labeled_twice("near")),
+    ("inputs matter", lambda: labeled_twice("near", in_training=False)),
     ("adapt", scaled_by_range),
     ("adapt", lambda: scaled_by_range(far=1e4)),
     ("adapt", lambda: scaled_by_range(padded=True)),

@@ -284,11 +284,13 @@ def inputs_matter(lab: Laboratory) -> Finding:
                 cause,
                 fix,
             )
-        return look(
-            f"every loss is the same with {' and '.join(idle)} of other examples",
-            "no train step uses them, such as a mask that isn't applied or labels that aren't used",
-            "use them in the model or the loss; labels may be there only for metrics",
-        )
+        if unused := [name for name in idle if not _is_in_metrics(lab, name)]:
+            return look(
+                f"every loss is the same with {' and '.join(unused)} of other examples, and so are "
+                "all metrics",
+                "nothing uses them, such as a mask that isn't applied",
+                "use them in the model, the loss or a metric",
+            )
     return ok("not looked at: two batches have the same inputs" if are_same else "")
 
 
@@ -396,6 +398,24 @@ def _ignored_parts(lab: Laboratory) -> list[str]:
             if other.counted == lab.base.counted and not lab.base.trains_otherwise(other):
                 found.append(name)
     return found
+
+
+def _is_in_metrics(lab: Laboratory, name: str) -> bool:
+    """Whether a metric of training or validation depends on these labels."""
+    if not name.startswith("labels"):
+        return False
+    turned = with_array(lab.batch, name, tf.roll(dict(named_leaves(lab.batch))[name], 1, axis=1))
+    if different(lab.base.metrics, lab.look(turned).metrics):
+        return True
+    batch = lab.evaluation_batch
+    array = dict(named_leaves(batch)).get(name)
+    if array is None:
+        return False
+    own, other = (
+        lab.validate(each, metrics=True)
+        for each in (batch, with_array(batch, name, tf.roll(array, 1, axis=1)))
+    )
+    return bool(different(own, other))
 
 
 def _says_what_happened(lab: Laboratory, name: str) -> bool:
