@@ -1898,6 +1898,78 @@ def contrasted(in_training: bool) -> Toy:
     )  # fmt: skip
 
 
+def corrected(sign: float) -> Toy:
+    """Items find each other in a batch, with a correction for how often each is drawn."""
+    shares = np.float32([0.1, 0.2, 0.3, 0.4])
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        left, right, weights = batch
+        a, b = (tf.math.l2_normalize(run.model(x, training=True), axis=1) for x in (left, right))
+        kinds = tf.cast(right[:, 0] > 0, tf.int32) + 2 * tf.cast(right[:, 1] > 0, tf.int32)
+        logits = 5.0 * tf.matmul(a, b, transpose_b=True)
+        logits += tf.cast(sign * tf.gather(tf.math.log(shares / 10), kinds), a.dtype)
+        own = tf.range(tf.shape(a)[0])
+        is_out = (weights == 0) & (tf.range(left.shape[0]) != own[:, tf.newaxis])
+        logits = tf.where(is_out, tf.constant(-1e9, a.dtype), logits)
+        per_example = tf.nn.sparse_softmax_cross_entropy_with_logits(own, logits)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return replace(CONTRASTIVE, train_steps=(one_step,), examples_interact=True)
+
+
+def nodes_in_another_order(both: bool) -> Toy:
+    """`trees`, whose augmentation numbers the nodes anew along both axes, or along one."""
+
+    def reorder(batch: Any, seed: tf.Tensor) -> Any:
+        bonds, *rest = batch
+        order = tf.argsort(tf.random.stateless_uniform(tf.shape(bonds)[:2], seed), axis=1)
+        bonds = tf.gather(bonds, order, axis=1, batch_dims=1)
+        return (tf.gather(bonds, order, axis=2, batch_dims=1) if both else bonds, *rest)
+
+    return replace(trees(), augment=reorder)
+
+
+def nodes_with_charges() -> Toy:
+    """A number for each of some nodes, which grows along them but where augmentation renumbers."""
+
+    def reorder(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, labels, weights = batch
+        order = tf.argsort(tf.random.stateless_uniform(tf.shape(inputs), seed), axis=1)
+        return (*(tf.gather(x, order, axis=1, batch_dims=1) for x in (inputs, labels)), weights)
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs = np.sort(examples(rows, seed)[0], axis=1)
+        return inputs, 2 * inputs
+
+    return regression(
+        last=lambda: dense(FEATURES), data=split(ROWS, 1), others={"validation": split(60, 2)},
+        augment=reorder,
+    )  # fmt: skip
+
+
+def conditioned(classes: int, rare: bool = False) -> Toy:
+    """Inputs with one of six kinds, which a model encodes by zeros and ones.
+
+    Args:
+        classes: that it encodes.
+        rare: whether the last kind stands for a few unknown ones.
+    """
+
+    def split(rows: int, seed: int) -> tuple[Any, np.ndarray]:
+        inputs, labels = examples(rows, seed)
+        kinds = np.arange(rows) % 6
+        kinds[(kinds == 5) & (np.arange(rows) > 12)] -= rare
+        return {"x": inputs, "kind": kinds}, (labels + kinds) % CLASSES
+
+    def create() -> keras.Model:
+        x, kind = keras.Input((FEATURES,), name="x"), keras.Input((), dtype="int32", name="kind")
+        codes = keras.ops.cast(keras.ops.one_hot(kind, classes), x.dtype)
+        both = keras.ops.concatenate([x, codes], axis=1)
+        return keras.Model({"x": x, "kind": kind}, dense(CLASSES)(dense(8)(both)))
+
+    return sound(model=create, data=split(ROWS, 1), others={"validation": split(60, 2)})
+
+
 def all_views(masked: bool) -> Toy:
     """Each example's two views find each other among all of the batch; `masked`: but themselves."""
 
@@ -5452,6 +5524,40 @@ def averaged(kept: float, trained: bool = False) -> Toy:
     return replace(toy, model=create_model, validation_step=validate)
 
 
+def averaged_with_normalization(of: str) -> Toy:
+    """The average of a student that normalizes its batches.
+
+    Args:
+        of: the weights that are averaged, "all" or "trainable" ones; or statistics are "copied".
+    """
+
+    def create() -> dict[str, keras.Model]:
+        names = ("student", "average")
+        made = {name: model(dense, layers.BatchNormalization)() for name in names}
+        made["average"].set_weights(made["student"].get_weights())
+        made["average"].trainable = False
+        return made
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.models["student"](inputs, training=True)
+        pairs = zip(*(run.models[name].weights for name in ("average", "student")), strict=True)
+        for mean, weight in pairs:
+            if weight.trainable or of == "all":
+                mean.assign(0.9 * mean + 0.1 * weight)
+            elif of == "copied":
+                mean.assign(weight)
+        per_example = run.losses["main"](labels, logits)
+        return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
+
+    def validate(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels, run.models["average"](inputs, training=False))
+        return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
+
+    return sound(model=create, train_steps=(train,), validation_step=validate, metrics=dict)
+
+
 def copied_every(period: int, *, on_first: bool = False) -> Toy:
     """A target network that the step copies every so many steps, in an expected value.
 
@@ -7361,6 +7467,19 @@ MODES = [
     ),
     Fault("axes of layers", lambda: reshaped((3, 4, 5), (20, 3)), r"\(3, 4, 5\) to \(20, 3\)"),
     Fault("axes of layers", lambda: reshaped((2, 8), (8, 2)), r"\(2, 8\) to \(8, 2\)", LOOK),
+    Fault(
+        "moving averages", lambda: averaged_with_normalization("trainable"),
+        "'average' is an average of 'student', whose moving averages change, but those of",
+    ),
+    Fault("pairs", lambda: corrected(1), "logarithms of shares, are added to the logits"),
+    Fault(
+        "augmentation", lambda: nodes_in_another_order(both=False),
+        "inputs are symmetric, but after the augmentation .*% of them are not",
+    ),
+    Fault(
+        "labels", lambda: conditioned(5),
+        r"inputs\['kind'\] range from 0 to 5, and tf.one_hot encodes 5 classes",
+    ),
     Fault(
         "training mode",
         lambda: sound(model=model(dense, lambda: layers.Dropout(0.7))),

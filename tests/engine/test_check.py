@@ -6,7 +6,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -326,6 +326,13 @@ def by_value(shape: Any, dtype: Any = None) -> Any:
     return tf.reshape(tf.linspace(-1.0, 1.0, int(np.prod(shape))), shape)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Falling(TaskConfig):
+    """The flags of a task whose learning rate falls after a share of the run."""
+
+    second_drop: float = 0.8
+
+
 SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     "plain": (sound, {}),
     "dropout": (lambda: dropped_out(training=True), {}),
@@ -533,6 +540,10 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
     ),
     "a gradient within a step": (sharpness_aware, {}),
     "two noisy views": (lambda: noisy_views(seeds=2), {}),
+    "a learning rate that falls after as much of the run as a layer keeps": (
+        lambda: sound(model=model(dense, lambda: keras.layers.Dropout(0.2))),
+        {"task": Falling()},
+    ),
     "all flags of a step": (
         sound,
         {"accumulate": 2, "clip_norm": 1.0, "precision": "bfloat16", "denominator": "global_batch"},

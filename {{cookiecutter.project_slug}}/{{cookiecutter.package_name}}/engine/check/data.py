@@ -35,6 +35,7 @@ MOST_LABELS = 4  # arrays of labels whose nearest neighbors are compared
 MOST_OF_TABLE = 100  # columns
 FEW_MAPS, MOST_MAPS = 20, 100  # of classes of pixels, that are compared with their images
 MOST_MEAN = 1_000  # images of which the mean is compared
+SEVERAL = 5  # classes
 MOST_CLASSES = 100  # whose frequencies are compared
 MANY_NUMBERS = 30  # of an example
 
@@ -243,8 +244,8 @@ def labels(lab: Laboratory) -> Finding:
             uneven[0],
             "the data was split without shuffling, in an order that depends on the labels",
         )
-    if told := _told_by_missing(lab.examples["train"]):
-        return told
+    if found := _told_by_missing(lab.examples["train"]) or _without_a_code(lab):
+        return found
     for name, occur in seen.items():
         # Of many classes several may be rare.
         if occur.sum() == len(occur) - 1 > 1:
@@ -298,6 +299,25 @@ def _other_classes(split: str, name: str, array: np.ndarray, classes: int) -> Fi
         "evaluation doesn't compare them with the classes, or it counts them as mistakes",
         "is this intended, as where embeddings of new classes are compared?",
     )
+
+
+def _without_a_code(lab: Laboratory) -> Finding | None:
+    """Whether the last class among inputs, such as a condition, is one too many for tf.one_hot."""
+    inputs = arrays_of(lab.examples["train"], "inputs", "iu").items()
+    for largest, classes in lab.base.classes:
+        for name, array in inputs if largest == classes else ():
+            values, times = np.unique(array, return_counts=True)
+            are_all = np.array_equal(values, np.arange(classes + 1))
+            if not (are_all and times[-1] > times.mean() / 2):  # else unknown ones, for example
+                continue
+            return (wrong if classes >= SEVERAL else look)(  # a few may be coded by one number less
+                f"{name} range from 0 to {classes}, and tf.one_hot encodes {classes} classes, so "
+                f"{classes} becomes zeros",
+                "the number of classes was taken for the largest class, so nothing tells of the "
+                "last one",
+                "there is one class more than the number of the last one: .max() + 1",
+            )
+    return None
 
 
 def _outside_classes(

@@ -376,6 +376,42 @@ def compared_with_themselves(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
     return found
 
 
+def codes_of_classes(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
+    """The largest index that each tf.one_hot gets, and the number of its classes: (2,)."""
+    return [
+        tf.stack([tf.cast(t, tf.int64) for t in (tf.reduce_max(op.inputs[0]), op.inputs[1])])
+        for op in ops
+        if op.type == "OneHot" and op.inputs[0].shape.num_elements()
+    ]
+
+
+def added_to_candidates(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
+    """What is added to each candidate's logit, in softmax losses over examples: (candidates,).
+
+    Each example is the label of its own row; nothing is found if another is.
+    """
+    found = []
+    for op in ops:
+        is_sparse = op.type == "SparseSoftmaxCrossEntropyWithLogits"
+        if not is_sparse or not op.inputs[0].shape.is_fully_defined():
+            continue
+        rows, candidates = op.inputs[0].shape
+        if rows < 2 or candidates % rows:
+            continue
+        before = op.inputs[0].op
+        while before.type in RESHAPES | {"SelectV2"}:  # what masks some candidates
+            before = before.inputs[-1].op if before.type == "SelectV2" else before.inputs[0].op
+        if before.type not in ("AddV2", "Sub"):
+            continue
+        for own, each in enumerate(before.inputs):
+            if each.shape.num_elements() == candidates == each.shape[-1]:
+                sign = -1.0 if own and before.type == "Sub" else 1.0
+                is_label = tf.reduce_all(tf.cast(op.inputs[1], tf.int32) == tf.range(rows))
+                added = sign * tf.reshape(tf.cast(each, tf.float64), [-1])
+                found.append(tf.where(is_label, added, 0.0))
+    return found
+
+
 def scaled_by_constants(ops: Iterable[tf.Operation]) -> list[list[tf.Tensor]]:
     """For each (x - center) / deviation of a batch, scaled by the same numbers in each row.
 

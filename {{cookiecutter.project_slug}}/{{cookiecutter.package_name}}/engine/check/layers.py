@@ -16,6 +16,7 @@ from .numbers import LEAST_SIZE
 from .probe import cares_about_training, is_own, name_of, words_of
 
 MOST_DROPPED = 0.75
+RATES = {"rate", "prob", "probability", "path"}
 TAUGHT_BY = {"target", "teacher"}
 DROPPING = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout)
 NORMALIZATIONS = (keras.layers.BatchNormalization, keras.layers.GroupNormalization)
@@ -156,12 +157,15 @@ def _unused_model(lab: Laboratory) -> str:
 def _drops_what_to_keep(lab: Laboratory) -> str:
     """A setting for dropout that is x where layers drop 1 - x, and none drops x; or ""."""
     rates = np.array([layer.rate for layer in lab.run.layers if isinstance(layer, DROPPING[0])])
-    for field in dataclasses.fields(lab.task):
-        rate = getattr(lab.task, field.name)
-        if "drop" in field.name and isinstance(rate, float) and 0 < rate < 1:
-            is_dropped, is_kept = (np.isclose(rates, x).any() for x in (rate, 1 - rate))
-            if is_kept and not is_dropped:
-                return field.name
+    values = {field.name: getattr(lab.task, field.name) for field in dataclasses.fields(lab.task)}
+    shares = {n: x for n, x in values.items() if isinstance(x, float) and 0 < x < 1}
+    dropped = {n for n, share in shares.items() if np.isclose(rates, share).any()}
+    for name, share in shares.items():
+        words = words_of(name)
+        # Not what falls or drops elsewhere, as a learning rate after a share of the run.
+        is_rate = "dropout" in words or {"drop"} < words & {"drop", *RATES}
+        if is_rate and np.isclose(rates, 1 - share).any() and not dropped:
+            return name
     return ""
 
 

@@ -353,7 +353,8 @@ def moving_averages(lab: Laboratory) -> Finding:
     """They forget their initial values during the run, but not at once."""
     if found := (
         _begins_elsewhere(lab) or _forgets_slowly(lab) or _forgets_at_once(lab) or _forgotten(lab)
-    ):
+        or _keeps_statistics(lab)
+    ):  # fmt: skip
         return found
     normal = normalizations(lab.run.layers)
     for layer in normal:
@@ -665,6 +666,35 @@ def _begins_elsewhere(lab: Laboratory) -> Finding | None:
                 "an average that starts with other weights takes long to forget them",
                 f"start it as a copy, with {name}.set_weights({other}.get_weights())",
             )
+    return None
+
+
+def _keeps_statistics(lab: Laboratory) -> Finding | None:
+    """Whether an average of a model, in evaluation, normalizes by statistics that never change."""
+    behind = dict(zip(map(id, state_of(lab.one)), lab.trained_on_one.state, strict=True))
+
+    def stands_still(layer: keras.layers.BatchNormalization) -> bool:
+        v = layer.moving_mean
+        return np.array_equal(behind.get(id(v), lab.initial[id(v)]), lab.initial[id(v)])
+
+    for name, other, _ in _averages(lab):
+        of_both = (
+            [x for x in lab.run.models[each]._flatten_layers()
+             if isinstance(x, keras.layers.BatchNormalization)]
+            for each in (name, other)
+        )  # fmt: skip
+        still = [own.path for own, source in zip(*of_both, strict=False)
+                 if stands_still(own) and not stands_still(source)]  # fmt: skip
+        if not still:
+            continue
+        calls = lab.validation_calls(lab.evaluation_batch, [lab.run.models[name]])
+        return (wrong if calls else look)(
+            f"{name!r} is an average of {other!r}, whose moving averages change, but those of "
+            f"{still[0]} stay as they were at first",
+            "only the trainable weights are averaged, and evaluation normalizes by statistics "
+            "that aren't those of the model",
+            f"let all of {name}.weights follow, or copy the moving averages",
+        )
     return None
 
 

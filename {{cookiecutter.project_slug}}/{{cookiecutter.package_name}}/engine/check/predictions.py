@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .graph import (
+    MASKED,
     activated_logits,
     clipped_outputs,
     exponential_of_positive,
@@ -24,6 +25,7 @@ from .numbers import Numbers, arrays_of, different, equal, equal_parts, rows_of
 from .probe import Look, is_own
 from .runs import Call
 
+SPREAD = 0.1  # of numbers that aren't alike
 MOSTLY = 0.6  # of the cross-entropy of a guess
 SAME_VIEWS = "both views of an example are the same, so there is nothing to learn"
 OWN_VIEWS = "make two views, each with its own augmentation or noise"
@@ -207,6 +209,16 @@ def pairs(lab: Laboratory) -> Finding:
                 seen,
                 "an example is among its own negatives, so the loss can hardly fall",
                 "mask the diagonal, for example with tf.linalg.set_diag and -1e9",
+            )
+    for added in lab.base.added:
+        # All of them shares of a whole, and no mask.
+        if MASKED < added.min() < added.max() < -np.log(2) and np.ptp(added) > SPREAD:
+            return wrong(
+                f"numbers from {added.min():.3g} to {added.max():.3g}, logarithms of shares, are "
+                "added to the logits of the candidates, which are the examples of the batch",
+                "the correction for how often a candidate is drawn has the wrong sign: a frequent "
+                "one is a negative more often, and its logit isn't lowered for that",
+                "subtract the logarithm of the share",
             )
     if names := _equal_views(lab.batch, lab.calls_in_training):
         # Dropout may be what makes two views of an example.

@@ -19,7 +19,9 @@ from ..distributed_steps import DistributedSteps
 from ..progress import Progress
 from ..types import Replica, Run, Step
 from .graph import (
+    added_to_candidates,
     captured,
+    codes_of_classes,
     compared_with_themselves,
     drawn_alike_on_replicas,
     drawn_codes,
@@ -50,6 +52,8 @@ class Look(NamedTuple):
     ranges: list[np.ndarray]  # see `graph.ranges_of_logits`
     pairs: list[np.ndarray]  # see `graph.compared_with_themselves`
     scaled: list[list[np.ndarray]]  # see `graph.scaled_by_constants`
+    added: list[np.ndarray]  # see `graph.added_to_candidates`
+    classes: list[np.ndarray]  # see `graph.codes_of_classes`
 
     @property
     def all_calls(self) -> list[tuple[str, tuple[Any, ...]]]:
@@ -189,7 +193,10 @@ class Probe:
             if op.type.startswith("StatelessRandom") and op.outputs[0].dtype.is_floating
         }
         seen = self._calls, self._updates, drawn, self._outputs, self._later
-        of_graph = drawn_codes, ranges_of_logits, compared_with_themselves, scaled_by_constants
+        of_graph = (
+            drawn_codes, ranges_of_logits, compared_with_themselves, scaled_by_constants,
+            added_to_candidates, codes_of_classes,
+        )  # fmt: skip
         return reduced, *seen, *(make(operations) for make in of_graph)
 
     def _forget_what_is_not_compared(self) -> None:

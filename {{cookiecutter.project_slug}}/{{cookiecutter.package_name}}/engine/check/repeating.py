@@ -331,6 +331,7 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
     return (
         _flipped_without(plain, made)
         or _columns_turned(plain, made)
+        or _one_axis_renumbered(plain, made)
         or _moved_apart(plain, made)
         or _have_other_partners(plain, augment)
         or _labels_moved(plain, augment)
@@ -628,9 +629,32 @@ def _columns_turned(plain: Any, made: Any) -> Finding | None:
     )
 
 
+def _one_axis_renumbered(plain: Any, made: Any) -> Finding | None:
+    """Whether matrices that are symmetric, as those of bonds, are reordered along one axis only."""
+    before, after = (dict(named_leaves(batch)) for batch in (plain, made))
+    for name, part in before.items():
+        if part.shape.rank < 3 or part.shape[1] != part.shape[2] or part.dtype == tf.string:
+            continue
+        x, z = np.asarray(part), np.asarray(after.get(name, part))
+        if x.shape != z.shape or not np.array_equal(x, x.swapaxes(1, 2)):
+            continue
+        same = np.sort(x.reshape(len(x), -1)) == np.sort(z.reshape(len(z), -1))
+        turned = (z != z.swapaxes(1, 2)).reshape(len(z), -1).any(axis=1)
+        if same.all() and np.mean(turned) > 0.1:
+            return wrong(
+                f"{name} are symmetric, but after the augmentation {np.mean(turned):.0%} of them "
+                "are not, although their numbers are the same",
+                "nodes are reordered along one axis and keep their places along the other",
+                "reorder both axes in the same way",
+            )
+    return None
+
+
 def _pairs_turned(y: np.ndarray, z: np.ndarray, coordinates: int) -> list[tuple[bool, int, int]]:
     """Pairs of columns, and whether they are of boxes; 0 and NaN are of missing points."""
     found = []
+    if np.mean(np.sort(y) == np.sort(z)) > 0.9:  # numbered anew on purpose, as nodes of a graph
+        return []
     for i, j in itertools.permutations(range(y.shape[1]), 2):
         both = np.concatenate([y[:, [i, j]], z[:, [i, j]]], axis=1)
         known = ((both != 0) & ~np.isnan(both)).all(axis=1)
