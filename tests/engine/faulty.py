@@ -3139,6 +3139,22 @@ def in_units(undone: bool, name: str = "price", missing: int = 0) -> Toy:
     )  # fmt: skip
 
 
+def counted(column: Callable[[Any], Any], name: str = "expected") -> Toy:
+    """Counts of which a model gives the logarithm, and a table with a function of its outputs."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, _ = examples(rows, seed)
+        return inputs, np.random.default_rng(seed).poisson(np.exp(inputs[:, 0])).astype("float32")
+
+    def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
+        return {name: column(np.asarray(outputs)[:, 0])}
+
+    return regression(
+        data=split(ROWS, 1), others={"validation": split(60, 2)}, describe=describe,
+        losses=lambda: {"main": lambda y, p: tf.exp(p[:, 0]) - tf.cast(y, p.dtype) * p[:, 0]},
+    )  # fmt: skip
+
+
 def sorted_stream() -> Toy:
     """A stream in the order of its labels, that is longer than the engine shuffles."""
     inputs, labels = examples(24_000)
@@ -7520,6 +7536,10 @@ MODES = [
         "table of predictions",
         lambda: described(lambda model, x, y: {"class": np.argmin(y, axis=1)}),
         "describe gives the class with the smallest output as 'class'; use np.argmax",
+    ),
+    Fault(
+        "table of predictions", lambda: counted(lambda x: x),
+        "describe gives the output of the model as 'expected', and the loss main is smallest where",
     ),
     Fault(
         "table of predictions", lambda: in_units(undone=False),

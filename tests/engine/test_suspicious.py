@@ -54,6 +54,7 @@ from .faulty import (
     copied_every,
     corrected,
     count_all_words,
+    counted,
     counted_by_weight,
     counted_events,
     counting_some,
@@ -2846,6 +2847,9 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
         for by_layer in (False, True)
         for both in ((np.log, keras.ops.log), (np.array, keras.ops.copy))
     ),
+    ("table of predictions", lambda: counted(np.exp)),
+    ("table of predictions", lambda: counted(lambda x: x, "log_rate")),
+    ("table of predictions", lambda: counted(lambda x: x / np.log(10))),
     ("moving averages", lambda: averaged_with_normalization("all")),
     ("moving averages", lambda: averaged_with_normalization("copied")),
     ("pairs", lambda: corrected(-1)),

@@ -104,7 +104,7 @@ def table_of_predictions(lab: Laboratory) -> Finding:
     for name, column in columns.items():
         if finding := _no_probability(name, column) or _least_class(lab, name, column, outputs):
             return finding
-    return _on_scale_of_loss(lab, describe) or ok()
+    return _on_scale_of_loss(lab, describe) or _logarithm(lab, describe) or ok()
 
 
 def _described(
@@ -179,6 +179,37 @@ def _on_scale_of_loss(lab: Laboratory, describe: Callable[..., Any]) -> Finding 
                     f"as the loss gets them; labels are {np.mean(labels):.3g} ± {of_data:.3g}",
                     "the train step scales the labels, and describe doesn't undo it",
                     "undo it in describe",
+                )
+    return None
+
+
+def _logarithm(lab: Laboratory, describe: Callable[..., Any]) -> Finding | None:
+    """Whether the table has the logarithm of what is predicted, where a loss takes that."""
+    if not len(lab.base.calls) == len(lab.base.outputs) == 1:
+        return None
+    (name,), ((y, p, _),) = lab.base.calls, lab.base.calls.values()
+    outputs = lab.base.outputs[0]
+    if len({np.size(a) for a in (y, p, outputs)}) > 1 or np.asarray(y).dtype.kind not in "iuf":
+        return None
+    labels = np.maximum(np.nan_to_num(np.asarray(y)), 2)  # whose logarithm isn't 0
+    right = np.log(labels, dtype="f8").ravel()
+
+    def loss(predictions: np.ndarray) -> float:
+        made = tf.constant(predictions.reshape(np.shape(p)), np.asarray(p).dtype)
+        return float(np.mean(lab.run.losses[name](labels, made)))
+
+    with contextlib.suppress(Exception):  # they may take only what they get in a step
+        if not loss(right) < min(loss(right - 0.1), loss(right + 0.1), loss(np.ravel(labels))):
+            return None
+        inputs = tf.nest.map_structure(lambda t: t[0], lab.batch[0])
+        for column, numbers in describe(inputs, right.reshape(outputs.shape)).items():
+            is_same = numbers.size == right.size and np.allclose(numbers.ravel(), right)
+            if is_same and not words_of(column) & SCALES:
+                return wrong(
+                    f"describe gives the output of the model as {column!r}, and the loss {name} is "
+                    "smallest where that is the logarithm of the label",
+                    "describe doesn't undo the logarithm",
+                    "apply np.exp to the output",
                 )
     return None
 
