@@ -1898,8 +1898,13 @@ def contrasted(in_training: bool) -> Toy:
     )  # fmt: skip
 
 
-def corrected(sign: float) -> Toy:
-    """Items find each other in a batch, with a correction for how often each is drawn."""
+def corrected(sign: float, learned: bool = False) -> Toy:
+    """Items find each other in a batch, with a correction for how often each is drawn.
+
+    Args:
+        sign: of the correction, the logarithm of the share of each.
+        learned: whether it depends on weights.
+    """
     shares = np.float32([0.1, 0.2, 0.3, 0.4])
 
     def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
@@ -1907,7 +1912,8 @@ def corrected(sign: float) -> Toy:
         a, b = (tf.math.l2_normalize(run.model(x, training=True), axis=1) for x in (left, right))
         kinds = tf.cast(right[:, 0] > 0, tf.int32) + 2 * tf.cast(right[:, 1] > 0, tf.int32)
         logits = 5.0 * tf.matmul(a, b, transpose_b=True)
-        logits += tf.cast(sign * tf.gather(tf.math.log(shares / 10), kinds), a.dtype)
+        added = tf.cast(sign * tf.gather(tf.math.log(shares / 10), kinds), a.dtype)
+        logits += added * (1 + run.model.trainable_variables[1][0]) if learned else added
         own = tf.range(tf.shape(a)[0])
         is_out = (weights == 0) & (tf.range(left.shape[0]) != own[:, tf.newaxis])
         logits = tf.where(is_out, tf.constant(-1e9, a.dtype), logits)
@@ -2872,9 +2878,15 @@ def adapted_to(statistic: Callable[..., np.ndarray]) -> Toy:
 
 
 def prices(
-    adapted: Callable[[np.ndarray], np.ndarray], scaled: Callable[[Any], Any], by_layer: bool
+    adapted: Callable[[np.ndarray], np.ndarray],
+    scaled: Callable[[Any], Any],
+    by_layer: bool,
+    in_order: bool = False,
 ) -> Toy:
-    """Prices, scaled by the statistics of what `adapted` makes of those of the training data."""
+    """Prices, scaled by the statistics of what `adapted` makes of those of the training data.
+
+    They come from an array, or `in_order` from a stream.
+    """
     of_splits = (np.exp(examples(rows, seed)[0] / 2 + 3) for rows, seed in ((96, 1), (60, 2)))
     train, validation = ((x, np.floor(np.log(x[:, 0])).astype("int64") % 3) for x in of_splits)
     numbers = adapted(train[0])
@@ -2892,7 +2904,8 @@ def prices(
 
     adapt = {name: array.astype("float32") for name, array in statistics.items()}
     return sound(
-        data=train, others={"validation": validation}, model=create, adapt=lambda datasets: adapt,
+        data=stream(train) if in_order else train,
+        others={"validation": validation}, model=create, adapt=lambda datasets: adapt,
     )  # fmt: skip
 
 
@@ -3830,6 +3843,10 @@ DATA = [
     Fault(
         "adapt", lambda: adapted_to(np.std),
         "the variance of the layer 'normalization.*' is the standard deviation of its inputs",
+    ),
+    Fault(
+        "adapt", lambda: prices(np.array, keras.ops.log, by_layer=True, in_order=True),
+        "not about 0 and 1", LOOK,
     ),
     *(
         Fault("adapt", lambda pair=pair, by_layer=by_layer: prices(*pair, by_layer), seen)

@@ -2853,6 +2853,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("moving averages", lambda: averaged_with_normalization("all")),
     ("moving averages", lambda: averaged_with_normalization("copied")),
     ("pairs", lambda: corrected(-1)),
+    ("pairs", lambda: corrected(1, learned=True)),
     ("augmentation", lambda: nodes_in_another_order(both=True)),
     ("augmentation", nodes_with_charges),
     ("labels", lambda: conditioned(6)),

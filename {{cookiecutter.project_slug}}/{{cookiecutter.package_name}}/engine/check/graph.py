@@ -404,12 +404,17 @@ def added_to_candidates(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
         if before.type not in ("AddV2", "Sub"):
             continue
         for own, each in enumerate(before.inputs):
-            if each.shape.num_elements() == candidates == each.shape[-1]:
+            is_vector = each.shape.num_elements() == candidates == each.shape[-1]
+            if is_vector and not _reads_variable(each):  # which is learned
                 sign = -1.0 if own and before.type == "Sub" else 1.0
                 is_label = tf.reduce_all(tf.cast(op.inputs[1], tf.int32) == tf.range(rows))
                 added = sign * tf.reshape(tf.cast(each, tf.float64), [-1])
                 found.append(tf.where(is_label, added, 0.0))
     return found
+
+
+def _reads_variable(tensor: tf.Tensor) -> bool:
+    return any(t.dtype == tf.resource for op in upstream([tensor]).values() for t in op.outputs)
 
 
 def scaled_by_constants(ops: Iterable[tf.Operation]) -> list[list[tf.Tensor]]:

@@ -687,7 +687,8 @@ def _keeps_statistics(lab: Laboratory) -> Finding | None:
                  if stands_still(own) and not stands_still(source)]  # fmt: skip
         if not still:
             continue
-        calls = lab.validation_calls(lab.evaluation_batch, [lab.run.models[name]])
+        models = [lab.run.models[name]]
+        calls = lab.validation_calls(lab.evaluation_batch, models) if lab.evaluated_splits else []
         return (wrong if calls else look)(
             f"{name!r} is an average of {other!r}, whose moving averages change, but those of "
             f"{still[0]} stay as they were at first",
