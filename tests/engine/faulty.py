@@ -1976,6 +1976,37 @@ def conditioned(classes: int, rare: bool = False) -> Toy:
     return sound(model=create, data=split(ROWS, 1), others={"validation": split(60, 2)})
 
 
+def spoken(weigh: Callable[[np.ndarray, np.ndarray], Any], alike: bool = False) -> Toy:
+    """A class for each frame of sounds, of which 0 is silence; sounds are padded at the end.
+
+    Args:
+        weigh: (labels, which frames are there) -> the weights.
+        alike: whether silence is the same as padding.
+    """
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        numbers = np.random.default_rng(seed)
+        lengths, labels = numbers.integers(5, 9, rows), numbers.integers(0, CLASSES, (rows, 8))
+        there = np.arange(8) < lengths[:, np.newaxis]
+        labels *= there
+        labels[:, 4] = 1
+        inputs = np.eye(CLASSES)[labels] + 0.1 * numbers.normal(size=(rows, 8, CLASSES))
+        inputs[labels == 0 if alike else ~there] = 0
+        return inputs.astype("float32"), labels, np.float32(weigh(labels, there))
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        losses = run.losses["main"](labels, run.model(inputs, training=True))
+        total = tf.reduce_sum(losses * weights) / tf.cast(replica.global_count, losses.dtype)
+        return {"main": total}
+
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((8, CLASSES)), dense(CLASSES)]), metrics=dict,
+        data=split(ROWS, 1), others={"validation": split(60, 2)},
+        train_steps=(train,), validation_step=train,
+    )  # fmt: skip
+
+
 def all_views(masked: bool) -> Toy:
     """Each example's two views find each other among all of the batch; `masked`: but themselves."""
 
@@ -7503,6 +7534,10 @@ MODES = [
     Fault(
         "moving averages", lambda: averaged_with_normalization("trainable"),
         "'average' is an average of 'student', whose moving averages change, but those of",
+    ),
+    Fault(
+        "class weights", lambda: spoken(lambda labels, there: labels != 0),
+        "labels of 0 have the weight 0, also the .*% of all positions that lie before others", LOOK,
     ),
     Fault("pairs", lambda: corrected(1), "logarithms of shares, are added to the logits"),
     Fault(

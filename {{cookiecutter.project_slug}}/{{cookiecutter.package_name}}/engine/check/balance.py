@@ -17,13 +17,14 @@ import tensorflow as tf
 from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory, Pulled
-from .numbers import Numbers, arrays_of, named_leaves, only, with_array
+from .numbers import Numbers, arrays_of, named_leaves, only, percent, with_array
 from .probe import words_of
 
 MOST_CLASSES = 20  # each one takes a step
 UNEVEN = 1.5  # times as often
 EQUAL = 0.03  # of logarithms
 LEAST = 10  # labels of a kind
+MOSTLY = 0.5  # of the positions behind those that count
 AFTER = (4, 64, 1024, 4096)  # times as long as the run
 WITHIN = (-0.5, 0.1, 0.5, 0.9)  # predictions that are within most margins
 UPSIDE_DOWN = (
@@ -52,6 +53,8 @@ def class_weights(lab: Laboratory) -> Finding:
             "a mask or a weight of 0 leaves this class out, so it is never learned",
             "let every class count, or leave its examples out of the data",
         )
+    if found := _taken_for_padding(lab):
+        return found
     compared = False
     for name, array in arrays_of(lab.examples["train"], "labels", "iuf").items():
         if of_classes := _shares_and_weights(lab, name, array):
@@ -79,6 +82,36 @@ def class_weights(lab: Laboratory) -> Finding:
                     *UPSIDE_DOWN,
                 )
     return ok("" if compared else "not looked at: classes are about equally frequent, or none")
+
+
+def _taken_for_padding(lab: Laboratory) -> Finding | None:
+    """Whether a label of a position has no weight because it also stands for padding."""
+    arrays = lab.examples["train"]
+    weights = arrays.get("weights", np.zeros(0))
+    for name, labels in arrays_of(arrays, "labels", "iu").items():
+        if labels.ndim != 2 or labels.shape != weights.shape or not (gone := weights == 0).any():
+            continue
+        number = labels[gone][0]
+        if not np.array_equal(labels == number, gone):
+            continue
+        behind = np.cumsum(~gone[:, ::-1], axis=1)[:, ::-1] == 0  # no label counts any more
+        for inputs in arrays_of(arrays, "inputs").values():
+            if inputs.shape[:2] != labels.shape or not behind.any():
+                continue
+            last = inputs[behind.sum(axis=1).argmax(), -1]
+            padded = np.all(inputs == last, axis=tuple(range(2, inputs.ndim)))
+            among = ~padded & gone & ~behind
+            if padded[~gone].any() or padded[behind].mean() < MOSTLY or among.sum() < LEAST:
+                continue
+            share = percent(int(among.sum()), gone.size)
+            return look(
+                f"{name} of {number} have the weight 0, also the {share} of all positions that lie "
+                "before others and where inputs aren't padding",
+                f"a mask such as labels != {number} leaves out a class that has the same number as "
+                "padding, so it is neither trained nor counted",
+                f"make the mask of the lengths; or does {number} stand for what isn't known?",
+            )
+    return None
 
 
 def _weighs_nothing(lab: Laboratory, name: str, pulled: Pulled) -> int | None:
