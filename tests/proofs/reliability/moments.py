@@ -149,7 +149,7 @@ def judge(starter: str, moment: str, signals: str, ended: Ended, left: int) -> S
     if NOISE.search(ended.err):
         wrong.append(f"on stderr: {ended.err[-600:]}")
     if ended.code == 138 and not (
-        AGAIN.search(ended.out) if training else "with --resume auto" in ended.err
+        AGAIN.search(ended.out) if training else "--resume auto" in ended.err
     ):
         wrong.append(f"it doesn't say how to resume: {ended.err[-600:]}")
     if left and signals not in (KILL, BOTH):
