@@ -348,6 +348,15 @@ def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
     return found
 
 
+def _losses_over_examples(ops: Iterable[tf.Operation]) -> Iterator[tuple[tf.Operation, int, int]]:
+    """The sparse softmax cross-entropies of (rows, candidates), as many or a multiple of these."""
+    for op in ops:
+        if op.type == "SparseSoftmaxCrossEntropyWithLogits":
+            shape = op.inputs[0].shape
+            if shape.is_fully_defined() and shape[0] > 1 and shape[1] % shape[0] == 0:
+                yield op, *shape
+
+
 def compared_with_themselves(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
     """The logits of examples with themselves, in softmax cross-entropies over examples: (rows, 4).
 
@@ -355,13 +364,7 @@ def compared_with_themselves(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
     the smallest and the largest other logit that isn't masked, and whether it is the label.
     """
     found = []
-    for op in ops:
-        is_sparse = op.type == "SparseSoftmaxCrossEntropyWithLogits"
-        if not is_sparse or not op.inputs[0].shape.is_fully_defined():
-            continue
-        rows, candidates = op.inputs[0].shape
-        if rows < 2 or candidates % rows:
-            continue
+    for op, rows, candidates in _losses_over_examples(ops):
         logits, labels = tf.cast(op.inputs[0], tf.float64), tf.cast(op.inputs[1], tf.int32)
         for first in range(0, min(candidates, MOST_BLOCKS * rows), rows):
             own = first + tf.range(rows)
@@ -391,13 +394,7 @@ def added_to_candidates(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
     Each example is the label of its own row; nothing is found if another is.
     """
     found = []
-    for op in ops:
-        is_sparse = op.type == "SparseSoftmaxCrossEntropyWithLogits"
-        if not is_sparse or not op.inputs[0].shape.is_fully_defined():
-            continue
-        rows, candidates = op.inputs[0].shape
-        if rows < 2 or candidates % rows:
-            continue
+    for op, rows, candidates in _losses_over_examples(ops):
         before = op.inputs[0].op
         while before.type in RESHAPES | {"SelectV2"}:  # what masks some candidates
             before = before.inputs[-1].op if before.type == "SelectV2" else before.inputs[0].op
