@@ -2007,6 +2007,13 @@ def spoken(weigh: Callable[[np.ndarray, np.ndarray], Any], alike: bool = False) 
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class WithTwoRates(TaskConfig):
+    """The flags of a task with a second dropout rate."""
+
+    drop_rate: float = 0.1
+
+
 def all_views(masked: bool) -> Toy:
     """Each example's two views find each other among all of the batch; `masked`: but themselves."""
 
@@ -7552,6 +7559,12 @@ MODES = [
         "training mode",
         lambda: sound(model=model(dense, lambda: layers.Dropout(0.7))),
         "dropout is 0.3, and layers drop 70% of their inputs",
+    ),
+    Fault(  # beside another rate, which is right
+        "training mode",
+        lambda: sound(model=model(dense, *(partial(layers.Dropout, x) for x in (0.7, 0.1)))),
+        "dropout is 0.3, and layers drop 70% of their inputs",
+        flags={"task": WithTwoRates()},
     ),
     Fault(
         "likelihood", lambda: of_normal(lambda error, s: s + 0.5 * error**2 * tf.exp(-s)),

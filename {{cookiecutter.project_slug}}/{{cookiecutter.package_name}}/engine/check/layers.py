@@ -155,16 +155,20 @@ def _unused_model(lab: Laboratory) -> str:
 
 
 def _drops_what_to_keep(lab: Laboratory) -> str:
-    """A setting for dropout that is x where layers drop 1 - x, and none drops x; or ""."""
+    """A setting for dropout that is x where layers drop 1 - x, and none drops x; or "".
+
+    Another setting that is 1 - x tells that rate.
+    """
     rates = np.array([layer.rate for layer in lab.run.layers if isinstance(layer, DROPPING[0])])
-    values = {field.name: getattr(lab.task, field.name) for field in dataclasses.fields(lab.task)}
-    shares = {n: x for n, x in values.items() if isinstance(x, float) and 0 < x < 1}
-    dropped = {n for n, share in shares.items() if np.isclose(rates, share).any()}
+    names = [field.name for field in dataclasses.fields(lab.task)]
+    shares = {n: x for n in names if isinstance(x := getattr(lab.task, n), float) and 0 < x < 1}
     for name, share in shares.items():
         words = words_of(name)
         # Not what falls or drops elsewhere, as a learning rate after a share of the run.
-        is_rate = "dropout" in words or {"drop"} < words & {"drop", *RATES}
-        if is_rate and np.isclose(rates, 1 - share).any() and not dropped:
+        is_rate = "dropout" in words or ("drop" in words and words & RATES)
+        is_dropped, is_kept = (np.isclose(rates, x).any() for x in (share, 1 - share))
+        is_told = any(np.isclose(other, 1 - share) for other in shares.values())
+        if is_rate and is_kept and not (is_dropped or is_told):
             return name
     return ""
 
