@@ -49,6 +49,7 @@ STARTERS = {
     "tabular_regression": "--epochs 6 --global-batch-size 72",
 }
 AGAIN = re.compile(r"to resume: python train\.py (.*)")
+OUTSIDE_OF_TRAINING = "again; --resume auto continues from the last checkpoint"
 NOISE = re.compile("Traceback|Exception ignored")
 
 
@@ -149,7 +150,7 @@ def judge(starter: str, moment: str, signals: str, ended: Ended, left: int) -> S
     if NOISE.search(ended.err):
         wrong.append(f"on stderr: {ended.err[-600:]}")
     if ended.code == 138 and not (
-        AGAIN.search(ended.out) if training else "--resume auto" in ended.err
+        AGAIN.search(ended.out) if training else OUTSIDE_OF_TRAINING in ended.err
     ):
         wrong.append(f"it doesn't say how to resume: {ended.err[-600:]}")
     if left and signals not in (KILL, BOTH):
