@@ -648,9 +648,14 @@ def _averages(
                 yield name, other, list(zip(kernels, sources, strict=True))
 
 
+def _state_behind(lab: Laboratory) -> dict[int, np.ndarray]:
+    """What steps write themselves, after some real ones, by id of the variable."""
+    return dict(zip(map(id, state_of(lab.one)), lab.trained_on_one.state, strict=True))
+
+
 def _begins_elsewhere(lab: Laboratory) -> Finding | None:
     """Whether the steps average a model in one that has other initial weights."""
-    behind = dict(zip(map(id, state_of(lab.one)), lab.trained_on_one.state, strict=True))
+    behind = _state_behind(lab)
     for name, other, pairs in _averages(lab):
         apart = _flat(lab.initial[id(s)] - lab.initial[id(v)] for v, s in pairs)
         begin = _flat(lab.initial[id(v)] for v, _ in pairs)
@@ -671,7 +676,7 @@ def _begins_elsewhere(lab: Laboratory) -> Finding | None:
 
 def _keeps_statistics(lab: Laboratory) -> Finding | None:
     """Whether an average of a model, in evaluation, normalizes by statistics that never change."""
-    behind = dict(zip(map(id, state_of(lab.one)), lab.trained_on_one.state, strict=True))
+    behind = _state_behind(lab)
 
     def stands_still(layer: keras.layers.BatchNormalization) -> bool:
         v = layer.moving_mean
@@ -873,7 +878,7 @@ def _frozen_at_random(lab: Laboratory) -> Finding | None:
     if not (now := frozen(lab.run)):
         return None
     # A step may change frozen weights, such as a moving average.
-    state = dict(zip(map(id, state_of(lab.one)), lab.trained_on_one.state, strict=True))
+    state = _state_behind(lab)
     others = frozen(lab.of_other_seed)
     paths = list(dict.fromkeys(
         v.path

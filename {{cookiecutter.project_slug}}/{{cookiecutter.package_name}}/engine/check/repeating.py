@@ -652,9 +652,9 @@ def _one_axis_renumbered(plain: Any, made: Any) -> Finding | None:
 
 def _pairs_turned(y: np.ndarray, z: np.ndarray, coordinates: int) -> list[tuple[bool, int, int]]:
     """Pairs of columns, and whether they are of boxes; 0 and NaN are of missing points."""
-    found = []
     if np.mean(np.sort(y) == np.sort(z)) > 0.9:  # numbered anew on purpose, as nodes of a graph
         return []
+    found = []
     for i, j in itertools.permutations(range(y.shape[1]), 2):
         both = np.concatenate([y[:, [i, j]], z[:, [i, j]]], axis=1)
         known = ((both != 0) & ~np.isnan(both)).all(axis=1)

@@ -20,7 +20,7 @@ from .numbers import (
     relative_difference,
     with_array,
 )
-from .probe import words_of
+from .probe import Look, words_of
 from .runs import state_of
 
 SIGN_BASED = {"Lion", "Muon"}
@@ -284,7 +284,7 @@ def inputs_matter(lab: Laboratory) -> Finding:
                 cause,
                 fix,
             )
-        if unused := [name for name in idle if not _is_in_metrics(lab, name)]:
+        if unused := [name for name, other in idle.items() if not _is_in_metrics(lab, name, other)]:
             return look(
                 f"every loss is the same with {' and '.join(unused)} of other examples, and so are "
                 "all metrics",
@@ -387,35 +387,35 @@ def _is_sign_based(lab: Laboratory) -> bool:
     return len(np.unique(np.round(changes / (changes.max() or 1), 3))) <= MOST_SIZES
 
 
-def _ignored_parts(lab: Laboratory) -> list[str]:
-    """The parts of several inputs or labels that change no loss and no count."""
+def _ignored_parts(lab: Laboratory) -> dict[str, Look]:
+    """The parts of several inputs or labels that change no loss and no count.
+
+    With a look at the first batch that has those of other examples.
+    """
     parts = [(n, t) for n, t in named_leaves(lab.batch) if "[" in n and "weights" not in n]
-    found = []
+    found = {}
     for name, array in parts[:MOST_PARTS]:
         turned = tf.roll(array, 1, axis=1)
         if not equal(array, turned):
             other = lab.look(with_array(lab.batch, name, turned))
             if other.counted == lab.base.counted and not lab.base.trains_otherwise(other):
-                found.append(name)
+                found[name] = other
     return found
 
 
-def _is_in_metrics(lab: Laboratory, name: str) -> bool:
-    """Whether a metric of training or validation depends on these labels."""
+def _is_in_metrics(lab: Laboratory, name: str, other: Look) -> bool:
+    """Whether a metric of training, as in another look, or of validation depends on labels."""
     if not name.startswith("labels"):
         return False
-    turned = with_array(lab.batch, name, tf.roll(dict(named_leaves(lab.batch))[name], 1, axis=1))
-    if different(lab.base.metrics, lab.look(turned).metrics):
+    if different(lab.base.metrics, other.metrics):
         return True
     batch = lab.evaluation_batch
     array = dict(named_leaves(batch)).get(name)
     if array is None:
         return False
-    own, other = (
-        lab.validate(each, metrics=True)
-        for each in (batch, with_array(batch, name, tf.roll(array, 1, axis=1)))
-    )
-    return bool(different(own, other))
+    own = lab.validate(batch, metrics=True)
+    turned = with_array(batch, name, tf.roll(array, 1, axis=1))
+    return bool(different(own, lab.validate(turned, metrics=True)))
 
 
 def _says_what_happened(lab: Laboratory, name: str) -> bool:
