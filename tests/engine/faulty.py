@@ -1898,12 +1898,13 @@ def contrasted(in_training: bool) -> Toy:
     )  # fmt: skip
 
 
-def corrected(sign: float, learned: bool = False) -> Toy:
+def corrected(sign: float, learned: bool = False, subtracted: bool = False) -> Toy:
     """Items find each other in a batch, with a correction for how often each is drawn.
 
     Args:
         sign: of the correction, the logarithm of the share of each.
         learned: whether it depends on weights.
+        subtracted: whether it is, instead of added.
     """
     shares = np.float32([0.1, 0.2, 0.3, 0.4])
 
@@ -1913,7 +1914,8 @@ def corrected(sign: float, learned: bool = False) -> Toy:
         kinds = tf.cast(right[:, 0] > 0, tf.int32) + 2 * tf.cast(right[:, 1] > 0, tf.int32)
         logits = 5.0 * tf.matmul(a, b, transpose_b=True)
         added = tf.cast(sign * tf.gather(tf.math.log(shares / 10), kinds), a.dtype)
-        logits += added * (1 + run.model.trainable_variables[1][0]) if learned else added
+        added *= 1 + run.model.trainable_variables[1][0] if learned else 1
+        logits = logits - added if subtracted else logits + added
         own = tf.range(tf.shape(a)[0])
         is_out = (weights == 0) & (tf.range(left.shape[0]) != own[:, tf.newaxis])
         logits = tf.where(is_out, tf.constant(-1e9, a.dtype), logits)
@@ -1921,6 +1923,17 @@ def corrected(sign: float, learned: bool = False) -> Toy:
         return {"main": compute_loss(per_example, weights, run.model, replica)}
 
     return replace(CONTRASTIVE, train_steps=(one_step,), examples_interact=True)
+
+
+def bonds_left_out() -> Toy:
+    """`trees`, whose augmentation leaves out bonds, seen from one of their ends."""
+
+    def leave_out(batch: Any, seed: tf.Tensor) -> Any:
+        bonds, *rest = batch
+        kept = tf.random.stateless_uniform(tf.shape(bonds), seed) < 0.9
+        return (bonds * tf.cast(kept, bonds.dtype), *rest)
+
+    return replace(trees(), augment=leave_out)
 
 
 def nodes_in_another_order(both: bool) -> Toy:
@@ -1953,17 +1966,18 @@ def nodes_with_charges() -> Toy:
     )  # fmt: skip
 
 
-def conditioned(classes: int, rare: bool = False) -> Toy:
-    """Inputs with one of six kinds, which a model encodes by zeros and ones.
+def conditioned(classes: int, rare: bool = False, kinds_of: int = 6) -> Toy:
+    """Inputs with one of some kinds, which a model encodes by zeros and ones.
 
     Args:
         classes: that it encodes.
-        rare: whether the last kind stands for a few unknown ones.
+        rare: whether the last of six kinds stands for a few unknown ones.
+        kinds_of: how many there are.
     """
 
     def split(rows: int, seed: int) -> tuple[Any, np.ndarray]:
         inputs, labels = examples(rows, seed)
-        kinds = np.arange(rows) % 6
+        kinds = np.arange(rows) % kinds_of
         kinds[(kinds == 5) & (np.arange(rows) > 12)] -= rare
         return {"x": inputs, "kind": kinds}, (labels + kinds) % CLASSES
 
@@ -5595,11 +5609,12 @@ def averaged(kept: float, trained: bool = False) -> Toy:
     return replace(toy, model=create_model, validation_step=validate)
 
 
-def averaged_with_normalization(of: str) -> Toy:
+def averaged_with_normalization(of: str, validated: str = "average") -> Toy:
     """The average of a student that normalizes its batches.
 
     Args:
         of: the weights that are averaged, "all" or "trainable" ones; or statistics are "copied".
+        validated: the name of the model that is.
     """
 
     def create() -> dict[str, keras.Model]:
@@ -5623,7 +5638,7 @@ def averaged_with_normalization(of: str) -> Toy:
 
     def validate(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, weights = batch
-        per_example = run.losses["main"](labels, run.models["average"](inputs, training=False))
+        per_example = run.losses["main"](labels, run.models[validated](inputs, training=False))
         return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
 
     return sound(model=create, train_steps=(train,), validation_step=validate, metrics=dict)
@@ -7546,7 +7561,15 @@ MODES = [
         "class weights", lambda: spoken(lambda labels, there: labels != 0),
         "labels of 0 have the weight 0, also the .*% of all positions that lie before others", LOOK,
     ),
+    Fault(
+        "moving averages", lambda: averaged_with_normalization("trainable", "student"),
+        "'average' is an average of 'student', whose moving averages change, but those of", LOOK,
+    ),
     Fault("pairs", lambda: corrected(1), "logarithms of shares, are added to the logits"),
+    Fault(
+        "pairs", lambda: corrected(-1, subtracted=True),
+        "logarithms of shares, are added to the logits",
+    ),
     Fault(
         "augmentation", lambda: nodes_in_another_order(both=False),
         "inputs are symmetric, but after the augmentation .*% of them are not",
@@ -7554,6 +7577,10 @@ MODES = [
     Fault(
         "labels", lambda: conditioned(5),
         r"inputs\['kind'\] range from 0 to 5, and tf.one_hot encodes 5 classes",
+    ),
+    Fault(
+        "labels", lambda: conditioned(3, kinds_of=4),
+        r"inputs\['kind'\] range from 0 to 3, and tf.one_hot encodes 3 classes", LOOK,
     ),
     Fault(
         "training mode",
