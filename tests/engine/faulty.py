@@ -2672,19 +2672,20 @@ def with_unused_mask(share: float = 0.0) -> Toy:
     return sound(model=create, data=({"x": inputs * mask, "mask": mask}, labels), others={})
 
 
-def labeled_twice(metric_of: str, in_training: bool = True) -> Toy:
+def labeled_twice(metric_of: str, in_training: bool = True, in_validation: bool = True) -> Toy:
     """Two labels, of which a loss uses the class and a metric one of both.
 
     Args:
         metric_of: the name of the labels that the metric gets.
-        in_training: whether the train step updates the metric, as the validation step does.
+        in_training: whether the train step updates the metric.
+        in_validation: whether the validation step does.
     """
 
     def headed(training: bool) -> Callable[..., Any]:
         def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
             inputs, labels, weights = batch
             logits = run.model(inputs, training=training)
-            if in_training or not training:
+            if in_training if training else in_validation:
                 run.metrics["accuracy"].update_state(labels[metric_of], logits, weights)
             per_example = run.losses["main"](labels["class"], logits)
             return {"main": compute_loss(per_example, weights, run.model, replica)}
