@@ -1978,7 +1978,7 @@ def conditioned(classes: int, rare: bool = False, kinds_of: int = 6) -> Toy:
     def split(rows: int, seed: int) -> tuple[Any, np.ndarray]:
         inputs, labels = examples(rows, seed)
         kinds = np.arange(rows) % kinds_of
-        kinds[(kinds == 5) & (np.arange(rows) > 12)] -= rare
+        kinds[(kinds == 5) & (np.arange(rows) > rows // 3)] -= rare
         return {"x": inputs, "kind": kinds}, (labels + kinds) % CLASSES
 
     def create() -> keras.Model:
