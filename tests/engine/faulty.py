@@ -960,6 +960,18 @@ def beside(*unused: Callable[[], Any], of_output: bool = False) -> Callable[[], 
     return create
 
 
+def merged(merge: Callable[[Any], Any], past: bool = False) -> Toy:
+    """A residual block that merges its output with itself; `past`: with its input."""
+
+    def create() -> keras.Model:
+        inputs = keras.Input((FEATURES,))
+        x = dense()(inputs)
+        shortcut, x = x, dense(activation="relu")(x)
+        return keras.Model(inputs, dense(CLASSES)(merge([x, shortcut if past else x])))
+
+    return sound(model=create)
+
+
 def lines() -> tuple[np.ndarray, ...]:
     """Inputs and labels of (rows, words)."""
     inputs, _ = examples()
@@ -4649,6 +4661,11 @@ TRAINING = [
         "training mode", lambda: sound(model=beside(lambda: dense(7))),
         "dense.* is called in create_model, but is part of no model", LOOK,
     ),
+    Fault(
+        "training mode", lambda: merged(layers.Add()),
+        "add.* gets the same tensor twice: .* such as the shortcut of a residual block",
+    ),
+    Fault("training mode", lambda: merged(lambda x: x[0] + x[1]), "add.* the same tensor twice"),
     Fault(
         "training mode", lambda: sound(model=inner_in_training_mode),
         "an outer training=True overrides", LOOK,

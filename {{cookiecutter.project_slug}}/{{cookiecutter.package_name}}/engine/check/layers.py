@@ -21,6 +21,7 @@ TAUGHT_BY = {"target", "teacher"}
 DROPPING = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout)
 NORMALIZATIONS = (keras.layers.BatchNormalization, keras.layers.GroupNormalization)
 FORMATS = ("channels_first", "channels_last")
+MERGING = {"Add", "Subtract", "Average", "Maximum", "Minimum"}  # layers, and operations
 MOVING_AXES = {"Permute", "Transpose", "Moveaxis", "Swapaxes", "Lambda"}
 
 
@@ -37,6 +38,12 @@ def training_mode(lab: Laboratory) -> Finding:
             f"{unused.name} is called in create_model, but is part of no model",
             "its output isn't used",
             f"use its output, as in x = layers.{type(unused).__name__}(...)(x)",
+        )
+    if twice := _merged_with_itself(lab):
+        return wrong(
+            f"{twice} gets the same tensor twice",
+            "one of the two is meant to be another, such as the shortcut of a residual block",
+            "give it both; multiply by 2 if that is intended",
         )
     if idle := _unused_model(lab):
         is_sure = bool(words_of(idle) & TAUGHT_BY)
@@ -289,6 +296,19 @@ def _unused_layer(lab: Laboratory) -> tuple[keras.layers.Layer, bool] | None:
         if is_sensitive or not last.intersection(map(id, node.input_tensors)):
             found.append((other, is_sensitive or (keeps_shape and is_simple)))
     return max(found, key=lambda each: each[1]) if found else None
+
+
+def _merged_with_itself(lab: Laboratory) -> str:
+    """A sum, difference, average or maximum of one tensor and itself in a model; or "".
+
+    Not a product, which may be a square, nor a concatenation, which may repeat a channel.
+    """
+    layers = (layer for model in lab.run.models.values() for layer in model._flatten_layers())
+    for part in itertools.chain(*(getattr(layer, "operations", []) for layer in layers)):
+        for node in part._inbound_nodes if type(part).__name__ in MERGING else []:
+            if len({id(tensor) for tensor in node.input_tensors}) < len(node.input_tensors):
+                return str(part.name)
+    return ""
 
 
 def _untracked(lab: Laboratory) -> set[int]:
