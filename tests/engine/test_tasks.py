@@ -343,8 +343,8 @@ def test_micro_batches_and_small_batches_have_fewer_negatives(
     losses = [evaluate(contrastive(), size)["loss"] for size in (24, 12)]
     assert losses[0] > 1.2 * losses[1]
     assert capsys.readouterr().err.splitlines() == [
-        f"the last batch of the validation data has {ROWS % size} examples, not {size}: each is "
-        "compared with fewer others"
+        f"the last batch of the validation data has {ROWS % size} examples, not {size}: a step "
+        "that compares examples compares each of these with fewer others"
         for size in (24, 12)
     ]
 

@@ -172,13 +172,14 @@ class Evaluation:
             return sums
 
     def _mention_short_batch(self, split: str) -> None:
-        """Say once that a short last batch compares examples with fewer others, if it does."""
+        """Say once that a short last batch has fewer examples to compare, if any are compared."""
         short = num_examples(self.splits[split]) % self.layout.global_batch_size
         if self.run.functions.examples_interact and short:
             # Not to stdout, where `evaluate` prints its result.
             sys.stderr.write(
                 f"the last batch of the {split_label(split)} has {short} examples, not "
-                f"{self.layout.global_batch_size}: each is compared with fewer others\n"
+                f"{self.layout.global_batch_size}: a step that compares examples compares each of "
+                "these with fewer others\n"
             )
 
     def _graph(self, kind: str, step: Step) -> Any:

@@ -39,7 +39,8 @@ class Replica(NamedTuple):
             dict, a dict of such scalars, each at least 1.
         index: int32 scalar, 0 to `num_replicas` - 1.
         num_replicas: how many replicas compute this step together.
-        step: int64 scalar, train steps made before this one; in evaluation the number of batches.
+        step: int64 scalar, train steps made before this one, also in each of the micro-batches that
+            `--accumulate` makes; in evaluation the number of batches.
         seed: int32 (2,) for `tf.random.stateless_*`, different in each step, micro-batch and
             replica. With `--randomness global_batch` it is the same on all replicas, and each gets
             its rows of the numbers drawn for the global batch. For several draws in a step, make
@@ -68,6 +69,8 @@ class Replica(NamedTuple):
 
     def all_gather(self, value: tf.Tensor) -> tf.Tensor:
         """The rows of every replica, (rows, ...) -> (rows of all replicas, ...); differentiable.
+
+        In the order of the replicas: row r of this one is row `index * rows + r` of all.
 
         Raises:
             CollectiveInXlaError: inside XLA, which can't compile collectives (TF 2.21).

@@ -27,7 +27,9 @@ def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
 def count(batch: Any) -> tf.Tensor:
     """The number of examples (or tokens, pixels) in a per-replica batch, an int32 scalar.
 
-    Or a dict of such scalars, one for each term of the loss that has its own denominator.
+    Or a dict of such scalars, one for each part of the loss that has its own denominator. Means
+    over batches weight an optimizer's loss or one of the TERMS by the count of its name, and what
+    has none by the sum of all.
     """
     raise TodoError(
         10,

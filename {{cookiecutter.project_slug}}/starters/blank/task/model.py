@@ -16,7 +16,8 @@ from .next_todo import TodoError
 def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """Numbers, strings and arrays that create_model needs, such as a mean or a vocabulary.
 
-    Called once, when a run starts, and saved with it: predict and export need no data.
+    Called once, when a run starts, and saved with it: predict and export need no data. Steps find
+    them in `run.adapted`.
     """
     return {}
 
