@@ -69,6 +69,23 @@ def step_of_frames(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tenso
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
+def forgetful_model(axis: int) -> keras.Model:
+    """One that draws for a tensor whose number of rows or columns only a step knows."""
+
+    class Forgetful(layers.Layer):
+        def call(self, x: Any) -> Any:
+            shape = [None if i == axis else size for i, size in enumerate(x.shape)]
+            return tf.compat.v1.placeholder_with_default(x, shape)
+
+        def compute_output_spec(self, x: Any) -> Any:
+            return keras.KerasTensor(x.shape, dtype=x.dtype)
+
+    inputs = keras.Input((FEATURES,))
+    x = layers.Dropout(0.3)(Forgetful()(layers.Dense(SIDE, activation="tanh")(inputs)))
+    x = layers.GaussianNoise(0.5)(Forgetful()(x))
+    return keras.Model(inputs, layers.Dense(CLASSES)(layers.Reshape((SIDE,))(x)))
+
+
 TASKS = {
     "layers": Toy(noisy_model, metrics=dict),
     "step": Toy(noisy_model, train_steps=(noisy_step,), metrics=dict),
@@ -84,6 +101,8 @@ TASKS = {
         train_steps=(step_of_frames,),
         metrics=dict,
     ),
+    "forgotten rows": Toy(lambda: forgetful_model(0), metrics=dict),
+    "forgotten columns": Toy(lambda: forgetful_model(1), metrics=dict),
 }
 
 
@@ -127,6 +146,22 @@ def test_the_rows_are_seen_in_a_shape_made_from_the_batch(shape: Callable[..., A
 
     of_both = tf.random.stateless_uniform((8, 3), [1, 2])
     np.testing.assert_array_equal(draw(tf.zeros((4, 3))), of_both[4:])
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("shape", [SHAPES["a tuple"], SHAPES["a stack"], SHAPES["a whole shape"]])
+def test_rows_whose_number_only_the_step_knows_are_those_of_the_batch_if_they_are_as_many(
+    shape: Callable[..., Any],
+) -> None:
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec((None, 3))])
+    def draw(x: tf.Tensor) -> tf.Tensor:
+        with drawing_for(Place(4, tf.constant(1), 2, "global_batch")):
+            return tf.random.stateless_uniform(shape(x), [1, 2])
+
+    of_both = tf.random.stateless_uniform((8, 3), [1, 2])
+    np.testing.assert_array_equal(draw(tf.zeros((4, 3))), of_both[4:])
+    of_others = tf.random.stateless_uniform((5, 3), [1, 2])
+    np.testing.assert_array_equal(draw(tf.zeros((5, 3))), of_others)
 
 
 @pytest.mark.quick

@@ -140,7 +140,7 @@ def create_run(
     )
     drawn = distributed_steps.transaction.capture.random_states
     if strategy.num_replicas_in_sync > 1 and drawn and config.randomness == "replica":
-        say("each replica draws its own dropout; --randomness global_batch: as on one replica")
+        say("random numbers, if any, differ between replicas; --randomness global_batch: as on one")
     return run, distributed_steps, batches
 
 

@@ -98,15 +98,18 @@ def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
         arguments = signature.bind(*args, **kwargs).arguments
         if (dtype := _dtype(arguments)) in HALVES:
             return tf.cast(draw(**_in_single_precision(arguments)), dtype)
-        shape = _shape(next(iter(arguments.values())), "shape" in arguments)
-        rows = shape[0] if shape else 0
+        sizes = _sizes(next(iter(arguments.values())), "shape" in arguments)
+        rows = sizes[0] if sizes else 0
+        if not isinstance(rows, int):
+            return _drawn_for(rows, draw, original, arguments, place)
         # Numbers for something else than the rows of a batch are the same on every replica.
         if not rows or rows % place.rows:
+            shape = [size if isinstance(size, int) else 0 for size in sizes]
             if place.rows not in shape[1:] or "shape" not in arguments or _has_parts(arguments):
                 return original(*args, **kwargs)
             axis = shape.index(place.rows)  # such as of several samples for each row
             order = [axis, *(i for i in range(len(shape)) if i != axis)]
-            drawn = draw(**arguments | {"shape": [shape[i] for i in order]})
+            drawn = draw(**arguments | {"shape": [sizes[i] for i in order]})
             return tf.transpose(drawn, [order.index(i) for i in range(len(shape))])
         if place.randomness == "same_rows":
             with tf.name_scope(SAME_ROWS):
@@ -132,12 +135,21 @@ def _in_single_precision(arguments: dict[str, Any]) -> dict[str, Any]:
     return single | ({"dtype": tf.float32} if "dtype" in single else {})
 
 
-def _shape(value: Any, is_shape: bool) -> list[int]:
-    """The shape of what is drawn, from a shape or a tensor; empty if it isn't known."""
+def _sizes(value: Any, is_shape: bool) -> list[Any]:
+    """The shape of what is drawn, from a shape or a tensor: int, or int32 scalars if not known.
+
+    Empty if not even the number of axes is known.
+    """
+    parts = _static(value) if is_shape else None
+    if is_shape and parts is None and tf.is_tensor(value) and value.op.type == "Shape":
+        value, is_shape = value.op.inputs[0], False
     if not is_shape:
-        return [size or 0 for size in value.shape]
-    known = _static(value)
-    return [] if known is None else [int(size) for size in known]
+        axes = enumerate(value.shape if value.shape.rank else [])
+        return [tf.shape(value)[i] if size is None else size for i, size in axes]
+    if parts is None and tf.is_tensor(value):
+        parts = tf.unstack(value) if value.shape.rank and value.shape[0] is not None else []
+    found = [(part, _static(part)) for part in (value if parts is None else parts)]
+    return [part if size is None else int(size) for part, size in found]
 
 
 def _static(value: Any) -> Any:
@@ -149,8 +161,10 @@ def _static(value: Any) -> Any:
         parts = [_static(part) for part in value]
         return None if any(part is None for part in parts) else parts
     known = tf.get_static_value(value) if tf.is_tensor(value) else value
-    if known is not None or value.op.type not in ("StridedSlice", "Pack", "ConcatV2"):
+    if known is not None or value is None:
         return known
+    if value.op.type not in ("StridedSlice", "Pack", "ConcatV2"):
+        return None
     inputs = _static(list(value.op.inputs))
     if inputs is None:
         return None
@@ -161,6 +175,32 @@ def _static(value: Any) -> Any:
     with tf.init_scope():
         masks = {name: value.op.get_attr(name) for name in SLICE_MASKS}
         return tf.strided_slice(*inputs, **masks).numpy()
+
+
+def _drawn_for(
+    rows: tf.Tensor, draw: Any, original: Any, arguments: dict[str, Any], place: Place
+) -> tf.Tensor:
+    """Draw for as many rows as only a step knows: those of the batch if they are as many.
+
+    Some operations, such as those on strings, forget the number of rows (TF 2.21).
+    """
+    shapes = [name for name in ("shape", "noise_shape") if arguments.get(name) is not None]
+    tensors = {n: v for n, v in arguments.items() if tf.is_tensor(v) and n not in (*shapes, "seed")}
+    forgotten = [n for n, v in tensors.items() if v.shape.rank and v.shape[0] is None]
+    sizes = [rows, *(tf.shape(arguments[name])[0] for name in forgotten)]
+
+    def of_batch() -> tf.Tensor:
+        known = dict(arguments)
+        for name in forgotten:
+            value = known[name]
+            known[name] = tf.ensure_shape(value, [place.rows, *value.shape[1:]])
+        for name in shapes:
+            first, *rest = _sizes(known[name], True)
+            known[name] = [first if isinstance(first, int) else place.rows, *rest]
+        return draw(**known)
+
+    is_batch = tf.reduce_all([tf.equal(tf.cast(size, tf.int32), place.rows) for size in sizes])
+    return tf.cond(is_batch, of_batch, lambda: original(**arguments))
 
 
 def _own_rows(original: Any, arguments: dict[str, Any], rows: int, place: Place) -> tf.Tensor:
@@ -175,13 +215,15 @@ def _own_rows(original: Any, arguments: dict[str, Any], rows: int, place: Place)
 
     def for_all(value: Any) -> Any:
         """Rows for each replica; its own are at its place, those of others don't matter."""
-        split = tf.reshape(value, [parts, 1, own, *value.shape[1:]])
-        return tf.reshape(tf.repeat(split, replicas, axis=1), [rows * replicas, *value.shape[1:]])
+        rest = _sizes(value, False)[1:]
+        split = tf.reshape(value, [parts, 1, own, *rest])
+        return tf.reshape(tf.repeat(split, replicas, axis=1), [rows * replicas, *rest])
 
     whole = _with_rows(arguments, rows, rows * replicas, for_all)
     drawn = original(**whole)
-    split = tf.reshape(drawn, [parts, replicas, own, *drawn.shape[1:]])
-    return tf.reshape(tf.gather(split, place.index, axis=1), [rows, *drawn.shape[1:]])
+    rest = _sizes(drawn, False)[1:]
+    split = tf.reshape(drawn, [parts, replicas, own, *rest])
+    return tf.reshape(tf.gather(split, place.index, axis=1), [rows, *rest])
 
 
 def _are_merged(tensor: Any, rows: int) -> bool:
@@ -202,7 +244,8 @@ def _same_rows(original: Any, arguments: dict[str, Any], rows: int) -> tf.Tensor
     """Draw for one row, and use that for every row."""
     if "x" in arguments:  # dropout: one mask
         shape = arguments.get("noise_shape")
-        _, *rest = arguments["x"].shape if shape is None else _shape(shape, True)
+        of = arguments["x"] if shape is None else shape
+        _, *rest = _sizes(of, shape is not None)
         return original(**arguments | {"noise_shape": [1, *rest]})
     if not any(_has_rows(value, rows) for value in arguments.values()):
         return tf.repeat(original(**_with_rows(arguments, rows, 1, None)), rows, axis=0)
@@ -222,8 +265,9 @@ def _with_rows(arguments: dict[str, Any], rows: int, wanted: int, change: Any) -
     changed = {n: change(v) if _has_rows(v, rows) else v for n, v in arguments.items()}
     for name in ("shape", "noise_shape"):
         if arguments.get(name) is not None:
-            first, *rest = _shape(arguments[name], True)
-            changed[name] = [wanted if first == rows else first, *rest]
+            first, *rest = _sizes(arguments[name], True)
+            is_rows = isinstance(first, int) and first == rows
+            changed[name] = [wanted if is_rows else first, *rest]
     return changed
 
 
