@@ -2714,6 +2714,37 @@ def labeled_twice(metric_of: str, in_training: bool = True, in_validation: bool 
     )  # fmt: skip
 
 
+class AlwaysOne(metrics.Mean):
+    """A metric that is 1, whatever it gets."""
+
+    def update_state(self, labels: Any, predictions: Any, sample_weight: Any) -> None:
+        """Add labels (batch,), predictions (batch, ...) and weights (batch,)."""
+        super().update_state(tf.ones_like(sample_weight), sample_weight)
+
+
+def mean_and_deviation() -> Toy:
+    """A model that returns a dict, of which a loss takes both parts and a metric takes one."""
+
+    def create() -> keras.Model:
+        inputs = keras.Input((FEATURES,))
+        x = dense()(inputs)
+        deviation = dense(1, activation="softplus")(x)
+        return keras.Model(inputs, {"mean": dense(1)(x), "deviation": deviation})
+
+    def likelihood(labels: Any, predicted: Any) -> Any:
+        mean, deviation = predicted["mean"][:, 0], predicted["deviation"][:, 0] + 0.1
+        return tf.math.log(deviation) + tf.square((labels - mean) / deviation) / 2
+
+    def update(metric: Any, labels: Any, predicted: Any, weights: Any) -> None:
+        metric.update_state(labels[:, tf.newaxis], predicted["mean"], weights)
+
+    return regression(
+        model=create, losses=lambda: {"main": likelihood},
+        metrics=lambda: {"mae": metrics.MeanAbsoluteError()},
+        train_steps=(step(update=update),), validation_step=step(update=update, training=False),
+    )  # fmt: skip
+
+
 def ranked(interact: bool = True) -> Toy:
     """Numbers of which each is compared with each, by pairs of differences."""
 

@@ -27,6 +27,7 @@ from .faulty import (
     LAST_PART,
     LEVELS,
     ROWS,
+    AlwaysOne,
     Judged,
     LateAverage,
     OfCounts,
@@ -98,6 +99,7 @@ from .faulty import (
     masked_labels,
     masked_pictures,
     matched,
+    mean_and_deviation,
     measured_by,
     merged,
     mirrored_along,
@@ -2868,6 +2870,13 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("inputs matter", lambda: labeled_twice("near")),
     ("inputs matter", lambda: labeled_twice("near", in_training=False)),
     ("inputs matter", lambda: labeled_twice("near", in_validation=False)),
+    (
+        "inputs matter",
+        lambda: replace(
+            labeled_twice("near", in_training=False), metrics=lambda: {"accuracy": AlwaysOne()}
+        ),
+    ),
+    ("metrics", mean_and_deviation),
     ("adapt", scaled_by_range),
     ("adapt", lambda: scaled_by_range(far=1e4)),
     ("adapt", lambda: scaled_by_range(places=995)),

@@ -329,6 +329,8 @@ def _usual_errors(lab: Laboratory, seen: Look, batch: Any) -> np.ndarray | None:
     calls, weights = [*lab.calls_of(seen).values()], tf.nest.flatten(batch[-1])
     if len(calls) != 1 or len(weights) != 1 or calls[0][0] is None:
         return None
+    if any(map(tf.nest.is_nested, calls[0][:2])):
+        return None
     labels, predictions, w = (np.asarray(a, "f8") for a in (*calls[0][:2], weights[0][0]))
     if labels.size != predictions.size or w.ndim != 1 or len(labels) != len(w):
         return None
