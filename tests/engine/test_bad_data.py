@@ -391,6 +391,22 @@ def test_an_output_in_half_precision_is_named() -> None:
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("tf.where(predictions > 0, tf.constant(-1.0), predictions)", "cast what that line makes"),
+        ("len((tf.compat.v1.placeholder_with_default(inputs, [None] * 2) == inputs).shape)",
+         "or tf.ensure_shape"),
+    ],
+)  # fmt: skip
+def test_what_a_line_of_a_step_makes_is_not_blamed_on_the_data(line: str, sentence: str) -> None:
+    found = first_step(takes((INPUTS, LABELS), line))
+    assert found.startswith(f"{STEP}:5: "), found
+    assert sentence in found
+    assert "create_datasets" not in found
+
+
+@pytest.mark.quick
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config:UserWarning")
 @pytest.mark.parametrize(
     "line",

@@ -320,6 +320,14 @@ def _misfit_of_step(run: Run, element: Any, error: Exception, label: str) -> str
         mend = "make numbers of texts, such as by np.unique(labels, return_inverse=True)[1]"
     elif any(re.search(rf"\b{dtype}\b", text) for dtype in low):
         mend = "give the model's last layer dtype=keras.config.floatx(), or use tf.cast"
+    elif {"float32", "float64"} <= set(re.findall(r"\bfloat\d+\b", text)):
+        own = keras.config.floatx()
+        mend = f"numbers are {own} in this run: cast what that line makes to keras.config.floatx()"
+    elif "unknown rank" in text:
+        mend = (
+            "== between shapes that aren't known forgets the shape, and other operations may: use "
+            "tf.equal, or tf.ensure_shape"
+        )
     elif len(element) == 3 and _is_per_class(run, element[1], outputs):
         mend = (
             "labels have a number for each class, as one-hot ones do, where a sparse loss or "
