@@ -1173,6 +1173,20 @@ def rolled(masks: int) -> Callable[..., Any]:
     return augment
 
 
+def mostly_empty(masks: int) -> Toy:
+    """Moved images, of which three in four have only one class, and their masks, see `rolled`."""
+    toy = segmented(rolled(masks))
+    images, labels = toy.data
+    empty = (np.arange(ROWS) % 4 > 0)[:, np.newaxis, np.newaxis]
+    return replace(toy, data=(images, np.where(empty, 0, labels)))
+
+
+def moved_by_layer() -> Toy:
+    """Images that a layer of Keras moves by chance."""
+    move = layers.RandomTranslation(0.3, 0.3, "constant")
+    return replace(pictures(), augment=lambda b, seed: (move(b[0], training=True), *b[1:]))
+
+
 def cropped(side: int) -> Toy:
     """Parts (16, 16, 1) of larger pictures, that begin after so many pixels, divided by chance."""
     numbers = np.random.default_rng(1)
@@ -7109,6 +7123,10 @@ MODES = [
     Fault("rows in two splits", lambda: cropped(6), "are crops of the same picture"),
     Fault("rows in two splits", reordered, "the same values as training examples, in another"),
     Fault("rows in two splits", lambda: composed(200), "composed of the same pieces"),
+    Fault(
+        "augmentation", lambda: mostly_empty(masks=1),
+        "of the augmented labels are not aligned with their images",
+    ),
     Fault(
         "augmentation", lambda: segmented(rolled(masks=1)),
         "of the augmented labels are not aligned with their images",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from ..data_errors import reading_errors
 from ..randomness import SAME_ROWS
+from ..replicas import SeededScope
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .graph import (
@@ -207,10 +209,9 @@ def _starts_alike(lab: Laboratory) -> Finding | None:
 @relation("augmentation")
 def augmentation(lab: Laboratory) -> Finding:
     """The augmentation differs between steps, and labels still match their inputs."""
-    augment = lab.batches.augment
-    if augment is None:
+    if lab.batches.augment is None:
         return ok("none")
-    plain = lab.plain_batch
+    augment, plain = _seeded(lab.batches.augment), lab.plain_batch
     traced = tf.function(augment, autograph=False)
     graph = traced.get_concrete_function(plain, tf.constant([0, 1], tf.int64)).graph
     operations = graph.get_operations()
@@ -241,6 +242,16 @@ def augmentation(lab: Laboratory) -> Finding:
                 "draw once, or give each a seed of its own, for example from tf.random.split(seed)",
             )
     return _mostly_replaced(plain, made) or ok()
+
+
+def _seeded(augment: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An augmentation whose layers of Keras draw by its seed, as they do for a batch."""
+
+    def augmented(batch: Any, seed: tf.Tensor) -> Any:
+        with SeededScope(seed):
+            return augment(batch, seed)
+
+    return augmented
 
 
 def _known_parts(plain: Any, made: Any) -> Any:
@@ -524,7 +535,8 @@ def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[f
     is_shown = _blurred(is_shown.astype("f8")) > 0.99
     shown, maps = (_with_mean_elsewhere(_blurred(each), is_shown) for each in (a, b))
     is_apart = (_correlations(shown, maps) < 0.8) & (is_shown.mean(axis=(1, 2)) > 0.5)
-    share = float(np.mean(is_apart))
+    varies = y.std(axis=(1, 2)) > 0  # unlike that of an image without labels
+    share = float(np.mean(is_apart[varies])) if varies.any() else 0.0
     return (share, "are not aligned with their images") if share > 0.5 else None
 
 
