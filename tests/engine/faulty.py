@@ -1089,6 +1089,18 @@ def segmented(augment: Callable[..., Any] | None, classes: int = 2) -> Toy:
     )
 
 
+def overlapping(axes: list[int]) -> Toy:
+    """A loss that adds 1 - the overlap of classes and predictions, over these axes of a batch."""
+
+    def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        plain = losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        truth, shares = tf.one_hot(labels, 2, dtype=logits.dtype), tf.nn.softmax(logits)
+        overlap = 2 * tf.reduce_sum(truth * shares, axes) / tf.reduce_sum(truth + shares, axes)
+        return tf.reduce_mean(plain, axis=[1, 2]) + 1 - tf.reduce_mean(overlap, axis=-1)
+
+    return replace(segmented(None), losses=lambda: {"main": loss}, metrics=dict)
+
+
 def flipped(masks: bool) -> Callable[..., Any]:
     """Flip half of the images and make all of them brighter, with their masks or without."""
 
@@ -4439,6 +4451,10 @@ LOSS = [
     Fault(
         "order of rows", lambda: with_loss(by_place),
         "the loss main and .* differ when the rows come in reverse order",
+    ),
+    Fault(
+        "examples apart", lambda: overlapping([0, 1, 2]),
+        "the loss main of an example changes with the predictions for other examples: it sums or",
     ),
     Fault(
         "examples apart",

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from .explain import COARSE, SUMMED_LATER, explain
 from .findings import Finding, look, ok, relation, wrong
+from .graph import accidental_broadcasts
 from .laboratory import ADAPTIVE, LOOKS, TOO_FEW_ROWS, Laboratory
 from .numbers import (
     TOLERANCE,
@@ -22,8 +23,10 @@ from .numbers import (
 )
 from .probe import Look, words_of
 from .runs import state_of
+from .slips import named_in
 
 SIGN_BASED = {"Lion", "Muon"}
+BESIDE_OTHERS = 1e-6  # relative; the loss of an example alone is the same to the last bit
 TURNED = 5e-3  # of a metric, since rounding may change the class of a pixel
 MOST_SIZES = 8  # of changes that come from signs
 MOST_PARTS = 8  # of a batch; each one takes a step
@@ -132,6 +135,15 @@ def examples_apart(lab: Laboratory) -> Finding:
     """The loss of an example doesn't depend on the other examples of its batch."""
     if lab.declared_interacting:
         return ok("not looked at: the task says that they interact; --accumulate is refused")
+    gathers = any("all_gather" in named_in(step)[0] for step in lab.run.functions.train_steps)
+    if name := "" if gathers else _sees_other_examples(lab):
+        return wrong(
+            f"the loss {name} of an example changes with the predictions for other examples",
+            "it sums or averages over the axis of the batch, so it is another loss in the batch of "
+            "each replica, and in a short batch",
+            "reduce over the other axes only; to compare examples, use replica.all_gather, and set "
+            "EXAMPLES_INTERACT = True in task/steps.py",
+        )
     if lab.interacts:
         if different(lab.look_with_zeros.losses, lab.look_with_other_rows.losses):
             return ok("not looked at: see rows of weight zero")
@@ -175,6 +187,30 @@ def microbatches(lab: Laboratory) -> Finding:
                 "gradients are changed before they are added, or the loss depends on the batch",
             )
     return ok()
+
+
+def _sees_other_examples(lab: Laboratory) -> str:
+    """A loss that isn't the same for an example beside others; or "".
+
+    The second half of the batch gets each other's predictions; the first half keeps its own.
+    """
+    half, rows = lab.rows // 2, np.arange(lab.rows)
+    turned = np.where(rows < half, rows, rows[::-1] + half)
+    if half < 2 or accidental_broadcasts(lab.traced.ops, lab.rows):
+        return ""  # see shapes
+    for name, (labels, predictions, result) in lab.base.calls.items():
+        if np.shape(result)[:1] != (lab.rows,) or np.shape(predictions)[:1] != (lab.rows,):
+            continue
+        loss, others = lab.run.losses[name], tf.gather(predictions, turned)
+        with contextlib.suppress(Exception):  # it may expect other arguments
+            before, again, beside = (
+                np.asarray(loss(labels, p))[:half]
+                for p in (tf.constant(predictions), tf.constant(predictions), others)
+            )
+            apart = relative_difference(before, beside)
+            if np.array_equal(before, again) and apart > BESIDE_OTHERS:
+                return name
+    return ""
 
 
 def _why_two_differ(lab: Laboratory, name: str, one: float, two: float) -> str:
