@@ -189,6 +189,7 @@ from .faulty import (
     two_words_ahead,
     until_month,
     updated_in_training_only,
+    validated,
     visits,
     warmed_up,
     warming_up,
@@ -919,6 +920,11 @@ class Raise:
 
     def set_state(self, state: float) -> None:
         self.factor = state
+
+
+def of_one_column(x: np.ndarray) -> np.ndarray:
+    """A table of which one column has standard deviation 1, as it may by chance."""
+    return x / np.where(np.arange(x.shape[1]) == 2, x.std(axis=0), 1)
 
 
 def of_training(x: np.ndarray) -> np.ndarray:
@@ -2867,6 +2873,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("pairs", lambda: corrected(1, subtracted=True)),
     ("augmentation", lambda: mostly_empty(masks=0)),
     ("examples apart", lambda: overlapping([1, 2])),
+    ("scaled by training data", lambda: validated(0, of_one_column)),
     ("augmentation", moved_by_layer),
     ("augmentation", bonds_left_out),
     ("augmentation", lambda: nodes_in_another_order(both=True)),

@@ -469,7 +469,8 @@ def _scaled_by_itself(array: np.ndarray) -> str:
     if (changing & (np.abs(means) < EXACT) & unit).any():
         groups = _has_groups(x if x.ndim > 2 else columns[:, changing])
         return "" if groups else "have mean 0 and standard deviation 1 exactly"
-    if x.ndim <= 2 and (unit & (columns % 1).any(axis=0)).any():  # counts may have it by chance
+    # Counts may have it by chance, and one of several columns that are standard normal.
+    if x.ndim <= 2 and np.sum(unit & (columns % 1).any(axis=0)) >= min(2, columns.shape[1]):
         return "have standard deviation 1 exactly"
     ends = columns.min(axis=0) == 0, columns.max(axis=0) == 1
     once = np.sum((columns == 0) | (columns == 1), axis=0) == 2
