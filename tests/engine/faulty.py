@@ -1906,10 +1906,10 @@ def noisy_stream() -> tf.data.Dataset:
     return stream(examples()).map(noisy)
 
 
-def contrasting(gathered: bool) -> Callable[..., Any]:
+def contrasting(gathered: bool, offset: bool = True) -> Callable[..., Any]:
     """Each example's two views find each other among those whose weight isn't 0.
 
-    Of all replicas, or of their own.
+    Of all replicas, or of their own; `offset`: whether own rows are looked for where they are.
     """
 
     def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
@@ -1917,7 +1917,9 @@ def contrasting(gathered: bool) -> Callable[..., Any]:
         a, b = (tf.math.l2_normalize(run.model(x, training=True), axis=1) for x in (left, right))
         others, there = (replica.all_gather(x) if gathered else x for x in (b, weights))
         logits = 5.0 * tf.matmul(a, others, transpose_b=True) - 1e9 * tf.cast(there == 0, a.dtype)
-        mine = replica.index * tf.shape(a)[0] * int(gathered) + tf.range(tf.shape(a)[0])
+        mine = tf.range(tf.shape(a)[0])
+        if gathered and offset:
+            mine += replica.index * tf.shape(a)[0]
         per_example = tf.nn.sparse_softmax_cross_entropy_with_logits(mine, logits)
         return {"main": compute_loss(per_example, weights, run.model, replica)}
 
@@ -4451,6 +4453,11 @@ LOSS = [
     Fault(
         "order of rows", lambda: with_loss(by_place),
         "the loss main and .* differ when the rows come in reverse order",
+    ),
+    Fault(
+        "two replicas make the same step as one",
+        lambda: replace(CONTRASTIVE, train_steps=(contrasting(gathered=True, offset=False),)),
+        "negatives alone .*; see that own rows, in what all_gather returns, begin at replica.index",
     ),
     Fault(
         "examples apart", lambda: overlapping([0, 1, 2]),

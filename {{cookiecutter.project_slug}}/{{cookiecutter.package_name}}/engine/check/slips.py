@@ -150,12 +150,18 @@ def named_in(function: types.FunctionType) -> tuple[set[str], list[Any], bool]:
         if one.__module__ != function.__module__:
             continue
         code, cells = one.__code__, one.__closure__ or ()
-        names |= {*code.co_names}
+        names |= _names_in(code)
         held += [one.__globals__.get(name) for name in code.co_names]
         held += (values := [cell.cell_contents for cell in cells if cell != NOT_SET])
         has_state |= any(isinstance(value, list | dict | set | deque) for value in values)
         has_state |= any(i.opname in STORES for i in dis.get_instructions(code))
     return names, held, has_state
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """What code names, also inside of its generators, comprehensions and inner functions."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return {*code.co_names}.union(*map(_names_in, inner))
 
 
 def _functions(lab: Laboratory) -> Iterator[types.FunctionType]:

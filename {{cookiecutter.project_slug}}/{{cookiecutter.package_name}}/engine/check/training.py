@@ -135,8 +135,7 @@ def examples_apart(lab: Laboratory) -> Finding:
     """The loss of an example doesn't depend on the other examples of its batch."""
     if lab.declared_interacting:
         return ok("not looked at: the task says that they interact; --accumulate is refused")
-    gathers = any("all_gather" in named_in(step)[0] for step in lab.run.functions.train_steps)
-    if name := "" if gathers else _sees_other_examples(lab):
+    if name := "" if _gathers(lab) else _sees_other_examples(lab):
         return wrong(
             f"the loss {name} of an example changes with the predictions for other examples",
             "it sums or averages over the axis of the batch, so it is another loss in the batch of "
@@ -187,6 +186,11 @@ def microbatches(lab: Laboratory) -> Finding:
                 "gradients are changed before they are added, or the loss depends on the batch",
             )
     return ok()
+
+
+def _gathers(lab: Laboratory) -> bool:
+    """Whether a train step, or a function that it calls, names all_gather."""
+    return any("all_gather" in named_in(step)[0] for step in lab.run.functions.train_steps)
 
 
 def _sees_other_examples(lab: Laboratory) -> str:
@@ -286,7 +290,8 @@ def two_replicas(lab: Laboratory) -> Finding:
         for each in (one, two)
     )
     penalty = lab.total_regularization or sum(lab.penalties.values())
-    return wrong(seen, explain(first, second, 2, penalty))
+    own_rows = "see that own rows, in what all_gather returns, begin at replica.index * rows"
+    return wrong(seen, explain(first, second, 2, penalty), own_rows * _gathers(lab))
 
 
 @relation("inputs matter", after="the same step again")
