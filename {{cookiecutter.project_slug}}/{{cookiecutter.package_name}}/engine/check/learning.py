@@ -18,12 +18,12 @@ from ..types import Run
 from . import held_out
 from .adversaries import JUDGES
 from .findings import Finding, look, ok, relation, wrong
+from .functions import SETS_WEIGHTS, named_in
 from .laboratory import ADAPTIVE, REPEATED_STEPS, Laboratory
 from .numbers import Numbers, relative_difference
 from .probe import is_own, words_of
 from .rates import has_schedule, rates_at
 from .runs import REAL_STEPS, keras_callbacks_in, state_of
-from .slips import SETS_WEIGHTS, named_in
 
 MOST_VARIABLES = 8  # that a step assigns; each takes a step
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)

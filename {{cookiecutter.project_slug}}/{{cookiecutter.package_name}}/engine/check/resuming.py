@@ -31,11 +31,11 @@ from ..checkpoints import BestWeights
 from ..errors import UsageError
 from ..workers import Workers
 from .findings import Finding, look, ok, relation, wrong
+from .functions import ASSIGN, SETS_WEIGHTS, named_in
 from .laboratory import Laboratory
 from .numbers import different, matrices_differ
 from .probe import name_of, replaced
 from .runs import keras_callbacks_in
-from .slips import ASSIGN, SETS_WEIGHTS, named_in
 
 EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # of callbacks, at most
 COMPARED = (2, 5, 8)  # epochs whose factor of the learning rate is looked at

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import dis
 import functools
 import itertools
 import sys
 import types
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .findings import Finding, look, ok, relation, wrong
+from .functions import NOT_SET
 from .laboratory import Laboratory
 
 MOST = 1_000  # elements of a list that are visited
@@ -22,10 +21,6 @@ DEEP = 6  # attributes, elements and variables on the way to a function
 LIBRARIES = ("keras", "tensorflow", "numpy")
 AS_A_WHOLE = {"asdict", "vars", "fields", "__dict__", "getattr"}
 COUNTED = ("step", "epoch")  # attributes of an event or a replica
-ASSIGN = ("assign", "assign_add", "assign_sub")  # methods of a variable
-SETS_WEIGHTS = {*ASSIGN, "set_weights"}
-STORES = ("STORE_DEREF", "STORE_GLOBAL")  # of a function that has state
-NOT_SET = types.CellType()  # of a variable that has no value yet
 LOOPS = ast.For | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -137,31 +132,6 @@ def _value(lab: Laboratory, function: types.FunctionType, node: ast.expr) -> Any
     if isinstance(node, ast.Attribute) and ast.unparse(node.value).split(".")[-1] == "task":
         return getattr(lab.task, node.attr, None)
     return None
-
-
-def named_in(function: types.FunctionType) -> tuple[set[str], list[Any], bool]:
-    """What a function and those of its module that it calls name, the values, and if it has state.
-
-    A number that it counts, or a list that it holds, may decide what it does.
-    """
-    names, held, has_state = set[str](), list[Any](), False
-    called = [function.__globals__.get(name) for name in function.__code__.co_names]
-    for one in (function, *(f for f in called if isinstance(f, types.FunctionType))):
-        if one.__module__ != function.__module__:
-            continue
-        code, cells = one.__code__, one.__closure__ or ()
-        names |= _names_in(code)
-        held += [one.__globals__.get(name) for name in code.co_names]
-        held += (values := [cell.cell_contents for cell in cells if cell != NOT_SET])
-        has_state |= any(isinstance(value, list | dict | set | deque) for value in values)
-        has_state |= any(i.opname in STORES for i in dis.get_instructions(code))
-    return names, held, has_state
-
-
-def _names_in(code: types.CodeType) -> set[str]:
-    """What code names, also inside of its generators, comprehensions and inner functions."""
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    return {*code.co_names}.union(*map(_names_in, inner))
 
 
 def _functions(lab: Laboratory) -> Iterator[types.FunctionType]:

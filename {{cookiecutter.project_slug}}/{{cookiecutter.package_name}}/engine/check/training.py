@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from types import FunctionType
 
 import numpy as np
 import tensorflow as tf
 
 from .explain import COARSE, SUMMED_LATER, explain
 from .findings import Finding, look, ok, relation, wrong
+from .functions import named_in
 from .graph import accidental_broadcasts
 from .laboratory import ADAPTIVE, LOOKS, TOO_FEW_ROWS, Laboratory
 from .numbers import (
@@ -23,7 +25,6 @@ from .numbers import (
 )
 from .probe import Look, words_of
 from .runs import state_of
-from .slips import named_in
 
 SIGN_BASED = {"Lion", "Muon"}
 BESIDE_OTHERS = 1e-6  # relative; the loss of an example alone is the same to the last bit
@@ -190,7 +191,8 @@ def microbatches(lab: Laboratory) -> Finding:
 
 def _gathers(lab: Laboratory) -> bool:
     """Whether a train step, or a function that it calls, names all_gather."""
-    return any("all_gather" in named_in(step)[0] for step in lab.run.functions.train_steps)
+    steps = [step for step in lab.run.functions.train_steps if isinstance(step, FunctionType)]
+    return any("all_gather" in named_in(step)[0] for step in steps)
 
 
 def _sees_other_examples(lab: Laboratory) -> str:

@@ -1,0 +1,38 @@
+"""What the functions of a task name and hold."""
+
+from __future__ import annotations
+
+import dis
+import types
+from collections import deque
+from typing import Any
+
+ASSIGN = ("assign", "assign_add", "assign_sub")  # methods of a variable
+SETS_WEIGHTS = {*ASSIGN, "set_weights"}
+STORES = ("STORE_DEREF", "STORE_GLOBAL")  # of a function that has state
+NOT_SET = types.CellType()  # of a variable that has no value yet
+
+
+def named_in(function: types.FunctionType) -> tuple[set[str], list[Any], bool]:
+    """What a function and those of its module that it calls name, the values, and if it has state.
+
+    A number that it counts, or a list that it holds, may decide what it does.
+    """
+    names, held, has_state = set[str](), list[Any](), False
+    called = [function.__globals__.get(name) for name in function.__code__.co_names]
+    for one in (function, *(f for f in called if isinstance(f, types.FunctionType))):
+        if one.__module__ != function.__module__:
+            continue
+        code, cells = one.__code__, one.__closure__ or ()
+        names |= _names_in(code)
+        held += [one.__globals__.get(name) for name in code.co_names]
+        held += (values := [cell.cell_contents for cell in cells if cell != NOT_SET])
+        has_state |= any(isinstance(value, list | dict | set | deque) for value in values)
+        has_state |= any(i.opname in STORES for i in dis.get_instructions(code))
+    return names, held, has_state
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """What code names, also inside of its generators, comprehensions and inner functions."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return {*code.co_names}.union(*map(_names_in, inner))
