@@ -32,8 +32,8 @@ def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
     The batch has the parts of an example, weights last; a train step gets what is returned, which
     may have other parts. Draw random numbers only with tf.random.stateless_* and the seed, int64
     (2,), which differs in each step, or with layers of Keras made outside of the function: then the
-    result is the same on any number of replicas, and after a resume. NumPy would draw
-    once for all steps.
+    result is the same on any number of replicas, and after a resume. NumPy would draw once for all
+    steps.
     """
     raise TodoError(
         3,

@@ -21,7 +21,7 @@ TAUGHT_BY = {"target", "teacher"}
 DROPPING = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout)
 NORMALIZATIONS = (keras.layers.BatchNormalization, keras.layers.GroupNormalization)
 FORMATS = ("channels_first", "channels_last")
-MERGING = {"Add", "Subtract", "Average", "Maximum", "Minimum"}  # layers, and operations
+MERGING = {"Add", "Average", "Maximum", "Minimum"}  # layers, and operations
 MOVING_AXES = {"Permute", "Transpose", "Moveaxis", "Swapaxes", "Lambda"}
 
 
@@ -299,9 +299,10 @@ def _unused_layer(lab: Laboratory) -> tuple[keras.layers.Layer, bool] | None:
 
 
 def _merged_with_itself(lab: Laboratory) -> str:
-    """A sum, difference, average or maximum of one tensor and itself in a model; or "".
+    """A sum, average or maximum of one tensor and itself in a model; or "".
 
-    Not a product, which may be a square, nor a concatenation, which may repeat a channel.
+    Not a product, which may be a square, a difference, which may make zeros, nor a concatenation,
+    which may repeat a channel.
     """
     layers = (layer for model in lab.run.models.values() for layer in model._flatten_layers())
     for part in itertools.chain(*(getattr(layer, "operations", []) for layer in layers)):

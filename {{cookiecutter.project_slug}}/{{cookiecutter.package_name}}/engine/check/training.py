@@ -205,10 +205,13 @@ def _sees_other_examples(lab: Laboratory) -> str:
     if half < 2 or accidental_broadcasts(lab.traced.ops, lab.rows):
         return ""  # see shapes
     for name, (labels, predictions, result) in lab.base.calls.items():
-        if np.shape(result)[:1] != (lab.rows,) or np.shape(predictions)[:1] != (lab.rows,):
+        if tf.nest.is_nested(predictions):
             continue
-        loss, others = lab.run.losses[name], tf.gather(predictions, turned)
+        if {np.shape(each)[:1] for each in (result, predictions)} != {(lab.rows,)}:
+            continue
+        loss = lab.run.losses[name]
         with contextlib.suppress(Exception):  # it may expect other arguments
+            others = tf.gather(predictions, turned)
             before, again, beside = (
                 np.asarray(loss(labels, p))[:half]
                 for p in (tf.constant(predictions), tf.constant(predictions), others)
