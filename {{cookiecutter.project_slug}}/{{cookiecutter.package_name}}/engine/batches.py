@@ -388,6 +388,16 @@ def shuffled(places: tf.Tensor, examples: int, seed: int) -> tf.Tensor:
     return tf.reshape(rows, tf.shape(places))
 
 
+def seeded(augment: Augment) -> Augment:
+    """An augmentation whose layers of Keras draw by its seed, as its own random numbers do."""
+
+    def augmented(batch: Any, seed: tf.Tensor) -> Any:
+        with SeededScope(seed):
+            return augment(batch, seed)
+
+    return augmented
+
+
 def per_example(augment: Augment) -> Augment:
     """Mark an augmentation that changes each example by itself, whatever the others are.
 
@@ -573,7 +583,7 @@ class TrainingBatches:
             batches = split.batches(numbers, _with_weights, label=TRAINING_DATA, bad=self.bad)
         if self.augment is None:
             return batches.prefetch(tf.data.AUTOTUNE)
-        augment = self.augment
+        augment = seeded(self.augment)
 
         @without_autograph
         def augmented(step: tf.Tensor, batch: Any) -> Any:
@@ -582,8 +592,7 @@ class TrainingBatches:
             if len(positions) < size:
                 batch = tf.nest.map_structure(lambda t: tf.gather(t, in_batch), batch)
             place_seed = tf.stack([tf.constant(seed, tf.int64), place])
-            with SeededScope(place_seed):
-                batch = augment(batch, place_seed)
+            batch = augment(batch, place_seed)
             if batch is None:
                 raise UsageError("The function that create_augment returns gives None, no batch.")
             _validate_ranks(batch, "create_augment")

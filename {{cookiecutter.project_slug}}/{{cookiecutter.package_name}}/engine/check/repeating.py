@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from ..batches import seeded
 from ..data_errors import reading_errors
 from ..randomness import SAME_ROWS
-from ..replicas import SeededScope
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .graph import (
@@ -211,7 +210,7 @@ def augmentation(lab: Laboratory) -> Finding:
     """The augmentation differs between steps, and labels still match their inputs."""
     if lab.batches.augment is None:
         return ok("none")
-    augment, plain = _seeded(lab.batches.augment), lab.plain_batch
+    augment, plain = seeded(lab.batches.augment), lab.plain_batch
     traced = tf.function(augment, autograph=False)
     graph = traced.get_concrete_function(plain, tf.constant([0, 1], tf.int64)).graph
     operations = graph.get_operations()
@@ -242,16 +241,6 @@ def augmentation(lab: Laboratory) -> Finding:
                 "draw once, or give each a seed of its own, for example from tf.random.split(seed)",
             )
     return _mostly_replaced(plain, made) or ok()
-
-
-def _seeded(augment: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """An augmentation whose layers of Keras draw by its seed, as they do for a batch."""
-
-    def augmented(batch: Any, seed: tf.Tensor) -> Any:
-        with SeededScope(seed):
-            return augment(batch, seed)
-
-    return augmented
 
 
 def _known_parts(plain: Any, made: Any) -> Any:
