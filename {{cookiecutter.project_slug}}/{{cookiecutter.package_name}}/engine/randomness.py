@@ -98,7 +98,8 @@ def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
         arguments = signature.bind(*args, **kwargs).arguments
         if (dtype := _dtype(arguments)) in HALVES:
             return tf.cast(draw(**_in_single_precision(arguments)), dtype)
-        sizes = _sizes(next(iter(arguments.values())), "shape" in arguments)
+        first = next(iter(arguments.values()))
+        sizes = _sizes_in(first) if "shape" in arguments else _sizes_of(first)
         rows = sizes[0] if sizes else 0
         if not isinstance(rows, int):
             return _drawn_for(rows, draw, original, arguments, place)
@@ -135,20 +136,23 @@ def _in_single_precision(arguments: dict[str, Any]) -> dict[str, Any]:
     return single | ({"dtype": tf.float32} if "dtype" in single else {})
 
 
-def _sizes(value: Any, is_shape: bool) -> list[Any]:
-    """The shape of what is drawn, from a shape or a tensor: int, or int32 scalars if not known.
+def _sizes_of(tensor: tf.Tensor) -> list[Any]:
+    """The size of each axis: int, or an int32 scalar where only a step knows it.
 
     Empty if not even the number of axes is known.
     """
-    parts = _static(value) if is_shape else None
-    if is_shape and parts is None and tf.is_tensor(value) and value.op.type == "Shape":
-        value, is_shape = value.op.inputs[0], False
-    if not is_shape:
-        axes = enumerate(value.shape if value.shape.rank else [])
-        return [tf.shape(value)[i] if size is None else size for i, size in axes]
-    if parts is None and tf.is_tensor(value):
-        parts = tf.unstack(value) if value.shape.rank and value.shape[0] is not None else []
-    found = [(part, _static(part)) for part in (value if parts is None else parts)]
+    axes = enumerate(tensor.shape if tensor.shape.rank else [])
+    return [tf.shape(tensor)[i] if size is None else size for i, size in axes]
+
+
+def _sizes_in(shape: Any) -> list[Any]:
+    """The same of what has this shape."""
+    parts = _static(shape)
+    if parts is None and tf.is_tensor(shape):
+        if shape.op.type == "Shape":
+            return _sizes_of(shape.op.inputs[0])
+        parts = tf.unstack(shape) if shape.shape.rank and shape.shape[0] is not None else []
+    found = [(part, _static(part)) for part in (shape if parts is None else parts)]
     return [part if size is None else int(size) for part, size in found]
 
 
@@ -195,7 +199,7 @@ def _drawn_for(
             value = known[name]
             known[name] = tf.ensure_shape(value, [place.rows, *value.shape[1:]])
         for name in shapes:
-            first, *rest = _sizes(known[name], True)
+            first, *rest = _sizes_in(known[name])
             known[name] = [first if isinstance(first, int) else place.rows, *rest]
         return draw(**known)
 
@@ -215,13 +219,13 @@ def _own_rows(original: Any, arguments: dict[str, Any], rows: int, place: Place)
 
     def for_all(value: Any) -> Any:
         """Rows for each replica; its own are at its place, those of others don't matter."""
-        rest = _sizes(value, False)[1:]
+        rest = _sizes_of(value)[1:]
         split = tf.reshape(value, [parts, 1, own, *rest])
         return tf.reshape(tf.repeat(split, replicas, axis=1), [rows * replicas, *rest])
 
     whole = _with_rows(arguments, rows, rows * replicas, for_all)
     drawn = original(**whole)
-    rest = _sizes(drawn, False)[1:]
+    rest = _sizes_of(drawn)[1:]
     split = tf.reshape(drawn, [parts, replicas, own, *rest])
     return tf.reshape(tf.gather(split, place.index, axis=1), [rows, *rest])
 
@@ -244,8 +248,7 @@ def _same_rows(original: Any, arguments: dict[str, Any], rows: int) -> tf.Tensor
     """Draw for one row, and use that for every row."""
     if "x" in arguments:  # dropout: one mask
         shape = arguments.get("noise_shape")
-        of = arguments["x"] if shape is None else shape
-        _, *rest = _sizes(of, shape is not None)
+        _, *rest = _sizes_of(arguments["x"]) if shape is None else _sizes_in(shape)
         return original(**arguments | {"noise_shape": [1, *rest]})
     if not any(_has_rows(value, rows) for value in arguments.values()):
         return tf.repeat(original(**_with_rows(arguments, rows, 1, None)), rows, axis=0)
@@ -265,7 +268,7 @@ def _with_rows(arguments: dict[str, Any], rows: int, wanted: int, change: Any) -
     changed = {n: change(v) if _has_rows(v, rows) else v for n, v in arguments.items()}
     for name in ("shape", "noise_shape"):
         if arguments.get(name) is not None:
-            first, *rest = _sizes(arguments[name], True)
+            first, *rest = _sizes_in(arguments[name])
             is_rows = isinstance(first, int) and first == rows
             changed[name] = [wanted if is_rows else first, *rest]
     return changed
