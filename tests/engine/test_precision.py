@@ -41,6 +41,41 @@ def scaled_by(scale: float) -> Callable[[Progress], Progress]:
     )
 
 
+def test_layers_of_an_augmentation_are_in_full_precision() -> None:
+    made: list[str] = []
+
+    def create_augment() -> Callable[..., Any]:
+        noise = layers.GaussianNoise(0.1)
+        made.append(noise.compute_dtype)
+        return lambda batch, seed: (noise(batch[0], training=True), *batch[1:])
+
+    for precision in ("float64", "float16", "bfloat16", "float64"):
+        built = build(Toy(half_model, create_augment=create_augment), precision=precision)
+        inputs, *_ = next(built.iterator(0, 1))
+        assert inputs.dtype.name == made[-1]
+    assert made == ["float64", "float32", "float32", "float64"]
+
+
+@pytest.mark.parametrize(
+    ("change", "mend"),
+    [
+        (lambda x: layers.RandomRotation(0.1)(x, training=True), "RandomRotation can't compute in"),
+        (lambda x: x * tf.ones(x.shape), r"cast what that line makes to keras\.config\.floatx\(\)"),
+    ],
+)
+def test_an_augmentation_that_mixes_precisions_is_one_sentence(
+    change: Callable[[tf.Tensor], tf.Tensor], mend: str
+) -> None:
+    images = np.zeros((BATCH, 4, 4, 1), "float32")
+    toy = Toy(
+        lambda: keras.Sequential([keras.Input((4, 4, 1)), layers.Flatten(), layers.Dense(CLASSES)]),
+        data=(images, plain_data()[1][:BATCH]),
+        augment=lambda batch, seed: (change(batch[0]), *batch[1:]),
+    )
+    with pytest.raises(UsageError, match=rf"float32.* float64.*: .*{mend}"):
+        build(toy, precision="float64").iterator(0, 1)
+
+
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_the_loss_scale_is_halved_on_overflow_until_it_fits(replicas: int) -> None:
     start = 2.0**40

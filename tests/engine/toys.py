@@ -149,6 +149,7 @@ class Toy:
     augment: Callable[[Any, tf.Tensor], Any] | None = None
     adapt: Callable[[Any], dict[str, Any]] = adapt_to_nothing
     callbacks: Callable[[], list[Callback]] = list
+    create_augment: Callable[[], Any] | None = None  # what gives `augment`
     create_datasets: Callable[[TaskConfig], dict[str, Any]] | None = None  # what gives `splits`
     terms: tuple[str, ...] = ()
     examples_interact: bool = False
@@ -227,7 +228,7 @@ def create_run(toy: Toy, *arguments: Any) -> Built:
     (first, *_) = toy.train_steps
     validation_step = toy.validation_step or first
     task = {
-        "create_augment": lambda task: toy.augment,
+        "create_augment": lambda task: (toy.create_augment or (lambda: toy.augment))(),
         "adapt": lambda task, datasets: toy.adapt(datasets),
         "create_model": lambda task, adapted: toy.model(),
         "create_losses": lambda task: toy.losses(),

@@ -39,7 +39,7 @@ from {{ cookiecutter.package_name }}.engine.strategy import create_strategy
 from {{ cookiecutter.package_name }}.engine.types import Run
 from {{ cookiecutter.package_name }}.run import create_run
 from {{ cookiecutter.package_name }}.task.config import TaskConfig
-from {{ cookiecutter.package_name }}.task.data import create_augment, create_datasets
+from {{ cookiecutter.package_name }}.task.data import create_datasets
 from {{ cookiecutter.package_name }}.task.metrics import create_metrics
 from {{ cookiecutter.package_name }}.task.steps import EXAMPLES_INTERACT
 
@@ -142,13 +142,13 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
     task, rows = TaskConfig(), ROWS[scenario.second_batch]
     datasets = create_small_datasets(rows)
     with patch("{{ cookiecutter.package_name }}.run.create_metrics", metrics_in(scenario.metrics)):
-        run, steps, _ = create_run(strategy, datasets, config, task)
+        run, steps, training = create_run(strategy, datasets, config, task)
     split = datasets["train"]
     batches = TrainingBatches(
         weighted(split, rows) if scenario.weights else split,
         steps.layout,
         last_batch="pad",
-        augment=create_augment(task),
+        augment=training.augment,
     ).dataset(0, STEPS)
     if scenario.skip:
         batches = with_nan_weights(batches)

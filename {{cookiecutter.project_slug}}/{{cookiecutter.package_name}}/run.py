@@ -71,6 +71,7 @@ def create_run(
     batch_size = global_batch_size(config, strategy.num_replicas_in_sync)
     layout = create_layout(strategy, batch_size, config.accumulate)
     bad_examples = BadExamples(config.max_bad_examples)
+    _set_dtypes(config, mixed=False)  # of layers in an augmentation
     batches = TrainingBatches(
         datasets["train"],
         layout,
@@ -242,11 +243,7 @@ def _create_models(
     # Layers get the same names, however many runs were made before.
     keras.utils.clear_session(free_memory=False)  # without a garbage collection, which takes 0.3 s
     keras.utils.set_random_seed(config.seed)
-    # 16-bit precisions keep float32 weights.
-    full = config.precision in ("float32", "float64")
-    policy = config.precision if full else f"mixed_{config.precision}"
-    keras.config.set_floatx(config.precision if full else "float32")
-    keras.config.set_dtype_policy(policy)
+    policy = _set_dtypes(config, mixed=True)
     seeds = tf.compat.v1.get_seed(0)
     with strategy.scope():
         models = _named(create_model(task, adapted))
@@ -262,6 +259,19 @@ def _create_models(
             "that to --precision, which scales the loss of float16, or set the dtype of layers."
         )
     return models
+
+
+def _set_dtypes(config: Config, *, mixed: bool) -> str:
+    """Set the dtype of numbers and of layers made from now on, and return the latter.
+
+    16-bit precisions keep float32 numbers and weights; only `mixed` layers compute in 16 bits.
+    """
+    is_full = config.precision in ("float32", "float64")
+    floatx = config.precision if is_full else "float32"
+    policy = f"mixed_{config.precision}" if mixed and not is_full else floatx
+    keras.config.set_floatx(floatx)
+    keras.config.set_dtype_policy(policy)
+    return policy
 
 
 def _functions() -> TaskFunctions:

@@ -6,6 +6,7 @@ neither on the number of replicas nor on where a run was interrupted.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
@@ -16,6 +17,7 @@ import tensorflow as tf
 
 from . import cluster
 from .bad_examples import BadExamples
+from .causes import cause_of, mixes_floats
 from .errors import DataError, UsageError, require_call
 from .output import say
 from .random_access import (
@@ -388,6 +390,24 @@ def shuffled(places: tf.Tensor, examples: int, seed: int) -> tf.Tensor:
     return tf.reshape(rows, tf.shape(places))
 
 
+@contextlib.contextmanager
+def _precision_errors() -> Iterator[None]:
+    """Around an augmentation: that it mixes float32 and float64, in one sentence."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not mixes_floats(str(error)):
+            raise
+        own = keras.config.floatx()
+        mend = f"cast what that line makes to keras.config.floatx(), {own} in this run"
+        if "RandomRotation.call" in str(error):
+            mend = (
+                f"keras.layers.RandomRotation can't compute in {own} (Keras 3.15); use "
+                "keras.ops.image.affine_transform"
+            )
+        raise UsageError(f"{cause_of(error)}: {mend}.") from error
+
+
 def seeded(augment: Augment) -> Augment:
     """An augmentation whose layers of Keras draw by its seed, as its own random numbers do."""
 
@@ -592,7 +612,8 @@ class TrainingBatches:
             if len(positions) < size:
                 batch = tf.nest.map_structure(lambda t: tf.gather(t, in_batch), batch)
             place_seed = tf.stack([tf.constant(seed, tf.int64), place])
-            batch = augment(batch, place_seed)
+            with _precision_errors():
+                batch = augment(batch, place_seed)
             if batch is None:
                 raise UsageError("The function that create_augment returns gives None, no batch.")
             _validate_ranks(batch, "create_augment")

@@ -116,6 +116,11 @@ def raised_by(error: BaseException) -> str:
     return f"{last.line}" if TASK in Path(last.filename).parents else ""
 
 
+def mixes_floats(message: str) -> bool:
+    """Whether TensorFlow says that an operation gets float32 and float64."""
+    return {"float32", "float64"} <= set(re.findall(r"\bfloat\d+\b", message))
+
+
 def is_reading(error: BaseException) -> bool:
     """Whether tf.data failed to make an element."""
     return _is_of_tensorflow(error) and bool(READING.search(str(error)))
