@@ -380,6 +380,26 @@ def test_evaluation_says_what_a_step_cannot_take() -> None:
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("is_batched", [True, False])
+def test_batches_of_one_size_are_named(is_batched: bool) -> None:
+    stream = tf.data.Dataset.from_tensor_slices((INPUTS, LABELS))
+    if is_batched:
+        stream = stream.batch(8, drop_remainder=True)
+    else:
+        stream = stream.map(lambda x, y: (tf.stack([x] * 8), tf.stack([y] * 8)))
+    toy = takes(
+        (INPUTS, LABELS),
+        model=lambda: {"main": plain_model(), "other": plain_model()},
+        others={"validation": stream},
+    )
+    built = build(toy)
+    with pytest.raises(DataError) as found:
+        Evaluation(built.run, toy.splits, built.steps.layout).evaluate("validation")
+    named = "all parts begin with an axis of 8, as batch(8, drop_remainder=True) gives them"
+    assert (named in str(found.value)) == is_batched, found.value
+
+
+@pytest.mark.quick
 def test_an_output_in_half_precision_is_named() -> None:
     def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         return tf.gather(predictions, labels, batch_dims=1)

@@ -13,8 +13,24 @@ import tensorflow as tf
 
 from . import cluster
 from .bad_examples import COUNTED, sentence
-from .batches import ONE_TO_ONE, TRAINING_DATA, Split, chain, is_sharded, worker_split
-from .causes import cause_of, is_reading, is_without_value, message_of, place_of, raised_by
+from .batches import (
+    MAKES_BATCHES,
+    ONE_TO_ONE,
+    TRAINING_DATA,
+    Split,
+    chain,
+    is_sharded,
+    worker_split,
+)
+from .causes import (
+    cause_of,
+    is_reading,
+    is_without_value,
+    message_of,
+    mixes_floats,
+    place_of,
+    raised_by,
+)
 from .errors import DataError
 from .lost_worker import is_lost_worker
 from .random_access import RandomAccess
@@ -98,7 +114,7 @@ def data_errors(
             raise DataError(_unreadable({split: data}, error, rows)) from error
         if not isinstance(error, RuntimeError) and (reason := _misfit(run, element, shapes=True)):
             raise DataError(f"The {label} doesn't fit the model: {reason}.") from error
-        if reason := _misfit_of_step(run, element, error, label):
+        if reason := _misfit_of_step(run, element, error, label, _size_of_batches(element, data)):
             raise DataError(f"{cause_of(error)}; {reason}.") from error
         raise
 
@@ -286,11 +302,28 @@ def _misfit(run: Run, element: Any, *, shapes: bool) -> str:
     return ""
 
 
-def _misfit_of_step(run: Run, element: Any, error: Exception, label: str) -> str:
+def _size_of_batches(element: Any, data: Split) -> int:
+    """How many examples a stream seems to hold in each of its own, 0 if it isn't batched."""
+    stream = None if data is None else worker_split(data)
+    kinds = set(_kinds(stream)) if isinstance(stream, tf.data.Dataset) else set[str]()
+    if not kinds & MAKES_BATCHES or "_UnbatchDataset" in kinds:
+        return 0
+    sizes = {(*spec.shape, None)[2] for spec in tf.nest.flatten(element[:-1])}
+    return sizes.pop() or 0 if len(sizes) == 1 else 0
+
+
+def _misfit_of_step(run: Run, element: Any, error: Exception, label: str, batched: int) -> str:
     """What a step got that failed on a shape, a dtype or a part; "" if it failed on another thing.
 
     Training and validation data may have other parts, and a step may change them before it calls
     the model, so nothing is compared before a step fails.
+
+    Args:
+        run: what the factories made.
+        element: the spec of a batch, a nest of (replicas, rows, ...).
+        error: of the step.
+        label: the name of the split in a sentence.
+        batched: see `_size_of_batches`.
     """
     text = message_of(error)
     # That of a layer's variables comes when the step has ended.
@@ -312,7 +345,12 @@ def _misfit_of_step(run: Run, element: Any, error: Exception, label: str) -> str
     mend = "look at that line, and at what create_datasets in task/data.py returns"
     texts = any(spec.dtype == tf.string for spec in tf.nest.flatten(element[:-1]))
     low = {model.compute_dtype for model in run.models.values()} & {"float16", "bfloat16"}
-    if (found := UNPACKED.search(text)) and found[1] == str(len(element)):
+    if batched > 1:
+        mend = (
+            f"all parts begin with an axis of {batched}, as batch({batched}, drop_remainder=True) "
+            "gives them: leave drop_remainder out, or add .unbatch()"
+        )
+    elif (found := UNPACKED.search(text)) and found[1] == str(len(element)):
         mend = f"a batch has {len(element)} parts, as create_datasets in task/data.py returns them"
         if isinstance(element[0], dict):
             mend += ", where a dict is the inputs by name: inputs and labels are a tuple, (x, y)"
@@ -320,7 +358,7 @@ def _misfit_of_step(run: Run, element: Any, error: Exception, label: str) -> str
         mend = "make numbers of texts, such as by np.unique(labels, return_inverse=True)[1]"
     elif any(re.search(rf"\b{dtype}\b", text) for dtype in low):
         mend = "give the model's last layer dtype=keras.config.floatx(), or use tf.cast"
-    elif {"float32", "float64"} <= set(re.findall(r"\bfloat\d+\b", text)):
+    elif mixes_floats(text):
         own = keras.config.floatx()
         mend = f"numbers are {own} in this run: cast what that line makes to keras.config.floatx()"
     elif "unknown rank" in text:
