@@ -45,7 +45,8 @@ class Replica(NamedTuple):
             replica. With `--randomness global_batch` it is the same on all replicas, and each gets
             its rows of the numbers drawn for the global batch. For several draws in a step, make
             several seeds: `tf.random.split(replica.seed, 3)`.
-        num_microbatches: parts of the per-replica batch that `--accumulate` makes.
+        num_microbatches: parts of the per-replica batch that `--accumulate` makes. The step runs
+            for each of them, and so does what it assigns, such as an average of weights.
         compiled: whether XLA compiles this step.
     """
 
@@ -70,7 +71,8 @@ class Replica(NamedTuple):
     def all_gather(self, value: tf.Tensor) -> tf.Tensor:
         """The rows of every replica, (rows, ...) -> (rows of all replicas, ...); differentiable.
 
-        In the order of the replicas: row r of this one is row `index * rows + r` of all.
+        In the order of the replicas: row r of this one is row `index * rows + r` of all. Those of
+        padding come along; to leave them out, gather the weights too.
 
         Raises:
             CollectiveInXlaError: inside XLA, which can't compile collectives (TF 2.21).

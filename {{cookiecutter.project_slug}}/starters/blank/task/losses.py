@@ -14,8 +14,8 @@ from .next_todo import TodoError
 
 
 # TODO(5): your losses, each with reduction="none".
-def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
-    """Losses by name: (labels, predictions) -> one number per example."""
+def create_losses(task: TaskConfig) -> dict[str, Any]:
+    """Losses of Keras or functions by name: (labels, predictions) -> one number per example."""
     raise TodoError(
         5,
         "create_losses in task/losses.py must return losses by name, such as "
@@ -27,9 +27,10 @@ def create_losses(task: TaskConfig) -> dict[str, keras.losses.Loss]:
 def count(batch: Any) -> tf.Tensor:
     """The number of examples (or tokens, pixels) in a per-replica batch, an int32 scalar.
 
-    Or a dict of such scalars, one for each part of the loss that has its own denominator. Means
-    over batches weight an optimizer's loss or one of the TERMS by the count of its name, and what
-    has none by the sum of all.
+    Or a dict of such scalars, one for each part of the loss that has its own denominator: a step
+    divides each part by `replica.global_count` of its name. The mean over batches that is reported
+    weights each loss and each of the TERMS by the count of its own name; one without a count of its
+    name, such as a sum of several parts, by the sum of all counts.
     """
     raise TodoError(
         10,
@@ -55,7 +56,8 @@ def compute_loss(
     if isinstance(replica.global_count, dict):
         raise UsageError(
             "count returns several numbers: divide each term by its own, "
-            "replica.global_count[name], with tf.nn.compute_average_loss."
+            "replica.global_count[name], with tf.nn.compute_average_loss, and add "
+            "tf.nn.scale_regularization_loss(replica.regularization(model)) once."
         )
     if per_example.shape != weights.shape:
         raise UsageError(

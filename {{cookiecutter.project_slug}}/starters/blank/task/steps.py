@@ -1,7 +1,8 @@
 """The train, validation and test step, as one replica computes them.
 
 A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
-optimizer's name ("main" if it is the only one).
+optimizer's name ("main" if it is the only one). A train step that trains nothing, such as one that
+only moves an average, returns {}.
 """
 
 from __future__ import annotations
