@@ -515,6 +515,34 @@ def weights_by_name() -> Toy:
     )  # fmt: skip
 
 
+def counted_for(all_by: str, some_by: str) -> Toy:
+    """Two terms with weights of their own, each counted by the weights of one of them."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        losses = run.losses["main"](labels, run.model(inputs, training=True))
+        terms = {
+            name: tf.nn.compute_average_loss(
+                losses, sample_weight=weights[name], global_batch_size=replica.global_count[name]
+            )
+            for name in ("all", "some")
+        }
+        return {"main": terms["all"] + terms["some"], **terms}
+
+    def weighted(rows: int, seed: int) -> tuple[Any, ...]:
+        some = (np.arange(rows) % 3 == 0).astype("float32")
+        return *examples(rows, seed), {"all": np.ones(rows, "float32"), "some": some}
+
+    def count(batch: Any) -> dict[str, tf.Tensor]:
+        numbers = {n: tf.math.count_nonzero(w, dtype=tf.int32) for n, w in batch[-1].items()}
+        return {"all": numbers[all_by], "some": numbers[some_by]}
+
+    return sound(
+        data=weighted(ROWS, 1), others={"validation": weighted(60, 2)}, metrics=dict,
+        train_steps=(one_step,), validation_step=one_step, terms=("all", "some"), count=count,
+    )  # fmt: skip
+
+
 def updated_in_training_only() -> Toy:
     """Validation doesn't update one of two metrics."""
 
@@ -2790,7 +2818,7 @@ def ranked(interact: bool = True) -> Toy:
     )  # fmt: skip
 
 
-def high_quantile() -> Toy:
+def high_quantile(name: str = "error") -> Toy:
     """Predictions above nearly all labels, of which a mean error knows nothing."""
 
     def pinball(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
@@ -2803,7 +2831,7 @@ def high_quantile() -> Toy:
     return regression(
         data=(inputs.astype("f4"), numbers.standard_exponential(rows).astype("f4")),
         losses=lambda: {"main": pinball},
-        metrics=lambda: {"error": metrics.MeanAbsoluteError()},
+        metrics=lambda: {name: metrics.MeanAbsoluteError()},
         train_steps=(update,), validation_step=update, others={},
         optimizer=lambda: keras.optimizers.Adam(0.1),
     )  # fmt: skip
@@ -4344,6 +4372,10 @@ LOSS = [
     Fault(
         "padding", lambda: padded_words(masked=False, count_padding=True, inputs=True),
         "padding, which trains the model, and inputs are padded there as well",
+    ),
+    Fault(
+        "count", lambda: counted_for("all", "all"),
+        "count gives 24 for 'some', of which 8 have a weight, and as many if none has",
     ),
     Fault(
         "count", lambda: sentences_counted(),
@@ -6492,6 +6524,24 @@ def mixed_up(exchanged: bool, others_of_labels: int = 1) -> Toy:
     )
 
 
+def shares_of(gather: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
+    """Mixup of two to one; classes become shares, in which the other has what `gather` gives."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, labels, weights = batch
+        order = tf.argsort(tf.random.stateless_uniform([inputs.shape[0]], seed))
+        shares = tf.one_hot(labels, CLASSES, dtype=inputs.dtype)
+        mixed = inputs * 2 / 3 + tf.gather(inputs, order) / 3
+        return mixed, shares * 2 / 3 + gather(shares, order) / 3, weights
+
+    return sound(
+        augment=augment,
+        losses=lambda: {"main": losses.CategoricalCrossentropy(from_logits=True, reduction="none")},
+        metrics=dict,
+        others={},
+    )
+
+
 def added_up(add: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
     """Something of other examples is added to half of the inputs; both labels stay."""
 
@@ -7787,6 +7837,10 @@ MODES = [
     Fault(
         "augmentation", lambda: added_up(lambda a, b: tf.math.log(tf.exp(a) + 9 * tf.exp(b))),
         "take up parts of other examples, and their labels stay, also where the other one is the",
+    ),
+    Fault(
+        "augmentation", lambda: shares_of(lambda shares, order: shares),
+        "their labels stay, although they become one number for each class",
     ),
     Fault(
         "augmentation", lambda: added_up(lambda a, b: 0.7 * a + 0.3 * b),

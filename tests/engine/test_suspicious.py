@@ -59,6 +59,7 @@ from .faulty import (
     counted,
     counted_by_weight,
     counted_events,
+    counted_for,
     counting_some,
     decay_of_kernels,
     denoising,
@@ -79,6 +80,7 @@ from .faulty import (
     growing_with_run,
     heads_by,
     heads_validated,
+    high_quantile,
     hinge_gan,
     in_units,
     interpolated_windows,
@@ -160,6 +162,7 @@ from .faulty import (
     several_labels,
     several_numbers,
     severe_repeated,
+    shares_of,
     shifted_again,
     smoothed,
     smoothed_beside,
@@ -190,6 +193,7 @@ from .faulty import (
     until_month,
     updated_in_training_only,
     validated,
+    validated_gan,
     visits,
     warmed_up,
     warming_up,
@@ -1820,6 +1824,129 @@ def attended_places() -> Toy:
     )
 
 
+def mostly_zero() -> Toy:
+    """Absolute errors of numbers that are nearly all 0, as the predictions are at first."""
+    return regression(
+        lambda: layers.Dense(1, kernel_initializer="zeros"),
+        data=(examples()[0], (np.arange(ROWS) % 5 == 0).astype("float32")),
+        losses=lambda: {"main": lambda y, p: tf.sqrt(tf.square(y - p[:, 0]) + 1e-6)},
+        others={},
+    )
+
+
+class Queue(layers.Layer):
+    """Compares with the batch before; at first with small random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept = self.add_weight(shape=(BATCH, 2), initializer="normal", trainable=False)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.matmul(x, tf.convert_to_tensor(self.kept.value), transpose_b=True)
+
+
+def compared_with_a_queue() -> Toy:
+    """Embeddings that are to differ from those of the batch before."""
+
+    def create() -> dict[str, keras.Model]:
+        short = [keras.Input((FEATURES,)), dense(2), layers.UnitNormalization()]
+        return {
+            "main": keras.Sequential(short),
+            "queue": keras.Sequential([keras.Input((2,)), Queue()]),
+        }
+
+    def comparing(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, _, weights = batch
+        likeness = run.models["queue"](run.models["main"](inputs, training=True))
+        losses = tf.reduce_logsumexp(5 * likeness, axis=1)
+        return {"main": compute_loss(losses, weights, run.models["main"], replica)}
+
+    def keeping(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        (queue,) = run.models["queue"].layers
+        queue.kept.assign(replica.all_gather(run.models["main"](batch[0], training=False)))
+        return {}
+
+    steps = (comparing, keeping)
+    return sound(model=create, train_steps=steps, losses=dict, metrics=dict, others={})
+
+
+def of_two_forms() -> Toy:
+    """Training draws the noise that is to be found; validation data has it."""
+
+    def create() -> keras.Model:
+        inputs = {
+            "noisy": keras.Input((FEATURES,), name="noisy"),
+            "label": keras.Input((), dtype="int64", name="label"),
+        }
+        both = layers.Concatenate()(
+            [inputs["noisy"], layers.Embedding(CLASSES, 4)(inputs["label"])]
+        )
+        return keras.Model(inputs, dense(FEATURES)(both))
+
+    def loss(run: Run, inputs: Any, noise: tf.Tensor, weights: tf.Tensor, replica: Replica) -> Any:
+        losses = run.losses["main"](noise, run.model(inputs, training=True))
+        return {"main": compute_loss(losses, weights, run.model, replica)}
+
+    def training(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        noise = tf.random.stateless_normal(inputs.shape, replica.seed, dtype=inputs.dtype)
+        given = {"noisy": inputs + noise, "label": labels}
+        return loss(run, given, noise, weights, replica)  # type: ignore[no-any-return]
+
+    def validating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        return loss(run, *batch, replica)  # type: ignore[no-any-return]
+
+    inputs, labels = examples(60, 2)
+    noise = np.random.default_rng(0).normal(size=inputs.shape).astype("float32")
+    return sound(
+        model=create, train_steps=(training,), validation_step=validating, metrics=dict,
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+        others={"validation": ({"noisy": inputs + noise, "label": labels}, noise)},
+    )  # fmt: skip
+
+
+def judged_together() -> Toy:
+    """Real examples and those of a generator with BatchNormalization are judged in one call."""
+
+    def create() -> dict[str, keras.Model]:
+        small = keras.initializers.RandomNormal(stddev=0.01, seed=1)
+        made = layers.Dense(FEATURES, kernel_initializer=small), layers.BatchNormalization()
+        return GAN.model() | {"generator": keras.Sequential([keras.Input((2,)), *made])}
+
+    def judging(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        real, noise, weights = batch
+        both = tf.concat([real, run.models["generator"](noise, training=True)], axis=0)
+        on_real, on_made = tf.split(run.models["discriminator"](both, training=True)[:, 0], 2)
+        total = tf.reduce_sum((tf.nn.softplus(-on_real) + tf.nn.softplus(on_made)) * weights)
+        return {"discriminator": total / tf.cast(replica.global_count, total.dtype)}
+
+    def validating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        _, noise, weights = batch
+        made = run.models["generator"](noise, training=False)
+        given = run.models["discriminator"](made, training=False)[:, 0]
+        total = tf.reduce_sum(tf.nn.softplus(-given) * weights)
+        loss = total / tf.cast(replica.global_count, total.dtype)
+        return {"generator": loss, "discriminator": 2 * loss}
+
+    return replace(
+        validated_gan(), model=create, metrics=dict, train_steps=(judging, GAN.train_steps[1]),
+        validation_step=validating,
+    )  # fmt: skip
+
+
+def days_of_short_series() -> Toy:
+    """The days of measurements; a fifth of the series ends early, with 0 from there on."""
+
+    def end_some(inputs: np.ndarray) -> np.ndarray:
+        days = np.cumsum(1 + np.random.default_rng(1).random(inputs.shape), axis=1).astype(
+            "float32"
+        )
+        days[::5, 2:] = 0
+        return days
+
+    return sound(data=changed(examples(), 0, end_some))
+
+
 def mixed_stream() -> Toy:
     """Labels of a stream become shares of two classes."""
 
@@ -2305,6 +2432,9 @@ def with_latents(part: int, named: bool = True) -> Toy:
 
 
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
+    ("loss falls on one batch", mostly_zero),
+    ("loss falls on one batch", compared_with_a_queue),
+    ("splits alike", of_two_forms),
     ("inputs without the answer", lambda: smoothed_windows(centered=False)),
     ("inputs without the answer", lambda: smoothed_windows(centered=True, rough=0.0)),
     ("every weight moves", lambda: sound(optimizer=lambda: chosen_by("kernel", "rest"))),
@@ -2501,6 +2631,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", chosen_noise),
     ("augmentation", mixed_with_two_labels),
     ("augmentation", lambda: mixed_with_two_labels(partners=True)),
+    ("augmentation", lambda: shares_of(tf.gather)),
     ("augmentation", seen_twice),
     ("augmentation", rarely_mixed),
     ("augmentation", blends_without_label),
@@ -2861,6 +2992,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
         for by_layer in (False, True)
         for both in ((np.log, keras.ops.log), (np.array, keras.ops.copy))
     ),
+    ("metrics follow the loss", lambda: high_quantile("calibration_error")),
     ("table of predictions", lambda: counted(np.exp)),
     ("table of predictions", lambda: counted(lambda x: x, "log_rate")),
     ("table of predictions", lambda: counted(lambda x: x / np.log(10))),
@@ -3002,6 +3134,10 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", lambda: mixed_up(exchanged=False)),
     ("rows in two splits", next_days),
     ("rows in two splits", coarse_windows),
+    ("count", lambda: counted_for("all", "some")),
+    ("count", lambda: counted_for("some", "some")),  # boxes that are found
+    ("marks", days_of_short_series),
+    ("inputs alike in evaluation", judged_together),
     ("marks", lambda: known_above(-900.0)),
     ("marks", lambda: filled_with_zero(before=False)),
     ("marks", lambda: filled_with_zero(before=True, masked=True)),

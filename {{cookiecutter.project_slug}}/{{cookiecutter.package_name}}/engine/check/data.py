@@ -121,6 +121,8 @@ def _otherwise_shaped(
 ) -> Finding | None:
     """Whether an array has another shape or dtype than training data and its batch."""
     raw, shape = lab.examples["train"][name], tuple(given.shape[2:])
+    # The steps take examples of two forms, as where evaluation gets noise that training draws.
+    has_other_form = lab.examples[split].keys() != lab.examples["train"].keys()
     if array.shape[1:] not in {raw.shape[1:], shape}:
         # Evaluation may read whole inputs, longer or larger than in training.
         may_be = name.startswith("inputs") and array.ndim == raw.ndim
@@ -129,6 +131,7 @@ def _otherwise_shaped(
         may_be |= name.startswith("labels") and are_votes and array.ndim == raw.ndim - 1
         # Training may be of one step of a series, and evaluation of several.
         may_be |= array.ndim == raw.ndim > 2 and array.shape[2:] == raw.shape[2:]
+        may_be |= has_other_form
         return (look if may_be and _is_evaluated(lab) else wrong)(
             f"{name} has shape {array.shape[1:]} in {split} data and {shape} in training data"
         )
@@ -139,7 +142,8 @@ def _otherwise_shaped(
         # Training may use shares of votes, and evaluation the right answer.
         are_labels = name.startswith("labels") and raw.dtype.kind == "f"
         are_shares = all(np.min(x) >= 0 and np.max(x) <= 1 for x in (raw, array) if x.size)
-        return (look if are_labels and are_shares else wrong)(
+        may_be = (are_labels and are_shares) or (has_other_form and _is_evaluated(lab))
+        return (look if may_be else wrong)(
             f"{name} has dtype {array.dtype} in {split} data and {raw.dtype} in training data"
         )
     return None

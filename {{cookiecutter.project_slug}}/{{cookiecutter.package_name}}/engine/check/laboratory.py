@@ -205,10 +205,11 @@ class Laboratory(Runs):
 
     def counts_of(self, batch: Any) -> dict[str, int]:
         """The counts of a batch, for each of the losses and terms."""
-        counts = loss_counts(self.run, self._count(batch))
+        counts = loss_counts(self.run, self.count_in(batch))
         return dict(zip(self.run.returned, counts.numpy().tolist(), strict=True))
 
-    def _count(self, batch: Any) -> Any:
+    def count_in(self, batch: Any) -> Any:
+        """The result of `count` for a batch."""
         local = on_replicas(batch, self.run.strategy, self.one[1].layout)
         return self.run.functions.count(local)
 
@@ -224,7 +225,7 @@ class Laboratory(Runs):
     @cached_property
     def counts(self) -> Any:
         """The result of `count` for the first batch."""
-        return self._count(self.batch)
+        return self.count_in(self.batch)
 
     @property
     def has_other_denominators(self) -> bool:
@@ -604,11 +605,16 @@ class Laboratory(Runs):
                 for name in self.run.optimizers}  # fmt: skip
 
     def changes_by_step_of(
-        self, names: list[str], behind: Sequence[str] = (), draws: Sequence[int] = (0,)
+        self,
+        names: list[str],
+        behind: Sequence[str] = (),
+        draws: Sequence[int] = (0,),
+        part: float = 1e-3,
     ) -> Numbers:
-        """How a small step against the gradients of some optimizers changes all losses.
+        """How a step against the gradients of some optimizers changes all losses.
 
-        Those `behind` are trained alone before, for some steps that lower their loss by at most a
+        If the losses were straight, it would lower theirs by a `part` of the largest of all. Those
+        `behind` are trained alone before, for some steps that lower their loss by at most a
         tenth each. Losses and gradients are means over the random numbers of the steps `draws`.
         """
         for i in range(ALONE if behind else 0):
@@ -616,7 +622,7 @@ class Laboratory(Runs):
             self._descend(behind, [now], 0.1 * sum(abs(now.losses[name]) for name in behind))
         before = [self.look(self.batch, step=step) for step in draws]
         largest = max(abs(loss) for look in before for loss in look.losses.values())
-        self._descend(names, before, 1e-3 * max(largest, 1e-3))  # a visible change of any loss
+        self._descend(names, before, part * max(largest, 1e-3))  # a visible change of any loss
         after = [self.look(self.batch, step=step) for step in draws]
         self.reset()
         return {

@@ -106,6 +106,8 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
             "the loss is a sum over more rows than it is divided by",
             "count all rows that are in the loss, or give the other rows a weight of 0",
         )
+    if found := _counted_by_other_weights(lab):
+        return found
     half, rest = lab.count(lab.with_zeros), lab.count(lab.with_the_other_half)
     if half + rest == all_count:
         return _rows_of_positions(lab) or ok(f"{all_count} in the first batch")
@@ -117,6 +119,28 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
         cause,
         "count only where the weight isn't 0, with tf.math.count_nonzero",
     )
+
+
+def _counted_by_other_weights(lab: Laboratory) -> Finding | None:
+    """Whether a count, where others have weights of the same names, ignores those of its own.
+
+    One that is smaller than what its weights leave may be meant: boxes that are found, by which a
+    loss of all boxes is divided.
+    """
+    weights, counts = lab.batch[-1], lab.counts
+    if not isinstance(weights, dict) or not isinstance(counts, dict):
+        return None
+    for name in sorted(counts.keys() & weights.keys()):
+        without = weights | {name: tf.zeros_like(weights[name])}
+        there, counted = int(np.count_nonzero(weights[name])), int(counts[name])
+        if counted > there and counted == int(lab.count_in((*lab.batch[:-1], without))[name]):
+            return wrong(
+                f"count gives {counted} for {name!r}, of which {there} have a weight, and as many "
+                "if none has",
+                f"count doesn't look at weights[{name!r}]",
+                f"count where these aren't 0, with tf.math.count_nonzero(weights[{name!r}])",
+            )
+    return None
 
 
 def _rows_of_positions(lab: Laboratory) -> Finding | None:

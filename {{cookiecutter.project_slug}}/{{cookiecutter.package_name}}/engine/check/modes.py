@@ -51,7 +51,10 @@ def inputs_alike(lab: Laboratory) -> Finding:
         if any(_hides(raw[0], x) for x in given):
             continue
         compared, most = True, 1.0 + apart
-        far = [other for other in others if min(_how_far(x, other) for x in given) > most]
+        far = [
+            other for other in others
+            if min(_how_far(x, other) for x in given) > most and not _is_made(lab, other)
+        ]  # fmt: skip
         noisy = _with_noise(lab, model) if far else []
         for other in far:
             if min((_how_far(x, other, noise) for x, noise in noisy), default=0) > most:
@@ -138,6 +141,13 @@ def noise_averages_out(lab: Laboratory) -> Finding:
                 "divide the kept values by the share that is kept, like Dropout",
             )
     return ok("" if compared else "not looked at: training doesn't scale what they give")
+
+
+def _is_made(lab: Laboratory, given: np.ndarray) -> bool:
+    """Whether a model makes what another gets in the validation step, as a generator does."""
+    models = list(map(id, lab.run.models.values()))
+    made = (numbers_of((call.made,)) for call in lab.calls_in_validation if id(call.of) in models)
+    return any(x is not None and np.array_equal(x, given) for x in made)
 
 
 def _inputs_of(lab: Laboratory, model: keras.Model) -> list[list[np.ndarray | None]]:

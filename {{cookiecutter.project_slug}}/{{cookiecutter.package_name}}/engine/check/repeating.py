@@ -369,20 +369,29 @@ def _mixed_without_labels(plain: Any, augment: Any) -> Finding | None:
             return None
         a, b, c = alone[0], beside[0], whole[0]
         own, to_other = (np.abs(b - each).reshape(len(b), -1).sum(axis=1) for each in (a, c))
-        stays = [np.all(new == old[one], axis=tuple(range(1, new.ndim)))
-                 for new, old in zip(alone[1], before, strict=True)]  # fmt: skip
+        stays = [_like(new, old, one) for new, old in zip(alone[1], before, strict=True)]
         changed.append(np.all(stays, axis=0) & (own > 1e-6 * np.abs(a).sum()))
         nearer.append(changed[-1] & (to_other < 0.8 * own))
     if np.mean(changed) < 0.1:
         return None
-    is_sure = np.mean(nearer) > 0.1
-    return (wrong if is_sure else look)(
+    is_larger = np.mean(nearer) > 0.1
+    are_shares = any(new.ndim > old.ndim for new, old in zip(alone[1], before, strict=True))
+    seen = ", also where the other one is the larger part" if is_larger else (
+        ", although they become one number for each class" if are_shares else ""
+    )  # fmt: skip
+    return (wrong if seen else look)(
         f"{np.mean(changed):.0%} of the augmented inputs take up parts of other examples, and "
-        "their labels stay" + ", also where the other one is the larger part" * bool(is_sure),
+        f"their labels stay{seen}",
         "inputs are mixed, and labels are not",
         "mix both in the same ratio, or unite labels of which several may be right; or is the "
         "other one only a background?",
     )
+
+
+def _like(new: np.ndarray, old: np.ndarray, row: int) -> np.ndarray:
+    """Which new rows are as the old one was; in another form, which are as the first new one."""
+    same = old[row] if new.shape[1:] == old.shape[1:] else new[0]
+    return np.all(new == same, axis=tuple(range(1, new.ndim)))
 
 
 def _of_all_rows(operations: list[tf.Operation], rows: int) -> Finding | None:

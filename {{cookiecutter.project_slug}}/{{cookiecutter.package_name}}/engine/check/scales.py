@@ -46,8 +46,11 @@ def marks(lab: Laboratory) -> Finding:
     for name, array in arrays_of(lab.examples["train"], "inputs").items():
         if array.ndim > 2:
             continue
-        for column, x in enumerate(array.reshape(len(array), -1)[:MOST].T[:MOST_COLUMNS]):
+        columns = array.reshape(len(array), -1)[:MOST].T
+        for column, x in enumerate(columns[:MOST_COLUMNS]):
             if (mark := _mark(x)) is None or _leaves_out(lab, name, column, mark[0]):
+                continue
+            if mark[0] == 0 and _is_end(columns, column):
                 continue
             return (wrong if mark[2] and mark[0] else look)(  # 0 may be a measurement
                 f"{mark[1]} values of column {column} of {name} are {mark[0]:g}, far from all "
@@ -277,6 +280,13 @@ def _beyond(a: np.ndarray, b: np.ndarray) -> str:
     if max(below, above) <= MANY:
         return ""
     return f"in {max(below, above):.0%} of all places, {'below' if below > above else 'above'}"
+
+
+def _is_end(columns: np.ndarray, column: int) -> bool:
+    """Whether 0 in a column stands at the ends of series of several lengths."""
+    ends = columns[:, columns[column] == 0]
+    is_last = column + 1 == len(columns)
+    return not ends[column:].any() and (not is_last or not ends[column - 1].all())
 
 
 def _mark(x: np.ndarray) -> tuple[float, int, bool] | None:
