@@ -4587,9 +4587,9 @@ REPLICAS = [
         ),
         "regularization is counted once per replica",
     ),
-    Fault(PARITY, lambda: with_loss(plus(slim_once)), "regularization is counted once per repl"),
-    Fault(
-        "micro-batches", lambda: with_loss(plus(slim_once)), "regularization is added once per mic",
+    *(
+        Fault(name, lambda: with_loss(plus(slim_once)), f"regularization is {says}.*; if it is a ")
+        for name, says in ((PARITY, "counted once per replica"), ("micro-batches", "added once"))
     ),
     Fault(
         PARITY,
@@ -6979,6 +6979,32 @@ def read_words(end: bool) -> Callable[[Path, keras.Model], np.ndarray]:
     return read
 
 
+def codes_of_words(words: list[str]) -> list[int]:
+    """A number for each word, and 0 behind."""
+    return [*(1 + len(word) % 4 for word in words), *[0] * FEATURES][:FEATURES]
+
+
+def codes_of_text(text: str) -> list[int]:
+    """What the data gives of a text."""
+    return codes_of_words(text.lower().split())
+
+
+def read_in_any_case(file: Path, model: keras.Model) -> np.ndarray:
+    """A text with its capital letters."""
+    return np.array([codes_of_words(file.read_text().split())])
+
+
+def read_as_the_data(file: Path, model: keras.Model) -> np.ndarray:
+    """A text without them."""
+    return np.array([codes_of_text(file.read_text())])
+
+
+def read_letters(file: Path, model: keras.Model) -> np.ndarray:
+    """The letters of a text; nothing of other characters."""
+    letters = [1 + ord(letter) % 4 for letter in file.read_text() if letter.isalpha()]
+    return np.array([[*letters, *[0] * FEATURES][:FEATURES]])
+
+
 def read_texts(end: bool) -> Toy:
     """Words that 0 fills up at the end, and a reader of texts that does so there or before."""
     toy = padded_words(masked=True)
@@ -7192,6 +7218,11 @@ MODES = [
     Fault(
         "readers", lambda: read_texts(end=False),
         "reads a .txt file with padding at the front, but the data has padding only at", LOOK,
+    ),
+    Fault(
+        "readers",
+        lambda: replace(read_texts(end=True), readers={".txt": read_in_any_case}),
+        "gives codes_of_words texts as they are, and codes_of_text changes their case before",
     ),
     Fault("rows in two splits", lambda: cropped(6), "are crops of the same picture"),
     Fault("rows in two splits", reordered, "the same values as training examples, in another"),

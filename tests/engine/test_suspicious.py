@@ -145,7 +145,10 @@ from .faulty import (
     pushed,
     put,
     rates_of_head,
+    read_as_the_data,
+    read_letters,
     read_rows,
+    read_texts,
     reading_statistics,
     recurrent,
     regression,
@@ -3136,6 +3139,10 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", coarse_windows),
     ("count", lambda: counted_for("all", "some")),
     ("count", lambda: counted_for("some", "some")),  # boxes that are found
+    *(
+        ("readers", lambda read=read: replace(read_texts(end=True), readers={".txt": read}))
+        for read in (read_as_the_data, read_letters)
+    ),
     ("marks", days_of_short_series),
     ("inputs alike in evaluation", judged_together),
     ("marks", lambda: known_above(-900.0)),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import product
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import keras
@@ -16,12 +17,14 @@ import tensorflow as tf
 
 from ..predict import Describe, Reader
 from .findings import Finding, look, ok, relation, wrong
+from .functions import named_in
 from .laboratory import Laboratory
 from .numbers import numbers_of
 from .probe import words_of
 from .tables import otherwise_than_data
 
 PICTURES = (".png", ".bmp", ".jpg", ".jpeg")  # the first one that a task reads is used
+CASES = {"lower", "casefold", "upper"}  # methods of texts
 TEXTS = ("a", "1", "a b")
 MANY = 0.05  # of the numbers of the data, or of its rows
 DESCRIBED = 8  # examples that are described together
@@ -58,6 +61,8 @@ def inputs_as_they_are(lab: Laboratory) -> Finding:
 @relation("readers")
 def readers_as_data(lab: Laboratory) -> Finding:
     """The READERS of task/predictions.py prepare inputs in the same way as the data."""
+    if of_texts := next(filter(None, map(_keeps_case, lab.readers.values())), None):
+        return of_texts
     if len(lab.run.models) != 1:
         return ok("not looked at: there are several models")
     compared = False
@@ -214,6 +219,29 @@ def _logarithm(lab: Laboratory, describe: Callable[..., Any]) -> Finding | None:
     return None
 
 
+def _keeps_case(read: Reader) -> Finding | None:
+    """Whether a reader gives a function texts as they are, but the data texts in lower case."""
+    names = named_in(read)[0] if isinstance(read, FunctionType) else set[str]()
+    for used in map(read.__globals__.get, sorted(names)) if names else ():
+        if not isinstance(used, FunctionType) or CASES & (names | named_in(used)[0]):
+            continue
+        others = [
+            f for f in used.__globals__.values()
+            if isinstance(f, FunctionType) and f.__module__ == used.__module__
+            and f not in (read, used) and used.__name__ in named_in(f)[0]
+        ]  # fmt: skip
+        if others and all(CASES & named_in(f)[0] for f in others):
+            shortest = min(others, key=lambda f: len(named_in(f)[0])).__name__
+            return wrong(
+                f"{read.__name__} gives {used.__name__} texts as they are, and {shortest} changes "
+                "their case before",
+                "train/serving skew: create_datasets prepares texts differently, so predictions "
+                "are wrong",
+                f"call {shortest} in both",
+            )
+    return None
+
+
 def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str | None, bool]:
     """How a reader prepares inputs otherwise ("": alike; None: others), and if that is sure."""
     split = next((n for n in lab.examples if n != "train"), "train")  # which nothing augments
@@ -296,6 +324,6 @@ def _other_padding(data: np.ndarray, read: np.ndarray) -> str:
         numbers, times = np.unique(data[:, mine], return_counts=True)
         padding = numbers[times.argmax()]
         is_padded = times.max() > len(data) / 2 and np.mean(data[:, other] == padding) < MANY
-        if is_padded and read[0, other] == padding:
+        if is_padded and read[0, other] == padding and np.ptp(read[0]):  # some characters are left
             return f"with padding at the {side}, but the data has padding only at the other end"
     return ""

@@ -26,6 +26,7 @@ from .numbers import (
 from .probe import Look, words_of
 from .runs import state_of
 
+OF_EXAMPLES = "if it is a mean over the examples, add it to their losses, before compute_loss"
 SIGN_BASED = {"Lion", "Muon"}
 BESIDE_OTHERS = 1e-6  # relative; the loss of an example alone is the same to the last bit
 TURNED = 5e-3  # of a metric, since rounding may change the class of a pixel
@@ -224,10 +225,12 @@ def _sees_other_examples(lab: Laboratory) -> str:
 
 def _why_two_differ(lab: Laboratory, name: str, one: float, two: float) -> str:
     """Why a loss isn't the same in two micro-batches."""
-    own, more = lab.regularization(name) or lab.penalties.get(name, 0.0), two - one
+    of_model, more = lab.regularization(name), two - one
+    own = of_model or lab.penalties.get(name, 0.0)
     rests = one, one - own  # with and without regularization
     if own and close(more, own, COARSE):
-        return "regularization is added once per micro-batch; use replica.regularization(model)"
+        seen = "regularization is added once per micro-batch; use replica.regularization(model)"
+        return seen if of_model else f"{seen}; {OF_EXAMPLES}"
     if any(close(more, rest, COARSE) for rest in rests):
         return "each micro-batch's loss is averaged over itself; use replica.global_count"
     if any(close(-2 * more, rest, COARSE) for rest in rests):
@@ -295,8 +298,12 @@ def two_replicas(lab: Laboratory) -> Finding:
         for each in (one, two)
     )
     penalty = lab.total_regularization or sum(lab.penalties.values())
-    own_rows = "see that own rows, in what all_gather returns, begin at replica.index * rows"
-    return wrong(seen, explain(first, second, 2, penalty), own_rows * _gathers(lab))
+    cause, fix = explain(first, second, 2, penalty), ""
+    if _gathers(lab):
+        fix = "see that own rows, in what all_gather returns, begin at replica.index * rows"
+    elif cause.startswith("regularization") and not lab.total_regularization:
+        fix = OF_EXAMPLES
+    return wrong(seen, cause, fix)
 
 
 @relation("inputs matter", after="the same step again")
