@@ -3521,6 +3521,43 @@ def tags_validated(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
     )  # fmt: skip
 
 
+def labeled_gan(judged_by: str) -> Toy:
+    """A GAN of classes, whose first step judges generated examples by these labels."""
+
+    def labeled(size: int, last: int) -> keras.Model:
+        x, label = keras.Input((size,), name="x"), keras.Input((), dtype="int64", name="label")
+        both = layers.Concatenate()([x, layers.Embedding(CLASSES, 4)(label)])
+        return keras.Model({"x": x, "label": label}, dense(last)(both))
+
+    def judge(run: Run, x: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+        return run.models["discriminator"]({"x": x, "label": label}, training=True)[:, 0]
+
+    def make(run: Run, given: Any) -> tf.Tensor:
+        inputs = {"x": given["noise"], "label": given["wanted"]}
+        return run.models["generator"](inputs, training=True)
+
+    def judging(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        real, given, weights = batch
+        on_real = judge(run, real, given["label"])
+        on_made = judge(run, make(run, given), given[judged_by])
+        total = tf.reduce_sum((tf.nn.softplus(-on_real) + tf.nn.softplus(on_made)) * weights)
+        return {"discriminator": total / tf.cast(replica.global_count, total.dtype)}
+
+    def generating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        _, given, weights = batch
+        on_made = judge(run, make(run, given), given["wanted"])
+        total = tf.reduce_sum(tf.nn.softplus(-on_made) * weights)
+        return {"generator": total / tf.cast(replica.global_count, total.dtype)}
+
+    (inputs, labels), numbers = examples(), np.random.default_rng(0)
+    given = {"noise": numbers.normal(size=(ROWS, 2)).astype("float32"), "label": labels,
+             "wanted": numbers.permutation(labels)}  # fmt: skip
+    return replace(
+        GAN, data=(inputs, given), train_steps=(judging, generating), metrics=dict,
+        model=lambda: {"generator": labeled(2, FEATURES), "discriminator": labeled(FEATURES, 1)},
+    )  # fmt: skip
+
+
 def hinge_gan(sign: float) -> Toy:
     """A discriminator with margins; the generator wants them exceeded, or the other way round."""
 
@@ -4241,6 +4278,7 @@ LOSS = [
         "takes from the gradient of .*kernel its mean over the outputs: the last axis",
     ),
     Fault("adversaries", lambda: hinge_gan(1.0), "both have the same goal"),
+    Fault("adversaries", lambda: labeled_gan("label"), "by the labels that the generator got"),
     Fault(
         "callbacks",
         lambda: sound(callbacks=lambda: [at_step(0, (one := OneMore())), every_epochs(8, one)]),

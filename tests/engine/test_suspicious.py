@@ -89,6 +89,7 @@ from .faulty import (
     judged_by_average,
     judged_step,
     keypoints,
+    labeled_gan,
     labeled_in_part,
     labeled_numbers,
     labeled_twice,
@@ -3143,6 +3144,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
         ("readers", lambda read=read: replace(read_texts(end=True), readers={".txt": read}))
         for read in (read_as_the_data, read_letters)
     ),
+    ("adversaries", lambda: labeled_gan("wanted")),
     ("marks", days_of_short_series),
     ("inputs alike in evaluation", judged_together),
     ("marks", lambda: known_above(-900.0)),

@@ -45,8 +45,8 @@ class Replica(NamedTuple):
             replica. With `--randomness global_batch` it is the same on all replicas, and each gets
             its rows of the numbers drawn for the global batch. For several draws in a step, make
             several seeds: `tf.random.split(replica.seed, 3)`.
-        num_microbatches: parts of the per-replica batch that `--accumulate` makes. The step runs
-            for each of them, and so does what it assigns, such as an average of weights.
+        num_microbatches: parts of the per-replica batch that `--accumulate` makes. The step runs,
+            and assigns what it assigns, once for each: an average of weights moves that often.
         compiled: whether XLA compiles this step.
     """
 

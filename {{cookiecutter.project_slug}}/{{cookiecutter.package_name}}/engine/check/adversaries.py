@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
@@ -15,13 +16,20 @@ JUDGES = {"discriminator", "critic"}  # words in names of models
 
 @relation("adversaries", after="the same step again")
 def adversaries(lab: Laboratory) -> Finding:
-    """A step that lowers the generator's loss doesn't lower the discriminator's."""
+    """They have opposite goals, and judge generated examples by what these were made for."""
     generators, judges = (
         [n for n in lab.run.optimizers if any(part in n.lower() for part in parts)]
         for parts in (("generator",), JUDGES)
     )
     if len(generators) != 1 or len(judges) != 1 or generators == judges:
         return ok("not looked at: there are none")
+    if _made_for_others(lab):
+        return wrong(
+            "one train step judges generated examples by the labels that the generator got, and "
+            "another by other labels",
+            "the discriminator learns of pairs that no generator is asked for",
+            "give it the labels that the examples were generated for",
+        )
 
     def gain_of_judge(behind: list[str]) -> float:
         changes = lab.changes_by_step_of(generators, behind, range(DRAWS if lab.base.drawn else 1))
@@ -72,6 +80,28 @@ def gradient_penalty(lab: Laboratory) -> Finding:
             f"use the axes {[*range(1, len(shape))]}, or reshape the gradient to (batch, -1)",
         )
     return ok()
+
+
+def _made_for_others(lab: Laboratory) -> bool:
+    """Whether a model gets what another has made with other arguments than that other one got.
+
+    In one train step, where it gets the very same in another.
+    """
+    calls = [call for call in lab.calls_in_training if tf.is_tensor(call.made)]
+    same: dict[int, list[bool]] = {}  # by the call that has made an argument
+    for number, call in enumerate(calls):
+        given = [np.asarray(x) for x in tf.nest.flatten(call.arguments)]
+        for by in reversed(range(number)):
+            rest = [x for x in given if not np.array_equal(x, calls[by].made)]
+            if calls[by].of is call.of or len(rest) == len(given):
+                continue
+            conditions = [np.asarray(x) for x in tf.nest.flatten(calls[by].arguments)]
+            for x in rest:
+                alike = [c for c in conditions if (c.shape, c.dtype) == (x.shape, x.dtype)]
+                if alike:
+                    same.setdefault(by, []).append(any(np.array_equal(x, c) for c in alike))
+            break
+    return any(map(all, same.values())) and not all(map(any, same.values()))
 
 
 def _gives_several(lab: Laboratory, optimizer: str) -> bool:

@@ -285,8 +285,9 @@ def _beyond(a: np.ndarray, b: np.ndarray) -> str:
 def _is_end(columns: np.ndarray, column: int) -> bool:
     """Whether 0 in a column stands at the ends of series of several lengths."""
     ends = columns[:, columns[column] == 0]
-    is_last = column + 1 == len(columns)
-    return not ends[column:].any() and (not is_last or not ends[column - 1].all())
+    if column + 1 < len(columns):
+        return not ends[column:].any()
+    return column > 0 and not ends[column - 1].all()
 
 
 def _mark(x: np.ndarray) -> tuple[float, int, bool] | None:
