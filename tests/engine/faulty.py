@@ -1828,6 +1828,16 @@ def least_squares_gan() -> Toy:
     )
 
 
+def judge_generated(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A validation step whose losses are of generated examples only."""
+    _, noise, weights = batch
+    made = run.models["generator"](noise, training=False)
+    given = run.models["discriminator"](made, training=False)[:, 0]
+    total = tf.reduce_sum(tf.nn.softplus(-given) * weights)
+    loss = total / tf.cast(replica.global_count, total.dtype)
+    return {"generator": loss, "discriminator": 2 * loss}
+
+
 def noisy_gan() -> Toy:
     """A discriminator that sees examples under noise while it trains, and generated ones else."""
 
@@ -1849,14 +1859,6 @@ def noisy_gan() -> Toy:
         total = tf.reduce_sum(tf.nn.softplus(-given) * weights)
         return {"generator": total / tf.cast(replica.global_count, total.dtype)}
 
-    def validating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        _, noise, weights = batch
-        made = run.models["generator"](noise, training=False)
-        given = run.models["discriminator"](made, training=False)[:, 0]
-        total = tf.reduce_sum(tf.nn.softplus(-given) * weights)
-        loss = total / tf.cast(replica.global_count, total.dtype)
-        return {"generator": loss, "discriminator": 2 * loss}
-
     def create() -> dict[str, keras.Model]:
         models = GAN.model()
         small = keras.initializers.RandomNormal(stddev=0.01, seed=1)
@@ -1867,7 +1869,7 @@ def noisy_gan() -> Toy:
 
     return replace(
         validated_gan(), model=create, metrics=dict, train_steps=(judging, generating),
-        validation_step=validating,
+        validation_step=judge_generated,
     )  # fmt: skip
 
 

@@ -84,6 +84,7 @@ from .faulty import (
     hinge_gan,
     in_units,
     interpolated_windows,
+    judge_generated,
     judged_at,
     judged_by,
     judged_by_average,
@@ -1924,17 +1925,9 @@ def judged_together() -> Toy:
         total = tf.reduce_sum((tf.nn.softplus(-on_real) + tf.nn.softplus(on_made)) * weights)
         return {"discriminator": total / tf.cast(replica.global_count, total.dtype)}
 
-    def validating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        _, noise, weights = batch
-        made = run.models["generator"](noise, training=False)
-        given = run.models["discriminator"](made, training=False)[:, 0]
-        total = tf.reduce_sum(tf.nn.softplus(-given) * weights)
-        loss = total / tf.cast(replica.global_count, total.dtype)
-        return {"generator": loss, "discriminator": 2 * loss}
-
     return replace(
         validated_gan(), model=create, metrics=dict, train_steps=(judging, GAN.train_steps[1]),
-        validation_step=validating,
+        validation_step=judge_generated,
     )  # fmt: skip
 
 
