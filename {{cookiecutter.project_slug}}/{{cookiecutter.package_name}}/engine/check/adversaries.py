@@ -88,20 +88,23 @@ def _made_for_others(lab: Laboratory) -> bool:
     In one train step, where it gets the very same in another.
     """
     calls = [call for call in lab.calls_in_training if tf.is_tensor(call.made)]
+    given = [[np.asarray(x) for x in tf.nest.flatten(call.arguments)] for call in calls]
     same: dict[int, list[bool]] = {}  # by the call that has made an argument
-    for number, call in enumerate(calls):
-        given = [np.asarray(x) for x in tf.nest.flatten(call.arguments)]
+    for number, arrays in enumerate(given):
         for by in reversed(range(number)):
-            rest = [x for x in given if not np.array_equal(x, calls[by].made)]
-            if calls[by].of is call.of or len(rest) == len(given):
-                continue
-            conditions = [np.asarray(x) for x in tf.nest.flatten(calls[by].arguments)]
-            for x in rest:
-                alike = [c for c in conditions if (c.shape, c.dtype) == (x.shape, x.dtype)]
-                if alike:
-                    same.setdefault(by, []).append(any(np.array_equal(x, c) for c in alike))
-            break
-    return any(map(all, same.values())) and not all(map(any, same.values()))
+            rest = [x for x in arrays if not np.array_equal(x, calls[by].made)]
+            if calls[by].of is not calls[number].of and len(rest) < len(arrays):
+                same[by] = same.get(by, []) + _are_among(rest, given[by])
+                break
+    seen = list(filter(None, same.values()))
+    return any(map(all, seen)) and not all(map(any, seen))
+
+
+def _are_among(arrays: list[np.ndarray], others: list[np.ndarray]) -> list[bool]:
+    """Whether each array equals another one, of those that have any of its shape and dtype."""
+    alike = [[o for o in others if (o.shape, o.dtype) == (x.shape, x.dtype)] for x in arrays]
+    return [any(np.array_equal(x, o) for o in each)
+            for x, each in zip(arrays, alike, strict=True) if each]  # fmt: skip
 
 
 def _gives_several(lab: Laboratory, optimizer: str) -> bool:

@@ -415,8 +415,7 @@ def falls_on_one_batch(lab: Laboratory) -> Finding:
 
 def _compares_with_earlier(lab: Laboratory) -> bool:
     """Whether steps keep more than statistics, as a queue of negatives, which changes the loss."""
-    normal = (x for x in lab.run.layers if isinstance(x, keras.layers.BatchNormalization))
-    return bool(lab.base.kept.keys() - {id(v) for layer in normal for v in layer.variables})
+    return bool(lab.base.kept.keys() - lab.of_normalizations)
 
 
 def _from_to(first: Numbers, last: Numbers, steps: int) -> str:

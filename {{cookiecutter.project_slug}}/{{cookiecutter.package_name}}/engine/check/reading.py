@@ -221,17 +221,20 @@ def _logarithm(lab: Laboratory, describe: Callable[..., Any]) -> Finding | None:
 
 def _keeps_case(read: Reader) -> Finding | None:
     """Whether a reader gives a function texts as they are, but the data texts in lower case."""
-    names = named_in(read)[0] if isinstance(read, FunctionType) else set[str]()
-    for used in map(read.__globals__.get, sorted(names)) if names else ():
+    if not isinstance(read, FunctionType):
+        return None
+    names = named_in(read)[0]
+    for used in map(read.__globals__.get, sorted(names)):
         if not isinstance(used, FunctionType) or CASES & (names | named_in(used)[0]):
             continue
-        others = [
-            f for f in used.__globals__.values()
+        beside = {
+            f.__name__: named_in(f)[0] for f in used.__globals__.values()
             if isinstance(f, FunctionType) and f.__module__ == used.__module__
-            and f not in (read, used) and used.__name__ in named_in(f)[0]
-        ]  # fmt: skip
-        if others and all(CASES & named_in(f)[0] for f in others):
-            shortest = min(others, key=lambda f: len(named_in(f)[0])).__name__
+            and f not in (read, used)
+        }  # fmt: skip
+        others = {name: named for name, named in beside.items() if used.__name__ in named}
+        if others and all(CASES & named for named in others.values()):
+            shortest = min(others, key=lambda name: len(others[name]))
             return wrong(
                 f"{read.__name__} gives {used.__name__} texts as they are, and {shortest} changes "
                 "their case before",
