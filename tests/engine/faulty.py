@@ -4001,6 +4001,14 @@ DATA = [
         "the first number of labels is the last of inputs in every example",
     ),
     Fault(
+        "marks",
+        lambda: sound(
+            model=lambda: keras.Sequential([keras.Input((1,)), dense(CLASSES)]), others={},
+            data=changed(examples(), 0, lambda x: put(slice(9), 0)(9 + np.abs(x[:, :1]))),
+        ),
+        "9 values of column 0 of inputs are 0, far from all others", LOOK,
+    ),
+    Fault(
         "marks", lambda: filled_with_zero(before=True),
         "missing values of column 2 become 0 before they are normalized, ",
     ),
