@@ -60,6 +60,20 @@ def test_sample_weights_reach_the_same_loss(rows: int) -> None:
     assert_parity(Toy(optimizer=ADAM, data=(*plain_data(rows), weights)))
 
 
+@pytest.mark.quick
+def test_a_batch_of_which_nothing_counts_has_loss_0_and_is_no_skipped_step() -> None:
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels, run.model(inputs))
+        total = tf.reduce_sum(per_example * weights)
+        return {"main": total / tf.cast(replica.global_count, total.dtype)}
+
+    data = (*plain_data(BATCH), np.zeros(BATCH))
+    one = assert_parity(Toy(data=data, train_steps=(step,), metrics=dict), steps_per_call=1)
+    np.testing.assert_array_equal(one.losses, 0)
+    assert int(one.progress.skips.total) == 0
+
+
 @pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 def test_labels_with_two_dimensions_are_averaged_per_example(rows: int) -> None:
     def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:

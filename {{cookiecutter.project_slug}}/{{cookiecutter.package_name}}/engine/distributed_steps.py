@@ -343,13 +343,11 @@ def global_count(run: Run, batch: Any) -> Any:
 
 
 def denominators(counts: Any) -> Any:
-    """What a step divides by: global counts, at least 1 in a dict of them.
+    """What a step divides by: global counts, each at least 1.
 
-    A term for which nothing counts in a batch is 0 then, and not 0 / 0.
+    A loss for which nothing counts in a batch is 0 then, and not 0 / 0.
     """
-    if isinstance(counts, dict):
-        return {name: tf.maximum(count, 1) for name, count in counts.items()}
-    return counts
+    return tf.nest.map_structure(lambda count: tf.maximum(count, 1), counts)
 
 
 def loss_counts(run: Run, counts: Any) -> tf.Tensor:

@@ -33,7 +33,7 @@ class Sums(NamedTuple):
 
     def add(self, counts: tf.Tensor, losses: tf.Tensor) -> Sums:
         """The sums with one more step: counts int (losses,), losses float (losses,)."""
-        # Where nothing counts, a loss may be 0 / 0.
+        # Where nothing counts, a loss that divides by something else may be 0 / 0.
         weighted = tf.math.multiply_no_nan(tf.cast(losses, tf.float64), tf.cast(counts, tf.float64))
         return Sums(self.counts + tf.cast(counts, tf.int64), self.losses + weighted)
 
