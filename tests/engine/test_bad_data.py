@@ -415,6 +415,8 @@ def test_an_output_in_half_precision_is_named() -> None:
     ("line", "sentence"),
     [
         ("tf.where(predictions > 0, tf.constant(-1.0), predictions)", "cast what that line makes"),
+        ("keras.layers.RandomRotation(0.1)(inputs[:, None, :, None], training=True)",
+         "RandomRotation can't compute in"),
         ("len((tf.compat.v1.placeholder_with_default(inputs, [None] * 2) == inputs).shape)",
          "or tf.ensure_shape"),
     ],

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from . import cluster
 from .bad_examples import BadExamples
-from .causes import cause_of, mixes_floats
+from .causes import cause_of, mend_of_floats
 from .errors import DataError, UsageError, require_call
 from .output import say
 from .random_access import (
@@ -396,15 +396,8 @@ def _precision_errors() -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        if not mixes_floats(str(error)):
+        if not (mend := mend_of_floats(error, keras.config.floatx())):
             raise
-        own = keras.config.floatx()
-        mend = f"cast what that line makes to keras.config.floatx(), {own} in this run"
-        if "RandomRotation.call" in str(error):
-            mend = (
-                f"keras.layers.RandomRotation can't compute in {own} (Keras 3.15); use "
-                "keras.ops.image.affine_transform"
-            )
         raise UsageError(f"{cause_of(error)}: {mend}.") from error
 
 

@@ -116,9 +116,21 @@ def raised_by(error: BaseException) -> str:
     return f"{last.line}" if TASK in Path(last.filename).parents else ""
 
 
-def mixes_floats(message: str) -> bool:
-    """Whether TensorFlow says that an operation gets float32 and float64."""
-    return {"float32", "float64"} <= set(re.findall(r"\bfloat\d+\b", message))
+def mend_of_floats(error: BaseException, own: str) -> str:
+    """What mends an operation that gets float32 and float64; "" where another thing failed.
+
+    Args:
+        error: of TensorFlow or Keras.
+        own: the dtype of numbers in this run.
+    """
+    if not {"float32", "float64"} <= set(re.findall(r"\bfloat\d+\b", message_of(error))):
+        return ""
+    if "RandomRotation.call" in str(error):
+        return (
+            f"keras.layers.RandomRotation can't compute in {own} (Keras 3.15); use "
+            "keras.ops.image.affine_transform"
+        )
+    return f"cast what that line makes to keras.config.floatx(), {own} in this run"
 
 
 def is_reading(error: BaseException) -> bool:

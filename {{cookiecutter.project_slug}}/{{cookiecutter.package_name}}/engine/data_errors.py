@@ -26,8 +26,8 @@ from .causes import (
     cause_of,
     is_reading,
     is_without_value,
+    mend_of_floats,
     message_of,
-    mixes_floats,
     place_of,
     raised_by,
 )
@@ -358,9 +358,8 @@ def _misfit_of_step(run: Run, element: Any, error: Exception, label: str, batche
         mend = "make numbers of texts, such as by np.unique(labels, return_inverse=True)[1]"
     elif any(re.search(rf"\b{dtype}\b", text) for dtype in low):
         mend = "give the model's last layer dtype=keras.config.floatx(), or use tf.cast"
-    elif mixes_floats(text):
-        own = keras.config.floatx()
-        mend = f"numbers are {own} in this run: cast what that line makes to keras.config.floatx()"
+    elif cast := mend_of_floats(error, keras.config.floatx()):
+        mend = cast
     elif "unknown rank" in text:
         mend = (
             "== between shapes that aren't known forgets the shape, and other operations may: use "
