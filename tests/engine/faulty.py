@@ -4557,6 +4557,16 @@ LOSS = [
         f"the loss main is .* in step 159, and {says}",
     ) for relation, says in [("rows of weight zero", ".*: a part of the loss ignores the weights"),
                              ("micro-batches", ".* in two micro-batches: the loss")]),
+    *(
+        Fault(
+            "micro-batches", lambda part=part: taught(average=True, part=part),
+            "an average of .*, takes over 0.1 of it in a step, and 0.19 in a step of two",
+        ) for part in (lambda kept, _: kept, lambda kept, r: tf.where(r.step == 0, 0.0, kept))
+    ),
+    Fault(
+        "micro-batches", lambda: taught(average=True, kept=0.9999, part=lambda kept, _: kept),
+        "takes over 0.0001 of it in a step, and 0.0002 in a step of two micro-batches",
+    ),
     Fault(
         "micro-batches", lambda: with_loss(own_mean),
         "each micro-batch's loss is averaged over itself",
@@ -5642,8 +5652,25 @@ class Slow:
             optimizer.learning_rate = optimizer.learning_rate / 2
 
 
-def taught(average: bool = False, frozen: bool = True, kept: float = 0.9) -> Toy:
-    """A student learns from a teacher that the optimizer trains, or that is its moving average."""
+Part = Callable[[float, Replica], Any]
+
+
+def root_of(kept: float, replica: Replica) -> float:
+    """What an average keeps in one of the micro-batches of a step."""
+    return kept ** (1 / replica.num_microbatches)
+
+
+def taught(
+    average: bool = False, frozen: bool = True, kept: float = 0.9, part: Part = root_of
+) -> Toy:
+    """A student learns from a teacher that the optimizer trains, or that is its moving average.
+
+    Args:
+        average: whether it is the average.
+        frozen: whether the optimizer leaves the average alone.
+        kept: what the average keeps of itself in a step.
+        part: what of that each micro-batch keeps.
+    """
 
     def create() -> dict[str, keras.Model]:
         teacher = model(dense)()
@@ -5655,7 +5682,8 @@ def taught(average: bool = False, frozen: bool = True, kept: float = 0.9) -> Toy
         if average:
             models = [run.models[name].weights for name in ("teacher", "student")]
             for of_teacher, of_student in zip(*models, strict=True):
-                of_teacher.assign(kept * of_teacher + (1 - kept) * of_student)
+                own = part(kept, replica)
+                of_teacher.assign(own * of_teacher + (1 - own) * of_student)
         taught = tf.nn.softmax(run.models["teacher"](inputs, training=average))
         logits = run.models["student"](inputs, training=True)
         per_example = tf.nn.softmax_cross_entropy_with_logits(taught, logits)

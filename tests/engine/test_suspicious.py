@@ -32,6 +32,7 @@ from .faulty import (
     LateAverage,
     OfCounts,
     Overlap,
+    PowerIterated,
     Rising,
     Turned,
     all_views,
@@ -1484,6 +1485,19 @@ def finds_codes() -> Toy:
 
     steps = judged("discriminator", 1.0), judged("generator", -1.0)
     return replace(GAN, model=create_model, train_steps=steps, metrics=dict)
+
+
+def growing_root(kept: float, replica: Replica) -> tf.Tensor:
+    """What an average keeps in a micro-batch, less in the first steps."""
+    step = tf.cast(replica.step, keras.config.floatx())
+    return tf.minimum((1 + step) / (10 + step), kept) ** (1 / replica.num_microbatches)
+
+
+def whole_only(kept: float, replica: Replica) -> float:
+    """It needs the whole batch, as a step does whose queue is as long."""
+    if replica.num_microbatches > 1:
+        raise ValueError("too few rows")
+    return kept
 
 
 def taught_by_one_that_was_trained() -> Toy:
@@ -3088,6 +3102,22 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("moving averages", lambda: centered(growing)),
     ("moving averages", of_one_name),
     ("moving averages", fading),
+    *(
+        ("micro-batches", toy)
+        for toy in (
+            centered,
+            fading,
+            compared_with_a_queue,
+            lambda: copied_every(50),
+            lambda: averaged(0.9999),
+            lambda: averaged(0.0),
+            lambda: sound(model=model(dense, PowerIterated)),
+        )
+    ),
+    *(
+        ("micro-batches", lambda part=part: taught(average=True, part=part))
+        for part in (growing_root, lambda kept, r: 1 - (1 - kept) / r.num_microbatches, whole_only)
+    ),
     ("rows of weight zero", of_one_name),
     ("rows of weight zero", centered),
     ("two replicas make the same step as one", centered),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from types import FunctionType
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -24,13 +25,14 @@ from .numbers import (
     with_array,
 )
 from .probe import Look, words_of
-from .runs import state_of
+from .runs import Failed, state_of
 
 OF_EXAMPLES = "if it is a mean over the examples, add it to their losses, before compute_loss"
 SIGN_BASED = {"Lion", "Muon"}
 BESIDE_OTHERS = 1e-6  # relative; the loss of an example alone is the same to the last bit
 TURNED = 5e-3  # of a metric, since rounding may change the class of a pixel
 MOST_SIZES = 8  # of changes that come from signs
+MOST_PAIRS = 64  # of an average and a weight that it may follow
 MOST_PARTS = 8  # of a batch; each one takes a step
 FEW_MASKED = 30  # labels, which may be the same by chance
 EVENTS = {"event", "events", "censored", "uncensored", "died", "dead", "death", "failed"}
@@ -159,6 +161,8 @@ def examples_apart(lab: Laboratory) -> Finding:
 @relation("micro-batches", after="the same step again", exact=True)
 def microbatches(lab: Laboratory) -> Finding:
     """Two micro-batches (--accumulate 2) give the same step as one batch, late in the run too."""
+    if found := _moves_too_often(lab):
+        return found
     if lab.declared_interacting or lab.interacts:
         return ok("not looked at: examples interact")
     if lab.looks_at_batch or lab.rows % 2:
@@ -188,6 +192,48 @@ def microbatches(lab: Laboratory) -> Finding:
                 "gradients are changed before they are added, or the loss depends on the batch",
             )
     return ok()
+
+
+def _moves_too_often(lab: Laboratory) -> Finding | None:
+    """Whether an average of weights takes over a whole step's share of them in each micro-batch."""
+    pairs = [
+        (v, s)
+        for v in state_of(lab.one) if id(v) in lab.base.kept and len(v.shape) > 1
+        for s in lab.run.trainable_variables if s.shape == v.shape and s.dtype == v.dtype
+    ][:MOST_PAIRS]  # fmt: skip
+    if not pairs or lab.declared_interacting or lab.rows % 2:
+        return None
+    drawn = np.random.default_rng(0)
+    try:
+        for v, _ in pairs:  # one that starts as a copy moves nowhere
+            v.assign(drawn.standard_normal(v.shape))
+        for step in (0, lab.num_steps - 1):  # in one of them it may stand still, or be a copy
+            one, two = (lab.look(lab.batch, step=step, accumulate=n).kept for n in (1, 2))
+            for v, s in pairs:
+                share, of_two = (_taken_over(v, s, kept.get(id(v), v)) for kept in (one, two))
+                if 0 < share < 0.999:
+                    twice = share * (1 - share)  # what the second one adds
+                    if abs(of_two - share - twice) > 0.1 * twice:
+                        return None
+                    return wrong(
+                        f"{v.path}, an average of {s.path}, takes over {share:.3g} of it in a "
+                        f"step, and {of_two:.3g} in a step of two micro-batches",
+                        "each micro-batch moves it as far as a whole step should",
+                        "use decay ** (1 / replica.num_microbatches)",
+                    )
+    except Failed:  # half a batch may be too small
+        return None
+    finally:
+        lab.reset()
+    return None
+
+
+def _taken_over(average: keras.Variable, source: keras.Variable, after: tf.Tensor) -> float:
+    """The share of a weight that an average takes over; 0 if it moves elsewhere, or not at all."""
+    before, weight, made = (np.asarray(x, "f8").ravel() for x in (average, source, after))
+    moved, apart = made - before, weight - before
+    share = float(moved @ apart / (apart @ apart or 1.0))
+    return share if relative_difference(moved, share * apart) < 0.01 else 0.0
 
 
 def _gathers(lab: Laboratory) -> bool:
