@@ -485,7 +485,7 @@ class BestWeights:
         before = text.get("made_by", {}) | text.get("settings", {})
         changed = _what_changed(before, self._made_by | self._of_layers())
         if changed and self._workers.is_chief:
-            sys.stderr.write(f"trained with {changed}: results may be others\n")
+            sys.stderr.write(f"trained with {changed}: results may differ\n")
         return True
 
     def _of_layers(self) -> dict[str, Any]:

@@ -331,6 +331,14 @@ class RandomAccess:
         except Exception as error:  # whatever the owner's may raise
             raise DataError(f"can't be read: {cause_of(error)}") from error
 
+    def row(self, number: int) -> Any:
+        """A row as `load` gets it, a nest of arrays.
+
+        Raises:
+            DataError: it can't be read, or differs from the first one.
+        """
+        return tf.nest.pack_sequence_as(self.row_spec, self._row(number, {}))
+
     def _example(self, row: int) -> Example:
         """An example, a nest of arrays.
 

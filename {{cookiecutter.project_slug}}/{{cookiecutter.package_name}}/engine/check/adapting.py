@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from ..batches import first_examples
-from ..random_access import RandomAccess
+from ..random_access import RandomAccess, has_rows
 from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import different, numbers_of
+from .paddings import paddings
 
 ADAPTED = 128  # rows that represent another split
 FEW_VALUES = 5  # of a column: it may be a class, or hardly ever be known
@@ -24,7 +26,13 @@ SQUEEZED, AWAY = 0.1, 0.5  # deviations
 @relation("adapt")
 def adapts_to_training_data(lab: Laboratory) -> Finding:
     """What `adapt` returns depends on the training data only, and fits what is scaled with it."""
-    return _adapts_to(lab) or _divides_by_variance(lab) or _scales_other_numbers(lab) or ok()
+    return (
+        _adapts_to(lab)
+        or _counts_padding(lab)
+        or _divides_by_variance(lab)
+        or _scales_other_numbers(lab)
+        or ok()
+    )
 
 
 def _adapts_to(lab: Laboratory) -> Finding | None:
@@ -55,6 +63,40 @@ def _adapts_to(lab: Laboratory) -> Finding | None:
                     'use only datasets["train"]',
                 )
     return None
+
+
+def _counts_padding(lab: Laboratory) -> Finding | None:
+    """Whether statistics change with the numbers in the padding of the training data."""
+    made = [name for name, array in lab.run.adapted.items() if array.dtype.kind == "f"]
+    if not made or not paddings(lab.plain_batches[0]):
+        return None
+    with contextlib.suppress(Exception):  # `adapt` may need an object of the task's own
+        train = lab.datasets["train"]
+        some = tf.nest.map_structure(
+            lambda array: tf.constant(array)[tf.newaxis], first_examples(train, ADAPTED)
+        )
+        own = _adapted_to(lab, some)
+        for mask, name, padded in paddings(some):
+            other = _adapted_to(lab, padded)
+            for each in made:
+                if not np.allclose(own[each], other[each], 1e-4, 0, equal_nan=True):
+                    return wrong(
+                        f"{each!r}, which adapt returns, changes with the numbers in the padding "
+                        f"of {name}, which {mask} leaves out",
+                        "statistics count padding as if it had been measured",
+                        "compute them of what the mask or the length leaves in",
+                    )
+    return None
+
+
+def _adapted_to(lab: Laboratory, batch: Any) -> dict[str, np.ndarray]:
+    """What `adapt` returns if a batch, a nest of (1, rows, ...), is the training data."""
+    rows, train = tf.nest.map_structure(lambda t: t[0], batch), lab.datasets["train"]
+    if isinstance(train, tf.data.Dataset):
+        return lab.other({"train": tf.data.Dataset.from_tensor_slices(rows)}).adapted
+    arrays = tf.nest.map_structure(lambda t: t.numpy(), rows)
+    is_read = isinstance(train, RandomAccess) or has_rows(train)
+    return lab.other({"train": RandomAccess(arrays) if is_read else arrays}).adapted
 
 
 def _trains_otherwise(lab: Laboratory, other: Run) -> bool:

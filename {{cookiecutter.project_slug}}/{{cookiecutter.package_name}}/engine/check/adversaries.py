@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from .findings import Finding, look, ok, relation, wrong
 from .graph import norms_of_gradients
 from .laboratory import Laboratory
+from .numbers import Numbers, named_leaves
+from .runs import Call
 
 DRAWS = 16  # of random numbers, such as latents, which all rows share here
 SHARED = 0.1  # of the fall of the generator's loss
@@ -31,18 +35,34 @@ def adversaries(lab: Laboratory) -> Finding:
             "give it the labels that the examples were generated for",
         )
 
-    def gain_of_judge(behind: list[str]) -> float:
-        changes = lab.changes_by_step_of(generators, behind, range(DRAWS if lab.base.drawn else 1))
-        own, others = changes[generators[0]], changes[judges[0]]
-        return others / own if own < 0 else -1.0
+    if parts := _paired_otherwise(lab, judges[0]):
+        part, trained, validated = parts
+        return wrong(
+            f"the {judges[0]} gets {part} with {trained} in training, and with {validated} in "
+            "validation",
+            "real examples are judged by labels that aren't theirs, so it learns of no label",
+            f"give it {validated} in the train step too",
+        )
 
+    def gain(of: str, by: str, changes: Numbers) -> float:
+        return changes[of] / changes[by] if changes[by] < 0 else -1.0
+
+    (generator,), (judge,) = generators, judges
+    draws = range(DRAWS if lab.base.drawn else 1)
     # Both losses may fall as long as the discriminator has learned nothing. One that has learned
-    # enough may have a loss of 0, by a hinge. With a penalty, its loss may fall, but not as much.
-    before, after = gain_of_judge([]), gain_of_judge(judges)
-    if before > SHARED and (after > SHARED or abs(after) < 1e-3):
+    # enough may have a loss of 0, by a hinge. With a penalty, its loss may fall, but not as much;
+    # then the loss of the generator rises while the discriminator learns.
+    before, after = (
+        gain(judge, generator, lab.changes_by_step_of(generators, behind, draws))
+        for behind in ([], judges)
+    )
+    gains_by_judge = after > 0 and (
+        gain(generator, judge, lab.changes_by_training_alone(judges, draws)) > SHARED
+    )
+    if before > SHARED and (after > SHARED or abs(after) < 1e-3 or gains_by_judge):
         # A discriminator with further outputs, such as classes, shares some goals of the generator.
-        return (look if _gives_several(lab, judges[0]) else wrong)(
-            f"a step that lowers the loss of the {generators[0]} lowers that of the {judges[0]}",
+        return (look if _gives_several(lab, judge) else wrong)(
+            f"a step that lowers the loss of the {generator} lowers that of the {judge}",
             "both have the same goal: labels of real and generated are swapped in one loss",
             "the discriminator's labels are 1 for real and 0 for generated examples, the "
             "generator's are 1",
@@ -98,6 +118,32 @@ def _made_for_others(lab: Laboratory) -> bool:
                 break
     seen = list(filter(None, same.values()))
     return any(map(all, seen)) and not all(map(any, seen))
+
+
+def _paired_otherwise(lab: Laboratory, judge: str) -> tuple[str, str, str] | None:
+    """A part of the batch, what the judge gets with it in training, and what in validation."""
+    if not lab.evaluated_splits:
+        return None
+    models = {model.name for model in lab.run.models_of(judge)}
+
+    def given_with(calls: list[Call], batch: Any) -> dict[str, list[str]]:
+        """The parts of the batch that a call gets together."""
+        parts = {name: np.asarray(t[0]) for name, t in named_leaves(batch[:2])}
+        found: dict[str, list[str]] = {}
+        for call in calls:
+            arrays = [np.asarray(x) for x in tf.nest.flatten(call.arguments)]
+            names = [n for n, part in parts.items() if any(np.array_equal(part, x) for x in arrays)]
+            for name in names if call.of.name in models else ():
+                found.setdefault(name, []).extend(n for n in names if n != name)
+        return found
+
+    trained = given_with(lab.calls_in_training, lab.batch)
+    validated = given_with(lab.calls_in_validation, lab.evaluation_batch)
+    for name, parts in trained.items():
+        others = validated.get(name, [])
+        if parts and others and not {*parts} & {*others}:
+            return name, parts[0], others[0]
+    return None
 
 
 def _are_among(arrays: list[np.ndarray], others: list[np.ndarray]) -> list[bool]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -15,6 +13,7 @@ from . import held_out
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory, is_slight
 from .numbers import different, equal, named_leaves, of_next_row, told_apart, with_array
+from .paddings import mask_in, paddings
 from .probe import words_of
 from .runs import stage
 
@@ -166,12 +165,12 @@ def examples_apart_in_evaluation(lab: Laboratory) -> Finding:
 @relation("padded inputs", evaluates=True)
 def padded_inputs(lab: Laboratory) -> Finding:
     """Padding that a mask or lengths among the inputs leave out changes nothing."""
-    paddings = _paddings(lab)
-    first = lab.validate(lab.evaluation_batch, metrics=True) if paddings else {}
-    for mask, name, padded in paddings:
+    found = paddings(lab.evaluation_batch)
+    first = lab.validate(lab.evaluation_batch, metrics=True) if found else {}
+    for mask, name, padded in found:
         other = lab.validate(padded, metrics=True)
         changed = different(first, other, 1e-3)
-        are_pictures = _mask_in(lab.evaluation_batch, mask).ndim > 2
+        are_pictures = mask_in(lab.evaluation_batch, mask).ndim > 2
         sees_neighbors = any(
             np.prod(getattr(layer, "kernel_size", getattr(layer, "pool_size", 1))) > 1
             for layer in lab.run.layers
@@ -197,7 +196,7 @@ def padded_inputs(lab: Laboratory) -> Finding:
                 "mask keys by attention_mask=mask[:, None, :], lengths by tf.sequence_mask, and "
                 "divide sums by the number of elements",
             )
-    return ok("" if paddings else "not looked at: no input is a mask of padding, or its length")
+    return ok("" if found else "not looked at: no input is a mask of padding, or its length")
 
 
 @relation("every example once", evaluates=True)
@@ -262,7 +261,8 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
     if lab.declared_interacting:  # what is right may be a place in the batch
         return ok("not looked at: the task says that its examples interact")
     inputs, labels, weights = lab.evaluation_batch
-    if equal(labels, of_next_row(labels)):  # as in data that is in the order of its classes
+    each = tf.nest.flatten(labels)
+    if any(equal(label, of_next_row(label)) for label in each):  # as in the order of classes
         return ok("not looked at: all labels of the first batch are the same")
     of_labels = different(lab.after_training.metrics, lab.with_labels_of_others.metrics)
     first, of_others, turned = (lab.validated((*parts, weights))[1] for parts in (
@@ -403,7 +403,7 @@ def _evaluated_in_training(lab: Laboratory) -> str:
 def _is_beside_others(lab: Laboratory, mask: str) -> bool:
     """Whether a layer gets a mask as numbers with others that it weighs."""
     batch = lab.evaluation_batch
-    own = _mask_in(batch, mask).astype("f8")
+    own = mask_in(batch, mask).astype("f8")
     columns = own.reshape(len(own), -1).T
     for call in lab.validation_calls(batch, lab.layers_with_matrices):
         x = np.asarray(tf.nest.flatten(call.arguments)[0], "f8")
@@ -416,52 +416,3 @@ def _is_beside_others(lab: Laboratory, mask: str) -> bool:
         if found:
             return True
     return False
-
-
-def _mask_in(batch: Any, name: str) -> np.ndarray:
-    """What may be a mask, (rows, positions, ...), without a last axis of 1."""
-    numbers = np.asarray(dict(named_leaves(batch))[name][0])
-    return numbers[..., 0] if numbers.ndim > 2 and numbers.shape[-1] == 1 else numbers
-
-
-def _paddings(lab: Laboratory) -> list[tuple[str, str, Any]]:
-    """Masks and lengths, what they leave out, and the batch with other numbers there.
-
-    The end of each row is padding if it is the same number everywhere and rows end at different
-    positions: otherwise it may be the target.
-    """
-    batch, found = lab.evaluation_batch, []
-    inputs = dict(named_leaves(batch[:1]))
-    for mask_name, (name, array) in itertools.product(inputs, inputs.items()):
-        x = np.asarray(array[0])
-        if name == mask_name or x.dtype.kind not in "iuf":
-            continue
-        for keep in _kept(_mask_in(batch, mask_name), x):
-            if np.ptp(x[~keep]) == 0 < np.ptp(x[keep]):
-                changed = x.copy()
-                changed[~keep] = np.resize(x[keep], changed[~keep].shape)
-                other = with_array(batch, name, tf.constant(changed[np.newaxis]))
-                found.append((mask_name, name, other))
-    return found
-
-
-def _kept(numbers: np.ndarray, x: np.ndarray) -> Iterator[np.ndarray]:
-    """Which positions of `x` are no padding, bool, if `numbers` say so in one of two ways.
-
-    As zeros and ones (rows, positions), also of several axes, as (rows, height, width); or as the
-    length of each row, (rows,), where `x` holds vectors or tokens: columns of a table have no end.
-    """
-    if numbers.ndim >= 2 and numbers.size > len(numbers):
-        if not np.isin(numbers, (0, 1)).all() or x.shape[: numbers.ndim] != numbers.shape:
-            return
-        for keep in (numbers == 1, numbers == 0):  # a mask may say what is padding
-            begins_again = any(np.any(np.diff(keep.astype(int), axis=axis) > 0)
-                               for axis in range(1, keep.ndim))  # fmt: skip
-            if np.ptp(np.sum(keep.reshape(len(keep), -1), axis=1)) and not begins_again:
-                yield keep
-    elif numbers.dtype.kind in "iu" and len(x) == len(numbers) and (
-        x.ndim >= 3 or (x.ndim == 2 and x.dtype.kind in "iu")
-    ):  # fmt: skip
-        lengths = numbers.reshape(-1)
-        if np.ptp(lengths) and lengths.min() >= 1 and lengths.max() <= x.shape[1]:
-            yield np.arange(x.shape[1]) < lengths[:, np.newaxis]

@@ -617,19 +617,26 @@ class Laboratory(Runs):
         `behind` are trained alone before, for some steps that lower their loss by at most a
         tenth each. Losses and gradients are means over the random numbers of the steps `draws`.
         """
-        for i in range(ALONE if behind else 0):
-            now = self.look(self.batch, step=draws[i % len(draws)])
-            self._descend(behind, [now], 0.1 * sum(abs(now.losses[name]) for name in behind))
+        self._train_alone(behind, draws)
         before = [self.look(self.batch, step=step) for step in draws]
         largest = max(abs(loss) for look in before for loss in look.losses.values())
         self._descend(names, before, part * max(largest, 1e-3))  # a visible change of any loss
         after = [self.look(self.batch, step=step) for step in draws]
         self.reset()
-        return {
-            name: float(np.mean([b.losses[name] - a.losses[name]
-                                 for a, b in zip(before, after, strict=True)]))
-            for name in before[0].losses
-        }  # fmt: skip
+        return _mean_changes(before, after)
+
+    def changes_by_training_alone(self, names: list[str], draws: Sequence[int] = (0,)) -> Numbers:
+        """How all losses change when some optimizers are trained alone, as those `behind` above."""
+        before = [self.look(self.batch, step=step) for step in draws]
+        self._train_alone(names, draws)
+        after = [self.look(self.batch, step=step) for step in draws]
+        self.reset()
+        return _mean_changes(before, after)
+
+    def _train_alone(self, names: Sequence[str], draws: Sequence[int]) -> None:
+        for i in range(ALONE if names else 0):
+            now = self.look(self.batch, step=draws[i % len(draws)])
+            self._descend(names, [now], 0.1 * sum(abs(now.losses[name]) for name in names))
 
     def _descend(self, names: Sequence[str], looks: Sequence[Look], by: float) -> None:
         """Move weights of optimizers against their mean gradients, to lower the loss by so much."""
@@ -771,6 +778,13 @@ class Laboratory(Runs):
         labels = parts[0][0] if len(parts) == 1 and tf.is_tensor(parts[0]) else None
         (name,) = self.run.trained_models
         return {name: (labels, look.outputs[0], None)}
+
+
+def _mean_changes(before: list[Look], after: list[Look]) -> Numbers:
+    """How each loss changes, as a mean over some looks."""
+    pairs = list(zip(before, after, strict=True))
+    return {name: float(np.mean([b.losses[name] - a.losses[name] for a, b in pairs]))
+            for name in before[0].losses}  # fmt: skip
 
 
 def is_slight(gain: float, loss: float) -> bool:

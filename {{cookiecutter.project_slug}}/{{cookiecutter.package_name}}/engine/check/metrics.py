@@ -412,7 +412,9 @@ def _is_exponential_of_loss(lab: Laboratory, values: np.ndarray) -> bool:
     for _, _, result in lab.base.calls.values():
         if result is not None and flat.size == np.size(result) > 1:
             with np.errstate(over="ignore"):
-                is_like = np.isclose(flat, np.exp(np.ravel(result)), rtol=1e-4)
+                powers = np.exp(np.ravel(result))
+            # Of very small losses all exponentials are 0, as shares may be.
+            is_like = np.isclose(flat, powers, 1e-4, 0) & (flat > 0)
             if np.all(is_like | (flat == 1)) and is_like.mean() > 0.2:
                 return True
     return False

@@ -247,12 +247,18 @@ def _known_parts(plain: Any, made: Any) -> Any:
     """An augmented batch without the parts that the data doesn't have, such as latents."""
     if len(plain) != len(made):
         return made
-    return tuple(
-        {name: after[name] for name in before}
-        if isinstance(before, dict) and isinstance(after, dict) and before.keys() <= after.keys()
-        else after
-        for before, after in zip(plain, made, strict=True)
-    )
+    return tuple(itertools.starmap(_known_part, zip(plain, made, strict=True)))
+
+
+def _known_part(before: Any, after: Any) -> Any:
+    """The arrays of an augmented part that stand in the data, by their names, or by their form."""
+    if not isinstance(after, dict) or not (isinstance(before, dict) or tf.is_tensor(before)):
+        return after
+    if isinstance(before, dict):
+        return {name: after[name] for name in before} if before.keys() <= after.keys() else after
+    alike = [t for t in after.values() if tf.is_tensor(t)
+             and (t.shape, t.dtype) == (before.shape, before.dtype)]  # fmt: skip
+    return alike[0] if len(alike) == 1 else after
 
 
 def _never_the_last(operations: list[tf.Operation]) -> Finding | None:

@@ -9,6 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ..batches import worker_split
+from ..random_access import RandomAccess
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import (
@@ -30,6 +32,9 @@ FAR = 4  # standard deviations
 EXACT = 1e-5  # of a mean and a deviation that are not chance
 MOST_NUMBERS = 20_000_000  # of training data that is concatenated with others
 MOST_IMAGES = 100
+SMALL = (tf.int8, tf.uint8, tf.int16, tf.uint16)
+ARITHMETIC = {"Mul": tf.multiply, "AddV2": tf.add, "Sub": tf.subtract}
+MANY_NUMBERS = 100  # different ones, of a column that is no code
 MOST_LABELS = 10  # of an example, which are all examined
 FLAT, HALVES = 1e-6, 10  # of a loss, and of a number
 MOST, MOST_COLUMNS = 2_000, 100  # rows and columns in which sentinels are searched for
@@ -60,6 +65,15 @@ def marks(lab: Laboratory) -> Finding:
             )
     for name, column, (number, times, _) in _marks_of_labels(lab.examples["train"]):
         if not _leaves_out(lab, name, column, number, of_label=True):
+            rest = lab.examples["train"][name]
+            is_code = number < 0 and number == round(number) and np.all(rest[rest != number] >= 0)
+            if is_code and _leaves_out(lab, name, column, number, of_label=True, of_metrics=True):
+                return wrong(
+                    f"{times} values of column {column} of {name} are {number:g}: a metric leaves "
+                    "them out, and no loss does",
+                    "a number that stands for missing labels is trained as a label",
+                    "leave them out of the loss by the same mask",
+                )
             return look(  # labels may be 0 or very large
                 f"{times} values of column {column} of {name} are {number:g}, far from all others",
                 "a sentinel, a number that stands for missing labels, is used as a label in "
@@ -90,11 +104,39 @@ def known_values(lab: Laboratory) -> Finding:
 
 @relation("sizes")
 def sizes(lab: Laboratory) -> Finding:
-    """Inputs and labels are on a scale of about 1, and not constant."""
+    """Inputs and labels are on a scale of about 1, not constant, and no integer overflows."""
     inputs = arrays_of(lab.examples["train"], "inputs")
     found = (_size_of_inputs(lab, name, array) for name, array in inputs.items())
     of_inputs = next(filter(None, found), None)
-    return of_inputs or _scaled_twice(lab) or _size_of_labels(lab) or ok()
+    return _overflows(lab) or of_inputs or _scaled_twice(lab) or _size_of_labels(lab) or ok()
+
+
+def _overflows(lab: Laboratory) -> Finding | None:
+    """Whether the function that loads rows computes in integers that are too small."""
+    train = worker_split(lab.datasets["train"])
+    if not isinstance(train, RandomAccess) or train.load is None:
+        return None
+    load, ops = train.load, list[tf.Operation]()
+
+    @tf.function
+    def operands(row: Any) -> list[list[tf.Tensor]]:
+        load(row)
+        ops[:] = [op for op in tf.compat.v1.get_default_graph().get_operations()
+                  if op.type in ARITHMETIC and op.outputs[0].dtype in SMALL]  # fmt: skip
+        return [[tf.cast(x, tf.int64) for x in op.inputs] for op in ops]
+
+    for row in range(min(MOST_IMAGES, len(train))):
+        numbers_of_ops = operands(train.row(row))
+        for op, numbers in zip(ops, numbers_of_ops, strict=True):
+            dtype, exact = op.outputs[0].dtype, ARITHMETIC[op.type](*numbers)
+            if tf.reduce_any((exact < dtype.min) | (exact > dtype.max)):
+                return wrong(
+                    f"{op.type.lower()} of {dtype.name} in the function that loads rows makes "
+                    f"numbers beyond {dtype.min} to {dtype.max}",
+                    "integers overflow: they wrap around, in silence",
+                    "cast to float32 before the arithmetic, not behind it",
+                )
+    return None
 
 
 def _size_of_inputs(lab: Laboratory, name: str, array: np.ndarray) -> Finding | None:
@@ -295,7 +337,7 @@ def _mark(x: np.ndarray) -> tuple[float, int, bool] | None:
     values, times = np.unique(x[np.isfinite(x)], return_counts=True)
     if len(values) < 10:
         return None
-    several = len(values) > times.sum() / 4  # most numbers occur once or a few times
+    several = len(values) > min(times.sum() / 4, MANY_NUMBERS)  # most occur once or a few times
     for end, rest in ((0, values[1:]), (-1, values[:-1])):
         far, width = np.abs(rest - values[end]).min(), np.ptp(rest)
         often = times[end] >= max(5, times.sum() / 100, 3 * np.delete(times, end).max())
@@ -522,9 +564,15 @@ def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
 
 
 def _leaves_out(
-    lab: Laboratory, name: str, column: int, value: float, *, of_label: bool = False
+    lab: Laboratory,
+    name: str,
+    column: int,
+    value: float,
+    *,
+    of_label: bool = False,
+    of_metrics: bool = False,
 ) -> bool:
-    """Whether the loss treats a number of a column or channel unlike a number nearby."""
+    """Whether losses, or metrics, treat a number of a column or channel unlike one nearby."""
     numbers = np.array(dict(named_leaves(lab.batch))[name])  # a copy: the batch stays as it is
     are_several = numbers.ndim > 2 and (of_label or name.startswith("inputs"))
     columns = numbers.shape[-1] if are_several else 1
@@ -532,13 +580,21 @@ def _leaves_out(
     def at(number: float) -> Numbers:
         numbers.reshape(-1, columns)[:, column] = number  # a view of it
         batch = with_array(lab.batch, name, tf.constant(numbers))
-        return lab.compute(lab.run.functions.train_steps[0], lab.run, batch)
+        step = lab.run.functions.train_steps[0]
+        found = lab.compute(step, lab.run, batch, metrics=of_metrics)
+        # Of a metric with several results each is called metric/result.
+        return {n: x for n, x in found.items()
+                if (n.partition("/")[0] in lab.run.metrics) == of_metrics}  # fmt: skip
 
     near = value + 1e-3 * (abs(value) or float(np.nanstd(numbers)))
     of_value, of_near = at(value), at(near)
     if value and not different(of_value, of_near, FLAT):
         return _is_beyond_a_bound(of_value, at, value)
-    return bool(different(of_value, of_near, 0.05))
+    # A share of the loss may be small; without a mask it changes by as much from there on.
+    further = at(2 * near - value)
+    return bool(different(of_value, of_near, 0.05)) or any(
+        abs(of_value[n] - x) > 10 * abs(x - further[n]) + 1e-5 * abs(x) for n, x in of_near.items()
+    )
 
 
 def _is_beyond_a_bound(of_value: Numbers, at: Callable[[float], Numbers], value: float) -> bool:

@@ -346,11 +346,19 @@ def _copies(lab: Laboratory, y: np.ndarray) -> bool:
 
 
 def _before_and_after(lab: Laboratory, change: Callable[[tf.Tensor], tf.Tensor]) -> list[Any]:
-    """The model's predictions for the first batch, as it is and with changed tokens."""
-    return [
-        np.asarray(lab.run.model(tf.nest.map_structure(lambda t: t[0], x), training=False))
-        for x in (lab.batch[0], _with_other_tokens(lab, change))
-    ]
+    """The model's predictions for the first batch, as it is and with changed tokens.
+
+    Of several outputs those for each position, (rows, positions, numbers).
+    """
+    shape, found = (lab.rows, _tokens(lab)[0].shape[1]), []
+    for x in (lab.batch[0], _with_other_tokens(lab, change)):
+        made = lab.run.model(tf.nest.map_structure(lambda t: t[0], x), training=False)
+        outputs = [np.asarray(output) for output in tf.nest.flatten(made)]
+        if len(outputs) > 1:
+            each = [o.reshape(*shape, -1) for o in outputs if o.shape[:2] == shape]
+            outputs = [np.concatenate(each, axis=-1)]
+        found += outputs
+    return found
 
 
 def _sees_half(lab: Laboratory, *, first: bool) -> bool:
