@@ -26,6 +26,7 @@ from proof.engine.callbacks import (
     every_validation,
 )
 from proof.engine.keras_callbacks import keras_callback
+from proof.engine.random_access import RandomAccess
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
@@ -1693,6 +1694,48 @@ def next_words(mixed: Callable[[Any], Any], shift: int = 1, counted: int | None 
             metrics=dict,
         )
     return toy
+
+
+def words_of_two_outputs() -> Toy:
+    """Words that a model gives back, with what it makes of each on the way."""
+
+    def create() -> keras.Model:
+        words = keras.Input((FEATURES,), dtype="int32")
+        codes = layers.Embedding(7, 3)(words)
+        return keras.Model(words, {"codes": codes, "logits": dense(7)(codes)})
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.model(inputs, training=True)["logits"]
+        per_word = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        per_example = tf.reduce_mean(per_word, axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    words = np.random.default_rng(0).integers(1, 7, (ROWS, FEATURES))
+    return sound(
+        model=create, data=(words, words), others={}, train_steps=(one_step,),
+        validation_step=one_step, losses=dict, metrics=dict,
+    )  # fmt: skip
+
+
+def weak_and_strong(used: bool) -> Toy:
+    """Two views of each example, which only training has; the second may be made in vain."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, labels, weights = batch
+        noise = tf.random.stateless_normal(inputs.shape, seed, dtype=inputs.dtype)
+        return {"weak": inputs + 0.1 * noise, "strong": inputs - noise}, labels, weights
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        views, labels, weights = batch
+        logits = run.model(views["weak"], training=True)
+        per_example = run.losses["main"](labels, logits)
+        if used:
+            others = run.model(views["strong"], training=True)
+            per_example += tf.reduce_mean(tf.square(logits - others), axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(augment=augment, train_steps=(one_step,), metrics=dict)
 
 
 def translated(shift: int, corrected: float = 0.0) -> Toy:
@@ -3523,8 +3566,8 @@ def tags_validated(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
     )  # fmt: skip
 
 
-def labeled_gan(judged_by: str) -> Toy:
-    """A GAN of classes, whose first step judges generated examples by these labels."""
+def labeled_gan(judged_by: str, real_by: str = "label") -> Toy:
+    """A GAN of classes, whose first step judges generated, and real, examples by these labels."""
 
     def labeled(size: int, last: int) -> keras.Model:
         x, label = keras.Input((size,), name="x"), keras.Input((), dtype="int64", name="label")
@@ -3538,12 +3581,15 @@ def labeled_gan(judged_by: str) -> Toy:
         inputs = {"x": given["noise"], "label": given["wanted"]}
         return run.models["generator"](inputs, training=True)
 
-    def judging(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
-        real, given, weights = batch
-        on_real = judge(run, real, given["label"])
-        on_made = judge(run, make(run, given), given[judged_by])
-        total = tf.reduce_sum((tf.nn.softplus(-on_real) + tf.nn.softplus(on_made)) * weights)
-        return {"discriminator": total / tf.cast(replica.global_count, total.dtype)}
+    def judging(real_by: str) -> Callable[..., Any]:
+        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            real, given, weights = batch
+            on_real = judge(run, real, given[real_by])
+            on_made = judge(run, make(run, given), given[judged_by])
+            total = tf.reduce_sum((tf.nn.softplus(-on_real) + tf.nn.softplus(on_made)) * weights)
+            return {"discriminator": total / tf.cast(replica.global_count, total.dtype)}
+
+        return one_step
 
     def generating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         _, given, weights = batch
@@ -3551,17 +3597,26 @@ def labeled_gan(judged_by: str) -> Toy:
         total = tf.reduce_sum(tf.nn.softplus(-on_made) * weights)
         return {"generator": total / tf.cast(replica.global_count, total.dtype)}
 
+    def validating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        return judging("label")(run, batch, replica) | generating(run, batch, replica)
+
     (inputs, labels), numbers = examples(), np.random.default_rng(0)
     given = {"noise": numbers.normal(size=(ROWS, 2)).astype("float32"), "label": labels,
              "wanted": numbers.permutation(labels)}  # fmt: skip
     return replace(
-        GAN, data=(inputs, given), train_steps=(judging, generating), metrics=dict,
+        GAN, data=(inputs, given), train_steps=(judging(real_by), generating), metrics=dict,
+        validation_step=validating, others={"validation": (inputs, given)},
         model=lambda: {"generator": labeled(2, FEATURES), "discriminator": labeled(FEATURES, 1)},
     )  # fmt: skip
 
 
-def hinge_gan(sign: float) -> Toy:
-    """A discriminator with margins; the generator wants them exceeded, or the other way round."""
+def hinge_gan(sign: float, slope: float = 0.0) -> Toy:
+    """A discriminator with margins; the generator wants them exceeded, or the other way round.
+
+    Args:
+        sign: of what the generator wants.
+        slope: of the discriminator's loss of generated examples beyond the margin.
+    """
 
     def generating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         _, noise, weights = batch
@@ -3570,7 +3625,7 @@ def hinge_gan(sign: float) -> Toy:
         total = sign * tf.reduce_sum(given * weights)
         return {"generator": total / tf.cast(replica.global_count, total.dtype)}
 
-    toy = gan_with(lambda real, made: tf.nn.relu(1 - real) + tf.nn.relu(1 + made))
+    toy = gan_with(lambda real, made: tf.nn.relu(1 - real) + tf.nn.leaky_relu(1 + made, slope))
     return replace(toy, train_steps=(toy.train_steps[0], generating))
 
 
@@ -4288,6 +4343,11 @@ LOSS = [
         "takes from the gradient of .*kernel its mean over the outputs: the last axis",
     ),
     Fault("adversaries", lambda: hinge_gan(1.0), "both have the same goal"),
+    Fault("adversaries", lambda: hinge_gan(1.0, slope=0.05), "both have the same goal"),
+    Fault(
+        "adversaries", lambda: labeled_gan("wanted", "wanted"),
+        r"gets inputs with labels\['wanted'\] in training, and with labels\['label'\] in valid",
+    ),
     Fault("adversaries", lambda: labeled_gan("label"), "by the labels that the generator got"),
     Fault(
         "callbacks",
@@ -6128,6 +6188,85 @@ def masked_sets(keys: bool) -> Toy:
     return sound(model=create, data=train, others={"validation": other})
 
 
+def scaled_sets(split: Callable[[Any], Any], of_all: bool) -> Toy:
+    """Sets whose elements are scaled by their mean, or by that of the padding too.
+
+    Args:
+        split: what holds the training data.
+        of_all: whether padding is in the mean.
+    """
+    toy = masked_sets(keys=True)
+
+    def adapt(datasets: dict[str, Any]) -> dict[str, Any]:
+        train = datasets["train"]
+        if isinstance(train, tf.data.Dataset):
+            examples = [inputs for inputs, _ in train.as_numpy_iterator()]
+        elif isinstance(train, tuple):
+            examples = [train[0]]
+        else:
+            examples = [train[row][0] for row in range(len(train))]
+        elements = [x["elements"][x["mask"] | of_all].reshape(-1, 4) for x in examples]
+        return {"mean": np.concatenate(elements).mean(axis=0)}
+
+    return replace(toy, data=split(toy.data), adapt=adapt)
+
+
+class Rows:
+    """Examples by their numbers, as an object of the task's own."""
+
+    def __init__(self, split: Any) -> None:
+        self.split = split
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(tf.nest.flatten(self.split)[0])
+
+    def __getitem__(self, row: int) -> Any:
+        """One of them."""
+        return tf.nest.map_structure(lambda array: array[row], self.split)
+
+
+def marked_labels(trained: bool) -> Toy:
+    """Two positive numbers to predict, of which the second may be missing: then it is -1."""
+
+    def labeled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, _ = examples(rows, seed)
+        labels = 10 + inputs[:, :2]
+        labels[::4, 1] = -1
+        return inputs, labels
+
+    def distance(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        errors = run.model(inputs, training=True) - labels
+        there = tf.cast(labels != -1, errors.dtype)
+        run.metrics["error"].update_state(tf.abs(errors), there * weights[:, tf.newaxis])
+        squares = tf.square(errors) * (tf.ones_like(there) if trained else there)
+        per_example = tf.reduce_mean(squares, axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        model=model(last=lambda: dense(2)), data=labeled(ROWS, 1),
+        others={"validation": labeled(60, 2)}, train_steps=(distance,), losses=dict,
+        validation_step=distance, metrics=lambda: {"error": metrics.Mean()},
+    )  # fmt: skip
+
+
+def loaded_counts(early: bool) -> Toy:
+    """Examples as a device stores them, in int16 with a gain; they may become floats early."""
+
+    def load(row: Any) -> Any:
+        counts, gain = row["counts"], row["gain"]
+        if early:
+            counts, gain = tf.cast(counts, tf.float32), tf.cast(gain, tf.float32)
+        return tf.cast(counts * gain, tf.float32) / 1e5, row["label"]
+
+    inputs, labels = examples()
+    counts = np.round(inputs * 5_000).astype("int16")
+    gain = np.random.default_rng(0).integers(1, 9, (len(labels), 1)).astype("int16")
+    data = {"counts": counts, "gain": gain, "label": labels}
+    return sound(data=RandomAccess(data, load), others={})
+
+
 def masked_pictures(masked: bool) -> Toy:
     """Bright pixels of pictures of 5 to 8 pixels a side, filled up by zeros."""
 
@@ -7503,6 +7642,13 @@ MODES = [
         "callbacks", lambda: sound(callbacks=patient), "wait remembers waited .* starts it anew",
         LOOK,
     ),
+    *(
+        Fault(
+            "adapt", lambda split=split: scaled_sets(split, of_all=True),
+            "'mean', which adapt returns, changes with the numbers in the padding of inputs",
+        )
+        for split in (lambda arrays: arrays, stream, Rows, RandomAccess)
+    ),
     Fault("padded inputs", lambda: masked_sets(keys=False), "which inputs.'mask'. leaves out"),
     Fault(
         "padded inputs", lambda: masked_pictures(masked=False),
@@ -8061,6 +8207,19 @@ MODES = [
     Fault(
         "two replicas make the same step as one", lambda: centered(of_all=False),
         "center/.* differs more: the step assigns it from the rows of one replica",
+    ),
+    Fault(
+        "marks", lambda: marked_labels(trained=True),
+        "values of column 1 of labels are -1: a metric leaves them out, and no loss does",
+    ),
+    Fault("sizes", lambda: loaded_counts(early=False), "mul of int16 .* beyond -32768 to 32767"),
+    Fault(
+        "inputs matter", lambda: weak_and_strong(used=False),
+        r"every loss is the same with inputs\['strong'\] of other examples", LOOK,
+    ),
+    Fault(
+        "later positions", words_of_two_outputs,
+        "100% of the labels that count are the input at the same position", LOOK,
     ),
     Fault(
         "missing labels", lambda: labeled_numbers(left_out=False, smooth=True),

@@ -18,6 +18,7 @@ from proof.engine.callbacks import Callback, Event, at_step, every_epochs
 from proof.engine.check import RELATIONS, check
 from proof.engine.check.numbers import told_apart
 from proof.engine.check.runs import secs_of_work
+from proof.engine.random_access import RandomAccess
 from proof.engine.relations import select
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
@@ -34,6 +35,7 @@ from .faulty import (
     Overlap,
     PowerIterated,
     Rising,
+    Rows,
     Turned,
     all_views,
     at_times,
@@ -96,10 +98,12 @@ from .faulty import (
     labeled_numbers,
     labeled_twice,
     labels_made_of_classes,
+    loaded_counts,
     louder,
     lowered,
     mapped,
     marked_binary,
+    marked_labels,
     marked_pixels,
     masked_labels,
     masked_pictures,
@@ -160,6 +164,7 @@ from .faulty import (
     reordered,
     repeated,
     reshaped,
+    scaled_sets,
     scaled_together,
     scans,
     scored,
@@ -203,6 +208,7 @@ from .faulty import (
     visits,
     warmed_up,
     warming_up,
+    weak_and_strong,
     weighted_by_class,
     weighted_labels,
     weights_by_name,
@@ -2362,6 +2368,90 @@ def sounds_with_padding() -> Toy:
     return sound(model=create_model, data=split(96), others={"validation": split(60)})
 
 
+def of_one_place() -> Toy:
+    """Examples of two places, which training tells apart; those of validation are of one."""
+
+    def placed(rows: int, seed: int, places: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        inputs, labels = examples(rows, seed)
+        return inputs, {"class": labels, "place": np.arange(rows) % places}
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.model(inputs, training=True)
+        of_classes, of_places = logits[:, :-1], logits[:, -1]
+        per_example = tf.nn.sparse_softmax_cross_entropy_with_logits(labels["class"], of_classes)
+        place = tf.cast(labels["place"], logits.dtype)
+        per_example += tf.nn.sigmoid_cross_entropy_with_logits(place, of_places)
+        run.metrics["accuracy"].update_state(place[:, None], of_places[:, None], weights)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        model=model(last=lambda: dense(CLASSES + 1)), data=placed(ROWS, 1, 2),
+        others={"validation": placed(60, 2, 1)}, train_steps=(one_step,), losses=dict,
+        validation_step=one_step,
+        metrics=lambda: {"accuracy": keras.metrics.BinaryAccuracy(threshold=0.0)},
+    )  # fmt: skip
+
+
+def known_in_evaluation_only() -> Toy:
+    """A label that nobody knows of the training data, and that only a metric takes."""
+
+    def labeled(rows: int, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        inputs, labels = examples(rows, seed)
+        best = np.full(rows, np.nan, "float32") if seed == 1 else inputs.sum(axis=1)
+        return inputs, {"class": labels, "best": best}
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.model(inputs, training=True)
+        regret = tf.reduce_max(logits, axis=1) - labels["best"]
+        run.metrics["regret"].update_state(regret, weights)
+        per_example = run.losses["main"](labels["class"], logits)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        data=labeled(ROWS, 1), others={"validation": labeled(60, 2)}, train_steps=(one_step,),
+        validation_step=one_step, metrics=lambda: {"regret": keras.metrics.Mean()},
+    )  # fmt: skip
+
+
+def shares_beside_small_losses() -> Toy:
+    """Logarithms of densities that are very large or small, and how many examples are outside."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, _, weights = batch
+        per_example = run.losses["main"](inputs, run.model(inputs, training=True))
+        is_outside = tf.cast(inputs[:, 0] > 2, per_example.dtype)
+        run.metrics["outside"].update_state(is_outside, weights)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    def density(inputs: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        return 50 + tf.reduce_mean(tf.square(inputs - predictions), axis=1) - 100
+
+    return sound(
+        model=model(last=lambda: dense(FEATURES)), losses=lambda: {"main": density},
+        train_steps=(one_step,), validation_step=one_step,
+        metrics=lambda: {"outside": keras.metrics.Mean()},
+    )  # fmt: skip
+
+
+def latents_beside_labels() -> Toy:
+    """An augmentation that draws numbers, and puts them into a dict with the labels."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, labels, weights = batch
+        latents = tf.random.stateless_normal((inputs.shape[0], 2), seed, dtype=inputs.dtype)
+        return inputs, {"class": labels, "latents": latents}, weights
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        given = tf.concat([inputs[:, :-2], labels["latents"]], axis=1)
+        per_example = run.losses["main"](labels["class"], run.model(given, training=True))
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(augment=augment, train_steps=(one_step,), others={}, metrics=dict)
+
+
 def in_order_of_classes() -> tuple[np.ndarray, np.ndarray]:
     """Examples of one class after the other."""
     inputs, labels = examples(4 * BATCH * CLASSES, 2)
@@ -2733,6 +2823,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("moving averages", lambda: taught(average=True)),
     ("moving averages", taught_by_one_that_was_trained),
     ("adversaries", lambda: hinge_gan(-1.0)),
+    ("adversaries", lambda: hinge_gan(-1.0, slope=0.05)),
     ("adversaries", finds_codes),
     ("process_gradients", lambda: sound(process_gradients=decay_of_kernels(0.01))),
     ("metrics", only_some_are_unlabeled),
@@ -2772,6 +2863,17 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ),
     ("labels in evaluation", sound),
     ("labels in evaluation", lambda: sound(others={"validation": in_order_of_classes()})),
+    ("labels in evaluation", of_one_place),
+    ("missing labels", known_in_evaluation_only),
+    ("metrics", shares_beside_small_losses),
+    ("marks", lambda: marked_labels(trained=False)),
+    ("sizes", lambda: loaded_counts(early=True)),
+    ("inputs matter", lambda: weak_and_strong(used=True)),
+    ("augmentation", latents_beside_labels),
+    *(
+        ("adapt", lambda split=split: scaled_sets(split, of_all=False))
+        for split in (lambda arrays: arrays, stream, Rows, RandomAccess)
+    ),
     (
         "labels in evaluation",
         lambda: measured_by(
