@@ -84,7 +84,7 @@ def _counts_padding(lab: Laboratory) -> Finding | None:
                         f"{each!r}, which adapt returns, changes with the numbers in the padding "
                         f"of {name}, which {mask} leaves out",
                         "statistics count padding as if it had been measured",
-                        "compute them of what the mask or the length leaves in",
+                        "compute them from what the mask or the length leaves in",
                     )
     return None
 

@@ -413,7 +413,7 @@ def _is_exponential_of_loss(lab: Laboratory, values: np.ndarray) -> bool:
         if result is not None and flat.size == np.size(result) > 1:
             with np.errstate(over="ignore"):
                 powers = np.exp(np.ravel(result))
-            # Of very small losses all exponentials are 0, as shares may be.
+            # Exponentials of losses far below 0 are 0, as shares of examples may be.
             is_like = np.isclose(flat, powers, 1e-4, 0) & (flat > 0)
             if np.all(is_like | (flat == 1)) and is_like.mean() > 0.2:
                 return True

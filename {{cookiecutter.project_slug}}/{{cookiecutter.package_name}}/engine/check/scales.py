@@ -127,6 +127,8 @@ def _overflows(lab: Laboratory) -> Finding | None:
 
     for row in range(min(MOST_IMAGES, len(train))):
         numbers_of_ops = operands(train.row(row))
+        if not ops:
+            break
         for op, numbers in zip(ops, numbers_of_ops, strict=True):
             dtype, exact = op.outputs[0].dtype, ARITHMETIC[op.type](*numbers)
             if tf.reduce_any((exact < dtype.min) | (exact > dtype.max)):
@@ -134,7 +136,7 @@ def _overflows(lab: Laboratory) -> Finding | None:
                     f"{op.type.lower()} of {dtype.name} in the function that loads rows makes "
                     f"numbers beyond {dtype.min} to {dtype.max}",
                     "integers overflow: they wrap around, in silence",
-                    "cast to float32 before the arithmetic, not behind it",
+                    "cast to float32 before the arithmetic, not after it",
                 )
     return None
 
