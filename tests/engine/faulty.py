@@ -2475,6 +2475,43 @@ def overlap_of_shares(axis: int) -> Toy:
     return replace(segmented(None, classes=3), losses=lambda: {"main": loss}, metrics=dict)
 
 
+def picked(loss_of: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], shares: bool = False) -> Toy:
+    """Two events are found in each series, by a loss of the distances of times to them, and logits.
+
+    Both are (batch, 12, 2). If labels are `shares` of times near events, it gets these instead.
+    """
+    numbers = np.random.default_rng(5)
+    times = np.sort(numbers.integers(1, 12, (ROWS, 2)), axis=1)
+    apart = np.arange(12)[:, np.newaxis] - times[:, np.newaxis]
+    near = np.exp(-np.square(apart) / 4).astype("float32")
+    waves = np.concatenate([near, numbers.normal(size=near.shape)], axis=2).astype("float32")
+
+    def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        every = tf.range(12, dtype=logits.dtype)[:, tf.newaxis]
+        given = labels if shares else every - tf.cast(labels[:, tf.newaxis], logits.dtype)
+        losses = loss_of(given, logits)
+        return tf.reduce_mean(tf.reshape(losses, (losses.shape[0], -1)), axis=1)
+
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((12, 4)), dense(2)]),
+        data=(waves, near / near.sum(axis=1, keepdims=True) if shares else times),
+        losses=lambda: {"main": loss},
+        metrics=dict,
+        others={},
+    )
+
+
+def near_events(apart: tf.Tensor) -> tf.Tensor:
+    """A distribution over time around each event."""
+    return tf.nn.softmax(-tf.square(apart) / 4, axis=1)
+
+
+def at_events(apart: tf.Tensor) -> tf.Tensor:
+    """1 at the time of each event."""
+    times = tf.argmin(tf.abs(apart), axis=1)
+    return tf.one_hot(times, 12, axis=1, dtype=apart.dtype)
+
+
 def focal_of_pixels(easy: bool) -> Toy:
     """A focal loss of pixels that looks at hard ones, or at easy ones; some have no class."""
 
@@ -7816,6 +7853,27 @@ MODES = [
             data=(*examples(), (np.arange(ROWS) % 3 > 0).astype("float32")),
         ),
         "is a mean of exponentials",
+    ),
+    *(
+        Fault(
+            "logits", lambda loss=loss, shares=shares: picked(loss, shares),
+            "add up to 1 along axis 1, over which it is a sum, but its softmax is along axis 2",
+            verdict,
+        ) for loss, shares, verdict in [
+            (lambda x, p: -tf.reduce_sum(near_events(x) * tf.nn.log_softmax(p), 1), False, "WRONG"),
+            (lambda x, p: tf.reduce_mean(
+                -near_events(x) * tf.math.log(tf.nn.softmax(p) + 1e-7), axis=1
+            ), False, "WRONG"),
+            (lambda x, p: tf.reduce_sum(
+                near_events(x) * (tf.math.log(near_events(x) + 1e-7) - tf.nn.log_softmax(p)), axis=1
+            ), False, "WRONG"),
+            (lambda x, p: -tf.reduce_sum(
+                tf.exp(-x * x / 4) / tf.reduce_sum(tf.exp(-x * x / 4), axis=1, keepdims=True)
+                * (p - tf.reduce_logsumexp(p, axis=2, keepdims=True)), axis=1
+            ), False, "WRONG"),
+            (lambda x, p: -tf.reduce_sum(x * tf.nn.log_softmax(p), axis=1), True, "WRONG"),
+            (lambda x, p: -tf.reduce_sum(at_events(x) * tf.nn.log_softmax(p), 1), False, LOOK),
+        ]
     ),
     Fault(
         "logits", lambda: overlap_of_shares(axis=1),

@@ -38,6 +38,7 @@ from .faulty import (
     Rows,
     Turned,
     all_views,
+    at_events,
     at_times,
     averaged,
     averaged_with_normalization,
@@ -120,6 +121,7 @@ from .faulty import (
     mostly_empty,
     moved_by_layer,
     moved_images,
+    near_events,
     near_views,
     next_words,
     nodes_in_another_order,
@@ -145,6 +147,7 @@ from .faulty import (
     parts_of_series,
     pasted,
     perplexed,
+    picked,
     pictured,
     plus,
     prices,
@@ -3082,6 +3085,44 @@ def test_labels_may_be_a_condition(is_condition: bool) -> None:
     ), finding
 
 
+def before_and_after(apart: tf.Tensor) -> tf.Tensor:
+    """A one-hot vector for each time: before the first event or not."""
+    return tf.one_hot(tf.cast(apart[..., 0] < 0, tf.int32), 2, dtype=apart.dtype)
+
+
+def balanced_parts(apart: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """The mean of each class over its times."""
+    right = before_and_after(apart)
+    right = 0.9 * right + 0.05
+    return -tf.reduce_sum(
+        right / tf.reduce_sum(right, axis=1, keepdims=True) * tf.nn.log_softmax(logits), axis=1
+    )
+
+
+def with_factors(apart: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Weights of classes for soft classes of each time, by class."""
+    soft = tf.nn.softmax(-tf.square(apart)) * [0.3, 0.7]
+    return -tf.reduce_sum(soft * tf.nn.log_softmax(logits), axis=1)
+
+
+def where_events_are(apart: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """The logarithms of both classes near the first event."""
+    near = tf.broadcast_to(near_events(apart[..., :1]), logits.shape)
+    return -tf.reduce_sum(near * tf.nn.log_softmax(logits), axis=1)
+
+
+def attended_times(apart: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Each class attends to times, and is to be likely there."""
+    attended = tf.nn.softmax(3 * logits, axis=1)
+    return -tf.reduce_sum(attended * tf.nn.log_softmax(logits), axis=1)
+
+
+def ranked(apart: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Each of two events has a rank, and each rank one event; by rank."""
+    ranks = tf.one_hot(tf.argsort(apart[:, 0]), 2, dtype=apart.dtype)
+    return -tf.reduce_sum(ranks * tf.nn.log_softmax(logits[:, :2]), axis=1)
+
+
 def of_codes(*, of_edges: bool) -> Toy:
     """Matrices of zeros and ones: who is a neighbor of whom, or which of many things is there."""
     numbers = np.random.default_rng(0)
@@ -3114,6 +3155,21 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("class weights", lambda: spoken(lambda labels, there: there)),
     ("class weights", lambda: spoken(lambda labels, there: labels != 0, alike=True)),
     ("pairs", lambda: corrected(-1)),
+    *(
+        ("logits", lambda loss=loss, shares=shares: picked(loss, shares))
+        for loss, shares in [
+            (lambda x, p: -tf.reduce_sum(near_events(x) * tf.nn.log_softmax(p, axis=1), 1), False),
+            (lambda x, p: -tf.reduce_sum(at_events(x) * tf.nn.log_softmax(p, axis=1), 1), False),
+            (lambda x, p: -tf.reduce_sum(x * tf.nn.log_softmax(p, axis=1), axis=1), True),
+            (lambda x, p: -tf.reduce_sum(before_and_after(x) * tf.nn.log_softmax(p), 1), False),
+            (lambda x, p: tf.square(tf.reduce_sum(tf.nn.softmax(p, axis=1) * x, axis=1)), False),
+            (balanced_parts, False),
+            (with_factors, False),
+            (where_events_are, False),
+            (attended_times, False),
+            (ranked, False),
+        ]
+    ),
     ("pairs", lambda: corrected(1, learned=True)),
     ("pairs", lambda: corrected(1, subtracted=True)),
     ("augmentation", lambda: mostly_empty(masks=0)),

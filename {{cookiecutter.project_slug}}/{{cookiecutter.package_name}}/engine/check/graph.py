@@ -30,6 +30,7 @@ MOST_BLOCKS = 4  # of candidates of a contrastive loss
 MOST_SCALED = 1_000_000  # numbers of a tensor that is looked at
 MASKED = -1e4  # or less, such as -1e9, in place of masked logits
 CLIPS = {"Maximum", "Minimum", "ClipByValue"}
+SHARES = {"Softmax", "Exp", "OneHot", "Placeholder"}  # what makes targets of a cross-entropy
 LINEAR = {"MatMul", "BatchMatMulV2", "Conv2D", "BiasAdd"}
 ACTIVATIONS = {"Softmax", "Sigmoid", "Relu", "Relu6", "Softplus", "Tanh", "Softsign"}
 
@@ -408,6 +409,58 @@ def added_to_candidates(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
                 added = sign * tf.reshape(tf.cast(each, tf.float64), [-1])
                 found.append(tf.where(is_label, added, 0.0))
     return found
+
+
+def crossed_shares(ops: Sequence[tf.Operation]) -> list[tf.Tensor]:
+    """How the factors add up in each sum of targets x logarithms of probabilities.
+
+    For each axis that the sum leaves: whether targets add up to 1 over the axes of the sum alone,
+    and probabilities along that axis alone; whether several targets at one place are shares, unlike
+    one that only selects a logarithm; that axis; and the axes of the sum. Rows are no such axis.
+    """
+    found, until = [], frozenset(op.name for op in ops if op.type not in ("Mul", "Neg"))
+    for op in _forward(ops, {"Sum", "Mean"}):
+        shape, over = op.inputs[0].shape, tf.get_static_value(op.inputs[1])
+        if over is None or not 0 < (shape.num_elements() or 0) <= MOST_SCALED:
+            continue
+        axes = sorted({int(axis) % shape.rank for axis in np.ravel(over)})
+        others = {*range(1, shape.rank)} - {*axes} if min(axes, default=0) else set()
+        before = upstream([op.inputs[0]], until).values() if others else ()
+        for targets, of in itertools.chain(*map(_factors, before)):
+            # Not such as how often each class occurs, or what a model attends to.
+            are_shares = _makes_shares(targets) and not _reads_variable(targets)
+            if targets.shape == of.shape == shape and are_shares and _reads_variable(of):
+                found += [_how_crossed(targets, of, axes, axis) for axis in others]
+    return found
+
+
+def _factors(op: tf.Operation) -> Iterator[tuple[tf.Tensor, tf.Tensor]]:
+    """The factors of a product in both orders, without signs; also what the second one lessens."""
+    for first, second in itertools.permutations(op.inputs, 2) if op.type == "Mul" else ():
+        first = first.op.inputs[0] if first.op.type == "Neg" else first
+        yield first, second
+        while second.op.type in ("Neg", "Sub"):  # as in a divergence
+            second = second.op.inputs[-1]
+            yield first, second
+
+
+def _makes_shares(tensor: tf.Tensor) -> bool:
+    source = _source(tensor)
+    while source.type == "Transpose":  # around a softmax that isn't along the last axis
+        source = _source(source.inputs[0])
+    is_quotient = source.type in ("RealDiv", "DivNoNan")
+    return _source(source.inputs[0]).type == "Exp" if is_quotient else source.type in SHARES
+
+
+def _how_crossed(targets: tf.Tensor, logarithms: tf.Tensor, axes: list[int], own: int) -> tf.Tensor:
+    t, p = tf.cast(targets, tf.float64), tf.exp(tf.cast(logarithms, tf.float64))
+    sums = [tf.reduce_sum(x, over) for x in (t, p) for over in (axes, own)]
+    of_t, t_own, p_axes, of_p = (tf.reduce_all(tf.abs(x - 1) < 1e-3) for x in sums)
+    differ = tf.reduce_any(tf.reduce_max(t, own) - tf.reduce_min(t, own) > 1e-3)
+    crossed = of_t & of_p & differ & ~(t_own | p_axes)
+    beside = tf.reduce_sum(t, own, keepdims=True) - t
+    are_shares = tf.reduce_any((t > 0) & (t < 0.999) & (beside > 0))
+    return tf.stack([tf.cast(n, tf.int32) for n in (crossed, are_shares, own, *axes)])
 
 
 def _reads_variable(tensor: tf.Tensor) -> bool:

@@ -86,6 +86,15 @@ def _shown_by_graph(lab: Laboratory) -> Finding | None:
             "probabilities add up to 1 over rows or positions instead of classes",
             "use axis=-1",
         )
+    for _, are_shares, axis, *axes in (seen for seen in lab.base.crossed if seen[0]):
+        over = " and ".join(map(str, axes))
+        # Targets of 0 and 1 may pick places, each of which is to be classified.
+        return (wrong if are_shares else look)(
+            f"targets of a cross-entropy add up to 1 along axis {over}, over which it is a sum, "
+            f"but its softmax is along axis {axis}",
+            "the probabilities that the targets weigh don't compete with each other",
+            f"compute the softmax along axis {over}",
+        )
     if name := exponential_of_positive(lab.traced.ops):
         return wrong(
             f"{name} applies an exponential to the output of an exponential or a softplus",

@@ -23,6 +23,7 @@ from .graph import (
     captured,
     codes_of_classes,
     compared_with_themselves,
+    crossed_shares,
     drawn_alike_on_replicas,
     drawn_codes,
     ranges_of_logits,
@@ -54,6 +55,7 @@ class Look(NamedTuple):
     scaled: list[list[np.ndarray]]  # see `graph.scaled_by_constants`
     added: list[np.ndarray]  # see `graph.added_to_candidates`
     classes: list[np.ndarray]  # see `graph.codes_of_classes`
+    crossed: list[np.ndarray]  # see `graph.crossed_shares`
 
     @property
     def all_calls(self) -> list[tuple[str, tuple[Any, ...]]]:
@@ -195,7 +197,7 @@ class Probe:
         seen = self._calls, self._updates, drawn, self._outputs, self._later
         of_graph = (
             drawn_codes, ranges_of_logits, compared_with_themselves, scaled_by_constants,
-            added_to_candidates, codes_of_classes,
+            added_to_candidates, codes_of_classes, crossed_shares,
         )  # fmt: skip
         return reduced, *seen, *(make(operations) for make in of_graph)
 
