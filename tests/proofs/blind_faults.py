@@ -42,8 +42,8 @@ told apart: 389 of 607 plain and 214 of 386 subtle. Of 604 [correct tasks](#corr
 - *Not all faults are new.* Much like those of lower numbers are five of 10 and 11, three of 19, at
   least five of 22, four of 28, nine of 33 and at least ten of 46. Relations made for faults of 30,
   of 35 and 36, and of 44 found six of 33, 38 and 45.
-- *54 to 60, 62, 64, 65, 68, 70, 72, 73, 75, 77, 79* planted what they had themselves made or seen, in
-  tasks of their own: diffusion, ranking, translation, detection, control, experts, gradients of
+- *54 to 60, 62, 64, 65, 68, 70, 72, 73, 75, 77, 79* planted what they had themselves made or seen,
+  in tasks of their own: diffusion, ranking, translation, detection, control, experts, gradients of
   gradients; graphs, a codebook, speech, speakers, an equation of physics; a knowledge graph,
   transliteration, spectrograms, key points, anomalies; ratings, tags, a mixture of densities,
   points in space, finer maps; clicks, logged decisions, pairs of sentences, handwriting, stereo; a
@@ -55,7 +55,8 @@ told apart: 389 of 607 plain and 214 of 386 subtle. Of 604 [correct tasks](#corr
   names in sentences, sensors; 12 of 72's: recordings of sensors, a demand, recommendations; 12 of
   73's: phones in speech, recommendations, molecules; 7 of 75's: recommendations, molecules, notes
   of music; 10 of 77's: fields seen from space, questions and passages, traces of earthquakes; 10
-  of 79's: arrivals of earthquakes, documents to rank, what is played next. Three of the seven of 58 are `WRONG` for another reason than the fault.
+  of 79's: arrivals of earthquakes, documents to rank, what is played next. Three of the seven of 58
+  are `WRONG` for another reason than the fault.
 - *When.* Two faults of 63 and six of 64 were first tried after `check` had been changed for the
   others.
 - *Left out* are ten faults that change nothing, one of each of 4, 8, 9, 32, 36 and 56 and two
