@@ -293,7 +293,7 @@ def train(
 def differences(one: Trained, several: Trained) -> dict[str, float]:
     """The largest relative difference of each kind."""
     return {
-        "losses": relative_difference(one.losses, several.losses),
+        "losses": relative_difference(np.nan_to_num(one.losses), np.nan_to_num(several.losses)),
         "mean losses": relative_difference(one.progress.sums.losses, several.progress.sums.losses),
         "weights": relative_difference(one.weights, several.weights),
         "state": relative_difference(one.state, several.state) if one.state else 0.0,
