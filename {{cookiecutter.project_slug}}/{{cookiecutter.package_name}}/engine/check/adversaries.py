@@ -27,6 +27,7 @@ def adversaries(lab: Laboratory) -> Finding:
     )
     if len(generators) != 1 or len(judges) != 1 or generators == judges:
         return ok("not looked at: there are none")
+    (generator,), (judge,) = generators, judges
     if _made_for_others(lab):
         return wrong(
             "one train step judges generated examples by the labels that the generator got, and "
@@ -35,10 +36,10 @@ def adversaries(lab: Laboratory) -> Finding:
             "give it the labels that the examples were generated for",
         )
 
-    if parts := _paired_otherwise(lab, judges[0]):
+    if parts := _paired_otherwise(lab, judge):
         part, trained, validated = parts
         return wrong(
-            f"the {judges[0]} gets {part} with {trained} in training, and with {validated} in "
+            f"the {judge} gets {part} with {trained} in training, and with {validated} in "
             "validation",
             "real examples are judged by labels that aren't theirs, so it learns of no label",
             f"give it {validated} in the train step too",
@@ -47,7 +48,6 @@ def adversaries(lab: Laboratory) -> Finding:
     def gain(of: str, by: str, changes: Numbers) -> float:
         return changes[of] / changes[by] if changes[by] < 0 else -1.0
 
-    (generator,), (judge,) = generators, judges
     draws = range(DRAWS if lab.base.drawn else 1)
     # Both losses may fall as long as the discriminator has learned nothing. One that has learned
     # enough may have a loss of 0, by a hinge. With a penalty, its loss may fall, but not as much;
@@ -131,9 +131,11 @@ def _paired_otherwise(lab: Laboratory, judge: str) -> tuple[str, str, str] | Non
         parts = {name: np.asarray(t[0]) for name, t in named_leaves(batch[:2])}
         found: dict[str, list[str]] = {}
         for call in calls:
+            if call.of.name not in models:
+                continue
             arrays = [np.asarray(x) for x in tf.nest.flatten(call.arguments)]
             names = [n for n, part in parts.items() if any(np.array_equal(part, x) for x in arrays)]
-            for name in names if call.of.name in models else ():
+            for name in names:
                 found.setdefault(name, []).extend(n for n in names if n != name)
         return found
 

@@ -261,8 +261,8 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
     if lab.declared_interacting:  # what is right may be a place in the batch
         return ok("not looked at: the task says that its examples interact")
     inputs, labels, weights = lab.evaluation_batch
-    each = tf.nest.flatten(labels)
-    if any(equal(label, of_next_row(label)) for label in each):  # as in the order of classes
+    # As in data that is in the order of its classes.
+    if any(equal(label, of_next_row(label)) for label in tf.nest.flatten(labels)):
         return ok("not looked at: all labels of the first batch are the same")
     of_labels = different(lab.after_training.metrics, lab.with_labels_of_others.metrics)
     first, of_others, turned = (lab.validated((*parts, weights))[1] for parts in (

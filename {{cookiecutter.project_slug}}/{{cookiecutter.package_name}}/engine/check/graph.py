@@ -427,9 +427,10 @@ def crossed_shares(ops: Sequence[tf.Operation]) -> list[tf.Tensor]:
         others = {*range(1, shape.rank)} - {*axes} if min(axes, default=0) else set()
         before = upstream([op.inputs[0]], until).values() if others else ()
         for targets, of in itertools.chain(*map(_factors, before)):
+            if not targets.shape == of.shape == shape or not _makes_shares(targets):
+                continue
             # Not such as how often each class occurs, or what a model attends to.
-            are_shares = _makes_shares(targets) and not _reads_variable(targets)
-            if targets.shape == of.shape == shape and are_shares and _reads_variable(of):
+            if not _reads_variable(targets) and _reads_variable(of):
                 found += [_how_crossed(targets, of, axes, axis) for axis in others]
     return found
 

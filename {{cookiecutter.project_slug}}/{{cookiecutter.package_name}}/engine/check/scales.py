@@ -128,7 +128,7 @@ def _overflows(lab: Laboratory) -> Finding | None:
     for row in range(min(MOST_IMAGES, len(train))):
         numbers_of_ops = operands(train.row(row))
         if not ops:
-            break
+            return None
         for op, numbers in zip(ops, numbers_of_ops, strict=True):
             dtype, exact = op.outputs[0].dtype, ARITHMETIC[op.type](*numbers)
             if tf.reduce_any((exact < dtype.min) | (exact > dtype.max)):
@@ -592,9 +592,11 @@ def _leaves_out(
     of_value, of_near = at(value), at(near)
     if value and not different(of_value, of_near, FLAT):
         return _is_beyond_a_bound(of_value, at, value)
+    if different(of_value, of_near, 0.05):
+        return True
     # A share of the loss may be small; without a mask it changes by as much from there on.
     further = at(2 * near - value)
-    return bool(different(of_value, of_near, 0.05)) or any(
+    return any(
         abs(of_value[n] - x) > 10 * abs(x - further[n]) + 1e-5 * abs(x) for n, x in of_near.items()
     )
 
