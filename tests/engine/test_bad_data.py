@@ -419,6 +419,18 @@ def test_an_output_in_half_precision_is_named() -> None:
          "RandomRotation can't compute in"),
         ("len((tf.compat.v1.placeholder_with_default(inputs, [None] * 2) == inputs).shape)",
          "or tf.ensure_shape"),
+        *[
+            (line, "that line combines integers with floats: use tf.cast")
+            for line in (
+                "tf.where(predictions > 0, 0, predictions)",
+                "predictions - labels[:, None]",
+                "labels - 1.5",
+                "tf.stack([labels, predictions[:, 0]])",
+                "tf.math.log(labels)",
+                "tf.reduce_sum(predictions) / tf.size(labels)",
+                "keras.ops.ones((3,), 'bfloat16') * tf.range(3)",
+            )
+        ],
     ],
 )  # fmt: skip
 def test_what_a_line_of_a_step_makes_is_not_blamed_on_the_data(line: str, sentence: str) -> None:

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from . import cluster
 from .bad_examples import BadExamples
-from .causes import cause_of, mend_of_floats
+from .causes import cause_of, mend_of_dtypes
 from .errors import DataError, UsageError, require_call
 from .output import say
 from .random_access import (
@@ -391,12 +391,12 @@ def shuffled(places: tf.Tensor, examples: int, seed: int) -> tf.Tensor:
 
 
 @contextlib.contextmanager
-def _precision_errors() -> Iterator[None]:
-    """Around an augmentation: that it mixes float32 and float64, in one sentence."""
+def _dtype_errors() -> Iterator[None]:
+    """Around an augmentation: that it mixes dtypes of numbers, in one sentence."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        if not (mend := mend_of_floats(error, keras.config.floatx())):
+        if not (mend := mend_of_dtypes(error, keras.config.floatx())):
             raise
         raise UsageError(f"{cause_of(error)}: {mend}.") from error
 
@@ -605,7 +605,7 @@ class TrainingBatches:
             if len(positions) < size:
                 batch = tf.nest.map_structure(lambda t: tf.gather(t, in_batch), batch)
             place_seed = tf.stack([tf.constant(seed, tf.int64), place])
-            with _precision_errors():
+            with _dtype_errors():
                 batch = augment(batch, place_seed)
             if batch is None:
                 raise UsageError("The function that create_augment returns gives None, no batch.")

@@ -48,6 +48,13 @@ WITHOUT_VALUE = re.compile(
     r"SymbolicTensor'? object (?:has no attribute '(?:numpy|item|tolist)'|cannot be interpreted)"
     r"|not '?SymbolicTensor|symbolic (?:tf\.)?Tensor\b|SymbolicTensor\.__format__"
 )
+# What TF 2.21 says of dtypes that an operation can't combine; integers that must be floats.
+DTYPES_CLASH = re.compile(
+    r"does not match type|that don't all match|same dtype, got|dtype \w+ for Tensor with dtype"
+    r"|was expected to be an? \w+ tensor but|Expected \w+ passed to parameter .* of type 'float'"
+    r"|has DataType int\d+ not in list of allowed values: (?!.*\bint)"
+)
+INTEGER, FLOAT = re.compile(r"\bu?int\d+\b"), re.compile(r"\bb?float\d*\b")
 # TensorFlow's operations on the content of files, such as DecodePng.
 DECODING = re.compile(r"__wrapped__Decode\w+|\[Op:Decode\w+\]")
 FILE_ERRORS = ("DataLossError", "NotFoundError", "PermissionDeniedError")  # of TensorFlow
@@ -116,14 +123,20 @@ def raised_by(error: BaseException) -> str:
     return f"{last.line}" if TASK in Path(last.filename).parents else ""
 
 
-def mend_of_floats(error: BaseException, own: str) -> str:
-    """What mends an operation that gets float32 and float64; "" where another thing failed.
+def mend_of_dtypes(error: BaseException, own: str) -> str:
+    """What mends an operation that gets several dtypes; "" where another thing failed.
 
     Args:
         error: of TensorFlow or Keras.
         own: the dtype of numbers in this run.
     """
-    if not {"float32", "float64"} <= set(re.findall(r"\bfloat\d+\b", message_of(error))):
+    message = message_of(error)
+    if all(pattern.search(message) for pattern in (DTYPES_CLASH, INTEGER, FLOAT)):
+        return (
+            "that line combines integers with floats: use tf.cast(..., keras.config.floatx()) for "
+            "the integers, and write 0.0 for a 0 among floats"
+        )
+    if not {"float32", "float64"} <= set(re.findall(r"\bfloat\d+\b", message)):
         return ""
     if "RandomRotation.call" in str(error):
         return (

@@ -26,7 +26,7 @@ from .causes import (
     cause_of,
     is_reading,
     is_without_value,
-    mend_of_floats,
+    mend_of_dtypes,
     message_of,
     place_of,
     raised_by,
@@ -45,7 +45,7 @@ LENGTH = re.compile(r"Input dataset was expected to contain (\d+) elements but c
 FORM = re.compile(
     r"\bshapes?\b|\bdimensions?\b|\bn?dim\b|\brank\b|\bdtypes?\b|\bhas type\b|\bhave types\b"
     r"|\bcast \w+ to\b|non-tensor|tensor but is an? |^Missing data for input"
-    r"|values to unpack \(expected",
+    r"|values to unpack \(expected|passed to parameter",
     re.IGNORECASE,
 )
 UNPACKED = re.compile(r"values to unpack \(expected \d+, got (\d+)\)")
@@ -356,10 +356,10 @@ def _misfit_of_step(run: Run, element: Any, error: Exception, label: str, batche
             mend += ", where a dict is the inputs by name: inputs and labels are a tuple, (x, y)"
     elif texts and "string" in text:
         mend = "make numbers of texts, such as by np.unique(labels, return_inverse=True)[1]"
+    elif cast := mend_of_dtypes(error, keras.config.floatx()):
+        mend = cast
     elif any(re.search(rf"\b{dtype}\b", text) for dtype in low):
         mend = "give the model's last layer dtype=keras.config.floatx(), or use tf.cast"
-    elif cast := mend_of_floats(error, keras.config.floatx()):
-        mend = cast
     elif "unknown rank" in text:
         mend = (
             "== between shapes that aren't known forgets the shape, and other operations may: use "
