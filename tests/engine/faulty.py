@@ -2638,6 +2638,21 @@ def slow_down_late(event: Event) -> None:
         slow_down(event)
 
 
+def start_anew(event: Event) -> None:
+    """Make a training metric one of the latest steps."""
+    event.run.metrics["accuracy"].reset_state()
+
+
+def judge_again(event: Event) -> None:
+    """Give a training metric the latest batch once more, without dropout."""
+    event.run.metrics["accuracy"].update_state(event.batch[1], event.outputs)
+
+
+def print_confidence(event: Event) -> None:
+    """Call a model as the train step does."""
+    print(float(tf.reduce_max(event.run.model(event.batch[0], training=True))))
+
+
 class Clocked:
     """Lowers the learning rate once a second has passed."""
 
@@ -4926,6 +4941,13 @@ TRAINING = [
         "add.* gets the same tensor twice: .* such as the shortcut of a residual block",
     ),
     Fault("training mode", lambda: merged(lambda x: x[0] + x[1]), "add.* the same tensor twice"),
+    Fault(
+        "training mode", lambda: merged(layers.Concatenate()), "concat.* gets the same tensor twice"
+    ),
+    Fault(
+        "training mode", lambda: merged(lambda x: layers.Concatenate()([*x, x[0] * 2])),
+        "concat.* gets the same tensor twice",
+    ),
     Fault(
         "training mode", lambda: sound(model=inner_in_training_mode),
         "an outer training=True overrides", LOOK,
@@ -7843,6 +7865,21 @@ MODES = [
         "callbacks",
         lambda: sound(callbacks=lambda: [at_step(5_000, slow_down_late)]),
         "slow_down_late is due after step 5000 at first, and the run has",
+    ),
+    *(
+        Fault(
+            "callbacks", lambda change=change: sound(callbacks=lambda: [every_steps(3, change)]),
+            f"{change.__name__} changes the training metric accuracy between two validations",
+        )
+        for change in (start_anew, judge_again)
+    ),
+    Fault(
+        "callbacks",
+        lambda: sound(
+            model=model(layers.BatchNormalization, dense),
+            callbacks=lambda: [every_epochs(1, print_confidence)],
+        ),
+        "print_confidence moves the statistics of .*batch_normalization.* training mode outside",
     ),
     Fault(
         "right and wrong", lambda: sound(losses=lambda: {"main": easy_ones}),

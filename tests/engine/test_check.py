@@ -707,6 +707,29 @@ def test_each_setting_is_to_be_used(
     assert finding.seen == (f"nothing uses {unused} of task/config.py" if unused else finding.seen)
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("number", "is_cut"),
+    [
+        ("int(task.warmup) * 100", True),
+        ("round(self._task.warmup) * 100", True),
+        ("int(task.warmup * 100)", False),
+        ("int(task.depth) * 100", False),
+        ("int(other.warmup) * 100", False),
+        ("int(task.epochs)", False),
+    ],
+)
+def test_a_fraction_is_not_made_a_whole_number(
+    number: str, is_cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = f"x = task.depth, task.width, task.warmup, task.epochs, {number}"
+    config = "    warmup: float = 0.05\n    epochs: float = 2.0\n"
+    task = tmp_path / "project" / "package" / "task"
+    finding = settings_of(task, monkeypatch, config=config, steps=lines)
+    assert finding.verdict == ("WRONG" if is_cut else "ok"), finding
+    assert ("is 0 for each warmup below 1" in finding.seen) == is_cut
+
+
 def test_a_loss_that_rises_in_a_few_steps_may_still_fall() -> None:
     lab = laboratory(sound(optimizer=lambda: keras.optimizers.SGD(1e3)))
     first, last, _ = lab.losses_on_one_batch

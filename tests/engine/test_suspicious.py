@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.callbacks import Callback, Event, at_step, every_epochs
+from proof.engine.callbacks import Callback, Event, at_step, every_epochs, every_steps
 from proof.engine.check import RELATIONS, check
 from proof.engine.check.numbers import told_apart
 from proof.engine.check.runs import secs_of_work
@@ -1553,6 +1553,41 @@ def write_file(event: Event) -> None:
     (event.directory / "weights.txt").write_text(str(event.run.model.get_weights()))
 
 
+def repeated_shortcut(x: list[Any]) -> Any:
+    """To a block that is twice as wide, without weights."""
+    block = layers.Dense(2 * x[0].shape[-1])(x[0])
+    return layers.Add()([block, layers.Concatenate()([x[0], x[0]])])
+
+
+def judge_after_validation(event: Event) -> None:
+    """The engine has started the metric anew, and does so before the next step."""
+    event.run.metrics["accuracy"].reset_state()
+
+
+class Judges:
+    """Has a metric of its own for the latest batch."""
+
+    def __init__(self) -> None:
+        self._metric = keras.metrics.SparseCategoricalAccuracy()
+
+    def __call__(self, event: Event) -> None:
+        """Leave the training metric as it is."""
+        self._metric.reset_state()
+        self._metric.update_state(event.batch[1], event.outputs)
+        print(float(self._metric.result()), float(event.run.metrics["accuracy"].result()))
+
+
+def renew_statistics(event: Event) -> None:
+    """As for averaged weights."""
+    for _ in range(5):
+        event.run.model(event.batch[0], training=True)
+
+
+def look_in_evaluation(event: Event) -> None:
+    """Moves nothing."""
+    event.run.model(event.batch[0], training=False)
+
+
 def write_on_chief(event: Event) -> None:
     """One of several workers writes."""
     if event.is_chief:
@@ -2578,6 +2613,18 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("weights enter once", reported_penalty),
     ("weights enter once", weights_as_mask),
     ("callbacks", lambda: sound(callbacks=lambda: [at_step(5_000, write_file)])),
+    ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, judge_after_validation)])),
+    ("callbacks", lambda: sound(callbacks=lambda: [every_steps(3, Judges())])),
+    *(
+        (
+            "callbacks",
+            lambda look=look: sound(
+                model=model(layers.BatchNormalization, dense),
+                callbacks=lambda: [every_epochs(1, look)],
+            ),
+        )
+        for look in (renew_statistics, look_in_evaluation)
+    ),
     ("learning rate", lambda: sound(optimizer=tenths)),
     ("augmentation", lambda: segmented(noisy_and_covered)),
     ("augmentation", erased),
@@ -2760,7 +2807,10 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("training mode", recurrent),
     ("training mode", lambda: merged(layers.Add(), past=True)),
     ("training mode", lambda: merged(layers.Multiply())),
-    ("training mode", lambda: merged(layers.Concatenate())),
+    ("training mode", lambda: merged(layers.Concatenate(), past=True)),
+    ("training mode", lambda: merged(lambda x: layers.ReLU()(layers.Concatenate()(x)))),
+    ("training mode", lambda: merged(lambda x: layers.Concatenate()([x[0][:, :1]] * 3))),
+    ("training mode", lambda: merged(repeated_shortcut)),
     ("training mode", lambda: sound(model=beside(layers.Softmax, of_output=True))),
     ("training mode", cut_before_the_last_layer),
     ("training mode", turned_by_a_layer),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from typing import Any
 
 import keras
 import numpy as np
@@ -299,17 +300,30 @@ def _unused_layer(lab: Laboratory) -> tuple[keras.layers.Layer, bool] | None:
 
 
 def _merged_with_itself(lab: Laboratory) -> str:
-    """A sum, average or maximum of one tensor and itself in a model; or "".
+    """A sum, average, maximum or concatenation of one tensor and itself in a model; or "".
 
-    Not a product, which may be a square, a difference, which may make zeros, nor a concatenation,
-    which may repeat a channel.
+    Not a product, which may be a square, nor a difference, which may make zeros.
     """
     layers = (layer for model in lab.run.models.values() for layer in model._flatten_layers())
-    for part in itertools.chain(*(getattr(layer, "operations", []) for layer in layers)):
-        for node in part._inbound_nodes if type(part).__name__ in MERGING else []:
-            if len({id(tensor) for tensor in node.input_tensors}) < len(node.input_tensors):
+    for parts in (getattr(layer, "operations", []) for layer in layers):
+        for node in itertools.chain(*(part._inbound_nodes for part in parts)):
+            part, ids = node.operation, [*map(id, node.input_tensors)]
+            is_repeated = len(set(ids)) < len(ids)
+            after = [n.operation for n in part._outbound_nodes if n.operation in parts]
+            if is_repeated and (type(part).__name__ in MERGING or _widens_in_vain(node, after)):
                 return str(part.name)
     return ""
+
+
+def _widens_in_vain(node: Any, after: list[Any]) -> bool:
+    """Whether it concatenates channels for layers that weigh them, which gain nothing by copies.
+
+    One channel may be repeated for a layer that takes three, and all for a wider shortcut.
+    """
+    part, shape = node.operation, node.outputs[0].shape
+    if type(part).__name__ != "Concatenate" or part.axis not in (-1, len(shape) - 1):
+        return False
+    return shape[-1] > len(node.input_tensors) and all(hasattr(each, "kernel") for each in after)
 
 
 def _untracked(lab: Laboratory) -> set[int]:

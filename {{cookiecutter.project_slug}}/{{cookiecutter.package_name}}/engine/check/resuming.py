@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import tempfile
 import time
@@ -29,6 +30,7 @@ from ..callbacks import (
 )
 from ..checkpoints import BestWeights
 from ..errors import UsageError
+from ..replicas import normalizations
 from ..workers import Workers
 from .findings import Finding, look, ok, relation, wrong
 from .functions import ASSIGN, SETS_WEIGHTS, named_in
@@ -154,6 +156,7 @@ def callbacks(lab: Laboratory) -> Finding:
         or _starts_anew(lab, whole, forgotten)
         or _lost_to_evaluate(lab, whole)
         or _never_thawed(lab, whole)
+        or _disturb_training(lab)
     ):
         return found
     # What happens only in the last epochs, such as an average of these.
@@ -263,6 +266,71 @@ def _change_nothing(lab: Laboratory, made: list[Callback]) -> Finding | None:
                 "use weights, and strict=True in zip",
             )
     return None
+
+
+def _disturb_training(lab: Laboratory) -> Finding | None:
+    """Whether a callback changes what train steps sum up: their metrics, or moving statistics."""
+    metrics = {name: lab.run.metrics[name].variables for name in lab.base.updates}
+    layers = normalizations(lab.run.layers)
+    changed, statistics = dict[str, str](), dict[str, str]()
+
+    def watched(callback: Callback) -> Callback:
+        def function(event: Event) -> None:
+            variables = lab.variables(lab.one)
+            for variable in itertools.chain(*metrics.values()):
+                variable.assign(tf.ones_like(variable))  # as if steps were made before
+            before = {id(v): v.numpy() for v in variables}
+            with _calls_in_training() as called:
+                callback.function(event)
+            moved = {id(v) for v in variables if not np.array_equal(v.numpy(), before[id(v)])}
+            for name, owned in metrics.items():
+                if event.step % lab.batches.steps_per_epoch and moved & {id(v) for v in owned}:
+                    changed.setdefault(name, _name(callback))
+            # One that makes statistics anew, for other weights, needs many batches.
+            once = {id(v) for layer in layers if called.count(layer) == 1
+                    for v in layer.non_trainable_variables}  # fmt: skip
+            for layer in layers if moved and moved <= once else ():
+                statistics.setdefault(name_of(layer), _name(callback))
+
+        return Callback(function, callback.next_step)
+
+    for each in lab.create_callbacks():
+        if not (each.after_validations or hasattr(each.function, "on_train_begin")):
+            _acts(lab, [watched(each)], 2)
+    for metric, name in changed.items():
+        return wrong(
+            f"{name} changes the training metric {metric} between two validations",
+            f"it is a sum over the steps since the last validation, so train_{metric} is of fewer "
+            "steps, or of other examples",
+            "leave it to the engine, which starts it anew after each validation, and use a metric "
+            "of its own here; steps.csv has the metrics between validations",
+        )
+    for layer, name in statistics.items():
+        return wrong(
+            f"{name} moves the statistics of {layer}",
+            "it calls a model in training mode outside of a train step, so a batch is counted "
+            "twice, and what only observes changes the run",
+            "call it with training=False",
+        )
+    return None
+
+
+@contextlib.contextmanager
+def _calls_in_training() -> Iterator[list[keras.layers.Layer]]:
+    """The batch-normalization layers that are called in training mode, as often as they are."""
+    called = list[keras.layers.Layer]()
+
+    def noted(_: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def observed(layer: Any, *args: Any, **kwargs: Any) -> Any:
+            if kwargs.get("training", args[1] if len(args) > 1 else None):
+                called.append(layer)
+            return call(layer, *args, **kwargs)
+
+        return observed
+
+    with replaced([(keras.layers.BatchNormalization, "call")], noted):
+        yield called
 
 
 def _assigns(lab: Laboratory, function: Any, step: int) -> bool | None:

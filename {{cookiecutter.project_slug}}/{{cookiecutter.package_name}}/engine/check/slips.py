@@ -21,6 +21,7 @@ DEEP = 6  # attributes, elements and variables on the way to a function
 LIBRARIES = ("keras", "tensorflow", "numpy")
 AS_A_WHOLE = {"asdict", "vars", "fields", "__dict__", "getattr"}
 COUNTED = ("step", "epoch")  # attributes of an event or a replica
+WHOLE = ("int", "round", "math.floor")
 LOOPS = ast.For | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -73,6 +74,13 @@ def settings(lab: Laboratory) -> Finding:
     project = directory.parents[1].glob("*.py"), directory.parent.glob("*.py")
     files = itertools.chain(directory.rglob("*.py"), *project)
     nodes = [node for file in files for node in _used_in(file)]
+    for node in nodes:
+        if isinstance(node, ast.Call) and (setting := _cut_to_zero(lab.task, node)):
+            return wrong(
+                f"{ast.unparse(node)}, in line {node.lineno}, is 0 for each {setting} below 1",
+                "the fraction becomes a whole number before it is multiplied",
+                f"multiply first: int(task.{setting} * ...)",
+            )
     used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     used |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -94,6 +102,17 @@ def _used_in(file: Path) -> Iterator[ast.AST]:
         for each in of_class:
             if getattr(each, "name", "") != "__post_init__":
                 yield from ast.walk(each)
+
+
+def _cut_to_zero(task: Any, node: ast.Call) -> str:
+    """The setting, a fraction, of which a call such as int(task.warmup) leaves nothing; or ""."""
+    given = node.args[0] if len(node.args) == 1 else None
+    if ast.unparse(node.func) not in WHOLE or not isinstance(given, ast.Attribute):
+        return ""
+    if _owner(given) != "task":
+        return ""
+    value = getattr(task, given.attr, None)
+    return given.attr if isinstance(value, float) and 0 < value < 1 else ""
 
 
 def _counted(function: types.FunctionType, node: ast.expr) -> str:
@@ -129,9 +148,14 @@ def _value(lab: Laboratory, function: types.FunctionType, node: ast.expr) -> Any
         return node.value
     if isinstance(node, ast.Name):
         return function.__globals__.get(node.id)
-    if isinstance(node, ast.Attribute) and ast.unparse(node.value).split(".")[-1] == "task":
+    if isinstance(node, ast.Attribute) and _owner(node) == "task":
         return getattr(lab.task, node.attr, None)
     return None
+
+
+def _owner(node: ast.Attribute) -> str:
+    """What has an attribute: "task" of task.warmup and of self._task.warmup."""
+    return ast.unparse(node.value).split(".")[-1].lstrip("_")
 
 
 def _functions(lab: Laboratory) -> Iterator[types.FunctionType]:
