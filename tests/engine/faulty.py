@@ -3034,6 +3034,39 @@ def series_that_drops(to: float, masked: bool = False) -> Toy:
     return sound(model=create, data=splits[0], others={"validation": splits[1]})
 
 
+def series_of_channels(layout: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """Three slow series of 12 steps, (rows, 3, 12), in another layout."""
+    numbers = np.random.default_rng(7)
+    starts = numbers.uniform(0, 6, (ROWS + 60, 3, 1))
+    waves = np.array([[5.0], [0.0], [-3.0]]) + np.sin(starts + np.arange(12) / 6)
+    labels = np.digitize(waves[:, 1, -1], (-0.5, 0.5))
+    inputs = layout(waves).astype("float32")
+
+    def create() -> keras.Model:
+        return keras.Sequential([keras.Input(inputs.shape[1:]), layers.Flatten(), dense(CLASSES)])
+
+    splits = [(inputs[part], labels[part]) for part in (slice(ROWS), slice(ROWS, None))]
+    return sound(model=create, data=splits[0], others={"validation": splits[1]})
+
+
+def colored(layout: Callable[[np.ndarray], np.ndarray], saturation: float = 0.5) -> Toy:
+    """Images (rows, 3, 12, 10) of a few colored spots, in another layout."""
+    numbers = np.random.default_rng(7)
+    rows, places = ROWS + 60, np.stack(np.indices((12, 10)))
+    centers = numbers.uniform(2, 8, (rows, 4, 2, 1, 1))
+    spots = np.exp(-np.sum(np.square(places - centers), axis=2) / 6)  # (rows, 4, 12, 10)
+    colors = 1 - saturation * numbers.random((rows, 4, 3))
+    images = layout(np.einsum("nsij,nsc->ncij", spots, colors)).astype("float32")
+    labels = np.argmax(colors.sum(axis=1), axis=-1)
+
+    def create() -> keras.Model:
+        first = keras.Input(images.shape[1:])
+        return keras.Sequential([first, layers.Flatten(), dense(CLASSES)])
+
+    splits = [(images[part], labels[part]) for part in (slice(ROWS), slice(ROWS, None))]
+    return sound(model=create, data=splits[0], others={"validation": splits[1]})
+
+
 def forecast_with_drops(by: Callable[[np.ndarray], np.ndarray], answers: int = 3) -> Toy:
     """Windows of a slow wave, which is 0 where `by` says so of its hours; the next are forecast."""
     hours = np.arange(ROWS + 60 + FEATURES)
@@ -7852,6 +7885,14 @@ MODES = [
     Fault(
         "metrics", lambda: perplexed(of_mean=False),
         "perplexity is a mean of exponentials of losses",
+    ),
+    Fault(
+        "axes of data", lambda: series_of_channels(lambda x: x.reshape(-1, 12, 3)),
+        r"inputs of \(12, 3\) looks like \(3, 12\).* transpose it",
+    ),
+    Fault(
+        "axes of data", lambda: colored(lambda x: x.reshape(-1, 12, 10, 3)),
+        r"inputs of \(12, 10, 3\) looks like \(3, 12, 10\).* np.moveaxis\(inputs, 1, -1\)",
     ),
     Fault(
         "callbacks", lambda: monitoring(keras.callbacks.EarlyStopping, "loss"),

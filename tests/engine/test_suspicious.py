@@ -54,6 +54,7 @@ from .faulty import (
     changed,
     chosen_by,
     coded,
+    colored,
     conditioned,
     contrasted,
     convolved,
@@ -172,6 +173,7 @@ from .faulty import (
     scans,
     scored,
     segmented,
+    series_of_channels,
     set_rate,
     several_labels,
     several_numbers,
@@ -1557,6 +1559,26 @@ def repeated_shortcut(x: list[Any]) -> Any:
     """To a block that is twice as wide, without weights."""
     block = layers.Dense(2 * x[0].shape[-1])(x[0])
     return layers.Add()([block, layers.Concatenate()([x[0], x[0]])])
+
+
+def in_phases(waves: np.ndarray) -> np.ndarray:
+    """(rows, 12, 3), of which each third is on another level, as in an experiment."""
+    return waves.transpose(0, 2, 1) / 9 + np.repeat([0.0, 8.0, 2.0], 4)[:, np.newaxis]
+
+
+def as_gradients(waves: np.ndarray) -> np.ndarray:
+    """Square images (rows, 12, 12), dark on the left and bright on the right."""
+    return waves[:, :1].transpose(0, 2, 1) / 20 + np.arange(12.0)
+
+
+def in_bands(images: np.ndarray) -> np.ndarray:
+    """(rows, 12, 10, 3) of horizontal stripes in one gray."""
+    return 0.01 * images.transpose(0, 2, 3, 1) + np.arange(12)[:, np.newaxis, np.newaxis] % 2
+
+
+def with_an_end(waves: np.ndarray) -> np.ndarray:
+    """(rows, 12, 3), of which the last third is padding."""
+    return np.where(np.arange(12)[:, np.newaxis] < 8, waves.transpose(0, 2, 1), 0)
 
 
 def judge_after_validation(event: Event) -> None:
@@ -3200,6 +3222,15 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
+    ("axes of data", lambda: series_of_channels(lambda x: x.transpose(0, 2, 1))),
+    ("axes of data", lambda: series_of_channels(lambda x: x)),
+    ("axes of data", lambda: series_of_channels(in_phases)),
+    ("axes of data", lambda: series_of_channels(as_gradients)),
+    ("axes of data", lambda: series_of_channels(with_an_end)),
+    ("axes of data", lambda: colored(lambda x: x.transpose(0, 2, 3, 1))),
+    ("axes of data", lambda: colored(lambda x: x.transpose(0, 3, 2, 1))),
+    ("axes of data", lambda: colored(lambda x: x.transpose(0, 2, 3, 1), saturation=0.05)),
+    ("axes of data", lambda: colored(in_bands)),
     ("augmentation", latents_beside_labels),
     *(
         ("adapt", lambda both=both, by_layer=by_layer: prices(*both, by_layer))

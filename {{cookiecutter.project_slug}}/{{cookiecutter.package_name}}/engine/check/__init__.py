@@ -16,7 +16,7 @@ from ..causes import cause_of
 # The order of these imports is that of the relations in a report, in which a person would look:
 # an early fault may explain later ones.
 from . import (  # noqa: F401  # isort: skip
-    data, adapting, leaks, overlaps, scales, repeating, losses, balance, codes, training,
+    data, axes, adapting, leaks, overlaps, scales, repeating, losses, balance, codes, training,
     adversaries, layers, slips, learning, predictions, metrics, sequences, evaluation, modes,
     reading, resuming,
 )  # fmt: skip
