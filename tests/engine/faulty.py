@@ -1818,6 +1818,27 @@ def validated_gan() -> Toy:
     return replace(GAN, others=others, validation_step=both)
 
 
+def validated_by_copy(of_average: bool = False) -> Toy:
+    """A GAN whose validation step judges real examples in the place of generated ones.
+
+    `of_average`: the generator isn't evaluated at all, as where an average of it is.
+    """
+    toy = validated_gan()
+
+    def copied(run: Run, batch: Any, replica: Replica) -> Any:
+        real, noise, weights = batch
+        made = real if of_average else run.models["generator"](noise, training=False)
+        run.metrics["spread"].update_state(tf.math.reduce_std(made, axis=1), weights)
+        logits = run.models["discriminator"](real, training=False)[:, 0]
+        loss = compute_loss(tf.nn.softplus(-logits), weights, run.models["discriminator"], replica)
+        return {"discriminator": loss, "generator": loss}
+
+    def create_metrics() -> dict[str, keras.Metric]:
+        return {**toy.metrics(), "spread": keras.metrics.Mean()}
+
+    return replace(toy, validation_step=copied, metrics=create_metrics)
+
+
 def gan_with(judge: Callable[..., tf.Tensor]) -> Toy:
     """A GAN with another loss of the discriminator, (logits of real, of generated examples)."""
 
@@ -7885,6 +7906,10 @@ MODES = [
     Fault(
         "metrics", lambda: perplexed(of_mean=False),
         "perplexity is a mean of exponentials of losses",
+    ),
+    Fault(
+        "weights in evaluation", validated_by_copy,
+        "the loss generator depends on the weights that it trains, but not in validation",
     ),
     Fault(
         "axes of data", lambda: series_of_channels(lambda x: x.reshape(-1, 12, 3)),

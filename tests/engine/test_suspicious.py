@@ -209,6 +209,7 @@ from .faulty import (
     until_month,
     updated_in_training_only,
     validated,
+    validated_by_copy,
     validated_gan,
     visits,
     warmed_up,
@@ -1559,6 +1560,18 @@ def repeated_shortcut(x: list[Any]) -> Any:
     """To a block that is twice as wide, without weights."""
     block = layers.Dense(2 * x[0].shape[-1])(x[0])
     return layers.Add()([block, layers.Concatenate()([x[0], x[0]])])
+
+
+def headed_by_zeros() -> Toy:
+    """No prediction depends on the first layer before the last one is trained; both are decayed."""
+    l2 = keras.regularizers.L2(1e-2)
+
+    def create() -> keras.Model:
+        first, last = (partial(layers.Dense, kernel_regularizer=l2) for _ in range(2))
+        head = last(CLASSES, kernel_initializer="zeros")
+        return keras.Sequential([keras.Input((FEATURES,)), first(4), head])
+
+    return sound(model=create)
 
 
 def in_phases(waves: np.ndarray) -> np.ndarray:
@@ -3222,6 +3235,10 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
+    ("weights in evaluation", sound),
+    ("weights in evaluation", validated_gan),
+    ("weights in evaluation", lambda: validated_by_copy(of_average=True)),
+    ("weights in evaluation", headed_by_zeros),
     ("axes of data", lambda: series_of_channels(lambda x: x.transpose(0, 2, 1))),
     ("axes of data", lambda: series_of_channels(lambda x: x)),
     ("axes of data", lambda: series_of_channels(in_phases)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
@@ -18,6 +18,7 @@ from .runs import Call
 
 LATE = (0, 331, 1009)  # batches; no two are at the same place of a cyclic schedule
 WIDE = 2.5  # places of a band; those of a dropout are alone, or two
+SAME = 1e-6  # the relative difference of two computations of one loss, at most
 DRAWS = 100  # of a layer's random numbers
 TAUGHT_BY = {"teacher", "target", "ema", "momentum", "reference"}  # words in names of models
 
@@ -117,6 +118,45 @@ def evaluation_knows_no_step(lab: Laboratory) -> Finding:
             "don't depend on it; use the last value of a schedule, for example",
         )
     return ok()
+
+
+@relation("weights in evaluation", evaluates=True)
+def weights_in_evaluation(lab: Laboratory) -> Finding:
+    """A loss depends on the weights that are trained by it, in validation too."""
+    called = {id(call.of) for call in lab.calls_in_validation}
+    before, compared = lab.validate(lab.evaluation_batch), False
+    for name in lab.run.optimizers:
+        # An average of the weights may be evaluated in the place of a model.
+        if not before.get(name) or not called & {*map(id, lab.run.models_of(name))}:
+            continue
+        compared = True
+        with _other_weights(lab, name):
+            after = lab.validate(lab.evaluation_batch)
+        if after[name] != before[name]:
+            continue
+        with _other_weights(lab, name):
+            trained = lab.look(lab.batch).losses
+        if name in different(lab.base.losses, trained, SAME):
+            return wrong(
+                f"the loss {name} depends on the weights that it trains, but not in validation, "
+                "where their model is called too",
+                "the validation step computes it of something else, such as by a line copied from "
+                "another loss",
+                "compute it as the train step does",
+            )
+    return ok("" if compared else "not looked at: the validation step calls no trained model")
+
+
+@contextlib.contextmanager
+def _other_weights(lab: Laboratory, optimizer: str) -> Iterator[None]:
+    """Let the weights that an optimizer trains be others."""
+    numbers = np.random.default_rng(0)
+    for v in lab.run.variables_of(optimizer):
+        v.assign(v.value + numbers.normal(0, 0.1, v.shape).astype(v.dtype))  # some are 0 at first
+    try:
+        yield
+    finally:
+        lab.reset()
 
 
 @relation("noise averages out")
