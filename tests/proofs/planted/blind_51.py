@@ -330,7 +330,7 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
 
 
 TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, summed over replicas
 # True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 ''',
@@ -664,7 +664,7 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
 
 
 TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
-TERMS: tuple[str, ...] = ("points", "visible")  # names of other scalars that steps return, to be reported
+TERMS: tuple[str, ...] = ("points", "visible")  # names of other scalars that steps return, summed over replicas
 # True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 ''',
@@ -1037,7 +1037,7 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
 
 
 TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, summed over replicas
 # True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = True
 ''',

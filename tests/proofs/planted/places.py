@@ -90,9 +90,7 @@ PER_EXAMPLE = '    per_example = run.losses["main"](labels, predictions)  # (bat
 UPDATE_ACCURACY = '    run.metrics["accuracy"].update_state(labels, predictions, weights)\n'
 UPDATE_MAE = '    run.metrics["mae"].update_state(labels, predictions, weights)\n'
 MAIN_LOSS = '    return {"main": compute_loss(per_example, weights, run.model, replica)}\n'
-NO_TERMS = (
-    "TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported\n"
-)
+NO_TERMS = "TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, summed over replicas\n"
 
 # steps.py of the segmentation
 LOSSES_IMPORT = "import average_over_pixels, compute_loss"

@@ -265,7 +265,7 @@ def count(batch: Any) -> tf.Tensor:
 ''',
         "count",
     ),
-    Edit("losses.py", "        per_example: float (batch,).\n        weights: float (batch,), 0 for padding.\n", "        per_example: float (batch, FUTURE).\n        weights: float (batch, FUTURE), 0 for padding and where the label is missing.\n"),
+    Edit("losses.py", "        per_example: float (batch,), or (batch, ...) with a weight for each number of an example.\n        weights: float, of the same shape, 0 for padding.\n", "        per_example: float (batch, FUTURE).\n        weights: float (batch, FUTURE), 0 for padding and where the label is missing.\n"),
     Edit("losses.py", "from .next_todo import TodoError\n", ""),
 )  # fmt: skip
 
@@ -359,7 +359,7 @@ def _step(run: Run, batch: Batch, replica: Replica, *, training: bool) -> dict[s
 
 
 TRAIN_STEPS = (train_step,)  # called in this order on the same batch; a GAN has two
-TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, to be reported
+TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, summed over replicas
 # True if an example's loss depends on other examples of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
 '''

@@ -38,7 +38,8 @@ class Event:
             "name/0", "name/1", ..., or "name/key" of a dict.
         gradient_norm: global norm of the summed gradients, before clipping.
         run: strategy, models, optimizers, losses and metrics; may be changed (freeze a layer, set
-            `run.optimizers["main"].learning_rate`).
+            `run.optimizers["main"].learning_rate`), but for metrics, which are sums over the steps
+            since the last validation.
         directory: the run directory.
         history: a row for each validation so far, as in history.csv.
         save: writes a checkpoint once all callbacks of this step have been called.

@@ -40,7 +40,8 @@ class Replica(NamedTuple):
         index: int32 scalar, 0 to `num_replicas` - 1.
         num_replicas: how many replicas compute this step together.
         step: int64 scalar, train steps made before this one, also in each of the micro-batches that
-            `--accumulate` makes; in evaluation the number of batches.
+            `--accumulate` makes; in evaluation the number of the batch, from 0, so nothing of the
+            run: a schedule of a loss must end with its last value there.
         seed: int32 (2,) for `tf.random.stateless_*`, different in each step, micro-batch and
             replica. With `--randomness global_batch` it is the same on all replicas, and each gets
             its rows of the numbers drawn for the global batch. For several draws in a step, make

@@ -45,8 +45,8 @@ def compute_loss(
     """This replica's contribution to the loss, a float scalar: the loss is the sum over replicas.
 
     Args:
-        per_example: float (batch,).
-        weights: float (batch,), 0 for padding.
+        per_example: float (batch,), or (batch, ...) with a weight for each number of an example.
+        weights: float, of the same shape, 0 for padding.
         model: the model whose regularization losses are added.
         replica: `replica.global_count` is `count` summed over all replicas.
 
@@ -63,7 +63,7 @@ def compute_loss(
         raise UsageError(
             f"The loss has shape {per_example.shape} and its weights {weights.shape}: create it "
             'with reduction="none", and average over further axes with tf.reduce_mean; '
-            "and give each example one weight."
+            "and give each number of it one weight."
         )
     loss = tf.nn.compute_average_loss(
         per_example, sample_weight=weights, global_batch_size=replica.global_count
