@@ -157,6 +157,7 @@ from .faulty import (
     put,
     rates_of_head,
     read_as_the_data,
+    read_bytes,
     read_letters,
     read_rows,
     read_texts,
@@ -180,6 +181,7 @@ from .faulty import (
     severe_repeated,
     shares_of,
     shifted_again,
+    shown,
     smoothed,
     smoothed_beside,
     smoothed_windows,
@@ -1572,6 +1574,18 @@ def headed_by_zeros() -> Toy:
         return keras.Sequential([keras.Input((FEATURES,)), first(4), head])
 
     return sound(model=create)
+
+
+def pictures_of_bytes() -> Toy:
+    """Images uint8 from 55 to 240, and a reader of pictures from 0 to 255."""
+    toy = shown(0.0, read_bytes)
+
+    def as_bytes(split: Any) -> Any:
+        images, labels = split
+        return np.round(55 + 185 * images).astype("uint8"), labels
+
+    data, other = map(as_bytes, (toy.data, toy.others["validation"]))
+    return replace(toy, data=data, others={"validation": other})
 
 
 def in_phases(waves: np.ndarray) -> np.ndarray:
@@ -3467,6 +3481,12 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", lambda: with_latents(1)),
     ("augmentation", lambda: with_latents(1, named=False)),
 ]
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # as in a run
+def test_a_reader_of_bytes_is_compared_with_bytes() -> None:
+    finding = RELATIONS["readers"].observe(laboratory(pictures_of_bytes()))
+    assert finding.verdict == "ok", finding
 
 
 @pytest.mark.parametrize(("name", "toy"), AS_IT_SHOULD_BE)

@@ -262,7 +262,7 @@ def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str | No
         # darker than black; noise may be.
         black, least = shown[0, 0].min(), array.min()
         is_darker = black == shown.min() and least < black - 0.1 * np.ptp(shown)
-        is_sure = np.ptp(shown) > 10 * np.ptp(array) > 0
+        is_sure = np.ptp(shown) > 10 * float(np.ptp(array)) > 0  # bytes would overflow
         is_sure |= is_darker and np.mean(array == least) > MANY
         return _other_scale(array, shown), bool(is_sure)
     if file.suffix == ".txt" and array.ndim == 2 and array.dtype.kind in "iu" and len(array):
@@ -311,7 +311,7 @@ def _other_scale(data: np.ndarray, read: np.ndarray) -> str:
     low, high = float(read.min()), float(read.max())
     width = max(high - low, 1e-9)
     outside = np.mean((data < low - 0.1 * width) | (data > high + 0.1 * width))
-    if outside > MANY or width > 10 * np.ptp(data) > 0:
+    if outside > MANY or width > 10 * float(np.ptp(data)) > 0:
         return (
             f"as numbers from {low:.3g} to {high:.3g}, but those of the data range from "
             f"{data.min():.3g} to {data.max():.3g}"

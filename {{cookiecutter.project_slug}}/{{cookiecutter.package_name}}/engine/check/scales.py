@@ -336,7 +336,7 @@ def _is_end(columns: np.ndarray, column: int) -> bool:
 
 def _mark(x: np.ndarray) -> tuple[float, int, bool] | None:
     """A number of a column that repeats, far from all others; how often; whether very far."""
-    values, times = np.unique(x[np.isfinite(x)], return_counts=True)
+    values, times = np.unique(x[np.isfinite(x)].astype("f8"), return_counts=True)
     if len(values) < 10:
         return None
     several = len(values) > min(times.sum() / 4, MANY_NUMBERS)  # most occur once or a few times
