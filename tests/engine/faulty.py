@@ -5588,6 +5588,18 @@ def patient() -> list[Callback]:
     return [every_validation(wait)]
 
 
+def patient_by_hand() -> list[Callback]:
+    """Ends the run when five validations in a row are worse than the best before."""
+    losses: list[float] = []
+
+    def end(event: Event) -> None:
+        losses.append(event.history[-1]["validation_loss"])
+        if len(losses) > 5 and min(losses[-5:]) > min(losses):
+            event.stop()
+
+    return [every_validation(end)]
+
+
 def windows(split: Callable[[np.ndarray], tuple[Any, Any]], late: int = 0) -> Toy:
     """Windows of 5 numbers over a series, and the one that follows; or that is the last."""
     noise = np.random.default_rng(1).normal(size=404)
@@ -7759,6 +7771,10 @@ MODES = [
     Fault(
         "callbacks", lambda: sound(callbacks=patient), "wait remembers waited .* starts it anew",
         LOOK,
+    ),
+    Fault(
+        "callbacks", lambda: sound(callbacks=patient_by_hand),
+        "in a run that is resumed, .* or stop elsewhere, and end remembers losses",
     ),
     *(
         Fault(

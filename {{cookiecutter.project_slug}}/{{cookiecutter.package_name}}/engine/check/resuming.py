@@ -441,15 +441,12 @@ def _starts_anew(
     lab: Laboratory, whole: Acts, remembers: str, first_epoch: int = 0
 ) -> Finding | None:
     """Whether callbacks do something else in a resumed run, or may do so."""
-    # What happens every few calls is the same after one position, but not after another.
-    half = whole.calls // 2
-    places = [place for place in (half - 1, half + 1) if 0 < place < whole.calls] or [half]
-    resumed = (
-        _acts(lab, lab.create_callbacks(), whole.calls, resumed_at=place, first_epoch=first_epoch)
-        for place in places
-    )
     seen, judge = f"{remembers} from call to call", look
-    if any(_differ(whole, acts) for acts in resumed):
+    # Some act only when results get worse.
+    if _differs_if_resumed(lab, whole, first_epoch) or (remembers and _differs_if_resumed(
+        lab, _acts(lab, lab.create_callbacks(), whole.calls, trend=-1, first_epoch=first_epoch),
+        first_epoch, trend=-1,
+    )):  # fmt: skip
         seen = "in a run that is resumed, callbacks set other weights or learning rates, or stop "
         seen += f"elsewhere{', and ' * bool(remembers)}{remembers}"
         judge = wrong
@@ -460,6 +457,19 @@ def _starts_anew(
         "state that they keep between calls isn't saved, so a resumed run starts it anew",
         "give it get_state() and set_state(), see engine/callbacks.py",
     )
+
+
+def _differs_if_resumed(lab: Laboratory, whole: Acts, first_epoch: int, trend: int = 0) -> bool:
+    """Whether new callbacks in the middle, with the state of the old ones, act differently."""
+    # What happens every few calls is the same after one position, but not after another.
+    half = whole.calls // 2
+    places = [place for place in (half - 1, half + 1) if 0 < place < whole.calls] or [half]
+    resumed = (
+        _acts(lab, lab.create_callbacks(), whole.calls, resumed_at=place, first_epoch=first_epoch,
+              trend=trend)
+        for place in places
+    )  # fmt: skip
+    return any(_differ(whole, acts) for acts in resumed)
 
 
 @relation("the same data in another process")
