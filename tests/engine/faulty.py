@@ -4628,6 +4628,10 @@ LOSS = [
     ),
     Fault("weights enter once", lambda: with_loss(own_mean), "divided by the sum of some weights"),
     Fault(
+        "weights enter once", lambda: exponential_term(),
+        "perplexity grows exponentially with the weights: .* exponential of a loss, .* in a metric",
+    ),
+    Fault(
         "weights enter once",
         lambda: with_loss(lambda losses, w, *rest: compute_loss(losses * w, w, *rest)),
         "weights are used twice",
@@ -5586,6 +5590,18 @@ def patient() -> list[Callback]:
         waited += 1
 
     return [every_validation(wait)]
+
+
+def exponential_term() -> Toy:
+    """Returns the exponential of the loss as a term."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels, run.model(inputs, training=True))
+        loss = compute_loss(per_example, weights, run.model, replica)
+        return {"main": loss, "perplexity": tf.exp(loss)}
+
+    return sound(train_steps=(own,), validation_step=own, metrics=dict, terms=("perplexity",))
 
 
 def patient_by_hand() -> list[Callback]:

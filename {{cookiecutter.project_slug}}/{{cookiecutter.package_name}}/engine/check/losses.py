@@ -180,6 +180,15 @@ def weights_enter_once(lab: Laboratory) -> Finding:
         if close(a, 0) and close(b, 0):
             if found := _without_effect(lab, name):
                 return found
+        elif not close(b, a, COARSE) and close(
+            three.losses[name] * first, two.losses[name] ** 2, COARSE
+        ):
+            return wrong(
+                f"{name} grows exponentially with the weights",
+                "it is the exponential of a loss, of which each replica and micro-batch has only "
+                "a part; what steps return is added over all of them",
+                "take the exponential in a metric, of the mean of the values of examples",
+            )
         elif not close(b, a, COARSE) and not lab.interacts:
             is_square = close(b / a, 5 / 3, COARSE)
             # Where examples interact, weights may count in the sums over the others too.
