@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import keras
@@ -216,6 +216,24 @@ def test_pictures_are_drawn_of_one_example_of_streams_and_of_nan(
     for variable in [v for each in run.models.values() for v in each.trainable_variables]:
         variable.assign(np.nan * variable)
     draw({name: tf.nest.map_structure(lambda a: a[:9], s) for name, s in datasets.items()})
+
+
+@pytest.mark.parametrize("starter", ["image_classification", "segmentation"])
+def test_samples_are_augmented_in_the_precision_of_training(
+    starter: str, load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, pictures = load(starter, "task.config").TaskConfig(), load(starter, "task.pictures")
+    images, labels = load(starter, "task.data").create_datasets(task)["train"]
+    seen = list[str]()
+
+    def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        seen.extend(part.dtype.name for part in batch)
+        return batch
+
+    monkeypatch.setattr(pictures, "create_augment", lambda task: augment)
+    splits = {"train": (images[:9].astype("float32"), labels[:9], np.ones(9, "float32"))}
+    pictures.draw_samples(SimpleNamespace(task=task), splits, tmp_path / "samples.png")
+    assert seen[:3] == [keras.config.floatx(), labels.dtype.name, keras.config.floatx()]
 
 
 def test_the_progress_of_a_gan_is_that_of_the_pictures_after_its_epochs(

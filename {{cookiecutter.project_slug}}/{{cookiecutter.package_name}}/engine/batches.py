@@ -366,6 +366,16 @@ def first_examples(split: Split, number: int) -> Any:
     return tf.nest.map_structure(lambda *parts: np.stack(parts), *rows)
 
 
+def first_batch(split: Split, number: int) -> Any:
+    """The first examples as a step or an augmentation gets them: tensors (n, ...), weights last.
+
+    Raises:
+        UsageError: none of them can be read, or an example has more than three parts.
+    """
+    batch = tf.nest.map_structure(tf.convert_to_tensor, first_examples(split, number))
+    return _with_weights(batch, tf.ones(len(tf.nest.flatten(batch)[0]), tf.bool))
+
+
 def shuffled(places: tf.Tensor, examples: int, seed: int) -> tf.Tensor:
     """Places int64 (...) in an endless row of epochs -> row numbers int64 (...).
 

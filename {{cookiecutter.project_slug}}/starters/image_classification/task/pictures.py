@@ -11,7 +11,7 @@ import tensorflow as tf
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..engine.batches import first_examples
+from ..engine.batches import first_batch, first_examples
 from ..engine.pictures import draw_images, drawn_split, predict_in_parts, save
 from ..engine.types import Run
 from .data import create_augment
@@ -31,8 +31,7 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     left, right = figure.subplots(1, 2, width_ratios=[COLUMNS, 1 + VERSIONS])
     left.set_title("training images and their labels")
     draw_images(left, images, COLUMNS, list(map(str, labels)), **INK)
-    some = images[:ROWS], labels[:ROWS], np.ones(len(labels[:ROWS]), "float32")
-    batch = tuple(map(tf.convert_to_tensor, some))
+    batch = first_batch(datasets["train"], ROWS)
     augment = create_augment(run.task) or (lambda batch, seed: batch)
     seeds = tf.constant([[0, i] for i in range(VERSIONS)], tf.int64)
     versions = [batch[0], *(augment(batch, seed)[0] for seed in seeds)]

@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ..engine.batches import first_examples
+from ..engine.batches import first_batch, first_examples
 from ..engine.pictures import draw_images, drawn_split, predict_in_parts, save
 from ..engine.types import Run
 from .data import CLASSES, IGNORED, create_augment
@@ -37,7 +37,7 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     images, labels, *_ = first_examples(datasets["train"], COLUMNS)
     rows = {"image": _gray(images), "labels": color(labels)}
     if augment := create_augment(run.task):
-        batch = tuple(map(tf.convert_to_tensor, (images, labels, np.ones(len(labels), "float32"))))
+        batch = first_batch(datasets["train"], COLUMNS)
         images, labels, _ = map(np.asarray, augment(batch, tf.zeros(2, tf.int64)))
         rows |= {"augmented": _gray(images), "its labels": color(labels)}
     figure = Figure(figsize=(9, 1.1 * len(rows) + 0.5), layout="constrained")
