@@ -419,6 +419,7 @@ def test_an_output_in_half_precision_is_named() -> None:
          "RandomRotation can't compute in"),
         ("len((tf.compat.v1.placeholder_with_default(inputs, [None] * 2) == inputs).shape)",
          "or tf.ensure_shape"),
+        ("tf.math.in_top_k(labels, predictions, 2)", 'or give a metric dtype="float32"'),
         *[
             (line, "that line combines integers with floats: use tf.cast")
             for line in (

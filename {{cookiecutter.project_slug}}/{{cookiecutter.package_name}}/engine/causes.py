@@ -54,6 +54,7 @@ DTYPES_CLASH = re.compile(
     r"|was expected to be an? \w+ tensor but|Expected \w+ passed to parameter .* of type 'float'"
     r"|has DataType int\d+ not in list of allowed values: (?!.*\bint)"
 )
+TAKES_ONLY = re.compile(r"type float64 that does not match expected type of (float\d+)")
 INTEGER, FLOAT = re.compile(r"\bu?int\d+\b"), re.compile(r"\bb?float\d*\b")
 # TensorFlow's operations on the content of files, such as DecodePng.
 DECODING = re.compile(r"__wrapped__Decode\w+|\[Op:Decode\w+\]")
@@ -131,6 +132,11 @@ def mend_of_dtypes(error: BaseException, own: str) -> str:
         own: the dtype of numbers in this run.
     """
     message = message_of(error)
+    if only := TAKES_ONLY.search(message):
+        return (
+            f"that operation takes {only[1]} alone (TF 2.21): cast what it gets, or give a metric "
+            f'dtype="{only[1]}"'
+        )
     if all(pattern.search(message) for pattern in (DTYPES_CLASH, INTEGER, FLOAT)):
         return (
             "that line combines integers with floats: use tf.cast(..., keras.config.floatx()) for "

@@ -22,6 +22,7 @@ from .types import Run
 # Of the largest output: another order of operations is rounded otherwise.
 TOLERANCES = {"float16": 1e-2, "bfloat16": 5e-2}
 TOLERANCE = 1e-5
+REGISTER = "decorate its class or function with @keras.saving.register_keras_serializable()"
 SIZES = (2, 64, 256)  # that are tried for axes of any size
 
 
@@ -45,7 +46,8 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
                     outputs = write(model, Path(new) / path)(inputs)
                 except Exception as error:  # of many: a full disk, a layer that isn't found again
                     what = f"{file} can't be exported: {cause_of(error)}"
-                    raise UsageError(f"{what}; fix that, then export again.") from error
+                    mend = REGISTER if "Could not locate" in str(error) else "fix that"
+                    raise UsageError(f"{what}; {mend}, then export again.") from error
                 difference = _difference(expected, outputs)
                 if difference > tolerance and not random:
                     raise UsageError(f"{file} differs from the model by {difference:.1e}.")

@@ -27,6 +27,8 @@ def create_losses(task: TaskConfig) -> dict[str, Any]:
 def count(batch: Any) -> tf.Tensor:
     """The number of examples (or tokens, pixels) in a per-replica batch, an int32 scalar.
 
+    Those whose weight isn't 0, so not the sum of the weights: their mean should be about 1.
+
     Or a dict of such scalars, one for each part of the loss that has its own denominator: a step
     divides each part by `replica.global_count` of its name. The mean over batches that is reported
     weights each loss and each of the TERMS by the count of its own name; one without a count of its

@@ -26,7 +26,9 @@ def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Mode
     """Inputs (batch, ...) -> predictions (batch, ...).
 
     Give the last layer dtype=keras.config.floatx(): losses need full precision with --precision
-    float16 and bfloat16, too.
+    float16 and bfloat16, too. For `export`, decorate layers of your own with
+    @keras.saving.register_keras_serializable(), and begin with keras.Input: a subclass of
+    keras.Model can't be exported.
 
     Args:
         task: the flags of the task.

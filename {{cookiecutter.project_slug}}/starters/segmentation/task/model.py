@@ -30,6 +30,8 @@ def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
 def create_model(task: TaskConfig, adapted: dict[str, np.ndarray]) -> keras.Model:
     """Images float (batch, h, w, 1) -> logits float32 (batch, h, w, classes).
 
+    Decorate layers of your own with @keras.saving.register_keras_serializable(), for `export`.
+
     Args:
         task: the flags of the task.
         adapted: what `adapt` returned, as arrays.
