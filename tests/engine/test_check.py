@@ -727,7 +727,7 @@ def test_a_fraction_is_not_made_a_whole_number(
     task = tmp_path / "project" / "package" / "task"
     finding = settings_of(task, monkeypatch, config=config, steps=lines)
     assert finding.verdict == ("WRONG" if is_cut else "ok"), finding
-    assert ("is 0 for each warmup below 1" in finding.seen) == is_cut
+    assert ("of steps.py, line 1, is a whole number, and warmup" in finding.seen) == is_cut
 
 
 def test_a_loss_that_rises_in_a_few_steps_may_still_fall() -> None:

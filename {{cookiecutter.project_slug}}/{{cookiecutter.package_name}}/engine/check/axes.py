@@ -29,7 +29,10 @@ def axes_of_data(lab: Laboratory) -> Finding:
         rows = max(1, min(MOST, MOST_NUMBERS // max(1, array[0].size)))
         examples = array[:rows].astype("float32").reshape(-1, channels, math.prod(others))
         is_mixed = _has_colors_in_turn if array.ndim == 4 else _has_series_in_turn
-        if is_mixed(examples, array.shape[1:]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # where all numbers of a place are NaN
+            found = is_mixed(examples, array.shape[1:])
+        if found:
             before, after = (channels, *others), (*others, channels)
             return wrong(
                 f"in the order of memory, {name} of {after} looks like {before}: each channel is a "
@@ -50,11 +53,9 @@ def _has_series_in_turn(series: np.ndarray, shape: tuple[int, ...]) -> bool:
     are_few = steps < FEWEST_STEPS or channels < FEWEST_CHANNELS
     if are_few or steps == channels:  # a square image ends its rows there
         return False
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # where a column has NaN only
-        near = np.nanmean(abs(np.diff(series)), axis=0)  # (channels, steps - 1)
-        jumps = np.nanmean(abs(series[:, 1:, 0] - series[:, :-1, -1]), axis=0)
-        far = np.nanmean(abs(series[..., channels:] - series[..., :-channels]))
+    near = np.nanmean(abs(np.diff(series)), axis=0)  # (channels, steps - 1)
+    jumps = np.nanmean(abs(series[:, 1:, 0] - series[:, :-1, -1]), axis=0)
+    far = np.nanmean(abs(series[..., channels:] - series[..., :-channels]))
     largest = near.max(axis=1)
     before_or_after = np.minimum(largest[1:], largest[:-1])
     return bool(np.all(jumps > JUMP * before_or_after) and near.mean() < CLOSER * far)

@@ -308,9 +308,10 @@ def _merged_with_itself(lab: Laboratory) -> str:
     for parts in (getattr(layer, "operations", []) for layer in layers):
         for node in itertools.chain(*(part._inbound_nodes for part in parts)):
             part, ids = node.operation, [*map(id, node.input_tensors)]
-            is_repeated = len(set(ids)) < len(ids)
+            if len(set(ids)) == len(ids):
+                continue
             after = [n.operation for n in part._outbound_nodes if n.operation in parts]
-            if is_repeated and (type(part).__name__ in MERGING or _widens_in_vain(node, after)):
+            if type(part).__name__ in MERGING or _widens_in_vain(node, after):
                 return str(part.name)
     return ""
 

@@ -73,14 +73,16 @@ def settings(lab: Laboratory) -> Finding:
     directory = Path(sys.modules[type(lab.task).__module__].__file__ or "").parent
     project = directory.parents[1].glob("*.py"), directory.parent.glob("*.py")
     files = itertools.chain(directory.rglob("*.py"), *project)
-    nodes = [node for file in files for node in _used_in(file)]
-    for node in nodes:
-        if isinstance(node, ast.Call) and (setting := _cut_to_zero(lab.task, node)):
+    places = [(file, node) for file in files for node in _used_in(file)]
+    for file, node in places:
+        if isinstance(node, ast.Call) and (setting := _cut_to_whole(lab.task, node)):
             return wrong(
-                f"{ast.unparse(node)}, in line {node.lineno}, is 0 for each {setting} below 1",
-                "the fraction becomes a whole number before it is multiplied",
+                f"{ast.unparse(node)} of {file.name}, line {node.lineno}, is a whole number, and "
+                f"{setting} a fraction",
+                "nothing is left of the fraction before it is multiplied",
                 f"multiply first: int(task.{setting} * ...)",
             )
+    nodes = [node for _, node in places]
     used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     used |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -104,7 +106,7 @@ def _used_in(file: Path) -> Iterator[ast.AST]:
                 yield from ast.walk(each)
 
 
-def _cut_to_zero(task: Any, node: ast.Call) -> str:
+def _cut_to_whole(task: Any, node: ast.Call) -> str:
     """The setting, a fraction, of which a call such as int(task.warmup) leaves nothing; or ""."""
     given = node.args[0] if len(node.args) == 1 else None
     if ast.unparse(node.func) not in WHOLE or not isinstance(given, ast.Attribute):
