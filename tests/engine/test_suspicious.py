@@ -1576,6 +1576,19 @@ def headed_by_zeros() -> Toy:
     return sound(model=create)
 
 
+def evaluated_by_average() -> Toy:
+    """Validation gives the loss of the average of a model, and a metric of the model itself."""
+
+    def validate(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        teacher, student = (run.models[name] for name in ("teacher", "student"))
+        per_example = run.losses["main"](labels, teacher(inputs, training=False))
+        run.metrics["accuracy"].update_state(labels, student(inputs, training=False), weights)
+        return {"main": compute_loss(per_example, weights, teacher, replica)}
+
+    return replace(taught(average=True), validation_step=validate, metrics=sound().metrics)
+
+
 def pictures_of_bytes() -> Toy:
     """Images uint8 from 55 to 240, and a reader of pictures from 0 to 255."""
     toy = shown(0.0, read_bytes)
@@ -3250,6 +3263,7 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("weights in evaluation", sound),
+    ("weights in evaluation", evaluated_by_average),
     ("weights in evaluation", validated_gan),
     ("weights in evaluation", lambda: validated_by_copy(of_average=True)),
     ("weights in evaluation", headed_by_zeros),

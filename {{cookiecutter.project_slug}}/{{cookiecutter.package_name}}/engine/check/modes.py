@@ -123,11 +123,12 @@ def evaluation_knows_no_step(lab: Laboratory) -> Finding:
 @relation("weights in evaluation", evaluates=True)
 def weights_in_evaluation(lab: Laboratory) -> Finding:
     """A loss depends on the weights that are trained by it, in validation too."""
-    called = {id(call.of) for call in lab.calls_in_validation}
+    called = {id(call.of): call.of for call in lab.calls_in_validation}
+    if not all(model.trainable_variables for model in called.values()):
+        return ok("not looked at: a model that isn't trained, such as an average, is evaluated")
     before, compared = lab.validate(lab.evaluation_batch), False
     for name in lab.run.optimizers:
-        # An average of the weights may be evaluated in the place of a model.
-        if not before.get(name) or not called & {*map(id, lab.run.models_of(name))}:
+        if not before.get(name) or not called.keys() & {*map(id, lab.run.models_of(name))}:
             continue
         compared = True
         with _other_weights(lab, name):
