@@ -3057,17 +3057,9 @@ def series_that_drops(to: float, masked: bool = False) -> Toy:
 
 def series_of_channels(layout: Callable[[np.ndarray], np.ndarray]) -> Toy:
     """Three slow series of 12 steps, (rows, 3, 12), in another layout."""
-    numbers = np.random.default_rng(7)
-    starts = numbers.uniform(0, 6, (ROWS + 60, 3, 1))
+    starts = np.random.default_rng(7).uniform(0, 6, (ROWS + 60, 3, 1))
     waves = np.array([[5.0], [0.0], [-3.0]]) + np.sin(starts + np.arange(12) / 6)
-    labels = np.digitize(waves[:, 1, -1], (-0.5, 0.5))
-    inputs = layout(waves).astype("float32")
-
-    def create() -> keras.Model:
-        return keras.Sequential([keras.Input(inputs.shape[1:]), layers.Flatten(), dense(CLASSES)])
-
-    splits = [(inputs[part], labels[part]) for part in (slice(ROWS), slice(ROWS, None))]
-    return sound(model=create, data=splits[0], others={"validation": splits[1]})
+    return flattened(layout(waves), np.digitize(waves[:, 1, -1], (-0.5, 0.5)))
 
 
 def colored(layout: Callable[[np.ndarray], np.ndarray], saturation: float = 0.5) -> Toy:
@@ -3077,14 +3069,18 @@ def colored(layout: Callable[[np.ndarray], np.ndarray], saturation: float = 0.5)
     centers = numbers.uniform(2, 8, (rows, 4, 2, 1, 1))
     spots = np.exp(-np.sum(np.square(places - centers), axis=2) / 6)  # (rows, 4, 12, 10)
     colors = 1 - saturation * numbers.random((rows, 4, 3))
-    images = layout(np.einsum("nsij,nsc->ncij", spots, colors)).astype("float32")
-    labels = np.argmax(colors.sum(axis=1), axis=-1)
+    images = layout(np.einsum("nsij,nsc->ncij", spots, colors))
+    return flattened(images, np.argmax(colors.sum(axis=1), axis=-1))
+
+
+def flattened(inputs: np.ndarray, labels: np.ndarray) -> Toy:
+    """A model of all numbers of an example. The first ROWS are for training."""
+    inputs = inputs.astype("float32")
 
     def create() -> keras.Model:
-        first = keras.Input(images.shape[1:])
-        return keras.Sequential([first, layers.Flatten(), dense(CLASSES)])
+        return keras.Sequential([keras.Input(inputs.shape[1:]), layers.Flatten(), dense(CLASSES)])
 
-    splits = [(images[part], labels[part]) for part in (slice(ROWS), slice(ROWS, None))]
+    splits = [(inputs[part], labels[part]) for part in (slice(ROWS), slice(ROWS, None))]
     return sound(model=create, data=splits[0], others={"validation": splits[1]})
 
 

@@ -133,7 +133,8 @@ def test_a_model_that_takes_no_random_inputs_is_a_sentence(tmp_path: Path) -> No
 
 
 def test_a_layer_that_is_not_registered_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"main.keras .*'Unregistered'.*; decorate its class"):
+    says = r"main.keras can't be exported: .*'Unregistered'.*; decorate its class"
+    with pytest.raises(UsageError, match=says):
         exported(model_with(Unregistered()), tmp_path)
 
 

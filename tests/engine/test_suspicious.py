@@ -1566,12 +1566,11 @@ def repeated_shortcut(x: list[Any]) -> Any:
 
 def headed_by_zeros() -> Toy:
     """No prediction depends on the first layer before the last one is trained; both are decayed."""
-    l2 = keras.regularizers.L2(1e-2)
+    decayed = partial(layers.Dense, kernel_regularizer=keras.regularizers.L2(1e-2))
 
     def create() -> keras.Model:
-        first, last = (partial(layers.Dense, kernel_regularizer=l2) for _ in range(2))
-        head = last(CLASSES, kernel_initializer="zeros")
-        return keras.Sequential([keras.Input((FEATURES,)), first(4), head])
+        head = decayed(CLASSES, kernel_initializer="zeros")
+        return keras.Sequential([keras.Input((FEATURES,)), decayed(4), head])
 
     return sound(model=create)
 

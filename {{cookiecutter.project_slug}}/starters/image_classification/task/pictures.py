@@ -26,15 +26,16 @@ MAX_CLASSES = 20  # with more, the counts in the confusion matrix can't be read
 # TODO(8): a picture of some training examples; default: images, labels, and some as augmented.
 def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples, and some of them augmented."""
-    images, labels, *_ = first_examples(datasets["train"], ROWS * COLUMNS)
+    batch = first_batch(datasets["train"], ROWS * COLUMNS)
+    images, labels, _ = map(np.asarray, batch)
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[COLUMNS, 1 + VERSIONS])
     left.set_title("training images and their labels")
     draw_images(left, images, COLUMNS, list(map(str, labels)), **INK)
-    batch = first_batch(datasets["train"], ROWS)
+    some = tuple(part[:ROWS] for part in batch)
     augment = create_augment(run.task) or (lambda batch, seed: batch)
     seeds = tf.constant([[0, i] for i in range(VERSIONS)], tf.int64)
-    versions = [batch[0], *(augment(batch, seed)[0] for seed in seeds)]
+    versions = [some[0], *(augment(some, seed)[0] for seed in seeds)]
     right.set_title("an image, and as augmented in training")
     draw_images(right, np.concatenate(np.stack(versions, axis=1)), 1 + VERSIONS, **INK)
     save(figure, file)

@@ -34,10 +34,10 @@ MISTAKES = {"missed": DIGITS[7], "invented": DIGITS[3], "another digit": "#00000
 # and as augmented.
 def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     """Draw the first training examples, and the same augmented."""
-    images, labels, *_ = first_examples(datasets["train"], COLUMNS)
+    batch = first_batch(datasets["train"], COLUMNS)
+    images, labels, _ = map(np.asarray, batch)
     rows = {"image": _gray(images), "labels": color(labels)}
     if augment := create_augment(run.task):
-        batch = first_batch(datasets["train"], COLUMNS)
         images, labels, _ = map(np.asarray, augment(batch, tf.zeros(2, tf.int64)))
         rows |= {"augmented": _gray(images), "its labels": color(labels)}
     figure = Figure(figsize=(9, 1.1 * len(rows) + 0.5), layout="constrained")

@@ -177,19 +177,18 @@ def weights_enter_once(lab: Laboratory) -> Finding:
     one, (two, three) = lab.base, lab.look_with_weights
     for name, first in one.losses.items():
         a, b = two.losses[name] - first, three.losses[name] - two.losses[name]
+        is_linear = close(b, a, COARSE)
         if close(a, 0) and close(b, 0):
             if found := _without_effect(lab, name):
                 return found
-        elif not close(b, a, COARSE) and close(
-            three.losses[name] * first, two.losses[name] ** 2, COARSE
-        ):
+        elif not is_linear and close(three.losses[name] * first, two.losses[name] ** 2, COARSE):
             return wrong(
                 f"{name} grows exponentially with the weights",
                 "it is the exponential of a loss, of which each replica and micro-batch has only "
                 "a part; what steps return is added over all of them",
                 "take the exponential in a metric, of the mean of the values of examples",
             )
-        elif not close(b, a, COARSE) and not lab.interacts:
+        elif not is_linear and not lab.interacts:
             is_square = close(b / a, 5 / 3, COARSE)
             # Where examples interact, weights may count in the sums over the others too.
             return (look if lab.declared_interacting else wrong)(

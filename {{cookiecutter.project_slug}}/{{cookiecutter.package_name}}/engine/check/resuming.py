@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import tempfile
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
@@ -37,7 +36,7 @@ from .functions import ASSIGN, SETS_WEIGHTS, named_in
 from .laboratory import Laboratory
 from .numbers import different, matrices_differ
 from .probe import name_of, replaced
-from .runs import keras_callbacks_in
+from .runs import calls_recorded, keras_callbacks_in
 
 EPOCHS, MOST_CALLS, SECS = 12, 60, 1.0  # of callbacks, at most
 COMPARED = (2, 5, 8)  # epochs whose factor of the learning rate is looked at
@@ -280,14 +279,15 @@ def _disturb_training(lab: Laboratory) -> Finding | None:
             for variable in itertools.chain(*metrics.values()):
                 variable.assign(tf.ones_like(variable))  # as if steps were made before
             before = {id(v): v.numpy() for v in variables}
-            with _calls_in_training() as called:
+            with calls_recorded(layers) as calls:
                 callback.function(event)
             moved = {id(v) for v in variables if not np.array_equal(v.numpy(), before[id(v)])}
             for name, owned in metrics.items():
                 if event.step % lab.batches.steps_per_epoch and moved & {id(v) for v in owned}:
                     changed.setdefault(name, _name(callback))
             # One that makes statistics anew, for other weights, needs many batches.
-            once = {id(v) for layer in layers if called.count(layer) == 1
+            times = Counter(id(call.of) for call in calls if call.in_training)
+            once = {id(v) for layer in layers if times[id(layer)] == 1
                     for v in layer.non_trainable_variables}  # fmt: skip
             for layer in layers if moved and moved <= once else ():
                 statistics.setdefault(name_of(layer), _name(callback))
@@ -313,24 +313,6 @@ def _disturb_training(lab: Laboratory) -> Finding | None:
             "call it with training=False",
         )
     return None
-
-
-@contextlib.contextmanager
-def _calls_in_training() -> Iterator[list[keras.layers.Layer]]:
-    """The batch-normalization layers that are called in training mode, as often as they are."""
-    called = list[keras.layers.Layer]()
-
-    def noted(_: Any, call: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(call)
-        def observed(layer: Any, *args: Any, **kwargs: Any) -> Any:
-            if kwargs.get("training", args[1] if len(args) > 1 else None):
-                called.append(layer)
-            return call(layer, *args, **kwargs)
-
-        return observed
-
-    with replaced([(keras.layers.BatchNormalization, "call")], noted):
-        yield called
 
 
 def _assigns(lab: Laboratory, function: Any, step: int) -> bool | None:

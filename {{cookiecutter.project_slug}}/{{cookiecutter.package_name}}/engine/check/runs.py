@@ -110,6 +110,12 @@ class Call(NamedTuple):
     keywords: dict[str, Any]
     made: Any
 
+    @property
+    def in_training(self) -> bool:
+        """Whether `training` was true."""
+        by_place = self.arguments[1] if len(self.arguments) > 1 else None
+        return bool(self.keywords.get("training", by_place))
+
 
 class Trained(NamedTuple):
     """A run after each of some real steps."""
@@ -370,18 +376,8 @@ class Runs:
         self, step: Step, run: Run, batch: Any, watched: Iterable[Any], seed: int = 1
     ) -> list[Call]:
         """How a step calls some models or layers, on a batch."""
-        found: list[Call] = []
         _ = self.base  # otherwise its trace would be recorded, too
-
-        def recorded(layer: Any, call: Callable[..., Any]) -> Callable[..., Any]:
-            def noted(*arguments: Any, **keywords: Any) -> Any:
-                made = call(*arguments, **keywords)
-                found.append(Call(layer, arguments, keywords, made))
-                return made
-
-            return noted
-
-        with replaced([(layer, "call") for layer in watched], recorded):
+        with calls_recorded(watched) as found:
             self.compute(step, run, batch, seed=seed)
         return found
 
@@ -636,6 +632,23 @@ def _loading_recorded(
         return noted
 
     return replaced(functions, recorded)
+
+
+@contextlib.contextmanager
+def calls_recorded(watched: Iterable[Any]) -> Iterator[list[Call]]:
+    """Record the calls of some models or layers."""
+    found: list[Call] = []
+
+    def recorded(layer: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*arguments: Any, **keywords: Any) -> Any:
+            made = call(*arguments, **keywords)
+            found.append(Call(layer, arguments, keywords, made))
+            return made
+
+        return noted
+
+    with replaced([(layer, "call") for layer in watched], recorded):
+        yield found
 
 
 def _models_recorded(models: list[keras.Model]) -> contextlib.AbstractContextManager[None]:
