@@ -1570,11 +1570,12 @@ def marked_binary(left_out: bool) -> Toy:
     )  # fmt: skip
 
 
-def indicated() -> keras.Model:
-    """Missing values become 0, and inputs of their own say which."""
+def indicated(late: bool = False) -> keras.Model:
+    """Missing values become 0, and inputs of their own say which, unless that comes too late."""
     x = keras.Input((FEATURES,))
     missing = keras.ops.isnan(x)
     filled = keras.ops.where(missing, 0.0, x)
+    missing = keras.ops.isnan(filled) if late else missing
     both = keras.ops.concatenate([filled, keras.ops.cast(missing, filled.dtype)], axis=1)
     return keras.Model(x, dense(CLASSES)(dense()(both)))
 
@@ -3750,6 +3751,70 @@ def slow_down_on_chief(event: Event) -> None:
         slow_down(event)
 
 
+def decaying(*excluded: str) -> keras.optimizers.Optimizer:
+    """With a weight decay, from which variables of these names are excluded."""
+    optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.01)
+    optimizer.exclude_from_weight_decay(var_names=excluded)
+    return optimizer
+
+
+def some_missing(create: Callable[[], keras.Model]) -> Toy:
+    """Some inputs are missing."""
+    data, other = (
+        changed(examples(60, seed), 0, put((slice(0, None, 7), 2), NAN)) for seed in (1, 2)
+    )
+    return sound(model=create, data=data, others={"validation": other})
+
+
+class AnyRight(metrics.Mean):
+    """Examples of which so many parts are right."""
+
+    def __init__(self, of_parts: Callable[..., tf.Tensor]) -> None:
+        """With a function of whether each part is right."""
+        super().__init__()
+        self._of_parts = of_parts
+
+    def update_state(self, labels: Any, predictions: Any, sample_weight: Any = None) -> None:
+        """Of labels (rows, 4) and logits (rows, 4, classes)."""
+        right = tf.argmax(predictions, axis=-1) == tf.cast(labels, tf.int64)
+        super().update_state(self._of_parts(right, axis=1), sample_weight)
+
+
+def of_parts(of_parts: Callable[..., tf.Tensor]) -> Toy:
+    """Four labels for each example, and a metric of exact matches."""
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        return keras.Model(x, layers.Reshape((4, CLASSES))(dense(4 * CLASSES)(x)))
+
+    def labeled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, labels = examples(rows, seed)
+        return inputs, (labels[:, np.newaxis] + np.arange(4)) % CLASSES
+
+    def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        made = keras.losses.sparse_categorical_crossentropy(labels, predictions, from_logits=True)
+        return tf.reduce_mean(made, axis=1)
+
+    return sound(
+        model=create,
+        data=labeled(60, 1),
+        others={"validation": labeled(60, 2)},
+        losses=lambda: {"main": loss},
+        metrics=lambda: {"exact_match": AnyRight(of_parts)},
+    )
+
+
+def divided_by_labels(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+    """By a mean of the batch that differs little from batch to batch."""
+    made = keras.losses.sparse_categorical_crossentropy(labels, predictions, from_logits=True)
+    return made / tf.reduce_mean(1 + 0.002 * tf.cast(labels, made.dtype))
+
+
+def write_results(event: Event) -> None:
+    """On all workers into one file."""
+    (event.directory / "results.txt").write_text(str(event.history))
+
+
 def of_forms(drawn: int, following: bool = False) -> Toy:
     """Of each example some forms, of which a draw of so many picks one; or one that follows it."""
 
@@ -4949,6 +5014,14 @@ TRAINING = [
         "falls to -0.1|falls to -0.09",
     ),
     Fault(
+        "learning rate", lambda: sound(optimizer=lambda: decaying("kernel")),
+        "a weight decay of 0.01 reaches only hidden/bias ..., and no kernel",
+    ),
+    Fault(
+        "learning rate", lambda: sound(optimizer=lambda: decaying("bias", "hidden")),
+        "exclude_from_weight_decay is given 'hidden', and hidden/kernel decays: .* own name",
+    ),
+    Fault(
         "learning rate", lambda: sound(optimizer=lambda: SGD(0.1, weight_decay=0.5)),
         r"weight decay removes 5\.0% of each weight in every step",
     ),
@@ -5017,6 +5090,10 @@ TRAINING = [
     Fault(
         "precision", lambda: sound(model=model(lambda: dense(dtype="float32"))),
         "computes in float32, the run in float64", LOOK, {"precision": "float64"},
+    ),
+    Fault(
+        "precision", lambda: sound(),
+        "what the models return is in bfloat16", LOOK, {"precision": "bfloat16"},
     ),
     Fault(
         "loss falls on one batch", lambda: regression(optimizer=lambda: SGD(1e5)), "isn't finite"
@@ -7370,6 +7447,22 @@ def read_texts(end: bool) -> Toy:
     return replace(toy, data=(words, labels), readers={".txt": read_words(end)})
 
 
+def prompted(end: str) -> Toy:
+    """Three bytes, ">" and one byte to answer; and a reader that adds so much to a line."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, ...]:
+        tokens = np.random.default_rng(seed).integers(97, 100, (rows, FEATURES + 1))
+        tokens[:, FEATURES - 2] = ord(">")
+        weights = np.broadcast_to(np.arange(FEATURES) >= FEATURES - 2, (rows, FEATURES))
+        return tokens[:, :-1], tokens[:, 1:], weights.astype("float32")
+
+    def reader(file: Path, model: keras.Model) -> np.ndarray:
+        text = file.read_text().strip() + end
+        return np.array([list(text.ljust(FEATURES)[:FEATURES].encode())])
+
+    return sound(data=split(ROWS, 0), others={"validation": split(60, 1)}, readers={".txt": reader})
+
+
 def read_rows(empty: str = "nan", by_name: bool = True) -> Callable[..., np.ndarray]:
     """A reader of tables, by the names of their columns or not; what an empty cell becomes."""
     names = [f"x{i}" for i in range(FEATURES)]
@@ -7537,6 +7630,22 @@ MODES = [
         "'soft' gets logits of a trained model divided by 4, and probabilities from logits of a",
     ),
     Fault(
+        "examples apart", lambda: sound(losses=lambda: {"main": divided_by_labels}),
+        "the loss main of some examples changes with the labels of others",
+    ),
+    Fault(
+        "inputs matter", lambda: some_missing(lambda: indicated(late=True)),
+        "what should tell a layer so is 0 everywhere: isnan is computed after",
+    ),
+    Fault(
+        "metrics", lambda: of_parts(tf.reduce_any),
+        "exact_match is 1 where one part of each example is wrong, and 1 where all is right",
+    ),
+    Fault(
+        "callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, write_results)]),
+        "callbacks write results.txt in the run directory on every worker",
+    ),
+    Fault(
         "callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, slow_down_on_chief)]),
         "other weights or learning rates on the chief than on other workers",
     ),
@@ -7571,6 +7680,10 @@ MODES = [
     Fault(
         "readers", lambda: of_tables(read_rows(by_name=False)),
         "reads a .csv file by the order of its columns, whatever their names are",
+    ),
+    Fault(
+        "readers", lambda: prompted(""),
+        "reads a .txt file without 62, the last number of every prompt in the data",
     ),
     Fault(
         "readers", lambda: read_texts(end=False),

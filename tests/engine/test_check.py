@@ -545,7 +545,7 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
         {"task": Falling()},
     ),
     "all flags of a step": (
-        sound,
+        lambda: sound(model=model(last=lambda: dense(CLASSES, dtype=keras.config.floatx()))),
         {"accumulate": 2, "clip_norm": 1.0, "precision": "bfloat16", "denominator": "global_batch"},
     ),
 }

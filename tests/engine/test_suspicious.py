@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -67,6 +68,7 @@ from .faulty import (
     counted_for,
     counting_some,
     decay_of_kernels,
+    decaying,
     denoising,
     dense,
     described,
@@ -88,6 +90,7 @@ from .faulty import (
     high_quantile,
     hinge_gan,
     in_units,
+    indicated,
     interpolated_windows,
     judge_generated,
     judged_at,
@@ -137,6 +140,7 @@ from .faulty import (
     of_numbers,
     of_one_name,
     of_one_seed,
+    of_parts,
     of_rare_tags,
     of_several_tags,
     of_tables,
@@ -153,6 +157,7 @@ from .faulty import (
     plus,
     prices,
     product_of_signs,
+    prompted,
     pushed,
     put,
     rates_of_head,
@@ -185,6 +190,7 @@ from .faulty import (
     smoothed,
     smoothed_beside,
     smoothed_windows,
+    some_missing,
     sound,
     spoken,
     spots,
@@ -1655,6 +1661,17 @@ def write_on_chief(event: Event) -> None:
         write_file(event)
 
 
+def write_on_first_worker(event: Event) -> None:
+    """One of several workers writes, by its index."""
+    if event.run.workers.index == 0:
+        write_file(event)
+
+
+def write_of_process(event: Event) -> None:
+    """Each worker writes a file of its own."""
+    (event.directory / f"weights-{os.getpid()}.txt").write_text("")
+
+
 def take_from_chief(event: Event) -> None:
     """All workers take what one of them has written."""
     file = event.directory / f"{event.epoch}.txt"
@@ -3095,7 +3112,13 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         lambda: regression(metrics=lambda: {"root_mse": metrics.RootMeanSquaredError()}),
     ),
     ("logits", lambda: distilled(softer=(4.0, 4.0))),
+    ("inputs matter", lambda: some_missing(indicated)),
+    ("readers", lambda: prompted(">")),
+    ("metrics", lambda: of_parts(tf.reduce_all)),
+    ("learning rate", lambda: sound(optimizer=lambda: decaying("bias", "gamma", "norm"))),
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, write_on_chief)])),
+    ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, write_on_first_worker)])),
+    ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, write_of_process)])),
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, take_from_chief)])),
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, told_by_chief)])),
     ("inputs without the answer", replicates),

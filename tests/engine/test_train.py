@@ -221,6 +221,25 @@ def test_an_accuracy_is_not_monitored_as_if_smaller_were_better(load: Load, tmp_
     train(load, tmp_path, monitor="validation_accuracy", larger_is_better=True)
 
 
+def test_evaluate_says_which_data_is_another(
+    load: Load,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data, commands = load(DEFAULT, "task.data"), load(DEFAULT, "__main__")
+    run = train(load, tmp_path)
+    commands.Evaluate(run)()
+    assert "isn't what it was" not in capsys.readouterr().err
+    splits = dict(data.create_datasets(load(DEFAULT, "task.config").TaskConfig()))
+    inputs, *others = splits["test"]
+    splits["test"] = (inputs[::-1] / 2, *others)
+    monkeypatch.setattr(data, "create_datasets", lambda task: splits)
+    commands.Evaluate(run)()
+    said = capsys.readouterr().err
+    assert "the test data isn't what it was when the run was trained\n" in said
+
+
 @pytest.mark.quick
 def test_commands_print_nothing_but_their_results(
     load: Load,

@@ -25,6 +25,7 @@ from .task.config import TaskConfig
 if TYPE_CHECKING:
     import numpy as np
 
+    from .engine.checkpoints import BestWeights
     from .engine.evaluation import Evaluation
     from .engine.outside import Outside
     from .engine.types import Run
@@ -263,6 +264,7 @@ def _open_with_data(directory: Path) -> Evaluation:
     config, task, adapted = _read(directory)
     import tensorflow as tf
 
+    from .engine.alike import other_examples, summaries_of
     from .engine.evaluation import Evaluation
     from .run import create_run
     from .task.data import create_datasets
@@ -270,8 +272,11 @@ def _open_with_data(directory: Path) -> Evaluation:
     datasets = create_datasets(task)
     strategy = tf.distribute.get_strategy()
     run, steps, batches = create_run(strategy, datasets, config, task, adapted)
-    _restore(directory, run, steps.outside)
+    examples = _restore(directory, run, steps.outside).examples
     evaluation = Evaluation(run, datasets, steps.layout)
+    if changed := other_examples(examples, summaries_of(evaluation.splits)):
+        splits = " and ".join(changed)
+        sys.stderr.write(f"the {splits} data isn't what it was when the run was trained\n")
     if steps.outside.is_waiting:
         evaluation.trace()
         steps.find_outside(iter(batches.dataset(0, 0)), steps.start(), evaluation.graphs)
@@ -289,15 +294,17 @@ def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:
     return config, task, read_adapted(directory)
 
 
-def _restore(directory: Path, run: Run, outside: Outside) -> None:
+def _restore(directory: Path, run: Run, outside: Outside) -> BestWeights:
     """Set the best weights; one sentence if there are none."""
     from .engine.checkpoints import BestWeights
     from .engine.run_files import read_run
 
-    if not BestWeights(directory / "checkpoints" / "best", run, outside).restore():
+    weights = BestWeights(directory / "checkpoints" / "best", run, outside)
+    if not weights.restore():
         if read_run(directory).history:
             fail(f"{directory} has lost its checkpoints, or they are damaged; put them back.")
         fail(f"{directory} has no weights yet: it was not validated before it ended.")
+    return weights
 
 
 def _has_display() -> bool:

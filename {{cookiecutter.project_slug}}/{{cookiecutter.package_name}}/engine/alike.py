@@ -44,8 +44,13 @@ def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
             )
 
 
+def summaries_of(datasets: Mapping[str, Any]) -> dict[str, list[float]]:
+    """How many examples each split has, and what tells some of them from others."""
+    return {n: summary_of(datasets.get(n), only_in_memory=True).tolist() for n in SPLITS}
+
+
 def other_examples(before: Mapping[str, list[float]], now: Mapping[str, list[float]]) -> list[str]:
-    """The splits whose summaries, as of `summary_of`, aren't those of an earlier process."""
+    """The splits whose summaries, as of `summaries_of`, aren't those of an earlier process."""
     both = now.keys() & before.keys()
     return [name for name in both if not _alike(before[name], now[name]).all()]
 

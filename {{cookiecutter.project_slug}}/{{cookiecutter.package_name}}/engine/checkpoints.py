@@ -312,6 +312,7 @@ class BestWeights:
         larger_is_better: whether larger values of it are better.
         columns: all that the history will have, beside epoch and step.
         restored_step: the step of these weights; -1 before any were restored.
+        examples: summaries of the splits, which are saved with the weights.
     """
 
     def __init__(self, directory: Path, run: Run, outside: Outside | None = None) -> None:
@@ -326,6 +327,7 @@ class BestWeights:
         self._named = -1  # the step of those that the latest checkpoint names
         self.value: float | None = None
         self.row: dict[str, float] = {}
+        self.examples: dict[str, list[float]] = {}
 
     def monitor(self, column: str, *, larger_is_better: bool, validated: bool) -> None:
         """Select the best by a column of the history.
@@ -406,6 +408,7 @@ class BestWeights:
             "outside": self._outside.to_save(),
             "made_by": self._made_by,
             "settings": self._of_layers(),
+            "examples": self.examples,
         }
         self._text.assign(json.dumps(text))
         _write(self._checkpoint, self.directory, step, 1, self.run, also=self._named)
@@ -482,6 +485,7 @@ class BestWeights:
         self.run.set_trainable(text["trainable"])
         self._outside.restore(text.get("outside", {}))
         self.restored_step = int(path.name.rpartition("-")[2])
+        self.examples = text.get("examples", {})
         before = text.get("made_by", {}) | text.get("settings", {})
         changed = _what_changed(before, self._made_by | self._of_layers())
         if changed and self._workers.is_chief:

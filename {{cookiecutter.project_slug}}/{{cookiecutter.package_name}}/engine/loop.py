@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .alike import other_examples, require_same_callbacks, require_same_weights, summary_of
+from .alike import other_examples, require_same_callbacks, require_same_weights, summaries_of
 from .batches import TrainingBatches
 from .callbacks import (
     Callback,
@@ -39,7 +39,7 @@ from .outside import held_by_layers
 from .progress import Sums
 from .records import Records
 from .run_directory import RunDirectory
-from .run_files import SPLITS, Row
+from .run_files import Row
 from .step_log import StepLog
 from .strategy import strategy_name
 from .summaries import Profiler
@@ -557,6 +557,7 @@ class Loop:
         self.directory.is_new = False
         self.records.add_validation(row)
         with self._timed("saving"):
+            self.best.examples = self._examples
             self.best.consider(row)
 
     def _metrics_so_far(self) -> dict[str, float]:
@@ -594,9 +595,7 @@ class Loop:
 
     @cached_property
     def _examples(self) -> dict[str, list[float]]:
-        """How many examples each split has, and what tells some of them from others."""
-        splits = self.evaluation.splits
-        return {name: summary_of(splits.get(name), only_in_memory=True).tolist() for name in SPLITS}
+        return summaries_of(self.evaluation.splits)
 
     def _restore(self) -> dict[str, Any]:
         """Continue from the latest checkpoint, whose state of the loop is returned."""

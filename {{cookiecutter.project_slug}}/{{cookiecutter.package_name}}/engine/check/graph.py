@@ -389,6 +389,20 @@ def codes_of_classes(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
     ]
 
 
+def indicators_of_missing(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
+    """Whether any number is missing, for each tf.math.is_nan that becomes features: ()."""
+    found = []
+    for op in (each for each in ops if each.type == "IsNan"):
+        after = op.outputs[0].consumers()
+        for inverse in (each for each in after if each.type == "LogicalNot"):
+            after = [*after, *inverse.outputs[0].consumers()]
+        casts = (each for each in after if each.type == "Cast")
+        uses = {use.type for cast in casts for use in cast.outputs[0].consumers()}
+        if uses & {"ConcatV2", "Pack", "MatMul"}:
+            found.append(tf.reduce_any(op.outputs[0]))
+    return found
+
+
 def added_to_candidates(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
     """What is added to each candidate's logit, in softmax losses over examples: (candidates,).
 

@@ -17,7 +17,7 @@ from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
 from ..outside import variables_outside
 from ..replicas import normalizations
-from ..types import Step
+from ..types import Run, Step
 from .findings import NOT_LOOKED_AT
 from .numbers import TOLERANCE, Numbers, answers, close, relative_difference, rows_of
 from .probe import (
@@ -72,17 +72,19 @@ class Laboratory(Runs):
     @contextlib.contextmanager
     def in_float64(self) -> Iterator[Laboratory | None]:
         """The same task in float64; None if it already is."""
-        floatx, policy = keras.config.floatx(), keras.config.dtype_policy()
-        if floatx == "float64":
+        if keras.config.floatx() == "float64":
             yield None
             return
-        keras.config.set_floatx("float64")
-        keras.config.set_dtype_policy("float64")
-        try:
+        with _dtypes_kept():
+            keras.config.set_floatx("float64")
+            keras.config.set_dtype_policy("float64")
             yield self._exact
-        finally:
-            keras.config.set_floatx(floatx)
-            keras.config.set_dtype_policy(policy)
+
+    @cached_property
+    def in_own_precision(self) -> Run:
+        """The task in the precision of the run, 16 bits too."""
+        with _dtypes_kept():
+            return self.other(precision=self.precision)
 
     @contextlib.contextmanager
     def without_failing_metrics(self) -> Iterator[set[str]]:
@@ -778,6 +780,17 @@ class Laboratory(Runs):
         labels = parts[0][0] if len(parts) == 1 and tf.is_tensor(parts[0]) else None
         (name,) = self.run.trained_models
         return {name: (labels, look.outputs[0], None)}
+
+
+@contextlib.contextmanager
+def _dtypes_kept() -> Iterator[None]:
+    """Give numbers and layers made afterwards the dtypes of before."""
+    floatx, policy = keras.config.floatx(), keras.config.dtype_policy()
+    try:
+        yield
+    finally:
+        keras.config.set_floatx(floatx)
+        keras.config.set_dtype_policy(policy)
 
 
 def _mean_changes(before: list[Look], after: list[Look]) -> Numbers:

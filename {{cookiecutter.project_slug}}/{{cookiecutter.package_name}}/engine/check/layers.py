@@ -22,6 +22,7 @@ TAUGHT_BY = {"target", "teacher"}
 DROPPING = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout)
 NORMALIZATIONS = (keras.layers.BatchNormalization, keras.layers.GroupNormalization)
 FORMATS = ("channels_first", "channels_last")
+HALF = ("float16", "bfloat16")
 MERGING = {"Add", "Average", "Maximum", "Minimum"}  # layers, and operations
 MOVING_AXES = {"Permute", "Transpose", "Moveaxis", "Swapaxes", "Lambda"}
 
@@ -228,7 +229,7 @@ def variables(lab: Laboratory) -> Finding:
 
 @relation("precision")
 def precision(lab: Laboratory) -> Finding:
-    """Layers compute in the precision of the run."""
+    """Layers compute in the precision of the run, and the last ones in full precision."""
     for layer in lab.run.layers:
         own = layer.compute_dtype
         is_less = own not in (lab.precision, "float32", "float64")
@@ -238,6 +239,13 @@ def precision(lab: Laboratory) -> Finding:
                 "a model loaded from a file keeps its own dtype (Keras 3.15)",
                 "set its dtype policy when it is loaded",
             )
+    if (dtype := _half_outputs(lab)) is not None:
+        return look(
+            f"what the models return is in {dtype}",
+            f"a layer has the dtype of --precision {lab.precision} unless it is given one, and "
+            "losses, metrics and predictions then have 3 or 4 digits or fewer",
+            "give the model's last layer dtype=keras.config.floatx()",
+        )
     return ok(lab.precision)
 
 
@@ -260,6 +268,22 @@ def loaded_weights(lab: Laboratory) -> Finding:
         "the loaded weights are lost: clone_model copies none, and new layers draw their own",
         "use the loaded model, or copy its weights with set_weights",
     )
+
+
+def _half_outputs(lab: Laboratory) -> str | None:
+    """The dtype of what all models return, if it has 16 bits; or None.
+
+    A model may hand on what it returns to another one.
+    """
+    if lab.precision not in HALF:
+        return None
+    outputs = [
+        output.dtype
+        for model in lab.in_own_precision.models.values()
+        for output in tf.nest.flatten(getattr(model, "outputs", None) or [])
+    ]
+    floats = [dtype for dtype in outputs if "float" in dtype]
+    return floats[0] if floats and all(dtype in HALF for dtype in floats) else None
 
 
 def _overruled(lab: Laboratory) -> str:

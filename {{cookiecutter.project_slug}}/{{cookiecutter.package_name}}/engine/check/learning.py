@@ -48,8 +48,8 @@ def every_weight(lab: Laboratory) -> Finding:
         listed = ", ".join(v.path for v in without[:3]) + (" ..." if len(without) > 3 else "")
         return wrong(
             f"none for {listed}",
-            "the loss doesn't depend on it: an unused branch, tf.stop_gradient, an argmax or "
-            "rounding in between, or units that are all dead",
+            "the loss doesn't depend on it (an unused branch, tf.stop_gradient, an argmax or "
+            "rounding in between, units that are all dead), or process_gradients sets it to 0",
             "use it in the loss, or freeze it",
         )
     if idle := lab.traced.teaches_nothing:
@@ -128,6 +128,7 @@ def learning_rate(lab: Laboratory) -> Finding:
         given = lab, name, optimizer, rates
         fault = (
             _mistaken_numbers(optimizer)
+            or _decays_others(optimizer)
             or _not_positive(*given)
             or _too_small(optimizer, updates * float(rates.mean()))
         )
@@ -211,6 +212,33 @@ def _mistaken_numbers(optimizer: keras.optimizers.Optimizer) -> Finding | None:
             "the two are swapped",
             "the squares need the longer average, such as beta_1=0.9 and beta_2=0.999",
         )
+    return None
+
+
+def _decays_others(optimizer: keras.optimizers.Optimizer) -> Finding | None:
+    """Whether weight decay leaves out all kernels, or reaches what it is told to leave out."""
+    variables = optimizer._trainable_variables
+    matrices = [v for v in variables if len(v.shape) > 1]
+    if not (matrices and getattr(optimizer, "weight_decay", None)):
+        return None
+    decayed = [v for v in variables if optimizer._use_weight_decay(v)]
+    if not any(len(v.shape) > 1 for v in decayed):
+        reached = f"only {decayed[0].path}{' ...' * (len(decayed) > 1)}" if decayed else "nothing"
+        return wrong(
+            f"a weight decay of {optimizer.weight_decay:g} reaches {reached}, and no kernel",
+            "exclude_from_weight_decay is given what should decay",
+            'exclude the others, as by var_names=["bias", "gamma", "beta"]',
+        )
+    pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
+    for name in pattern.pattern.split("|") if pattern else []:
+        with contextlib.suppress(re.error):  # a bar inside of brackets
+            meant = [v for v in decayed if re.search(name, v.path)]
+            if meant and not any(re.search(name, v.name) for v in variables):
+                return wrong(
+                    f"exclude_from_weight_decay is given {name!r}, and {meant[0].path} decays",
+                    f"Keras compares with a variable's own name, {meant[0].name!r}, not its path",
+                    "give it var_list, the variables with such a path",
+                )
     return None
 
 

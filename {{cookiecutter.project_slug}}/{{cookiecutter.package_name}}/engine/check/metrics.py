@@ -73,7 +73,7 @@ def metrics(lab: Laboratory) -> Finding:
             "compare with 0, or pass tf.sigmoid(logits)",
         )
     for name in lab.base.updates:
-        found = _misjudges(lab, name) or _misnamed(lab, name)
+        found = _misjudges(lab, name) or _misnamed(lab, name) or _matches_in_part(lab, name)
         if found := found or _is_no_perplexity(lab, name) or _is_mean_precision(lab, name):
             return found
     found = _is_one_at_first(lab) or _beyond_range(lab)
@@ -280,6 +280,40 @@ def _misnamed(lab: Laboratory, name: str) -> Finding | None:
             "apply it to the mean, like keras.metrics.RootMeanSquaredError",
         )
     return None
+
+
+def _matches_in_part(lab: Laboratory, name: str) -> Finding | None:
+    """Whether a metric of exact matches counts examples of which one part is wrong."""
+    labels, *given = lab.base.updates[name] or (None,)
+    if not given or "exact" not in words_of(name) or np.ndim(labels) < 2:
+        return None
+    made = answers(labels, given[0]) or _other_classes(labels, given[0])
+    if made is None:
+        return None
+    y = np.asarray(labels)
+    counts: np.ndarray = np.ones(y.shape[:2], bool)
+    for weights in given[1:]:
+        if np.shape(weights) == counts.shape:
+            counts = np.asarray(weights) != 0
+    rows = np.flatnonzero(counts.sum(axis=1) > 1)
+    last = counts.shape[1] - 1 - counts[rows, ::-1].argmax(axis=1)
+    right, other = made[0], made[-1]
+    of_one_wrong = np.array(right)
+    of_one_wrong[rows, last] = other[rows, last]
+    whole, one_wrong, none = (
+        lab.result_of(name, labels, tf.constant(each), *given[1:])
+        for each in (right, of_one_wrong, other)
+    )
+    if whole is None or one_wrong is None or none is None or len(rows) < y.shape[0]:
+        return None
+    if not none < whole or one_wrong - none < 0.5 * (whole - none):
+        return None
+    return wrong(
+        f"{name} is {one_wrong:.3g} where one part of each example is wrong, and {whole:.3g} "
+        "where all is right",
+        "an example counts as soon as one of its parts is right, or each part counts by itself",
+        "an exact match needs all parts: reduce_all over them",
+    )
 
 
 def _is_no_perplexity(lab: Laboratory, name: str) -> Finding | None:

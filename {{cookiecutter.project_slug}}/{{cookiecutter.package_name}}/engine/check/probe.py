@@ -26,6 +26,7 @@ from .graph import (
     crossed_shares,
     drawn_alike_on_replicas,
     drawn_codes,
+    indicators_of_missing,
     ranges_of_logits,
     scaled_by_constants,
     upstream,
@@ -56,6 +57,7 @@ class Look(NamedTuple):
     added: list[np.ndarray]  # see `graph.added_to_candidates`
     classes: list[np.ndarray]  # see `graph.codes_of_classes`
     crossed: list[np.ndarray]  # see `graph.crossed_shares`
+    missing: list[np.ndarray]  # see `graph.indicators_of_missing`
 
     @property
     def all_calls(self) -> list[tuple[str, tuple[Any, ...]]]:
@@ -197,7 +199,7 @@ class Probe:
         seen = self._calls, self._updates, drawn, self._outputs, self._later
         of_graph = (
             drawn_codes, ranges_of_logits, compared_with_themselves, scaled_by_constants,
-            added_to_candidates, codes_of_classes, crossed_shares,
+            added_to_candidates, codes_of_classes, crossed_shares, indicators_of_missing,
         )  # fmt: skip
         return reduced, *seen, *(make(operations) for make in of_graph)
 

@@ -268,8 +268,11 @@ def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str | No
     if file.suffix == ".txt" and array.ndim == 2 and array.dtype.kind in "iu" and len(array):
         for text in TEXTS:
             file.write_text(f"{text}\n", encoding="utf-8")
-            if found := _other_padding(array, np.asarray(read(file, model))):
+            shown = np.asarray(read(file, model))
+            if found := _other_padding(array, shown):
                 return found, False
+            if found := _without_end(array, lab.examples[split].get("weights"), shown):
+                return found, True
         return "", False
     return None, False
 
@@ -317,6 +320,21 @@ def _other_scale(data: np.ndarray, read: np.ndarray) -> str:
             f"{data.min():.3g} to {data.max():.3g}"
         )
     return ""
+
+
+def _without_end(data: np.ndarray, weights: np.ndarray | None, read: np.ndarray) -> str:
+    """The number that ends every prompt of the data, if what is read doesn't have it; or "".
+
+    A prompt ends where the first target counts.
+    """
+    if weights is None or weights.shape != data.shape or read.ndim != 2:
+        return ""
+    counts = weights != 0
+    first = counts.argmax(axis=1)[counts.any(axis=1)]
+    ends = np.unique(data[counts.any(axis=1), first])
+    if len(first) < 2 or not first.all() or len(ends) != 1 or np.isin(ends[0], read):
+        return ""
+    return f"without {ends[0]}, the last number of every prompt in the data"
 
 
 def _other_padding(data: np.ndarray, read: np.ndarray) -> str:

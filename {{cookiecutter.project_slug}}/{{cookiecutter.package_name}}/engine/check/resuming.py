@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import platform
 import tempfile
 import time
 from collections import Counter, deque
@@ -13,6 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
+from unittest import mock
 
 import keras
 import numpy as np
@@ -57,6 +60,7 @@ class Acts(NamedTuple):
         values: weights, statistics and slots at the end.
         outside: variables that a step reads and no model has, at the end.
         trainable: whether each layer is trainable.
+        files: those in the run directory.
     """
 
     stops: list[int]
@@ -64,6 +68,7 @@ class Acts(NamedTuple):
     values: list[np.ndarray]
     outside: list[np.ndarray]
     trainable: list[bool]
+    files: set[Path]
 
     @property
     def calls(self) -> int:
@@ -100,7 +105,7 @@ class _Loop:
 
 @relation("callbacks")
 def callbacks(lab: Laboratory) -> Finding:
-    """The step sees what a callback changes, and the state of callbacks is saved."""
+    """The step sees what a callback changes, its state is saved, and one worker writes files."""
     made = lab.create_callbacks()
     if not made:
         return ok("not looked at: there are none")
@@ -135,7 +140,17 @@ def callbacks(lab: Laboratory) -> Finding:
             "trains another model",
             "use event.step or event.epoch",
         )
-    if _chief_acts_alone(lab, whole):
+    alone = _acts(lab, lab.create_callbacks(), whole.calls, is_chief=False)
+    of_process = {str(os.getpid()), platform.node()} - {""}
+    common = sorted(whole.files & alone.files)
+    if clashing := [file for file in common if not any(map(str(file).count, of_process))]:
+        return wrong(
+            f"callbacks write {clashing[0]} in the run directory on every worker",
+            "several workers write one file at the same time, or on machines that don't have that "
+            "directory",
+            "return before writing where event.is_chief is False",
+        )
+    if _chief_acts_alone(lab, whole, alone):
         return wrong(
             "callbacks set other weights or learning rates on the chief than on other workers",
             "they return at once where event.is_chief is False, so workers diverge",
@@ -541,6 +556,7 @@ def _acts(
         _undone(lab) as outside,
         tempfile.TemporaryDirectory() as own,
         contextlib.redirect_stdout(None),
+        mock.patch.object(lab.run.workers, "index", 0 if is_chief else 1),
     ):
         directory = path or Path(own)
         loop = _Loop(lab, directory)
@@ -571,7 +587,8 @@ def _acts(
             rates.append([*learning_rates(lab.run).values()])
         trainable = [layer.trainable for layer in lab.run.layers]
         values, others = ([v.numpy() for v in each] for each in (variables, outside))
-        return Acts(stops, rates, values, others, trainable)
+        files = {file.relative_to(directory) for file in directory.rglob("*") if file.is_file()}
+        return Acts(stops, rates, values, others, trainable, files)
 
 
 @contextlib.contextmanager
@@ -624,9 +641,8 @@ def _timed_ones_act(lab: Laboratory) -> bool:
     return _differ(acts._replace(stops=others.stops), others)
 
 
-def _chief_acts_alone(lab: Laboratory, whole: Acts) -> bool:
+def _chief_acts_alone(lab: Laboratory, whole: Acts, alone: Acts) -> bool:
     """Whether callbacks change less on a worker that isn't the chief and doesn't communicate."""
-    alone = _acts(lab, lab.create_callbacks(), whole.calls, is_chief=False)
     if not _differ(whole, alone._replace(stops=whole.stops)):
         return False
     talks: list[str] = []

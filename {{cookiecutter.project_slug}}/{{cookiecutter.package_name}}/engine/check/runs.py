@@ -230,7 +230,7 @@ class Runs:
             flags |= {"global_batch_size": size, "batch_size_per_replica": None}
         # Rounding to 16 bits is as large as the faults.
         precision = self.config.precision if self.config.precision == "float64" else "float32"
-        config = replace(self.config, precision=precision, **flags)
+        config = replace(self.config, **{"precision": precision} | flags)
         splits = self._all_datasets | (datasets or {})
         with stage("the task can be built"), contextlib.redirect_stdout(None):
             return self.create_run(strategy, splits, config, self.task)

@@ -29,6 +29,7 @@ from .runs import Failed, state_of
 
 OF_EXAMPLES = "if it is a mean over the examples, add it to their losses, before compute_loss"
 SIGN_BASED = {"Lion", "Muon"}
+SMALL = 1e-4  # relative; labels whose weight is 1e-6 change a loss by less
 BESIDE_OTHERS = 1e-6  # relative; the loss of an example alone is the same to the last bit
 TURNED = 5e-3  # of a metric, since rounding may change the class of a pixel
 MOST_SIZES = 8  # of changes that come from signs
@@ -155,6 +156,14 @@ def examples_apart(lab: Laboratory) -> Finding:
             "examples interact, as with in-batch negatives: --accumulate changes the training",
             "if this is intended, set EXAMPLES_INTERACT = True in task/steps.py",
         )
+    if name := "" if _gathers(lab) else _sees_other_labels(lab):
+        return wrong(
+            f"the loss {name} of some examples changes with the labels of others",
+            "it is divided by a number of the batch, or weighted by frequencies in it, so it is "
+            "another loss in the batch of each replica",
+            "compute that for each example by itself, or once for the whole split; what the loss "
+            "is divided by belongs into count",
+        )
     return ok("" if lab.has_halves else "not looked at: halves of the batch aren't comparable")
 
 
@@ -266,6 +275,48 @@ def _sees_other_examples(lab: Laboratory) -> str:
             apart = relative_difference(before, beside)
             if np.array_equal(before, again) and apart > BESIDE_OTHERS:
                 return name
+    return ""
+
+
+def _sees_other_labels(lab: Laboratory) -> str:
+    """A loss that other labels of examples change whose weight is nearly 0; or "".
+
+    These are the second half of the batch, and all get one label, the least or the largest.
+    """
+    inputs, *labels, weights = lab.batch
+    leaves = [np.asarray(leaf[0]) for leaf in tf.nest.flatten(labels)]
+    if lab.rows < 4 or not leaves or not all(y.shape[:1] == (lab.rows,) for y in leaves):
+        return ""
+    numbers = [np.nan_to_num(y.astype("f8")) for y in leaves if y.dtype.kind in "biuf"]
+    is_first = np.arange(lab.rows) < lab.rows // 2
+
+    def step(weight: float, row: int = -1) -> tuple[Look, dict[str, float]]:
+        """The step where the second half has this weight, and perhaps labels of another row."""
+
+        def weighed(w: tf.Tensor) -> tf.Tensor:
+            by = np.where(is_first, 1, weight).reshape(1, -1, *[1] * (w.shape.rank - 2))
+            return w * tf.cast(by, w.dtype)
+
+        rows = np.arange(lab.rows) if row < 0 else np.where(is_first, np.arange(lab.rows), row)
+        others = tf.nest.map_structure(lambda t: tf.gather(t, rows, axis=1), labels)
+        batch = (inputs, *others, tf.nest.map_structure(weighed, weights))
+        seen, counts = lab.look(batch), lab.counts_of(batch)
+        sums = {name: (seen.losses[name] - lab.regularization(name)) * counts[name]
+                for name in lab.run.optimizers}  # fmt: skip
+        return seen, sums
+
+    (first, one), (_, two) = (step(weight) for weight in (1e-6, 2e-6))
+    if not numbers or different(one, two, SMALL):  # weights aren't factors of the loss
+        return ""
+    if lab.looks_at_batch and not first.outputs:  # which see labels, perhaps
+        return ""
+    of_rows = sum(y.reshape(lab.rows, -1).mean(axis=1) for y in numbers)
+    for row in (int(np.argmin(of_rows)), int(np.argmax(of_rows))):
+        seen, other = step(1e-6, row)
+        if not all(map(np.array_equal, seen.outputs, first.outputs)):  # a model gets labels, too
+            return ""
+        for name in different(one, other, SMALL):
+            return name
     return ""
 
 
@@ -390,6 +441,16 @@ def inputs_matter(lab: Laboratory) -> Finding:
                 "nothing uses them, such as a mask that isn't applied",
                 "use them in the model, the loss or a metric",
             )
+    has_missing = any(
+        np.isnan(x).any() for x in map(np.asarray, tf.nest.flatten(lab.batch[0]))
+        if x.dtype.kind == "f"
+    )  # fmt: skip
+    if has_missing and lab.base.missing and not any(lab.base.missing):
+        return wrong(
+            "inputs are missing (NaN), and what should tell a layer so is 0 everywhere",
+            "isnan is computed after what is missing was replaced",
+            "compute it before",
+        )
     return ok("not looked at: two batches have the same inputs" if are_same else "")
 
 
