@@ -290,7 +290,7 @@ def _sees_other_labels(lab: Laboratory) -> str:
     numbers = [np.nan_to_num(y.astype("f8")) for y in leaves if y.dtype.kind in "biuf"]
     is_first = np.arange(lab.rows) < lab.rows // 2
 
-    def step(weight: float, row: int = -1) -> tuple[Look, dict[str, float]]:
+    def step(weight: float, row: int = -1) -> tuple[Look, dict[str, int]]:
         """The step where the second half has this weight, and perhaps labels of another row."""
 
         def weighed(w: tf.Tensor) -> tf.Tensor:
@@ -300,23 +300,22 @@ def _sees_other_labels(lab: Laboratory) -> str:
         rows = np.arange(lab.rows) if row < 0 else np.where(is_first, np.arange(lab.rows), row)
         others = tf.nest.map_structure(lambda t: tf.gather(t, rows, axis=1), labels)
         batch = (inputs, *others, tf.nest.map_structure(weighed, weights))
-        seen, counts = lab.look(batch), lab.counts_of(batch)
-        sums = {name: (seen.losses[name] - lab.regularization(name)) * counts[name]
-                for name in lab.run.optimizers}  # fmt: skip
-        return seen, sums
+        return lab.look(batch), lab.counts_of(batch)
 
-    (first, one), (_, two) = (step(weight) for weight in (1e-6, 2e-6))
-    if not numbers or different(one, two, SMALL):  # weights aren't factors of the loss
-        return ""
+    (first, counts), (again, _) = (step(weight) for weight in (1e-6, 2e-6))
+    if not numbers or different(first.losses, again.losses, SMALL):
+        return ""  # weights aren't factors of the loss
     if lab.looks_at_batch and not first.outputs:  # which see labels, perhaps
         return ""
     of_rows = sum(y.reshape(lab.rows, -1).mean(axis=1) for y in numbers)
     for row in (int(np.argmin(of_rows)), int(np.argmax(of_rows))):
-        seen, other = step(1e-6, row)
-        if not all(map(np.array_equal, seen.outputs, first.outputs)):  # a model gets labels, too
+        seen, now = step(1e-6, row)
+        gets_labels = not all(map(np.array_equal, seen.outputs, first.outputs))
+        if gets_labels or now != counts:  # a model, or `count`
             return ""
-        for name in different(one, other, SMALL):
-            return name
+        for name in different(first.losses, seen.losses, SMALL):
+            if name in lab.run.optimizers:  # and not a term
+                return name
     return ""
 
 
