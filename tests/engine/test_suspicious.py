@@ -1661,6 +1661,12 @@ def write_on_chief(event: Event) -> None:
         write_file(event)
 
 
+def without_logit(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+    """A loss that is huge where the label isn't the first or the second class of the three."""
+    logits = tf.concat([predictions[:, :2], predictions[:, 2:] - 1e9], axis=1)
+    return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+
+
 def write_on_first_worker(event: Event) -> None:
     """One of several workers writes, by its index."""
     if event.run.workers.index == 0:
@@ -3113,8 +3119,16 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ),
     ("logits", lambda: distilled(softer=(4.0, 4.0))),
     ("inputs matter", lambda: some_missing(indicated)),
+    (
+        "examples apart",
+        lambda: sound(
+            data=changed(examples(), 1, lambda y: np.where(np.arange(len(y)) == 1, 2, y % 2)),
+            losses=lambda: {"main": without_logit},
+        ),
+    ),
     ("readers", lambda: prompted(">")),
     ("metrics", lambda: of_parts(tf.reduce_all)),
+    ("metrics", lambda: of_parts(tf.reduce_all, padded=True)),
     ("learning rate", lambda: sound(optimizer=lambda: decaying("bias", "gamma", "norm"))),
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, write_on_chief)])),
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, write_on_first_worker)])),

@@ -290,23 +290,29 @@ def _matches_in_part(lab: Laboratory, name: str) -> Finding | None:
     made = answers(labels, given[0]) or _other_classes(labels, given[0])
     if made is None:
         return None
-    y = np.asarray(labels)
-    counts: np.ndarray = np.ones(y.shape[:2], bool)
+    right, other = made[0], made[-1]
+
+    def result(predictions: np.ndarray) -> float | None:
+        return lab.result_of(name, labels, tf.constant(predictions), *given[1:])
+
+    whole, none = result(right), result(other)
+    if whole is None or none is None or not none < whole:
+        return None
+    counts = np.asarray(np.asarray(labels) >= 0)
     for weights in given[1:]:
         if np.shape(weights) == counts.shape:
-            counts = np.asarray(weights) != 0
-    rows = np.flatnonzero(counts.sum(axis=1) > 1)
-    last = counts.shape[1] - 1 - counts[rows, ::-1].argmax(axis=1)
-    right, other = made[0], made[-1]
-    of_one_wrong = np.array(right)
-    of_one_wrong[rows, last] = other[rows, last]
-    whole, one_wrong, none = (
-        lab.result_of(name, labels, tf.constant(each), *given[1:])
-        for each in (right, of_one_wrong, other)
-    )
-    if whole is None or one_wrong is None or none is None or len(rows) < y.shape[0]:
+            counts &= np.asarray(weights) != 0
+    counts = np.min(counts.reshape(*counts.shape[:2], -1), axis=2)
+    if not counts.any(axis=1).all():
         return None
-    if not none < whole or one_wrong - none < 0.5 * (whole - none):
+    last = counts.shape[1] - 1 - counts[:, ::-1].argmax(axis=1)
+    of_places = []
+    for places in (counts.argmax(axis=1), last):  # one may be padding, which may be wrong
+        of_one_wrong, rows = np.array(right), np.arange(len(counts))
+        of_one_wrong[rows, places] = other[rows, places]
+        of_places.append(result(of_one_wrong))
+    one_wrong = min((each for each in of_places if each is not None), default=none)
+    if one_wrong - none < 0.5 * (whole - none):
         return None
     return wrong(
         f"{name} is {one_wrong:.3g} where one part of each example is wrong, and {whole:.3g} "

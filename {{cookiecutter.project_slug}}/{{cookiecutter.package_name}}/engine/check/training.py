@@ -314,7 +314,10 @@ def _sees_other_labels(lab: Laboratory) -> str:
         if gets_labels or now != counts:  # a model, or `count`
             return ""
         for name in different(first.losses, seen.losses, SMALL):
-            if name in lab.run.optimizers:  # and not a term
+            # Not by a huge loss of those rows, as of a label whose logit is -1e9.
+            if name in lab.run.optimizers and not different(
+                seen.losses, step(2e-6, row)[0].losses, SMALL
+            ):
                 return name
     return ""
 
