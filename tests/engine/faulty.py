@@ -3758,29 +3758,21 @@ def decaying(*excluded: str) -> keras.optimizers.Optimizer:
     return optimizer
 
 
-def some_missing(create: Callable[[], keras.Model]) -> Toy:
-    """Some inputs are missing."""
-    data, other = (
-        changed(examples(60, seed), 0, put((slice(0, None, 7), 2), NAN)) for seed in (1, 2)
-    )
-    return sound(model=create, data=data, others={"validation": other})
-
-
-class AnyRight(metrics.Mean):
+class PartsRight(metrics.Mean):
     """Examples of which so many parts are right."""
 
-    def __init__(self, of_parts: Callable[..., tf.Tensor]) -> None:
+    def __init__(self, reduce: Callable[..., tf.Tensor]) -> None:
         """With a function of whether each part is right."""
         super().__init__()
-        self._of_parts = of_parts
+        self._reduce = reduce
 
     def update_state(self, labels: Any, predictions: Any, sample_weight: Any = None) -> None:
         """Of labels (rows, 4) and logits (rows, 4, classes)."""
         right = tf.argmax(predictions, axis=-1) == tf.cast(labels, tf.int64)
-        super().update_state(self._of_parts(right | (labels < 0), axis=1), sample_weight)
+        super().update_state(self._reduce(right | (labels < 0), axis=1), sample_weight)
 
 
-def of_parts(of_parts: Callable[..., tf.Tensor], padded: bool = False) -> Toy:
+def of_parts(reduce: Callable[..., tf.Tensor], padded: bool = False) -> Toy:
     """Four labels for each example, of which some end earlier; and a metric of exact matches."""
 
     def create() -> keras.Model:
@@ -3804,7 +3796,7 @@ def of_parts(of_parts: Callable[..., tf.Tensor], padded: bool = False) -> Toy:
         data=labeled(60, 1),
         others={"validation": labeled(60, 2)},
         losses=lambda: {"main": loss},
-        metrics=lambda: {"exact_match": AnyRight(of_parts)},
+        metrics=lambda: {"exact_match": PartsRight(reduce)},
     )
 
 
@@ -7638,7 +7630,7 @@ MODES = [
         "the loss main of some examples changes with the labels of others",
     ),
     Fault(
-        "inputs matter", lambda: some_missing(lambda: indicated(late=True)),
+        "inputs matter", lambda: replace(filled_up(20.0), model=lambda: indicated(late=True)),
         "what should tell a layer so is 0 everywhere: isnan is computed after",
     ),
     Fault(

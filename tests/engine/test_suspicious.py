@@ -76,6 +76,7 @@ from .faulty import (
     examples,
     fading,
     filled_by,
+    filled_up,
     filled_with_zero,
     flipped,
     flipped_boxes,
@@ -190,7 +191,6 @@ from .faulty import (
     smoothed,
     smoothed_beside,
     smoothed_windows,
-    some_missing,
     sound,
     spoken,
     spots,
@@ -231,6 +231,7 @@ from .faulty import (
     with_lengths,
     with_loss,
     with_several_labels,
+    write_results,
 )
 from .toys import (
     BATCH,
@@ -1559,11 +1560,6 @@ def weights_as_mask() -> Toy:
     return with_loss(loss)
 
 
-def write_file(event: Event) -> None:
-    """For long runs."""
-    (event.directory / "weights.txt").write_text(str(event.run.model.get_weights()))
-
-
 def repeated_shortcut(x: list[Any]) -> Any:
     """To a block that is twice as wide, without weights."""
     block = layers.Dense(2 * x[0].shape[-1])(x[0])
@@ -1658,7 +1654,7 @@ def look_in_evaluation(event: Event) -> None:
 def write_on_chief(event: Event) -> None:
     """One of several workers writes."""
     if event.is_chief:
-        write_file(event)
+        write_results(event)
 
 
 def without_logit(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -1670,7 +1666,7 @@ def without_logit(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
 def write_on_first_worker(event: Event) -> None:
     """One of several workers writes, by its index."""
     if event.run.workers.index == 0:
-        write_file(event)
+        write_results(event)
 
 
 def write_of_process(event: Event) -> None:
@@ -2696,7 +2692,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("scale", votes),
     ("weights enter once", reported_penalty),
     ("weights enter once", weights_as_mask),
-    ("callbacks", lambda: sound(callbacks=lambda: [at_step(5_000, write_file)])),
+    ("callbacks", lambda: sound(callbacks=lambda: [at_step(5_000, write_results)])),
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, judge_after_validation)])),
     ("callbacks", lambda: sound(callbacks=lambda: [every_steps(3, Judges())])),
     *(
@@ -3118,7 +3114,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         lambda: regression(metrics=lambda: {"root_mse": metrics.RootMeanSquaredError()}),
     ),
     ("logits", lambda: distilled(softer=(4.0, 4.0))),
-    ("inputs matter", lambda: some_missing(indicated)),
+    ("inputs matter", lambda: replace(filled_up(20.0), model=indicated)),
     (
         "examples apart",
         lambda: sound(

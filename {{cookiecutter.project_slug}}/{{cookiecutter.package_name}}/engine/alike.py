@@ -51,7 +51,7 @@ def summaries_of(datasets: Mapping[str, Any]) -> dict[str, list[float]]:
 
 def other_examples(before: Mapping[str, list[float]], now: Mapping[str, list[float]]) -> list[str]:
     """The splits whose summaries, as of `summaries_of`, aren't those of an earlier process."""
-    both = now.keys() & before.keys()
+    both = [name for name in now if name in before]
     return [name for name in both if not _alike(before[name], now[name]).all()]
 
 

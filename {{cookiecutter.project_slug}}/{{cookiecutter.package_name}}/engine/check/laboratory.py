@@ -80,7 +80,7 @@ class Laboratory(Runs):
             keras.config.set_dtype_policy("float64")
             yield self._exact
 
-    @cached_property
+    @property
     def in_own_precision(self) -> Run:
         """The task in the precision of the run, 16 bits too."""
         with _dtypes_kept():

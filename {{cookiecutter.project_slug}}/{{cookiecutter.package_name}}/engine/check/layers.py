@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ..randomness import HALVES
 from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables, captured, exchanged_by_reshape
 from .laboratory import Laboratory
@@ -22,7 +23,6 @@ TAUGHT_BY = {"target", "teacher"}
 DROPPING = (keras.layers.Dropout, keras.layers.GaussianDropout, keras.layers.AlphaDropout)
 NORMALIZATIONS = (keras.layers.BatchNormalization, keras.layers.GroupNormalization)
 FORMATS = ("channels_first", "channels_last")
-HALF = ("float16", "bfloat16")
 MERGING = {"Add", "Average", "Maximum", "Minimum"}  # layers, and operations
 MOVING_AXES = {"Permute", "Transpose", "Moveaxis", "Swapaxes", "Lambda"}
 
@@ -239,7 +239,7 @@ def precision(lab: Laboratory) -> Finding:
                 "a model loaded from a file keeps its own dtype (Keras 3.15)",
                 "set its dtype policy when it is loaded",
             )
-    if (dtype := _half_outputs(lab)) is not None:
+    if dtype := _half_outputs(lab):
         return look(
             f"what the models return is in {dtype}",
             f"a layer has the dtype of --precision {lab.precision} unless it is given one, and "
@@ -270,20 +270,20 @@ def loaded_weights(lab: Laboratory) -> Finding:
     )
 
 
-def _half_outputs(lab: Laboratory) -> str | None:
-    """The dtype of what all models return, if it has 16 bits; or None.
+def _half_outputs(lab: Laboratory) -> str:
+    """The dtype of what all models return, if it has 16 bits; or "".
 
     A model may hand on what it returns to another one.
     """
-    if lab.precision not in HALF:
-        return None
-    outputs = [
-        output.dtype
+    if tf.as_dtype(lab.precision) not in HALVES:
+        return ""
+    dtypes = [
+        tf.as_dtype(output.dtype)
         for model in lab.in_own_precision.models.values()
         for output in tf.nest.flatten(getattr(model, "outputs", None) or [])
     ]
-    floats = [dtype for dtype in outputs if "float" in dtype]
-    return floats[0] if floats and all(dtype in HALF for dtype in floats) else None
+    floats = [dtype for dtype in dtypes if dtype.is_floating]
+    return str(floats[0].name) if floats and all(dtype in HALVES for dtype in floats) else ""
 
 
 def _overruled(lab: Laboratory) -> str:

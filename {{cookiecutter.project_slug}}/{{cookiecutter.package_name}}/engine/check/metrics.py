@@ -284,22 +284,14 @@ def _misnamed(lab: Laboratory, name: str) -> Finding | None:
 
 def _matches_in_part(lab: Laboratory, name: str) -> Finding | None:
     """Whether a metric of exact matches counts examples of which one part is wrong."""
-    labels, *given = lab.base.updates[name] or (None,)
-    if not given or "exact" not in words_of(name) or np.ndim(labels) < 2:
+    if "exact" not in words_of(name) or (results := _of_right_and_wrong(lab, name)) is None:
         return None
-    made = answers(labels, given[0]) or _other_classes(labels, given[0])
-    if made is None:
-        return None
-    right, other = made[0], made[-1]
-
-    def result(predictions: np.ndarray) -> float | None:
-        return lab.result_of(name, labels, tf.constant(predictions), *given[1:])
-
-    whole, none = result(right), result(other)
-    if whole is None or none is None or not none < whole:
+    (whole, none), (right, other) = results, _right_and_wrong(lab, name)
+    labels, _, *rest = lab.base.updates[name]
+    if not none < whole or np.ndim(labels) < 2:
         return None
     counts = np.asarray(np.asarray(labels) >= 0)
-    for weights in given[1:]:
+    for weights in rest:
         if np.shape(weights) == counts.shape:
             counts &= np.asarray(weights) != 0
     counts = np.min(counts.reshape(*counts.shape[:2], -1), axis=2)
@@ -310,7 +302,7 @@ def _matches_in_part(lab: Laboratory, name: str) -> Finding | None:
     for places in (counts.argmax(axis=1), last):  # one may be padding, which may be wrong
         of_one_wrong, rows = np.array(right), np.arange(len(counts))
         of_one_wrong[rows, places] = other[rows, places]
-        of_places.append(result(of_one_wrong))
+        of_places.append(_result_for(lab, name, of_one_wrong))
     one_wrong = min((each for each in of_places if each is not None), default=none)
     if one_wrong - none < 0.5 * (whole - none):
         return None
@@ -436,14 +428,23 @@ def _has_all_classes(labels: np.ndarray, predictions: np.ndarray) -> bool:
 
 def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | None:
     """The value of a metric for right predictions of the first batch, and for wrong ones."""
+    if not (made := _right_and_wrong(lab, name)):
+        return None
+    of_right, of_others = (_result_for(lab, name, each) for each in made)
+    return None if of_right is None or of_others is None else (of_right, of_others)
+
+
+def _right_and_wrong(lab: Laboratory, name: str) -> list[np.ndarray]:
+    """Right predictions of the first batch for a metric, and wrong ones; none if it is unclear."""
     labels, *given = lab.base.updates[name] or (None,)
     made = (answers(labels, given[0]) or _other_classes(labels, given[0])) if given else None
-    if made is None:
-        return None
-    of_right, of_others = (
-        lab.result_of(name, labels, tf.constant(each), *given[1:]) for each in (made[0], made[-1])
-    )
-    return None if of_right is None or of_others is None else (of_right, of_others)
+    return [made[0], made[-1]] if made else []
+
+
+def _result_for(lab: Laboratory, name: str, predictions: np.ndarray) -> float | None:
+    """What a metric gives for predictions of the first batch in the place of those of the model."""
+    labels, _, *rest = lab.base.updates[name]
+    return lab.result_of(name, labels, tf.constant(predictions), *rest)
 
 
 def _is_exponential_of_loss(lab: Laboratory, values: np.ndarray) -> bool:

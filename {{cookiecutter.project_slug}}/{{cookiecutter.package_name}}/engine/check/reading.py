@@ -329,9 +329,9 @@ def _without_end(data: np.ndarray, weights: np.ndarray | None, read: np.ndarray)
     """
     if weights is None or weights.shape != data.shape or read.ndim != 2:
         return ""
-    counts = weights != 0
-    first = counts.argmax(axis=1)[counts.any(axis=1)]
-    ends = np.unique(data[counts.any(axis=1), first])
+    some = (weights != 0).any(axis=1)
+    first = (weights[some] != 0).argmax(axis=1)
+    ends = np.unique(data[some, first])
     if len(first) < 2 or not first.all() or len(ends) != 1 or np.isin(ends[0], read):
         return ""
     return f"without {ends[0]}, the last number of every prompt in the data"

@@ -141,11 +141,9 @@ def callbacks(lab: Laboratory) -> Finding:
             "use event.step or event.epoch",
         )
     alone = _acts(lab, lab.create_callbacks(), whole.calls, is_chief=False)
-    of_process = {str(os.getpid()), platform.node()} - {""}
-    common = sorted(whole.files & alone.files)
-    if clashing := [file for file in common if not any(map(str(file).count, of_process))]:
+    if clashing := _written_by_all(whole, alone):
         return wrong(
-            f"callbacks write {clashing[0]} in the run directory on every worker",
+            f"callbacks write {clashing} in the run directory on every worker",
             "several workers write one file at the same time, or on machines that don't have that "
             "directory",
             "return before writing where event.is_chief is False",
@@ -639,6 +637,13 @@ def _timed_ones_act(lab: Laboratory) -> bool:
     idle = [every_epochs(1, lambda event: None) for _ in timed]
     acts, others = (_acts(lab, each, 2 * len(timed)) for each in (timed, idle))
     return _differ(acts._replace(stops=others.stops), others)
+
+
+def _written_by_all(whole: Acts, alone: Acts) -> str:
+    """A file that the chief and another worker write, with nothing of a process in its name."""
+    of_process = {str(os.getpid()), platform.node()} - {""}
+    common = sorted(map(str, whole.files & alone.files))
+    return next((file for file in common if not any(map(file.count, of_process))), "")
 
 
 def _chief_acts_alone(lab: Laboratory, whole: Acts, alone: Acts) -> bool:

@@ -29,7 +29,6 @@ from .runs import Failed, state_of
 
 OF_EXAMPLES = "if it is a mean over the examples, add it to their losses, before compute_loss"
 SIGN_BASED = {"Lion", "Muon"}
-SMALL = 1e-4  # relative; labels whose weight is 1e-6 change a loss by less
 BESIDE_OTHERS = 1e-6  # relative; the loss of an example alone is the same to the last bit
 TURNED = 5e-3  # of a metric, since rounding may change the class of a pixel
 MOST_SIZES = 8  # of changes that come from signs
@@ -140,7 +139,8 @@ def examples_apart(lab: Laboratory) -> Finding:
     """The loss of an example doesn't depend on the other examples of its batch."""
     if lab.declared_interacting:
         return ok("not looked at: the task says that they interact; --accumulate is refused")
-    if name := "" if _gathers(lab) else _sees_other_examples(lab):
+    gathers = _gathers(lab)
+    if not gathers and (name := _sees_other_examples(lab)):
         return wrong(
             f"the loss {name} of an example changes with the predictions for other examples",
             "it sums or averages over the axis of the batch, so it is another loss in the batch of "
@@ -156,7 +156,7 @@ def examples_apart(lab: Laboratory) -> Finding:
             "examples interact, as with in-batch negatives: --accumulate changes the training",
             "if this is intended, set EXAMPLES_INTERACT = True in task/steps.py",
         )
-    if name := "" if _gathers(lab) else _sees_other_labels(lab):
+    if not gathers and (name := _sees_other_labels(lab)):
         return wrong(
             f"the loss {name} of some examples changes with the labels of others",
             "it is divided by a number of the batch, or weighted by frequencies in it, so it is "
@@ -285,9 +285,9 @@ def _sees_other_labels(lab: Laboratory) -> str:
     """
     inputs, *labels, weights = lab.batch
     leaves = [np.asarray(leaf[0]) for leaf in tf.nest.flatten(labels)]
-    if lab.rows < 4 or not leaves or not all(y.shape[:1] == (lab.rows,) for y in leaves):
-        return ""
     numbers = [np.nan_to_num(y.astype("f8")) for y in leaves if y.dtype.kind in "biuf"]
+    if lab.rows < 4 or not numbers or not all(y.shape[:1] == (lab.rows,) for y in leaves):
+        return ""
     is_first = np.arange(lab.rows) < lab.rows // 2
 
     def step(weight: float, row: int = -1) -> tuple[Look, dict[str, int]]:
@@ -302,9 +302,7 @@ def _sees_other_labels(lab: Laboratory) -> str:
         batch = (inputs, *others, tf.nest.map_structure(weighed, weights))
         return lab.look(batch), lab.counts_of(batch)
 
-    (first, counts), (again, _) = (step(weight) for weight in (1e-6, 2e-6))
-    if not numbers or different(first.losses, again.losses, SMALL):
-        return ""  # weights aren't factors of the loss
+    first, counts = step(1e-6)
     if lab.looks_at_batch and not first.outputs:  # which see labels, perhaps
         return ""
     of_rows = sum(y.reshape(lab.rows, -1).mean(axis=1) for y in numbers)
@@ -313,12 +311,15 @@ def _sees_other_labels(lab: Laboratory) -> str:
         gets_labels = not all(map(np.array_equal, seen.outputs, first.outputs))
         if gets_labels or now != counts:  # a model, or `count`
             return ""
-        for name in different(first.losses, seen.losses, SMALL):
-            # Not by a huge loss of those rows, as of a label whose logit is -1e9.
-            if name in lab.run.optimizers and not different(
-                seen.losses, step(2e-6, row)[0].losses, SMALL
-            ):
-                return name
+        differ = different(first.losses, seen.losses)
+        changed = [name for name in differ if name in lab.run.optimizers]  # and not terms
+        # If twice that weight changes a loss, weights aren't factors of it, or the losses of those
+        # rows are huge, as of a label whose logit is -1e9.
+        if changed and not (
+            different(first.losses, step(2e-6)[0].losses)
+            or different(seen.losses, step(2e-6, row)[0].losses)
+        ):
+            return changed[0]
     return ""
 
 
