@@ -65,13 +65,13 @@ def page(results: dict[str, Any]) -> str:
     """All tables as Markdown."""
     lines = ["# Data: ours beside plain tf.data", "", "Made by `python benchmarks/data.py`."]
     lines += ["[How it is measured](README.md#data). Ratios are medians with their quartiles;"]
-    lines += ["above 1, ours is faster. Asked: at least 0.95 of plain tf.data.", ""]
+    lines += ["above 1, ours is faster. The target is at least 0.95.", ""]
     lines += ["## Speed", "", f"Batches of {BATCH}, shuffled.", "", *speed_table(results["speed"])]
     lines += [
         "",
         "## Start",
         "",
-        "Time to the first batch. Asked: the same for any number of rows,",
+        "Time to the first batch. The target: the same for any number of rows,",
     ]
     lines += ["and a resume within 10% of a start.", "", *start_table(results["start"])]
     lines += [

@@ -73,7 +73,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
     workers.print_on_chief_only()
     origin = environment()
     datasets = create_datasets(task)
-    defaults = to_yaml(Config(), TaskConfig())
+    defaults = to_yaml(Config(), TaskConfig())  # to tell which flags were given
     resumed = find_resumed(runs, config.resume, given_flags, workers, defaults=defaults)
     adapted = read_adapted(resumed) if resumed else None
     run, distributed_steps, batches = create_run(strategy, datasets, config, task, adapted)
@@ -128,6 +128,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         workers.wait()  # where one was lost meanwhile, --resume auto finds the run unfinished
         if workers.is_chief:
             write_report(directory.path, defaults)
+        # Of the best weights throughout; results.json has those of the latest beside the test.
         print(table(results | loop.best_row))
         print(loop.closing_lines(results["seconds"]))
     return results

@@ -67,7 +67,8 @@ kill, in float64. Checkpoints read after the kills: {read}; of these, damaged: {
 {events}
 
 *Seconds* are those from the signal until all others had ended. *Steps lost* are those of complete
-checkpoints that the next start didn't continue from, at most.
+checkpoints that the next start didn't continue from, at most. Kills of a run that was then one
+process aren't in this table.
 A worker that was stopped (SIGSTOP) had to be killed once the others had ended. Before training
 SIGINT (Ctrl-C) ends a process at once, with 130, and SIGTERM with 143. One that ends before it has
 met the others, within its first second or two, is missed after `--start-timeout`, 25 seconds here.

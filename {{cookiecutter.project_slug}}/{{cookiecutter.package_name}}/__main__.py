@@ -223,7 +223,7 @@ class Report:
     """Rebuild RUN/report.html and open it in the browser."""
 
     run: Positional[Path]  # the run directory, of a finished run or not
-    open: bool = True  # --no-open only writes it; as where there is no display
+    open: bool = True  # open the page; --no-open, or where there is no display: only write it
 
     def __call__(self) -> None:
         """Print the name of the page."""

@@ -13,7 +13,7 @@ LARGEST_SEED = 2**32 - 1  # of keras.utils.set_random_seed
 
 @dataclass(frozen=True)
 class Length:
-    """How long to train."""
+    """How long to train, and the seed."""
 
     epochs: int | None = None  # passes over the training data; 40 if --steps isn't given either
     steps: int | None = None  # train steps of the whole run, instead of --epochs
@@ -111,10 +111,10 @@ class Files:
     max_stop_secs: float = 10.0
 
 
-# Python lists the fields of the last base first.
+# Each base is a group of flags in train.py --help. Python lists the fields of the last base first.
 @dataclass(frozen=True)
 class Config(Files, Reports, Safety, Devices, Batches, Length):
-    """How to train, and where: each base is a group of flags in --help."""
+    """How to train, and where."""
 
     def __post_init__(self) -> None:
         """Validate what single flags can't.

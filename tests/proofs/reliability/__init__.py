@@ -71,14 +71,14 @@ A refusal is a one-line message on stderr that begins with `error:`; TensorFlow 
 own before it. Nothing that can be resumed is lost: where a disk was full or read-only, the disk was
 repaired, the run was resumed, and it ended bit-identical.
 
-Exit codes: 0 done, 2 refused. {resumable} stopped by SIGTERM, SIGHUP or, in training, Ctrl-C: run
-the command that it prints, or the same command with `--resume auto`. In training the run is saved
-first; outside of training what was saved stays as it is, and a run that has saved nothing yet
-leaves no directory. {at_once} stopped at once: by Ctrl-C outside of training, or by a second
-signal. A signal in the first moments of Python's own start, before the flags are read, ends the
-process by itself, and so does a SIGKILL (137 in a shell) at any time. These are the codes of a run
-in one process; [several workers](workers.md#what-happens-when) have one more: before training, 143
-by SIGTERM.
+Exit codes: 0 done, 2 refused. {resumable} stopped by SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or, in
+training, Ctrl-C: run the command that it prints, or the same command with `--resume auto`. In
+training the run is saved first; outside of training what was saved stays as it is, and a run that
+has saved nothing yet leaves no directory. {at_once} stopped at once: by Ctrl-C outside of training,
+or by a second signal. A signal in the first moments of Python's own start, before the flags are
+read, ends the process by itself, and so does a SIGKILL (137 in a shell) at any time. These are the
+codes of a run in one process; [several workers](workers.md#what-happens-when) have one more: before
+training, 143 by SIGTERM.
 
 | | exit code | message |
 | --- | ---: | --- |

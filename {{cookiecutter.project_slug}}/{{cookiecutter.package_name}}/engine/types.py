@@ -36,7 +36,8 @@ class Replica(NamedTuple):
     Attributes:
         global_count: int32 scalar, the result of your `count` summed over ALL replicas, at least 1:
             the `global_batch_size` that `tf.nn.compute_average_loss` divides by. If `count` returns
-            a dict, a dict of such scalars.
+            a dict, a dict of such scalars. In training with `--denominator global_batch` it is the
+            global batch size.
         index: int32 scalar, 0 to `num_replicas` - 1.
         num_replicas: how many replicas compute this step together.
         step: int64 scalar, train steps made before this one, also in each of the micro-batches that

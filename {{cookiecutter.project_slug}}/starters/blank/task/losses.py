@@ -50,7 +50,8 @@ def compute_loss(
         per_example: float (batch,), or (batch, ...) with a weight for each number of an example.
         weights: float, of the same shape, 0 for padding.
         model: the model whose regularization losses are added.
-        replica: `replica.global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is what the loss is divided by: `count` summed over all
+            replicas, or the global batch size with `--denominator global_batch`.
 
     Raises:
         UsageError: `per_example` isn't one number per weight, or `count` returns several numbers.

@@ -56,7 +56,8 @@ def compute_loss(
         per_example: float (batch,).
         weights: float (batch,), 0 for padding.
         model: the model that this loss trains, whose regularization losses are added.
-        replica: `replica.global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is what the loss is divided by: `count` summed over all
+            replicas, or the global batch size with `--denominator global_batch`.
 
     Raises:
         UsageError: `per_example` isn't one number per weight.

@@ -18,7 +18,7 @@ from .data import create_augment
 
 ROWS, COLUMNS = 4, 8
 VERSIONS = 5  # augmented versions drawn of an image
-MAX_EXAMPLES = 1_000  # the picture and its numbers are of at most so many
+MAX_EXAMPLES = 1_000  # that the picture and its numbers are of, at most
 INK: dict[str, Any] = {"cmap": "gray_r", "vmin": 0, "vmax": 1}
 MAX_CLASSES = 20  # with more, the counts in the confusion matrix can't be read
 
@@ -49,7 +49,7 @@ def draw_predictions(run: Run, datasets: dict[str, Any], file: Path) -> None:
     images, labels, *_ = first_examples(datasets[split], MAX_EXAMPLES)
     probabilities = np.asarray(keras.ops.softmax(predict_in_parts(run.model, images)))
     predicted = probabilities.argmax(axis=-1)
-    confidence = np.nan_to_num(probabilities.max(axis=-1))  # none in NaN
+    confidence = np.nan_to_num(probabilities.max(axis=-1))  # NaN counts as none
     is_right = predicted == labels
     figure = Figure(figsize=(10, 8), layout="constrained")
     places: list[Any] = [["confusion", "confidence"], ["mistakes", "mistakes"]]

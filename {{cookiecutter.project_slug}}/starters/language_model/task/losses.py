@@ -35,7 +35,8 @@ def compute_loss(
         per_token: float (batch, T).
         weights: float (batch, T), 0 for prompts and padding.
         model: the model whose regularization losses are added.
-        replica: `replica.global_count` is `count` summed over all replicas.
+        replica: `replica.global_count` is what the loss is divided by: `count` summed over all
+            replicas, or the global batch size with `--denominator global_batch`.
 
     Raises:
         UsageError: `per_token` isn't one number per weight.
