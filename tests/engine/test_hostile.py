@@ -78,7 +78,7 @@ FLAGS = st.lists(
 ).map(lambda parts: [argument for part in parts for argument in part])
 
 
-@many(2000)
+@many(700)
 @given(FLAGS)
 @example(["--config"])
 @example(["--resume="])

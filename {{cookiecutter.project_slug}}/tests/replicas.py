@@ -128,7 +128,10 @@ def metrics_in(precision: str) -> Callable[[TaskConfig], Any]:
 
 
 def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
-    """Run a scenario: in float64 the results of all steps, else the gradients of the first step."""
+    """Run a scenario: in float64 the results of all steps, else the gradients of the first step.
+
+    Nothing where N replicas can't train exactly like one.
+    """
     config = Config(
         global_batch_size=BATCH,
         accumulate=1 if EXAMPLES_INTERACT else scenario.accumulate,
@@ -143,6 +146,8 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
     datasets = create_small_datasets(rows)
     with patch("{{ cookiecutter.package_name }}.run.create_metrics", metrics_in(scenario.metrics)):
         run, steps, training = create_run(strategy, datasets, config, task)
+    if scenario.second_batch != "full" and depends_on_batch(run):
+        return {}  # N replicas are like one on full batches only
     split = datasets["train"]
     batches = TrainingBatches(
         weighted(split, rows) if scenario.weights else split,
@@ -163,6 +168,16 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
         "losses": [float(loss) for step in reduced for loss in step.losses.values()],
         "gradients": [g.numpy() for step in reduced for g in tf.nest.flatten(step.gradients)],
     }
+
+
+def depends_on_batch(run: Run) -> bool:
+    """Whether padding of a batch changes what a model learns from its other examples."""
+    return any(
+        (isinstance(layer, keras.layers.BatchNormalization) and layer.trainable)
+        or getattr(layer, "activity_regularizer", None) is not None
+        for model in run.trained_models.values()
+        for layer in model._flatten_layers()
+    )
 
 
 def dry_run(steps: DistributedSteps, iterator: Any, progress: Progress) -> list[ReducedStep]:
@@ -202,12 +217,6 @@ def train(
         "regularization": sum(float(loss) for model in models for loss in model.losses),
         "weights": [v.numpy() for model in models for v in model.trainable_variables],
         "state": [v.numpy() for v in steps.transaction.capture.state],
-        "depends on batch": any(
-            (isinstance(layer, keras.layers.BatchNormalization) and layer.trainable)
-            or getattr(layer, "activity_regularizer", None) is not None
-            for model in models
-            for layer in model._flatten_layers()
-        ),
         "optimizers": [type(optimizer).__name__ for optimizer in run.optimizers.values()],
     }
 

@@ -78,6 +78,8 @@ def test_n_replicas_train_exactly_like_one(observe: Observe, name: str, replicas
     scenario = Scenario(**several["scenario"])  # as it could be run
     # XLA draws other random numbers (TF 2.21).
     one = observe(name if scenario.jit == SCENARIOS[name].jit else name + WITHOUT_XLA, 1)
+    if "losses" not in one:
+        pytest.skip("BatchNormalization and activity regularizers are exact on full batches only")
     tolerance = TOLERANCES[scenario.precision]
     if scenario.precision != "float64":
         assert relative_difference(one["losses"], several["losses"]) <= tolerance
@@ -87,8 +89,6 @@ def test_n_replicas_train_exactly_like_one(observe: Observe, name: str, replicas
             tolerance = max(tolerance, 2 * relative_difference(exact, one["gradients"]))
         assert relative_difference(one["gradients"], several["gradients"]) <= tolerance
         return
-    if one["depends on batch"] and scenario.second_batch != "full":
-        pytest.skip("BatchNormalization and activity regularizers are exact on full batches only")
     assert several["examples"] == one["examples"]
     assert several["skipped"] == one["skipped"]
     assert bool(one["skipped"]) == scenario.skip
