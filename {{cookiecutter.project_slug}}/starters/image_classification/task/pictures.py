@@ -32,12 +32,13 @@ def draw_samples(run: Run, datasets: dict[str, Any], file: Path) -> None:
     left, right = figure.subplots(1, 2, width_ratios=[COLUMNS, 1 + VERSIONS])
     left.set_title("training images and their labels")
     draw_images(left, images, COLUMNS, list(map(str, labels)), **INK)
-    some = tuple(part[:ROWS] for part in batch)
-    augment = create_augment(run.task) or (lambda batch, seed: batch)
-    seeds = tf.constant([[0, i] for i in range(VERSIONS)], tf.int64)
-    versions = [some[0], *(augment(some, seed)[0] for seed in seeds)]
-    right.set_title("an image, and as augmented in training")
-    draw_images(right, np.concatenate(np.stack(versions, axis=1)), 1 + VERSIONS, **INK)
+    right.set_axis_off()
+    if augment := create_augment(run.task):
+        some = tuple(part[:ROWS] for part in batch)
+        seeds = tf.constant([[0, i] for i in range(VERSIONS)], tf.int64)
+        versions = [some[0], *(augment(some, seed)[0] for seed in seeds)]
+        right.set_title("an image, and as augmented in training")
+        draw_images(right, np.concatenate(np.stack(versions, axis=1)), 1 + VERSIONS, **INK)
     save(figure, file)
 
 
