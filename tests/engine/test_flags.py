@@ -69,6 +69,7 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--epochs", "2020-13-45"], "--epochs is 2020-13-45; it must be a whole number"),
         (["--strategy", "none", "--virtual-replicas", "2"], "none trains on one replica"),
         (["--strategy", "one_device", "--virtual-replicas", "2"], "use --strategy mirrored, or"),
+        (["--virtual-replicas", "100000"], "--virtual-replicas is 100000; it must be at most 256"),
         (["--profile", "5"], "--profile is '5'; it is FIRST:LAST"),
         (["--profile", "0:9"], "--profile is '0:9'; it is FIRST:LAST"),
         (["--profile", "9:5"], "--profile is '9:5'; it is FIRST:LAST"),

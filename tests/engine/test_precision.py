@@ -56,6 +56,25 @@ def test_layers_of_an_augmentation_are_in_full_precision() -> None:
     assert made == ["float64", "float32", "float32", "float64"]
 
 
+def test_weights_in_float16_train_at_a_scale_that_float16_does_not_have() -> None:
+    def model() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        hidden = layers.Dense(4, activation="tanh", dtype="float16")(x)
+        return keras.Model(x, layers.Dense(CLASSES, dtype="float32")(hidden))
+
+    toy = Toy(model, lambda: keras.optimizers.SGD(0.05))
+    kernels = [
+        train(toy, steps=3, steps_per_call=1, precision="float16", start=scaled_by(scale)).weights[
+            0
+        ]
+        for scale in (2.0**10, 2.0**16)
+    ]
+    assert kernels[0].dtype == np.float16
+    np.testing.assert_allclose(*kernels, rtol=1e-2)
+    before = build(toy, precision="float16").run.model.weights[0].numpy()
+    assert np.abs(kernels[1] - before).max() > 1e-3
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -100,6 +100,19 @@ def pictures(directory: Path, *, bad: bytes | None = None) -> RandomAccess:
     return RandomAccess((sorted(directory.glob("*.png")), LABELS), load)
 
 
+class OfOtherLibrary:
+    """A column of numbers whose dtype NumPy doesn't know, as of a table of another library."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self.shape, self.dtype = values, values.shape, "Int64"
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.values[rows]
+
+
 def missing(value: Any) -> np.ndarray:
     """Texts (ROWS, 2), one of which is something else."""
     texts = np.full((ROWS, 2), "text", object)
@@ -530,6 +543,7 @@ def _length(number: tf.Tensor) -> tf.Tensor:
         ((IMAGES, LABELS, LABELS.astype(str)), "Weights of create_datasets are string, not num"),
         ((IMAGES, LABELS[:5]), r"differ in length: \[5, 40\]"),
         ((IMAGES, np.zeros(ROWS, "datetime64[s]")), r"holds datetime64\[s\], which TensorFlow"),
+        ((IMAGES, OfOtherLibrary(LABELS)), "holds Int64, which TensorFlow doesn't have"),
         (type("Batches", (keras.utils.PyDataset,), {})(), "PyDataset gives batches"),
         (tf.data.Dataset.range(3).repeat(), r"has no end: add \.take"),
         ([IMAGES, LABELS], "holds a list of arrays or of examples: inputs, labels and weights are"),
@@ -567,6 +581,7 @@ def _length(number: tf.Tensor) -> tf.Tensor:
         "weights",
         "lengths",
         "dtype",
+        "dtype of another library",
         "batches",
         "endless",
         "list of parts",

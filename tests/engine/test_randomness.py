@@ -15,6 +15,7 @@ from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 
 from .toys import (
+    BATCH,
     CLASSES,
     FEATURES,
     Toy,
@@ -165,6 +166,25 @@ def test_rows_whose_number_only_the_step_knows_are_those_of_the_batch_if_they_ar
 
 
 @pytest.mark.quick
+class DropConnect(layers.Layer):
+    """Dropout of weights, whose first axis is as long as a batch of several replicas."""
+
+    def build(self, shape: Any) -> None:
+        self.kernel = self.add_weight(name="kernel", shape=(shape[-1], CLASSES))
+        self.generator = keras.random.SeedGenerator(3)
+
+    def call(self, x: Any) -> Any:
+        return x @ keras.random.dropout(2 * self.kernel, 0.3, seed=self.generator)
+
+
+def test_weights_as_long_as_the_batch_are_not_taken_for_its_rows() -> None:
+    def model() -> keras.Model:
+        inputs = keras.Input((FEATURES,))
+        return keras.Model(inputs, DropConnect()(layers.Dense(BATCH, activation="tanh")(inputs)))
+
+    assert_parity(Toy(model), randomness="global_batch")
+
+
 def test_the_rows_may_be_along_another_axis() -> None:
     @tf.function(autograph=False)
     def draw(shape: Any) -> tf.Tensor:

@@ -16,7 +16,7 @@ from proof.engine.callbacks import Callback, Event, at_step
 from proof.engine.checkpoints import BestWeights
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
-from proof.engine.outside import Outside
+from proof.engine.outside import SMALL, Outside
 from proof.engine.types import Replica, Run
 
 from .test_loop import loop
@@ -445,6 +445,20 @@ def test_what_callbacks_set_before_the_first_trace_is_resumed(
         return toy, [at_step(0, lambda event: set_all(0.25))]  # not called again on resume
 
     assert_resumed_alike(tmp_path, 4, 9, made, replicas)
+
+
+def test_a_table_that_a_callback_sets_before_the_first_trace_is_resumed(tmp_path: Path) -> None:
+    def made() -> tuple[Toy, list[Callback]]:
+        table = tf.Variable(tf.zeros(2 * SMALL), trainable=False)
+
+        def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            losses = plain_step(run, batch, replica)
+            return {name: loss * tf.cast(table[7], loss.dtype) for name, loss in losses.items()}
+
+        set_table = at_step(0, lambda event: table.assign(tf.ones_like(table)))
+        return Toy(train_steps=(step,)), [set_table]
+
+    assert_resumed_alike(tmp_path, 4, 9, made, 1)
 
 
 def test_what_callbacks_set_before_a_checkpoint_of_no_step_is_resumed(tmp_path: Path) -> None:

@@ -408,6 +408,19 @@ def test_a_metric_of_each_replica_by_itself() -> None:
         build(Toy(metrics=lambda: {"hits": Hits()}))
 
 
+class Seen(Hits):
+    """Notes which classes there were, in bools."""
+
+    def __init__(self) -> None:
+        keras.metrics.Metric.__init__(self)
+        self.seen = self.add_weight(shape=(3,), dtype="bool", initializer="zeros")
+
+
+def test_a_metric_with_a_variable_of_bool() -> None:
+    with pytest.raises(UsageError, match=r"'seen' .* of bool, which can't be summed"):
+        build(Toy(metrics=lambda: {"seen": Seen()}))
+
+
 class Auxiliary(keras.Model):  # type: ignore[misc]
     """A model that calls one of its layers in training only."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 MOST = 2**31 - 1  # steps, examples or seconds: the product of two fits into 64 bits
+MOST_VIRTUAL = 256  # into which one CPU is split
 LARGEST_SEED = 2**32 - 1  # of keras.utils.set_random_seed
 
 
@@ -136,7 +137,8 @@ class Config(Files, Reports, Safety, Devices, Batches, Length):
         positive += ["global_batch_size", "batch_size_per_replica"]
         for name in positive:
             _within(1, MOST, name, getattr(self, name))
-        zero_or_more = ["virtual_replicas", "steps_per_call", "clip_norm", "bucket_mb"]
+        _within(0, MOST_VIRTUAL, "virtual_replicas", self.virtual_replicas)
+        zero_or_more = ["steps_per_call", "clip_norm", "bucket_mb"]
         zero_or_more += ["validate_every_steps", "validation_steps", "log_every_steps"]
         zero_or_more += ["max_skipped_steps", "save_every_epochs", "save_every_steps"]
         zero_or_more += ["save_every_secs", "max_stop_secs", "max_bad_examples", "start_timeout"]

@@ -241,6 +241,7 @@ class Loop:
         if not resume:
             now = self._agree(interrupted=False, log=False, steps=1, validate=False)
             self._run_callbacks(now.due)
+            self.steps.outside.may_have_changed = bool(now.due)
         last = self.schedule.num_steps
         self._iterator = iter(self.batches.dataset(self.step, max(self.step, last)))
         self.makes_steps = self._goes_on

@@ -46,10 +46,14 @@ class LossScaling:
         return loss * tf.cast(state.value, loss.dtype) if self.enabled else loss
 
     def unscale(self, gradients: list[tf.Tensor], state: LossScale) -> list[tf.Tensor]:
-        """The gradients of the unscaled loss."""
+        """The gradients of the unscaled loss; float32 for those of float16 variables.
+
+        In float16 a scale of 2**16 is infinite, and small gradients are 0 once they are divided.
+        """
         if not self.enabled:
             return gradients
-        return [gradient / tf.cast(state.value, gradient.dtype) for gradient in gradients]
+        wide = [tf.cast(g, tf.float32) if g.dtype == tf.float16 else g for g in gradients]
+        return [gradient / tf.cast(state.value, gradient.dtype) for gradient in wide]
 
     def is_overflow(
         self, losses_finite: tf.Tensor, gradients_finite: tf.Tensor, state: LossScale

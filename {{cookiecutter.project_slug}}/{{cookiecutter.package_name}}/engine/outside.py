@@ -40,6 +40,7 @@ class Outside:
         self._copies: dict[str, list[tf.Variable]] = {}  # on the replicas
         self._found: dict[str, np.ndarray] = {}
         self._restored: dict[str, Any] = {}
+        self.may_have_changed = False  # before they were found, by a callback
 
     def find(self, run: Run, graphs: list[tf.Graph]) -> None:
         """Take up those that the graphs of steps read, and set them to what was restored.
@@ -60,13 +61,16 @@ class Outside:
         """What `restore` takes: values, as JSON.
 
         A callback may have set one before it was found, so its value then says nothing; but that
-        of a large one, such as a table, is left out while it stays.
+        of a large one, such as a table, is left out while it stays, unless a callback was called
+        before.
         """
         now = {key: copies[0].numpy() for key, copies in self._copies.items()}
         return {
             key: (value.astype("f4") if value.dtype == "bfloat16" else value).tolist()
             for key, value in now.items()
-            if value.size <= SMALL or not np.array_equal(value, self._found[key])
+            if value.size <= SMALL
+            or self.may_have_changed
+            or not np.array_equal(value, self._found[key])
         }
 
     def restore(self, saved: dict[str, Any]) -> None:

@@ -101,6 +101,8 @@ def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
         first = next(iter(arguments.values()))
         sizes = _sizes_in(first) if "shape" in arguments else _sizes_of(first)
         rows = sizes[0] if sizes else 0
+        if "shape" not in arguments and _of_variables(first):
+            return original(*args, **kwargs)  # such as a dropout of weights
         if not isinstance(rows, int):
             return _drawn_for(rows, draw, original, arguments, place)
         # Numbers for something else than the rows of a batch are the same on every replica.
@@ -119,6 +121,23 @@ def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
 
     draw.original = original  # type: ignore[attr-defined]
     return draw
+
+
+def _of_variables(tensor: Any) -> bool:
+    """Whether a tensor of a graph depends on nothing but variables and constants."""
+    if not hasattr(tensor, "graph"):
+        return False
+    found, open_ = {tensor.op}, [tensor.op]
+    while open_:
+        op = open_.pop()
+        if op.type in ("Const", "ReadVariableOp"):
+            continue
+        if not op.inputs or any(t.dtype == tf.resource for t in op.inputs):
+            return False  # an argument of the graph, or what an iterator gives
+        before = {t.op for t in op.inputs} - found
+        found |= before
+        open_ += before
+    return True
 
 
 def _dtype(arguments: dict[str, Any]) -> tf.DType | None:

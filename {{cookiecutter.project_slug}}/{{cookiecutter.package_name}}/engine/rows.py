@@ -145,12 +145,13 @@ def spec_of(array: Any, shape: Any) -> tf.TensorSpec:
         UsageError: it has none, or there is nothing in it.
     """
     require_content(shape)
-    kind = np.dtype(array.dtype).kind
     try:
+        kind = np.dtype(array.dtype).kind
         dtype = tf.string if kind in "OUS" else tf.as_dtype(np.dtype(array.dtype).newbyteorder("="))
     except TypeError as error:
         raise UsageError(
-            f"The data holds {array.dtype}, which TensorFlow doesn't have; convert it to a number."
+            f"The data holds {array.dtype}, which TensorFlow doesn't have; convert it to an array "
+            "of numbers, or of objects for texts."
         ) from error
     return tf.TensorSpec(shape, dtype)
 

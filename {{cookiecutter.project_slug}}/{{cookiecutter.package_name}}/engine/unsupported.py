@@ -237,6 +237,11 @@ def validate_metrics(metrics: Mapping[str, keras.metrics.Metric]) -> None:
                 f"The metric {name!r} ({kind}) has a variable that isn't summed over the replicas; "
                 "make it by add_weight, and from constants no variables."
             )
+        if any(v.dtype == "bool" for v in metric.variables):
+            raise UsageError(
+                f"The metric {name!r} ({kind}) has a variable of bool, which can't be summed over "
+                "the replicas; make it of int32 or float32, and count."
+            )
         if not metric.variables or getattr(metric, "_built", True) is False:
             raise UsageError(
                 f"The metric {name!r} ({kind}) has no variables, or makes them on first use, which "
