@@ -185,6 +185,26 @@ def test_weights_as_long_as_the_batch_are_not_taken_for_its_rows() -> None:
     assert_parity(Toy(model), randomness="global_batch")
 
 
+class Queries(layers.Layer):
+    """Learned queries, repeated for each row, with dropout, such as those of a decoder."""
+
+    def build(self, shape: Any) -> None:
+        self.queries = self.add_weight(name="queries", shape=(CLASSES,))
+        self.generator = keras.random.SeedGenerator(3)
+
+    def call(self, x: Any) -> Any:
+        repeated = tf.tile(self.queries[tf.newaxis], [tf.shape(x)[0], 1])
+        return x + keras.random.dropout(repeated, 0.3, seed=self.generator)
+
+
+def test_a_weight_that_is_repeated_for_each_row_has_rows() -> None:
+    def model() -> keras.Model:
+        inputs = keras.Input((FEATURES,))
+        return keras.Model(inputs, Queries()(layers.Dense(CLASSES)(inputs)))
+
+    assert_parity(Toy(model), randomness="global_batch")
+
+
 def test_the_rows_may_be_along_another_axis() -> None:
     @tf.function(autograph=False)
     def draw(shape: Any) -> tf.Tensor:

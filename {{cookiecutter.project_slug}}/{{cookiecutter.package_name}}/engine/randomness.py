@@ -101,7 +101,7 @@ def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
         first = next(iter(arguments.values()))
         sizes = _sizes_in(first) if "shape" in arguments else _sizes_of(first)
         rows = sizes[0] if sizes else 0
-        if "shape" not in arguments and _of_variables(first):
+        if "shape" not in arguments and _is_variable(first):
             return original(*args, **kwargs)  # such as a dropout of weights
         if not isinstance(rows, int):
             return _drawn_for(rows, draw, original, arguments, place)
@@ -123,21 +123,25 @@ def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
     return draw
 
 
-def _of_variables(tensor: Any) -> bool:
-    """Whether a tensor of a graph depends on nothing but variables and constants."""
+def _is_variable(tensor: Any) -> bool:
+    """Whether a tensor of a graph is made of a variable of its shape, and of no batch.
+
+    A variable that is repeated for each row of the batch has another shape.
+    """
     if not hasattr(tensor, "graph"):
         return False
-    found, open_ = {tensor.op}, [tensor.op]
+    found, open_, has_shape = {tensor.op}, [tensor.op], False
     while open_:
         op = open_.pop()
         if op.type in ("Const", "ReadVariableOp"):
+            has_shape |= op.type != "Const" and op.outputs[0].shape == tensor.shape
             continue
         if not op.inputs or any(t.dtype == tf.resource for t in op.inputs):
             return False  # an argument of the graph, or what an iterator gives
         before = {t.op for t in op.inputs} - found
         found |= before
         open_ += before
-    return True
+    return has_shape
 
 
 def _dtype(arguments: dict[str, Any]) -> tf.DType | None:
