@@ -151,7 +151,8 @@ def test_help_shows_flags_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed("--help")
     text = capsys.readouterr().out
-    parts = ["How long to train.", "--epochs ", "Where and how to compute.", "--strategy "]
+    parts = ["How long to train, and the seed.", "--epochs "]
+    parts += ["Where and how to compute.", "--strategy "]
     parts += ["Run directory and checkpoints.", "--resume "]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
