@@ -63,12 +63,9 @@ def test_weights_in_float16_train_at_a_scale_that_float16_does_not_have() -> Non
         return keras.Model(x, layers.Dense(CLASSES, dtype="float32")(hidden))
 
     toy = Toy(model, lambda: keras.optimizers.SGD(0.05))
-    kernels = [
-        train(toy, steps=3, steps_per_call=1, precision="float16", start=scaled_by(scale)).weights[
-            0
-        ]
-        for scale in (2.0**10, 2.0**16)
-    ]
+    steps: dict[str, Any] = {"steps": 3, "steps_per_call": 1, "precision": "float16"}
+    trained = [train(toy, start=scaled_by(scale), **steps) for scale in (2.0**10, 2.0**16)]
+    kernels = [each.weights[0] for each in trained]
     assert kernels[0].dtype == np.float16
     np.testing.assert_allclose(*kernels, rtol=1e-2)
     before = build(toy, precision="float16").run.model.weights[0].numpy()

@@ -165,7 +165,6 @@ def test_rows_whose_number_only_the_step_knows_are_those_of_the_batch_if_they_ar
     np.testing.assert_array_equal(draw(tf.zeros((5, 3))), of_others)
 
 
-@pytest.mark.quick
 class DropConnect(layers.Layer):
     """Dropout of weights, whose first axis is as long as a batch of several replicas."""
 
@@ -205,6 +204,7 @@ def test_a_weight_that_is_repeated_for_each_row_has_rows() -> None:
     assert_parity(Toy(model), randomness="global_batch")
 
 
+@pytest.mark.quick
 def test_the_rows_may_be_along_another_axis() -> None:
     @tf.function(autograph=False)
     def draw(shape: Any) -> tf.Tensor:
