@@ -35,6 +35,7 @@ from {{ cookiecutter.package_name }}.engine.distributed_steps import Distributed
 from {{ cookiecutter.package_name }}.engine.errors import UsageError
 from {{ cookiecutter.package_name }}.engine.progress import Progress
 from {{ cookiecutter.package_name }}.engine.random_access import RandomAccess
+from {{ cookiecutter.package_name }}.engine.replicas import batch_dependent
 from {{ cookiecutter.package_name }}.engine.strategy import create_strategy
 from {{ cookiecutter.package_name }}.engine.types import Run
 from {{ cookiecutter.package_name }}.run import create_run
@@ -146,7 +147,7 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
     datasets = create_small_datasets(rows)
     with patch("{{ cookiecutter.package_name }}.run.create_metrics", metrics_in(scenario.metrics)):
         run, steps, training = create_run(strategy, datasets, config, task)
-    if scenario.second_batch != "full" and depends_on_batch(run):
+    if scenario.second_batch != "full" and batch_dependent(run.layers):
         return {}  # N replicas are like one on full batches only
     split = datasets["train"]
     batches = TrainingBatches(
@@ -168,16 +169,6 @@ def observe(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, A
         "losses": [float(loss) for step in reduced for loss in step.losses.values()],
         "gradients": [g.numpy() for step in reduced for g in tf.nest.flatten(step.gradients)],
     }
-
-
-def depends_on_batch(run: Run) -> bool:
-    """Whether padding of a batch changes what a model learns from its other examples."""
-    return any(
-        (isinstance(layer, keras.layers.BatchNormalization) and layer.trainable)
-        or getattr(layer, "activity_regularizer", None) is not None
-        for model in run.trained_models.values()
-        for layer in model._flatten_layers()
-    )
 
 
 def dry_run(steps: DistributedSteps, iterator: Any, progress: Progress) -> list[ReducedStep]:

@@ -101,12 +101,10 @@ def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
         first = next(iter(arguments.values()))
         sizes = _sizes_in(first) if "shape" in arguments else _sizes_of(first)
         rows = sizes[0] if sizes else 0
-        if "shape" not in arguments and _is_variable(first):
-            return original(*args, **kwargs)  # such as a dropout of weights
         if not isinstance(rows, int):
             return _drawn_for(rows, draw, original, arguments, place)
         # Numbers for something else than the rows of a batch are the same on every replica.
-        if not rows or rows % place.rows:
+        if not rows or rows % place.rows or _is_variable(first):
             shape = [size if isinstance(size, int) else 0 for size in sizes]
             if place.rows not in shape[1:] or "shape" not in arguments or _has_parts(arguments):
                 return original(*args, **kwargs)
@@ -130,17 +128,17 @@ def _is_variable(tensor: Any) -> bool:
     """
     if not hasattr(tensor, "graph"):
         return False
-    found, open_, has_shape = {tensor.op}, [tensor.op], False
-    while open_:
-        op = open_.pop()
-        if op.type in ("Const", "ReadVariableOp"):
-            has_shape |= op.type != "Const" and op.outputs[0].shape == tensor.shape
-            continue
-        if not op.inputs or any(t.dtype == tf.resource for t in op.inputs):
-            return False  # an argument of the graph, or what an iterator gives
-        before = {t.op for t in op.inputs} - found
-        found |= before
-        open_ += before
+    found, to_visit, has_shape = {tensor.op}, [tensor.op], False
+    while to_visit:
+        op = to_visit.pop()
+        if op.type == "ReadVariableOp":
+            has_shape |= op.outputs[0].shape == tensor.shape
+        elif op.type != "Const":
+            if not op.inputs or any(t.dtype == tf.resource for t in op.inputs):
+                return False  # an argument of the graph, or what an iterator gives
+            before = {t.op for t in op.inputs} - found
+            found |= before
+            to_visit += before
     return has_shape
 
 

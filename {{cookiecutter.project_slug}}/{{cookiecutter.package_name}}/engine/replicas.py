@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -32,6 +32,16 @@ def normalizations(
     """Those that normalize by the batch: a frozen one uses its moving statistics."""
     normal = (x for x in layers if isinstance(x, keras.layers.BatchNormalization))
     return [layer for layer in normal if layer.trainable]
+
+
+def batch_dependent(layers: Sequence[keras.layers.Layer]) -> list[keras.layers.Layer]:
+    """Those whose outputs or losses for a row depend on the other rows of a replica, too."""
+    normal = normalizations(layers)
+    return [
+        layer
+        for layer in layers
+        if layer in normal or getattr(layer, "activity_regularizer", None) is not None
+    ]
 
 
 def _masked_moments(layer: keras.layers.BatchNormalization, without_mask: Any) -> Any:

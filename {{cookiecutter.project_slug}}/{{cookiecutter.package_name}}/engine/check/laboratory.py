@@ -16,7 +16,7 @@ from ..batches import TrainingBatches, on_replicas
 from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
 from ..outside import variables_outside
-from ..replicas import normalizations
+from ..replicas import batch_dependent, normalizations
 from ..types import Run, Step
 from .findings import NOT_LOOKED_AT
 from .numbers import TOLERANCE, Numbers, answers, close, relative_difference, rows_of
@@ -390,12 +390,7 @@ class Laboratory(Runs):
     @cached_property
     def looks_at_batch(self) -> str:
         """A layer whose outputs for a row depend on the whole batch; empty if there is none."""
-        for layer in self.run.layers:
-            if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
-                return str(layer.name)
-            if getattr(layer, "activity_regularizer", None) is not None:
-                return str(layer.name)
-        return ""
+        return next((str(layer.name) for layer in batch_dependent(self.run.layers)), "")
 
     @cached_property
     def sensitive_layers(self) -> dict[str, keras.layers.Layer]:
