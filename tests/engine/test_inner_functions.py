@@ -229,23 +229,80 @@ def test_a_function_that_needs_autograph() -> None:
 
 
 class Reversed(layers.Dense):
-    """A custom gradient that knows of its argument only."""
+    """A product whose gradient has the other sign; of the kernel only where it is an argument."""
+
+    def __init__(self, *, closes: bool, through: Any = tf.identity, **arguments: Any) -> None:
+        super().__init__(CLASSES, name="reversed", **arguments)
+        self.closes, self.through = closes, through
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        @tf.custom_gradient
-        def product(x: tf.Tensor) -> Any:
-            kernel = self.kernel.value
-            return tf.matmul(x, kernel), lambda up: -tf.matmul(up, kernel, transpose_b=True)
+        def product(x: tf.Tensor, kernel: Any = self.kernel) -> Any:
+            kernel = tf.convert_to_tensor(kernel)
 
-        return product(x) + self.bias
+            def gradients(up: tf.Tensor) -> Any:
+                of_x = -tf.matmul(up, kernel, transpose_b=True)
+                return of_x if self.closes else (of_x, tf.matmul(x, up, transpose_a=True))
+
+            return tf.matmul(x, kernel), gradients
+
+        others = () if self.closes else (self.through(self.kernel.value),)
+        return tf.custom_gradient(product)(x, *others) + self.bias
+
+
+def reversed_model(**arguments: Any) -> keras.Model:
+    inputs = keras.Input((FEATURES,))
+    return keras.Model(inputs, Reversed(**arguments)(inputs))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("flags", [{}, {"replicas": 2, "accumulate": 2}, {"jit": "on"}], ids=str)
+def test_a_custom_gradient_that_reads_what_trains_is_refused(flags: dict[str, Any]) -> None:
+    closing = Toy(lambda: reversed_model(closes=True, kernel_regularizer="l2"))
+    with pytest.raises(UsageError, match=r"a tf\.custom_gradient and reads reversed/ker"):
+        train(closing, **flags)
+
+
+def test_a_custom_gradient_of_arguments_trains() -> None:
+    plain = train(Toy(lambda: keras.Sequential([keras.Input((FEATURES,)), layers.Dense(CLASSES)])))
+    trained = train(Toy(lambda: reversed_model(closes=False)))
+    assert differences(plain, trained)["weights"] < 1e-12
+
+
+@pytest.mark.quick
+def test_a_custom_gradient_of_a_method() -> None:
+    class Scaled(layers.Layer):
+        @tf.custom_gradient
+        def call(self, x: tf.Tensor) -> Any:
+            return 2 * x, lambda up: 2 * up
+
+    def model() -> keras.Model:
+        inputs = keras.Input((FEATURES,))
+        return keras.Model(inputs, Scaled()(layers.Dense(CLASSES)(inputs)))
+
+    plain = lambda: keras.Model(  # noqa: E731
+        inputs := keras.Input((FEATURES,)), 2 * layers.Dense(CLASSES)(inputs)
+    )
+    assert differences(train(Toy(plain)), train(Toy(model)))["weights"] < 1e-12
+
+
+@pytest.mark.quick
+def test_a_custom_gradient_outside_of_a_step_is_tensorflows() -> None:
+    weight = keras.Variable(3.0)
+
+    @tf.custom_gradient
+    def scaled(x: tf.Tensor) -> Any:
+        return x * weight, lambda up, variables=None: (2 * up, [5 * up] * len(variables or ()))
+
+    with tf.GradientTape() as tape:
+        y = scaled(tf.constant(1.0))
+    assert float(tape.gradient(y, weight.value)) == 5
 
 
 def test_a_weight_that_no_gradient_reaches_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def model() -> keras.Model:
-        inputs = keras.Input((FEATURES,))
-        return keras.Model(inputs, Reversed(CLASSES, name="reversed")(inputs))
+        return reversed_model(closes=False, through=tf.stop_gradient)
 
     loop(tmp_path, toy=Toy(model, data=plain_data(7 * BATCH)))
     assert "no gradient of a train step reaches: reversed/kernel\n" in capsys.readouterr().out

@@ -17,6 +17,8 @@ import tensorflow as tf
 from keras.src.backend.common import global_state
 from keras.src.backend.common.stateless_scope import get_stateless_scope  # nothing public tells it
 
+from .errors import UsageError
+
 # What layers look up while they run: their precision, and whether they train (Keras 3.15).
 KERAS_STATE = "autocast_scope", "current_call_ctx"
 _depth, _were_eager = 0, False
@@ -44,18 +46,18 @@ def inlined() -> Iterator[None]:
 class StepScope(keras.StatelessScope):
     """A scope in which recomputing finds gradients for what was read in it."""
 
-    _read: set[int] | None = None  # ids of variables
+    _read: dict[int, keras.Variable] | None = None  # by id
 
     def get_current_value(self, variable: keras.Variable) -> Any:
         """The value that is read here."""
         if self._read is not None:
-            self._read.add(id(variable))
+            self._read[id(variable)] = variable
         return super().get_current_value(variable)
 
     @contextmanager
-    def recorded(self) -> Iterator[set[int]]:
-        """The ids of the variables that are read inside."""
-        outer, own = self._read, set[int]()
+    def recorded(self) -> Iterator[dict[int, keras.Variable]]:
+        """The variables that are read inside, by id."""
+        outer, own = self._read, dict[int, keras.Variable]()
         self._read = own
         try:
             yield own
@@ -112,7 +114,40 @@ def recomputing(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def with_custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """`tf.custom_gradient`, which `keras.ops.custom_gradient` uses, where all gradients arrive.
+
+    It gives gradients to arguments and to variables: in a step a weight that the function reads
+    would get none, and nothing would say so where something else, such as a regularizer, moves it.
+
+    Raises:
+        UsageError: in a step, the function reads a weight that trains.
+    """
+    if f is None:  # as `@tf.custom_gradient()`
+        return with_custom_gradient
+
+    @functools.wraps(f)
+    def call(*arguments: Any, **named: Any) -> Any:
+        scope = get_stateless_scope()
+        if not isinstance(scope, StepScope):
+            return f(*arguments, **named)
+        with scope.recorded() as read:
+            result = f(*arguments, **named)
+        if trained := [variable.path for variable in read.values() if variable.trainable]:
+            name = getattr(f, "__name__", "a function")
+            raise UsageError(
+                f"{name} has a tf.custom_gradient and reads {', '.join(trained)}, which would get "
+                "no gradient from it: hand the value over as an argument, and return its gradient "
+                "too; or read tf.stop_gradient of it outside, if it is to get none."
+            )
+        return result
+
+    return CUSTOM_GRADIENT(call)
+
+
 # A vectorized_map in what XLA compiles says so, and works (TF 2.21).
 tf.get_logger().addFilter(lambda record: "behavior was disabled" not in record.getMessage())
 RECOMPUTE_GRAD = tf.recompute_grad
 tf.recompute_grad = recomputing
+CUSTOM_GRADIENT = tf.custom_gradient
+tf.custom_gradient = with_custom_gradient
