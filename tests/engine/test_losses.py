@@ -74,6 +74,16 @@ def test_a_batch_of_which_nothing_counts_has_loss_0_and_is_no_skipped_step() -> 
     assert int(one.progress.skips.total) == 0
 
 
+@pytest.mark.quick
+def test_a_global_count_of_more_than_32_bits() -> None:
+    voxels = 2**29  # of a replica: the sum of four is the first that int32 can't hold
+    four, one = (
+        train(Toy(count=lambda batch, n=n: tf.constant(n)), replicas, steps=1, steps_per_call=1)
+        for replicas, n in ((4, voxels), (1, BATCH))
+    )
+    np.testing.assert_allclose(four.losses[0] * 4 * voxels, one.losses[0] * BATCH, rtol=1e-6)
+
+
 @pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 def test_labels_with_two_dimensions_are_averaged_per_example(rows: int) -> None:
     def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:

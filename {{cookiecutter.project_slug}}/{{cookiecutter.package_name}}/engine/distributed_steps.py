@@ -31,7 +31,7 @@ Iterator = Any  # of tf.data: elements are nests of (replicas of this worker, ro
 class ReducedStep(NamedTuple):
     """A step summed over the replicas, not yet committed; only `writes` differs per replica."""
 
-    counts: tf.Tensor  # int32 (losses,), the weights of the step in mean losses
+    counts: tf.Tensor  # int64 (losses,), the weights of the step in mean losses
     losses: dict[str, tf.Tensor]  # scalars, by optimizer or term
     norm: tf.Tensor  # float scalar, global norm of the gradients before clipping
     finite: tf.Tensor  # bool scalar
@@ -233,7 +233,7 @@ class DistributedSteps:
         """On one replica: forward and backward, one sum over the replicas, look, clip."""
         shorten_traces(tf.distribute.get_replica_context())
         if self.constant_denominator:
-            size = tf.constant(self.layout.global_batch_size)
+            size = tf.constant(self.layout.global_batch_size, tf.int64)
             counts = tf.nest.map_structure(lambda _: size, self.run.functions.count(batch))
         else:
             counts = global_count(self.run, batch)
@@ -322,7 +322,7 @@ def _has_clock() -> bool:
 
 
 def global_count(run: Run, batch: Any) -> Any:
-    """The task's `count` summed over all replicas, int32; called inside a replica.
+    """The task's `count` summed over all replicas, int64; called inside a replica.
 
     Raises:
         UsageError: it isn't an integer, and would be rounded on each replica by itself.
@@ -338,20 +338,20 @@ def global_count(run: Run, batch: Any) -> Any:
                 "tf.math.count_nonzero(weights, dtype=tf.int32) does. To divide by a sum of "
                 "weights, scale them in create_datasets so that their mean is 1."
             )
-    sums = sum_over_replicas([tf.cast(count, tf.int32) for count in flat])
+    sums = sum_over_replicas([tf.cast(count, tf.int64) for count in flat])
     return tf.nest.pack_sequence_as(counts, sums)
 
 
 def denominators(counts: Any) -> Any:
-    """What a step divides by: global counts, each at least 1.
+    """What a step divides by: global counts, int64, each at least 1.
 
     A loss for which nothing counts in a batch is 0 then, and not 0 / 0.
     """
-    return tf.nest.map_structure(lambda count: tf.maximum(count, 1), counts)
+    return tf.nest.map_structure(lambda count: tf.maximum(tf.cast(count, tf.int64), 1), counts)
 
 
 def loss_counts(run: Run, counts: Any) -> tf.Tensor:
-    """The weights of a batch in mean losses, int32 (losses,).
+    """The weights of a batch in mean losses, int64 (losses,).
 
     The count with the name of a loss or term is its own; others have the sum of all counts.
     """

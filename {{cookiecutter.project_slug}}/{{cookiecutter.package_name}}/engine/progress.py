@@ -104,7 +104,7 @@ class Progress(NamedTuple):
 
         Args:
             losses: float (losses,).
-            counts: int32 (losses,), the step's global counts.
+            counts: int64 (losses,), the step's global counts.
             gradient_norm: float scalar.
             losses_finite: bool scalar, whether all that is trained on is.
             finite: bool scalar, whether the step was committed.

@@ -328,7 +328,7 @@ class Transaction:
         Args:
             train_step: which of the task's train steps.
             batch: this replica's examples.
-            global_count: int32 scalar, or several in a dict.
+            global_count: int64 scalar, or several in a dict.
             step: int64 scalar, train steps made before this one.
             loss_scale: of float16 training.
         """

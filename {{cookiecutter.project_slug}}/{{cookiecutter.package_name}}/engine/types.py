@@ -34,7 +34,7 @@ class Replica(NamedTuple):
     """What a step knows about the replica it runs on.
 
     Attributes:
-        global_count: int32 scalar, the result of your `count` summed over ALL replicas, at least 1:
+        global_count: int64 scalar, the result of your `count` summed over ALL replicas, at least 1:
             the `global_batch_size` that `tf.nn.compute_average_loss` divides by. If `count` returns
             a dict, a dict of such scalars. In training with `--denominator global_batch` it is the
             global batch size.
