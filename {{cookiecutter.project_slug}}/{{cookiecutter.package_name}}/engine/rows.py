@@ -27,6 +27,11 @@ def as_arrays(source: Any) -> Any:
             "load its arrays: dict(np.load(file))."
         )
     if isinstance(source, Mapping):  # also a group of h5py
+        if len(kinds := {type(name).__name__ for name in source}) > 1:
+            raise UsageError(
+                f"A split of create_datasets holds a dict with {' and '.join(sorted(kinds))} as "
+                "names, which have no order; make all of them texts."
+            )
         return {name: as_arrays(part) for name, part in source.items()}
     if isinstance(source, tf.Variable):
         source = source.numpy()
