@@ -18,7 +18,18 @@ from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 
 from .test_loop import loop
-from .toys import BATCH, CLASSES, FEATURES, Toy, Trained, build, plain_data, plain_step, train
+from .toys import (
+    BATCH,
+    CLASSES,
+    FEATURES,
+    Toy,
+    Trained,
+    build,
+    plain_data,
+    plain_model,
+    plain_step,
+    train,
+)
 from .worked import CONTRASTIVE
 
 layers = keras.layers
@@ -94,6 +105,54 @@ def test_an_augmentation_that_mixes_dtypes_is_one_sentence(
     )
     with pytest.raises(UsageError, match=says):
         build(toy, precision="float64").iterator(0, 1)
+
+
+@pytest.mark.quick
+def test_gradients_that_are_no_numbers_are_seen_where_a_maximum_leaves_them_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """XLA on the CPU does, as where TF_XLA_FLAGS asks for it (TF 2.21): max(1, nan) is 1."""
+
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        losses = plain_step(run, batch, replica)
+        weight = run.models["other"].trainable_variables[0].value
+        return losses | {"other": tf.sqrt(tf.reduce_sum((weight - tf.stop_gradient(weight)) ** 2))}
+
+    names = ("main", "other")
+    toy = Toy(
+        lambda: {name: plain_model() for name in names},
+        lambda: {name: keras.optimizers.SGD(0.1) for name in names},
+        train_steps=(step,),
+    )
+    numbers = lambda t: tf.where(tf.math.is_nan(t), -np.inf, t)  # noqa: E731
+    largest, larger = tf.reduce_max, tf.maximum
+    monkeypatch.setattr(tf, "reduce_max", lambda t, *a, **k: largest(numbers(tf.stack(t)), *a, **k))
+    monkeypatch.setattr(tf, "maximum", lambda a, b: larger(numbers(a), numbers(b)))
+    built = build(toy)
+    before = [v.numpy() for v in built.run.trainable_variables]
+    progress = built.steps.distributed_train_step(built.iterator(0, 1), 1, built.steps.start())
+    assert int(progress.skips.total) == 1
+    for variable, was in zip(built.run.trainable_variables, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), was)
+
+
+@pytest.mark.quick
+def test_a_layer_of_its_own_precision_is_scaled_too() -> None:
+    def model() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        hidden = layers.Dense(4, "tanh", dtype="mixed_float16", name="half")(x)
+        return keras.Model(x, layers.Dense(CLASSES, dtype="float32")(hidden))
+
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        # So small that gradients of the layer are 0 in float16.
+        return {"main": 1e-7 * tf.cast(plain_step(run, batch, replica)["main"], tf.float32)}
+
+    half = Toy(model, lambda: keras.optimizers.Adam(0.1, epsilon=1e-20), train_steps=(step,))
+    built = build(half, precision="float32")
+    kernel = built.run.model.get_layer("half").kernel
+    before = kernel.numpy()
+    built.steps.distributed_train_step(built.iterator(0, 3), 3, built.steps.start())
+    assert (np.abs(kernel.numpy() - before) > 0.01).all()
 
 
 @pytest.mark.parametrize("replicas", [1, 2])

@@ -34,7 +34,8 @@ class ReducedStep(NamedTuple):
     counts: tf.Tensor  # int64 (losses,), the weights of the step in mean losses
     losses: dict[str, tf.Tensor]  # scalars, by optimizer or term
     norm: tf.Tensor  # float scalar, global norm of the gradients before clipping
-    finite: tf.Tensor  # bool scalar
+    gradients_finite: tf.Tensor  # bool scalar, whether all gradients are
+    finite: tf.Tensor  # bool scalar, whether losses and learning rates are, too
     gradients: dict[str, list[tf.Tensor]]  # as they will be applied, by optimizer
     writes: Writes
 
@@ -73,7 +74,11 @@ class DistributedSteps:
         self.bucket_bytes = bucket_bytes
         self._times_data = _has_clock()
         self.loss_scaling = LossScaling(
-            enabled=any(model.compute_dtype == "float16" for model in run.models.values())
+            enabled=any(
+                layer.compute_dtype == "float16"
+                for model in run.models.values()
+                for layer in model._flatten_layers()  # the dtype of a layer may be its own
+            )
         )
         self.transaction = Transaction(
             run,
@@ -207,13 +212,16 @@ class DistributedSteps:
         batch = on_replicas(stacked, strategy, self.layout)
         train_steps = self.run.functions.train_steps
         losses: dict[str, tf.Tensor] = {}
-        finite, norm = tf.constant(True), tf.zeros((), keras.config.floatx())
+        finite, gradients_finite = tf.constant(True), tf.constant(True)
+        norm = tf.zeros((), keras.config.floatx())
         for train_step in range(len(train_steps)):
             reduced = strategy.run(self.reduce, args=(train_step, batch, progress))
 
-            def commit(reduced: ReducedStep = reduced) -> None:
-                strategy.run(self.transaction.commit, args=(reduced.gradients, reduced.writes))
+            def commit(train_step: int = train_step, reduced: ReducedStep = reduced) -> None:
+                arguments = train_step, reduced.gradients, reduced.writes
+                strategy.run(self.transaction.commit, args=arguments)
 
+            gradients_finite &= self._local(reduced.gradients_finite)
             finite &= self._local(reduced.finite)  # after one that isn't, the rest is dropped too
             tf.cond(finite, commit, lambda: None)
             losses |= self._local(reduced.losses)
@@ -224,6 +232,7 @@ class DistributedSteps:
             losses=in_order(self.run, losses, names),
             counts=counts,
             gradient_norm=norm,
+            gradients_finite=gradients_finite,
             losses_finite=are_finite([losses[name] for name in self.run.optimizers]),
             finite=finite,
             loss_scaling=self.loss_scaling,
@@ -247,19 +256,27 @@ class DistributedSteps:
         tensors = tf.nest.flatten((result.losses, result.gradients))
         sums = sum_over_replicas(tensors, self.bucket_bytes)
         losses, gradients = tf.nest.pack_sequence_as((result.losses, result.gradients), sums)
-        norms = []
+        # A function that returns terms only updates the metrics and trains nothing.
+        norms = [tf.zeros((), keras.config.floatx())]
         for name, values in gradients.items():
             values = self.loss_scaling.unscale(values, progress.loss_scale)
             values = self._processed(values, self.run.variables_of(name))
             norms.append(global_norm(values))
             gradients[name] = clip(values, norms[-1], self.clip_norm) if self.clip_norm else values
         losses = {name: tf.cast(loss, keras.config.floatx()) for name, loss in losses.items()}
-        # A function that returns terms only updates the metrics and trains nothing.
-        norm = tf.reduce_max(norms) if norms else tf.zeros((), keras.config.floatx())
+        # Each norm, not the largest: a maximum leaves out NaN where XLA compiles it (TF 2.21).
+        gradients_finite = are_finite(norms)
         rates = [rate for name in gradients for rate in rates_of(self.run.optimizers[name])]
-        finite = tf.math.is_finite(norm) & are_finite([losses[name] for name in gradients] + rates)
-        counts = loss_counts(self.run, counts)
-        return ReducedStep(counts, losses, norm, finite, gradients, result.writes)
+        finite = gradients_finite & are_finite([losses[name] for name in gradients] + rates)
+        return ReducedStep(
+            loss_counts(self.run, counts),
+            losses,
+            tf.reduce_max(norms),
+            gradients_finite,
+            finite,
+            gradients,
+            result.writes,
+        )
 
     def _processed(
         self, gradients: list[tf.Tensor], variables: list[keras.Variable]

@@ -79,9 +79,7 @@ def build_optimizer(optimizer: keras.optimizers.Optimizer, variables: list[keras
 
 
 def apply_gradients(
-    optimizer: keras.optimizers.Optimizer,
-    gradients: list[tf.Tensor],
-    variables: list[keras.Variable],
+    optimizer: keras.optimizers.Optimizer, pairs: list[tuple[tf.Tensor, keras.Variable]]
 ) -> None:
     """As `fit` applies them, also while some variables of a `MultiOptimizer` are frozen.
 
@@ -89,9 +87,8 @@ def apply_gradients(
     for (Keras 3.15), so then each optimizer inside it is given its own. One of which all variables
     are frozen makes no step.
     """
-    pairs = list(zip(gradients, variables, strict=True))
     inside = getattr(optimizer, "_var_to_optimizer_idx", None)
-    if inside is None or len(inside) == len(variables):
+    if inside is None or len(inside) == len(pairs):
         # Not `apply`: an optimizer of one's own may override what `fit` calls.
         optimizer.apply_gradients(pairs)
         return

@@ -96,6 +96,7 @@ class Progress(NamedTuple):
         losses: tf.Tensor,
         counts: tf.Tensor,
         gradient_norm: tf.Tensor,
+        gradients_finite: tf.Tensor,
         losses_finite: tf.Tensor,
         finite: tf.Tensor,
         loss_scaling: LossScaling,
@@ -106,14 +107,13 @@ class Progress(NamedTuple):
             losses: float (losses,).
             counts: int64 (losses,), the step's global counts.
             gradient_norm: float scalar.
+            gradients_finite: bool scalar, whether all gradients are.
             losses_finite: bool scalar, whether all that is trained on is.
             finite: bool scalar, whether the step was committed.
             loss_scaling: adapts the loss scale.
         """
         # Not `finite`: no loss scale mends a learning rate that is no number.
-        overflow = loss_scaling.is_overflow(
-            losses_finite, tf.math.is_finite(gradient_norm), self.loss_scale
-        )
+        overflow = loss_scaling.is_overflow(losses_finite, gradients_finite, self.loss_scale)
         dropped = ~finite & ~overflow
         one = tf.ones((), tf.int64)
         counted = self.sums.add(tf.where(finite, counts, 0), tf.where(finite, losses, 0.0))

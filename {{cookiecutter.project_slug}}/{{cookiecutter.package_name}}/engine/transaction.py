@@ -15,6 +15,7 @@ and normalization statistics change while it runs. Here:
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
@@ -310,7 +311,8 @@ class Transaction:
         self.capture = Capture(run)
         self._jit_is_optional = jit_is_optional
         self._loss_scaling = loss_scaling
-        self._reached: set[int] = set()  # ids of variables
+        # Ids of variables, by train step and optimizer.
+        self._reached: defaultdict[tuple[int, str], set[int]] = defaultdict(set)
         # By train step and by what trains, which shapes alone don't tell.
         self._compiled: dict[tuple[int, ...], Any] = {}
 
@@ -365,23 +367,31 @@ class Transaction:
         writes = [None if new is old else new for old, new in zip(before, now, strict=True)]
         return total._replace(writes=writes)
 
-    def commit(self, gradients: dict[str, list[tf.Tensor]], writes: Writes) -> None:
+    def commit(
+        self, train_step: int, gradients: dict[str, list[tf.Tensor]], writes: Writes
+    ) -> None:
         """Write what the step wrote, and apply summed gradients; called inside a replica.
 
+        As in a classic loop, an optimizer leaves alone what no gradient reaches: with zeros in
+        their place momentum and weight decay would move what only another train step trains.
+
         Args:
+            train_step: which of the task's train steps.
             gradients: by optimizer, summed over the replicas and final.
             writes: of `compute`, on this replica.
         """
         self.capture.write(writes)
         for name, values in gradients.items():
-            optimizer, variables = self.run.optimizers[name], self.run.variables_of(name)
-            if variables:  # none while everything that the optimizer trains is frozen
-                apply_gradients(optimizer, values, variables)
+            reached = self._reached[train_step, name]
+            of_each = zip(values, self.run.variables_of(name), strict=True)
+            if pairs := [(value, v) for value, v in of_each if id(v) in reached]:
+                apply_gradients(self.run.optimizers[name], pairs)
 
     @property
     def unreached(self) -> list[str]:
         """The weights that train now, but no gradient of a traced step reaches."""
-        return [v.path for v in self.run.trainable_variables if id(v) not in self._reached]
+        reached = set().union(*self._reached.values())
+        return [v.path for v in self.run.trainable_variables if id(v) not in reached]
 
     def _rows(self, t: tf.Tensor, microbatch: int) -> tf.Tensor:
         rows = t.shape[0] // self.accumulate
@@ -471,7 +481,8 @@ class Transaction:
             sources = [by_id[id(v)] for v in self.run.variables_of(name)]
             found = tape.gradient(loss, sources)
             pairs = zip(self.run.variables_of(name), found, strict=True)
-            self._reached |= {id(v) for v, gradient in pairs if gradient is not None}
+            reached = {id(v) for v, gradient in pairs if gradient is not None}
+            self._reached[train_step, name] |= reached
             gradients[name] = [
                 # Those of embeddings are slices, in branches of unknown shape.
                 tf.zeros_like(value)
