@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, at_step
-from proof.engine.checkpoints import BestWeights
+from proof.engine.checkpoints import BestWeights, Checkpoints
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
 from proof.engine.outside import SMALL, Outside
@@ -220,8 +220,9 @@ def clipping_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor
     return plain_step(run, batch, replica)
 
 
-@pytest.mark.quick
-@pytest.mark.parametrize("flags", [{}, {"accumulate": 2}, {"jit": "on"}])
+@pytest.mark.parametrize(
+    "flags", [{}, pytest.param({"accumulate": 2}, marks=pytest.mark.quick), {"jit": "on"}]
+)
 def test_what_a_step_assigns_to_trained_weights_stays(flags: dict[str, Any]) -> None:
     still = Toy(optimizer=lambda: keras.optimizers.SGD(0.0), train_steps=(clipping_step,))
     for replicas in (1, 2):
@@ -397,6 +398,22 @@ def test_what_replicas_assign_almost_alike_is_resumed_to_the_bit(
     toy = Toy(model_with(lambda: Drifting(name="drifting")))
     assert_resumed_alike(tmp_path, 4, 9, lambda: (toy, []), 2)
     assert "each replica assigns other values" not in capsys.readouterr().out
+
+
+def test_what_replicas_assign_alike_is_neither_copied_nor_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, by_replica = [], Checkpoints._by_replica
+
+    def recorded(self: Any, variables: Any) -> Any:
+        asked.extend(variable.path for variable in variables)
+        return by_replica(self, variables)
+
+    monkeypatch.setattr(Checkpoints, "_by_replica", recorded)
+    for over_replicas in (True, False):
+        toy = Toy(model_with(lambda over=over_replicas: Average(over)))
+        loop(tmp_path / str(over_replicas), replicas=2, toy=toy, num_steps=2).train()
+        assert ("average/ema" in asked) == (not over_replicas)
 
 
 def _outside(kind: str) -> tuple[Toy, Callable[[float], None]]:
