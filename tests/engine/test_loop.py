@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -941,6 +942,26 @@ def test_states_of_callbacks_are_given_to_the_same_ones(tmp_path: Path) -> None:
     swapped = [every_steps(1, f) for f in reversed(after)]
     with pytest.raises(UsageError, match="other callbacks than before, or in another order"):
         loop(tmp_path, swapped, num_steps=3, resume=True)
+
+
+@pytest.mark.quick
+def test_a_method_has_the_state_of_its_object(tmp_path: Path) -> None:
+    class Several(Counter):
+        def on_train_begin(self, loop: Any) -> None:
+            self.begun = getattr(self, "begun", 0) + 1
+
+        def add(self, number: int, event: Event) -> None:
+            self.count = self.count + number
+
+        def callbacks(self) -> list[Callback]:
+            return [every_steps(1, partial(self.add, 10)), every_steps(2, self.__call__)]
+
+    before, after = Several(0), Several(0)
+    loop(tmp_path, before.callbacks(), num_steps=2).train()
+    assert before.count == 21
+    assert before.begun == 1
+    loop(tmp_path, after.callbacks(), num_steps=3, resume=True).train()
+    assert after.count == 31
 
 
 @pytest.mark.quick

@@ -116,6 +116,8 @@ class Evaluate:
                 split = "test" if "test" in evaluation.splits else "validation"
             _split(evaluation, split)
             results = evaluation.evaluate(split)
+            for line in evaluation.run.bad_examples.news():
+                print(line)
         from .engine.files import to_json
 
         print(to_json(results))

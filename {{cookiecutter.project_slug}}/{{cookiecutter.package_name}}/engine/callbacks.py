@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -181,8 +181,9 @@ def _kind(function: Any) -> str:
 class Callback:
     """A function and when it is due. Make one with `every_steps` and its like.
 
-    If the function is an object with `get_state()` and `set_state(state)`, its state (numbers,
-    text, small arrays, and lists, tuples, sets and dicts of them) is part of every checkpoint.
+    If the function is an object with `get_state()` and `set_state(state)`, or a method of one, the
+    object's state (numbers, text, small arrays, and lists, tuples, sets and dicts of them) is part
+    of every checkpoint.
     """
 
     def __init__(
@@ -200,6 +201,14 @@ class Callback:
         self.next_step = next_step
         self._seconds = seconds
         self._last = time.monotonic()
+
+    @property
+    def owner(self) -> Any:
+        """What may have a state, and methods such as `on_train_begin`: of a method its object."""
+        function: Any = self.function
+        while isinstance(function, partial):
+            function = function.func
+        return getattr(function, "__self__", function)
 
     def is_due(self, step: int, steps_per_epoch: int) -> bool:
         """Whether to call it now that `step` steps are made."""

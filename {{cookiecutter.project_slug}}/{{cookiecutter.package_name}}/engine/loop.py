@@ -43,7 +43,7 @@ from .run_files import Row
 from .step_log import StepLog
 from .strategy import strategy_name
 from .summaries import Profiler
-from .types import Run
+from .types import Run, unique
 
 # Which callbacks are called after a validation that a signal stopped, and that is made again.
 DUE, LAST = "due", "last"
@@ -347,7 +347,7 @@ class Loop:
             self._log.add_time(made, secs, waiting)
             display.advance(made, losses, secs, waiting)
             self._report_skips(display, made)
-            self._report_bad_examples(display)
+            self._report_bad_examples(display.say)
             validate = self.step == last or self.step % self._validation_interval == 0
             log = validate or self._log.is_due(self.step)
             steps = max(1, self._next_steps(steps, secs / made))
@@ -377,7 +377,9 @@ class Loop:
         with self._resumable(), self._timed("evaluation"):
             if "test" not in self.evaluation.splits:
                 return {}
-            return self.evaluation.evaluate("test", pace=self._pace)
+            tested = self.evaluation.evaluate("test", pace=self._pace)
+            self._report_bad_examples(say)
+            return tested
 
     def results(self, tested: dict[str, float]) -> dict[str, Any]:
         """The content of results.json: `tested` is of the best weights, the rest of the latest."""
@@ -496,10 +498,10 @@ class Loop:
                 "weights, and at count in task/losses.py"
             )
 
-    def _report_bad_examples(self, display: ProgressDisplay) -> None:
+    def _report_bad_examples(self, say: Callable[[str], None]) -> None:
         bad = self.run.bad_examples
         for line in bad.news():
-            display.say(line)
+            say(line)
         if not bad.most or self.workers.alone:
             return
         # Each worker knows of those that it reads, which may be read by others, too.
@@ -552,7 +554,7 @@ class Loop:
         self._report_nothing_counted(display)
         self.progress = self.progress._replace(sums=Sums.zero(len(self.run.returned)))
         self._log.restart()
-        self._report_bad_examples(display)
+        self._report_bad_examples(display.say)
         rates = learning_rates(self.run, of_latest_step=True)
         display.show_validation(row, rates, self.best.is_best(row))
         self.directory.is_new = False
@@ -657,7 +659,7 @@ class Loop:
 
     def _checksum(self) -> int:
         """Of the models' weights, if a callback may change them at the end."""
-        if not any(hasattr(callback.function, "on_train_end") for callback in self.callbacks):
+        if not any(hasattr(callback.owner, "on_train_end") for callback in self.callbacks):
             return 0
         checksum = 0
         for weight in (v for model in self.run.models.values() for v in model.weights):
@@ -665,8 +667,8 @@ class Loop:
         return checksum
 
     def _stateful(self) -> list[Any]:
-        functions = [callback.function for callback in self.callbacks]
-        return [function for function in functions if hasattr(function, "get_state")]
+        owners = unique(callback.owner for callback in self.callbacks)
+        return [owner for owner in owners if hasattr(owner, "get_state")]
 
     def _agree(self, *, interrupted: bool, log: bool, steps: int, validate: bool) -> _Agreed:
         """What depends on clocks and signals, decided alike on all workers by one small sum.
@@ -707,9 +709,9 @@ class Loop:
             self.stopping, self._save_requested = bool(asked[:, 0].any()), bool(asked[:, 1].any())
 
     def _tell(self, what: str, callbacks: list[Callback]) -> None:
-        """Call the method `what` of the callbacks' functions that have it."""
-        for callback in callbacks:
-            getattr(callback.function, what, lambda loop: None)(self)
+        """Call the method `what` of the callbacks' owners that have it."""
+        for owner in unique(callback.owner for callback in callbacks):
+            getattr(owner, what, lambda loop: None)(self)
 
     def _save_as_requested(self) -> None:
         """Save when all callbacks are called: a checkpoint must hold what they did."""

@@ -173,7 +173,7 @@ def callbacks(lab: Laboratory) -> Finding:
         return found
     # What happens only in the last epochs, such as an average of these.
     late = lab.num_steps // lab.batches.steps_per_epoch - EPOCHS
-    if late > 0 and any(_may_forget(callback.function) for callback in made):
+    if late > 0 and any(map(_may_forget, made)):
         made = lab.create_callbacks()
         before = [_remembered(callback.function) for callback in made]
         whole_end = _acts(lab, made, first_epoch=late)
@@ -308,7 +308,7 @@ def _disturb_training(lab: Laboratory) -> Finding | None:
         return Callback(function, callback.next_step)
 
     for each in lab.create_callbacks():
-        if not (each.after_validations or hasattr(each.function, "on_train_begin")):
+        if not (each.after_validations or hasattr(each.owner, "on_train_begin")):
             _acts(lab, [watched(each)], 2)
     for metric, name in changed.items():
         return wrong(
@@ -416,16 +416,17 @@ def _rates_end_early(lab: Laboratory) -> bool:
     return bool(np.all(np.asarray(last[-1]) < 0.1 * np.asarray(first[0])))
 
 
-def _may_forget(function: Any) -> bool:
-    """Whether a function, or a callable object, may have state that isn't saved."""
+def _may_forget(callback: Callback) -> bool:
+    """Whether its function, or callable object, may have state that isn't saved."""
+    function = callback.function
     holds = hasattr(function, "__self__") or bool(getattr(function, "__closure__", True))
-    return holds and not hasattr(function, "get_state")
+    return holds and not hasattr(callback.owner, "get_state")
 
 
 def _forgotten(made: list[Callback], before: list[dict[str, str]]) -> str:
     """The changed state of callbacks without get_state(), if there is any."""
     for callback, then in zip(made, before, strict=True):
-        if not hasattr(callback.function, "get_state"):
+        if not hasattr(callback.owner, "get_state"):
             for name, value in _remembered(callback.function).items():
                 if value != then.get(name):
                     return f"{_name(callback)} remembers {name}"
@@ -682,15 +683,15 @@ def _begin(callbacks: list[Callback], loop: _Loop) -> None:
 
 
 def _tell(callback: Callback, what: str, loop: _Loop) -> None:
-    """Call the method `what` of the callback's function, if it has that method."""
-    getattr(callback.function, what, lambda loop: None)(loop)
+    """Call the method `what` of the callback's owner, if it has that method."""
+    getattr(callback.owner, what, lambda loop: None)(loop)
 
 
 def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:
     """The new callbacks, with the state of the old ones from a checkpoint."""
     for before, after in zip(old, new, strict=True):
-        if hasattr(before.function, "get_state"):
-            restore_state(after.function, state_of(before.function))
+        if hasattr(before.owner, "get_state"):
+            restore_state(after.owner, state_of(before.owner))
     return new
 
 
